@@ -31,6 +31,7 @@ import { Dispatcher } from '../../src/gateway/dispatch/dispatcher.ts';
 import { Endpoint } from '../../src/gateway/endpoint/endpoint.ts';
 import { contractDocuments, type DocumentName, jsonSchema } from './contract-documents.ts';
 import { repositoryRoot } from './temp-repository.ts';
+import { ownBounds } from '../../test/harness/own-bounds.ts';
 
 const folder = join(repositoryRoot, 'infra/contract/v1');
 const read = (path: string): unknown => JSON.parse(readFileSync(join(folder, path), 'utf8'));
@@ -182,7 +183,7 @@ describe('what gateway and SDK send', () => {
       const target = { endpoint, cacheAccess, callback };
       const keys = { openCircuit() {}, closeCircuit() {} };
       const own = { controller: 'web', views: [], keys, settings: { logTriggers: false, startWindowMs: 0 } };
-      const dispatcher = new Dispatcher({ ...own, target, runtime });
+      const dispatcher = new Dispatcher({ ...own, target, bounds: ownBounds(), runtime });
       const reasons = [
         { type: 'manual' as const, message: 'm' },
         { type: 'updated' as const, object: 'v1/Pod a/b' },

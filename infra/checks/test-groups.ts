@@ -44,7 +44,7 @@ export const GATE: readonly string[] = [
   'test/integration/reconcile-functions/{names,rights}.test.ts',
   'test/integration/server/{login,login-unavailable}.test.ts',
   'test/integration/credentials/{killed,limits,proxy,token}.test.ts',
-  'test/faults/hostile-writes.test.ts',
+  'test/faults/{hostile-answers,hostile-writes}.test.ts',
   // Faults of Redis.
   'test/faults/{dispatch-lease,redis-faults,redis-full,redis-runs-in-flight}.test.ts',
   // Faults of the gateway and the apiserver.

@@ -55,4 +55,9 @@ export class TokenBucket {
     const { tokens } = this;
     this.#tokens = Math.min(tokens, Math.max(-maxDebt, tokens - count));
   }
+
+  /** Gives back tokens that were spent and not used. */
+  giveBack(count: number): void {
+    this.#tokens = Math.min(this.#rate.burst, this.tokens + count);
+  }
 }

@@ -9,6 +9,7 @@ import type { Process } from '../../src/gateway/workqueue/work-queue.ts';
 import { eventually } from '../harness/eventually.ts';
 import { newSeed, randomOf } from '../harness/random.ts';
 import { RedisQueueFixture } from '../harness/redis-queue.ts';
+import { ownBounds } from '../harness/own-bounds.ts';
 
 const KINDS = ['ConfigMap', 'Lease'] as const;
 const NAMESPACES = ['a', 'b'];
@@ -52,6 +53,7 @@ class World {
     const related = new RelatedObjects({
       queue: again(queue),
       rules: queue.relatedRules,
+      budget: ownBounds().budget,
       kinds: new Set(KINDS.map((kind) => `v1/${kind}`)),
       exists: async (key) => this.wanted.has(key),
     });

@@ -16,7 +16,8 @@ class Processor {
   constructor(tickMs = 0) {
     this.#tickMs = tickMs;
     const threadMs = (): number => (tickMs === 0 ? this.#cpuMs : Math.floor(this.#cpuMs / tickMs) * this.#tickMs);
-    this.budgets = new CpuBudgets({ now: () => this.nowMs, threadMs });
+    const sleep = async (ms: number): Promise<void> => this.wait(ms);
+    this.budgets = new CpuBudgets({ now: () => this.nowMs, threadMs, sleep });
   }
 
   work(ms: number): void {
@@ -74,6 +75,62 @@ describe('keys that a change wakes', () => {
     expect(woken()).toBe(false);
     processor.wait(200);
     expect(woken()).toBe(true);
+  });
+});
+
+describe('work that waits for its turn', () => {
+  /** Work that takes so long, and tells when it has begun. */
+  const worked = (processor: Processor, budget: ReturnType<CpuBudgets['of']>, ms: number): Promise<number> =>
+    budget.inTurn(() => {
+      const at = processor.nowMs;
+      processor.work(ms);
+      return at;
+    });
+
+  it('begins at once while the budget is not used up', async () => {
+    const processor = new Processor();
+    const budget = processor.budgets.of('web');
+    expect(await Promise.all(Array.from({ length: 5 }, () => worked(processor, budget, 10)))).toEqual([
+      0, 10, 20, 30, 40,
+    ]);
+  });
+
+  it('takes no more than the budget, in its order, however much comes at once', async () => {
+    const processor = new Processor();
+    const budget = processor.budgets.of('a.web', 'a.');
+    const order: number[] = [];
+    await Promise.all(
+      Array.from({ length: 200 }, async (_, at) => {
+        await worked(processor, budget, 10);
+        order.push(at);
+      }),
+    );
+    expect(order).toEqual(order.toSorted((a, b) => a - b));
+    // 2,000 ms of work, of which 300 were saved up, at 50 ms a second, and at most 100 ms of debt; 1,000 ms were free.
+    expect(processor.nowMs).toBeGreaterThan(((2000 - 400 - 0.05 * 200) / 50) * 1000);
+    expect(processor.budgets.of('b.web', 'b.').limitMs).toBeGreaterThan(0);
+  });
+
+  it('waits until what was charged is paid, and not for what was given back', async () => {
+    const processor = new Processor();
+    const budget = processor.budgets.of('web');
+    const giveBack = budget.charge(1000);
+    giveBack(1000);
+    expect(await worked(processor, budget, 1)).toBe(0);
+    budget.charge(1000);
+    // 701 ms of debt and half of the burst.
+    expect(await worked(processor, budget, 1)).toBeGreaterThan(((701 + 150 - 1) / 50) * 1000);
+  });
+
+  it('goes on after work that has thrown', async () => {
+    const budget = new Processor().budgets.of('web');
+    budget.charge(400);
+    const failing = budget.inTurn(() => {
+      throw new Error('no');
+    });
+    const next = budget.inTurn(() => 'done');
+    await expect(failing).rejects.toThrow('no');
+    expect(await next).toBe('done');
   });
 });
 

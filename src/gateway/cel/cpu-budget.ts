@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { TokenBucket } from '../../core/index.ts';
 import { threadMs, TimeLimitError, withinTime } from './time-limit.ts';
 
@@ -27,6 +28,9 @@ const SHARE = { burstMs: 20, limitMs: 5, activeMs: 10_000, keptMs: 600_000 };
 const FREE_MS = 0.05;
 const FREE = { burst: 1000, perSecond: 100 };
 
+/** How often work that waits looks whether the budget allows it. */
+const LOOK_MS = 20;
+
 /** Steps of the scheduler by which some kernels count processor time. */
 const TICK_MS = 10;
 /** What takes less by the clock is counted as it is: asking for the thread's time costs more than most handlers. */
@@ -43,6 +47,8 @@ export interface CpuBudgetsOptions {
   readonly now?: () => number;
   /** Processor time of this thread, in milliseconds. Default: as the kernel counts it. */
   readonly threadMs?: () => number;
+  /** Default: a timer. */
+  readonly sleep?: (ms: number) => Promise<unknown>;
 }
 
 /** What a tenant has of the guaranteed part. */
@@ -54,13 +60,15 @@ interface Share {
 }
 
 /**
- * Limits the processor time of expressions, predicates and mappers. The budget of a controller limits that controller,
+ * Limits the processor time that controllers take of this thread: for expressions, predicates and mappers, which are
+ * left out beyond it, and for the answers of functions, which wait. The budget of a controller limits that controller,
  * whatever the number of its expressions; the common budget limits all controllers together. When the common budget is
  * used up, each tenant still has an even share of a guaranteed part, for small evaluations, so that a tenant that uses
  * little is served whatever the others do and however many controllers they have.
  */
 export class CpuBudgets {
   readonly now: () => number;
+  readonly sleep: (ms: number) => Promise<unknown>;
   readonly #threadMs: () => number;
   #sample = { atMs: -Infinity, cpuMs: 0 };
   readonly #common: TokenBucket;
@@ -73,8 +81,10 @@ export class CpuBudgets {
   #given = 0;
   #givenAtMs: number;
 
-  constructor({ now = () => performance.now(), threadMs: measure = threadMs }: CpuBudgetsOptions = {}) {
+  constructor(options: CpuBudgetsOptions = {}) {
+    const { now = () => performance.now(), threadMs: measure = threadMs, sleep: wait = sleep } = options;
     this.now = now;
+    this.sleep = wait;
     this.#threadMs = measure;
     this.#common = new TokenBucket(COMMON, now);
     this.#free = new TokenBucket(FREE, now);
@@ -126,10 +136,15 @@ export class CpuBudgets {
     share.leftMs = Math.min(share.leftMs, Math.max(-SHARE.burstMs, share.leftMs - ms));
   }
 
-  /** As `spend`, of what is known beforehand: nothing of it is forgiven. */
-  charge(tenant: string, ms: number): void {
-    if (this.#common.tokens >= LEAST_MS) this.#common.spend(ms);
-    else this.#shareOf(tenant).leftMs -= ms;
+  /** As `spend`, of what is known beforehand: nothing of it is forgiven. @returns gives back what was too much. */
+  charge(tenant: string, ms: number): (tooMuchMs: number) => void {
+    if (this.#common.tokens >= LEAST_MS) {
+      this.#common.spend(ms);
+      return (tooMuchMs) => this.#common.giveBack(tooMuchMs);
+    }
+    const share = this.#shareOf(tenant);
+    share.leftMs -= ms;
+    return (tooMuchMs) => (share.leftMs += tooMuchMs);
   }
 
   #shareOf(tenant: string): Share {
@@ -180,6 +195,9 @@ export class CpuBudget {
   #dueMs = 0;
   /** The same by the clock. */
   #blockedMs = 0;
+  /** Work that waits for its turn. */
+  #waiting = 0;
+  #line: Promise<void> = Promise.resolve();
   /** Time that has passed in runs and has not shown in the thread's yet, which may count in ticks. */
   #unseenMs = 0;
 
@@ -190,7 +208,7 @@ export class CpuBudget {
   }
 
   get isFull(): boolean {
-    return this.#depth === 0 && this.#own.isFull;
+    return this.#depth === 0 && this.#waiting === 0 && this.#own.isFull;
   }
 
   /** What an evaluation that starts now may take; 0: none may. */
@@ -244,6 +262,40 @@ export class CpuBudget {
   }
 
   /**
+   * Runs synchronous work as `run` does, at once when the budget is not used up. Otherwise the work waits, behind what
+   * has come before, and other work of the thread has a turn in between.
+   */
+  async inTurn<T>(work: () => T): Promise<T> {
+    if (this.#waiting === 0 && this.limitMs > 0) return this.run(work);
+    this.#waiting += 1;
+    const before = this.#line;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#line = promise;
+    try {
+      await before;
+      await nextTurn();
+      while (this.limitMs === 0) await this.#shared.sleep(LOOK_MS);
+      return this.run(work);
+    } finally {
+      this.#waiting -= 1;
+      resolve();
+    }
+  }
+
+  /**
+   * Takes time that the controller's work costs elsewhere, such as in Redis.
+   * @returns gives back what was too much.
+   */
+  charge(ms: number): (tooMuchMs: number) => void {
+    this.#own.spend(ms);
+    const giveBack = this.#shared.charge(this.#tenant, ms);
+    return (tooMuchMs) => {
+      this.#own.giveBack(tooMuchMs);
+      giveBack(tooMuchMs);
+    };
+  }
+
+  /**
    * Takes the time that it costs the gateway to queue keys which one change wakes.
    * @param before how many keys the same change has woken before these.
    * @throws TimeLimitError when the budget is used up.
@@ -252,8 +304,7 @@ export class CpuBudget {
     const ms = Math.min(count, Math.max(0, before + count - KEY.free)) * KEY.ms;
     if (ms === 0) return;
     this.#limitOrThrow();
-    this.#own.spend(ms);
-    this.#shared.charge(this.#tenant, ms);
+    this.charge(ms);
   }
 
   #limitOrThrow(): number {

@@ -11,6 +11,7 @@ import { CacheAccess } from '../access/cache-access.ts';
 import { type KubernetesCredentials, longestRunMs } from '../access/kubernetes-credentials.ts';
 import { REVIEW_CONNECTIONS, ReviewSender } from '../dispatch/review-sender.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
+import { HeldBytes } from '../endpoint/held-bytes.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
 import { ProxyAccess } from '../access/proxy-access.ts';
 import type { TokenKeys } from '../access/token-keys.ts';
@@ -63,6 +64,8 @@ export class ControllerFactory {
   /** Of all controllers that it has made. */
   readonly ownRuns = new GatewayRuns();
   readonly #idlePace = new IdlePace();
+  /** Of the answers to triggers, by tenant. */
+  readonly #heldBytes = new HeldBytes();
   readonly #options: ControllerFactoryOptions;
 
   constructor(options: ControllerFactoryOptions) {
@@ -147,7 +150,6 @@ export class ControllerFactory {
               startWindowMs: settings.startWindowMs,
             }),
           };
-    const budget = this.#options.cpuBudgets.of(id, tenant);
     const relatedKinds =
       description.relatedKinds &&
       new RelatedKinds({
@@ -160,7 +162,11 @@ export class ControllerFactory {
         runtime,
       });
     const whole = { ...target, relatedKinds, reviews };
-    return new RunningController({ spec, sources, queue, target: whole, budget, settings, runtime, onChanged });
+    const bounds = {
+      budget: this.#options.cpuBudgets.of(id, tenant),
+      openHold: () => this.#heldBytes.open(tenant ?? id),
+    };
+    return new RunningController({ spec, sources, queue, target: whole, bounds, settings, runtime, onChanged });
   }
 
   /** A kind that a key has named, as the cluster serves it; undefined while it does not, or it cannot be cached. */

@@ -22,12 +22,16 @@ import { HandlerError, type KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { LookupBudget } from '../cache/lookup.ts';
 import type { View } from '../cache/view.ts';
-import type { CpuBudget } from '../cel/cpu-budget.ts';
 import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
-import { Dispatcher, type DispatcherSettings, type TriggerTarget } from '../dispatch/dispatcher.ts';
+import {
+  type ControllerBounds,
+  Dispatcher,
+  type DispatcherSettings,
+  type TriggerTarget,
+} from '../dispatch/dispatcher.ts';
 import type { ReviewSender } from '../dispatch/review-sender.ts';
 import { RecordedWrites } from '../dispatch/recorded-writes.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
@@ -57,8 +61,7 @@ export interface RunningControllerOptions {
   readonly sources: readonly ControllerSource[];
   readonly queue: BullMqWorkQueue;
   readonly target: ControllerTarget;
-  /** Of processor time, for what the description makes the gateway do. */
-  readonly budget: CpuBudget;
+  readonly bounds: ControllerBounds;
   readonly settings: ControllerSettings;
   readonly runtime: Runtime;
   /** `openReason`, `missesEvents` or `remarks` may have changed. */
@@ -114,7 +117,7 @@ export class RunningController {
   readonly #stopped = new AbortController();
 
   constructor(options: RunningControllerOptions) {
-    const { budget, queue, runtime } = options;
+    const { bounds, queue, runtime } = options;
     const { id, origin, description, keys, parsed } = options.spec;
     const { clock, logger, metrics } = runtime;
     const [reconciled] = options.sources;
@@ -132,7 +135,15 @@ export class RunningController {
       failures.remark(`${field} ${message}`);
       options.onChanged();
     };
-    const expressions = new Expressions({ controller: id, budget, parsed, onFailure, clock, logger, metrics });
+    const expressions = new Expressions({
+      controller: id,
+      budget: bounds.budget,
+      parsed,
+      onFailure,
+      clock,
+      logger,
+      metrics,
+    });
     const watches = [...description.watches, ...relatedWatches(description, options.spec.related)];
     this.#events = new EventSources({ ...description, watches, name: id }, this.#scope, expressions);
     this.queue = queue;
@@ -241,7 +252,7 @@ export class RunningController {
 
   /** For what is looked up on its behalf, after a change and before its keys are queued. */
   get lookupBudget(): LookupBudget {
-    const { budget } = this.#options;
+    const { budget } = this.#options.bounds;
     const within = <T>(work: () => T): T => {
       try {
         return work();
@@ -410,6 +421,7 @@ export class RunningController {
       target: { endpoint, cacheAccess, callback, kubernetes, recorded, related },
       views,
       keys,
+      bounds: this.#options.bounds,
       runtime,
       settings,
     });
@@ -426,16 +438,17 @@ export class RunningController {
     const kinds = new Set(watches.flatMap((each) => (each.map.by === 'related' ? [formatKind(each)] : [])));
     if (kinds.size === 0 && !relatedKinds) return undefined;
     const { queue } = this;
+    const { budget } = this.#options.bounds;
     const rules = queue.relatedRules;
     const exists = (key: string): Promise<boolean> => this.#exists(key);
-    if (!relatedKinds) return new RelatedObjects({ queue, rules, kinds, exists });
+    if (!relatedKinds) return new RelatedObjects({ queue, rules, budget, kinds, exists });
     const complete = (): ReadonlySet<string> => {
       const related = this.#options.sources.filter(({ isRelated, informers }) => {
         return isRelated && informers.every(({ synced }) => synced);
       });
       return new Set(related.map(({ resource }) => formatKind(resource)));
     };
-    return new RelatedObjects({ queue, rules, kinds: undefined, complete, exists });
+    return new RelatedObjects({ queue, rules, budget, kinds: undefined, complete, exists });
   }
 
   /** Whether the cache has the object of a key, and the controller reconciles it. */

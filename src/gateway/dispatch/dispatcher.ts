@@ -17,6 +17,7 @@ import {
   type Write,
 } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { Finish, Process, Run, Written, Wrote } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
@@ -26,6 +27,7 @@ import { noSource, type RelatedObjects } from './related-objects.ts';
 import { ColdStart } from '../endpoint/cold-start.ts';
 import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
 import { EndpointCircuitBreaker, type KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
+import type { Hold } from '../endpoint/held-bytes.ts';
 import { decodeLine, decodeOutcomes, fromResult, type Outcome, type SentTrigger } from '../endpoint/outcome.ts';
 import { decide, decideLost, type ReconcileResult } from './requeue-policy.ts';
 
@@ -63,8 +65,20 @@ export interface DispatcherOptions {
   readonly views: readonly DispatchView[];
   /** Follows the circuit breaker. */
   readonly keys: KeyCircuit;
+  readonly bounds: ControllerBounds;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly settings: DispatcherSettings;
+}
+
+/** What a controller may take of this process. */
+export interface ControllerBounds {
+  /**
+   * Of processor time, for what the description and the answers of its function make the gateway do. Beyond it answers
+   * wait to be decoded; meanwhile their runs hold their slots, so fewer begin.
+   */
+  readonly budget: CpuBudget;
+  /** For the bytes of one answer of its function. */
+  readonly openHold: () => Hold;
 }
 
 export interface DispatcherSettings {
@@ -152,11 +166,13 @@ export class Dispatcher implements Process {
       outcomes[at] = outcome;
       onFinish(at, this.#finish(run, outcome, { id, durationMs: clock.now() - startedAt }));
     };
-    const onLine = (text: string): void => {
-      const line = decodeLine(text, callback);
+    const { budget, openHold } = this.#options.bounds;
+    const onLine = (text: string): Promise<void> | undefined => {
+      const line = budget.run(() => decodeLine(text, callback));
       const at = line ? runs.findIndex(({ run }) => run === line.run) : -1;
       if (line && at >= 0) record(at, line.outcome);
       else this.#ignoreLine();
+      return budget.limitMs > 0 ? undefined : budget.inTurn(() => {});
     };
     await this.#circuitBreaker.run(async () => {
       const notSent = this.#coldStart.isInDoubt ? await this.#notSent(deadlineMs - startedAt) : undefined;
@@ -172,10 +188,16 @@ export class Dispatcher implements Process {
       };
       const body = JSON.stringify(trigger);
       const streamed = runs.length > 1 ? onLine : undefined;
-      const answer = await this.#coldStart.send({ method: 'POST', body, id, timeoutMs, onLine: streamed });
-      const decoded = this.#outcomesOf(answer, { requests: runs.length, callback });
-      runs.forEach((_, at) => record(at, decoded[at] ?? NO_OUTCOME));
-      return outcomes.map((outcome) => outcome ?? NO_OUTCOME);
+      const hold = openHold();
+      try {
+        const answer = await this.#coldStart.send({ method: 'POST', body, id, timeoutMs, onLine: streamed, hold });
+        const sent = { requests: runs.length, callback };
+        const decoded = await budget.inTurn(() => this.#outcomesOf(answer, sent));
+        runs.forEach((_, at) => record(at, decoded[at] ?? NO_OUTCOME));
+        return outcomes.map((outcome) => outcome ?? NO_OUTCOME);
+      } finally {
+        hold.release();
+      }
     });
   }
 
@@ -398,7 +420,7 @@ export class Dispatcher implements Process {
 
   async #withBarrier(finish: Finish, writes: readonly Write[]): Promise<Finish> {
     if (finish.kind !== 'known' || writes.length === 0) return finish;
-    const barrier = await this.#barriers.afterWrites(writes);
+    const barrier = await this.#options.bounds.budget.run(() => this.#barriers.afterWrites(writes));
     if (barrier === undefined) return finish;
     if (barrier.length <= LONGEST_BARRIER) return { ...finish, barrier };
     // The server's current version is after all of these writes, and is one line.

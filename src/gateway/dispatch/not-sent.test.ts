@@ -10,6 +10,7 @@ import { CacheAccess } from '../access/cache-access.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import type { Finish, Run } from '../workqueue/work-queue.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { ownBounds } from '../../../test/harness/own-bounds.ts';
 
 /** What is given back without a failure, to run again at once. */
 const GIVEN_BACK = { kind: 'known', failures: 'keep', againAfterMs: 0 };
@@ -40,6 +41,7 @@ describe('a trigger that is not sent', () => {
       counted.push(`${name} ${labels['reason'] ?? labels['outcome'] ?? labels['result'] ?? ''}`);
     };
     dispatcher = new Dispatcher({
+      bounds: ownBounds(),
       controller: 'c',
       views: [],
       keys: { openCircuit: () => void circuits.push('open'), closeCircuit: () => void circuits.push('closed') },

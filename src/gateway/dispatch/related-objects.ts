@@ -1,12 +1,15 @@
 import { formatKind } from '../../core/index.ts';
 import type { RelatedRule } from '../../contract/index.ts';
 import { MAX_RELATED_BYTES, MAX_RELATED_KINDS } from '../../contract/outcome.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { RelatedRules } from '../workqueue/related-rules.ts';
 import type { Run, WorkQueue } from '../workqueue/work-queue.ts';
 
 export interface RelatedObjectsOptions {
   readonly queue: Pick<WorkQueue, 'add'>;
   readonly rules: RelatedRules;
+  /** Pays for the time that the rules take of Redis. */
+  readonly budget: Pick<CpuBudget, 'inTurn' | 'charge'>;
   /** `apiVersion/Kind` of the sources with the map `related`; undefined: any kind may be named. */
   readonly kinds: ReadonlySet<string> | undefined;
   /** `apiVersion/Kind` of the kinds that keys have named and whose views are complete here. Default: none. */
@@ -14,6 +17,9 @@ export interface RelatedObjectsOptions {
   /** Whether a key's object is in the cache, and is reconciled. */
   readonly exists: (key: string) => Promise<boolean>;
 }
+
+/** Of Redis' time, for a name that a rule adds or takes away; twice for one that takes the place of another. */
+const NAME_MS = 0.002;
 
 /**
  * The objects on which the keys of one controller depend, as their runs name them.
@@ -57,18 +63,28 @@ export class RelatedObjects {
   }
 
   /**
-   * Records the rules that a run has named, before its end is. A key without an object has none.
+   * Records the rules that a run has named, before its end is. A key without an object has none. Waits while the
+   * controller has used up its budget.
    * @param rules undefined: those of an earlier run stay.
    * @throws when Redis does not answer
    */
   async record(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[] | undefined): Promise<void> {
-    const { exists, queue, rules: stored } = this.#options;
-    if (!(await exists(run.key))) {
-      await stored.replace(run, []);
-    } else if (rules && (await stored.replace(run, rules))) {
-      // It is in flight, so it runs once more after its end, whatever its outcome is.
-      await queue.add([{ key: run.key, reasons: [{ type: 'requeue', message: 'new related objects' }] }]);
-    }
+    const { exists, queue } = this.#options;
+    const isThere = await exists(run.key);
+    if (isThere && !rules) return;
+    const { isNew } = await this.#replace(run, isThere && rules ? rules : []);
+    // It is in flight, so it runs once more after its end, whatever its outcome is.
+    if (isNew) await queue.add([{ key: run.key, reasons: [{ type: 'requeue', message: 'new related objects' }] }]);
+  }
+
+  /** Pays before, so that runs which end together wait for each other, and gets back what it did not take. */
+  async #replace(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[]): Promise<{ readonly isNew: boolean }> {
+    const { budget, rules: stored } = this.#options;
+    const paidMs = rules.reduce((sum, { names }) => sum + (names?.length ?? 1), 0) * NAME_MS;
+    const giveBack = await budget.inTurn(() => budget.charge(paidMs));
+    const { isNew, changed } = await stored.replace(run, rules);
+    giveBack(paidMs - changed * NAME_MS);
+    return { isNew };
   }
 }
 

@@ -11,6 +11,7 @@ import { CacheAccess } from '../access/cache-access.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import type { Finish, Run } from '../workqueue/work-queue.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { ownBounds } from '../../../test/harness/own-bounds.ts';
 
 let answer: (response: ServerResponse, trigger: Trigger) => void | Promise<void>;
 let accepted: string | undefined;
@@ -38,6 +39,7 @@ beforeEach(async () => {
     timeoutMs: 60_000,
   });
   dispatcher = new Dispatcher({
+    bounds: ownBounds(),
     controller: 'c',
     views: [],
     keys: { openCircuit() {}, closeCircuit() {} },

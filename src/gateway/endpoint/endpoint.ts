@@ -10,6 +10,7 @@ import {
 } from './endpoint-rules.ts';
 import { LEVELHOOK_HEADER, RESULT_STREAM, type SigningKey } from '../../contract/index.ts';
 import { signSync } from '../../contract/node/signature.ts';
+import type { Hold } from './held-bytes.ts';
 
 /** What came back for one signed request. */
 export type Answer =
@@ -72,10 +73,15 @@ export interface EndpointRequest {
   readonly body: string;
   readonly id: string;
   readonly timeoutMs: number;
-  /** Called with each line of a stream of results as it arrives. Without it, the request asks for a whole answer. */
-  readonly onLine?: ((line: string) => void) | undefined;
+  /**
+   * Called with each line of a stream of results as it arrives; what it returns is waited for before more is read.
+   * Without it, the request asks for a whole answer.
+   */
+  readonly onLine?: ((line: string) => Promise<void> | undefined) | undefined;
   /** A larger answer that is no stream is not read to its end. Default 1 MiB. */
   readonly maxAnswerBytes?: number;
+  /** Counts what is read of the answer and has not been given to `onLine`. The caller releases it. Default: nobody. */
+  readonly hold?: Hold | undefined;
 }
 
 /**
@@ -220,6 +226,7 @@ interface AnswerEnds {
 class AnswerHandler implements Dispatcher.DispatchHandler {
   readonly #onLine: EndpointRequest['onLine'];
   readonly #maxBytes: number;
+  readonly #hold: Hold | undefined;
   readonly #ends: AnswerEnds;
   readonly #timer: NodeJS.Timeout;
   #controller: Dispatcher.DispatchController | undefined;
@@ -233,8 +240,9 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   #lineSize = 0;
   #chunks: Buffer[] = [];
 
-  constructor({ timeoutMs, onLine, maxAnswerBytes = MAX_ANSWER_BYTES }: EndpointRequest, ends: AnswerEnds) {
+  constructor({ timeoutMs, onLine, hold, maxAnswerBytes = MAX_ANSWER_BYTES }: EndpointRequest, ends: AnswerEnds) {
     this.#onLine = onLine;
+    this.#hold = hold;
     this.#maxBytes = maxAnswerBytes;
     this.#ends = ends;
     this.#timer = setTimeout(() => this.#fail('timeout', 'no answer before the deadline'), Math.max(1, timeoutMs));
@@ -255,10 +263,13 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     this.#isStream = !!this.#onLine && isOurs && !!headers['content-type']?.startsWith(RESULT_STREAM);
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#isOver) return;
     this.#size += chunk.length;
     this.#chunks.push(chunk);
+    if (this.#hold?.add(chunk.length) === false) {
+      return this.#fail('too-large', 'the answers that wait to be read take more memory than they may together');
+    }
     if (!this.#isStream) {
       if (this.#size > this.#maxBytes) {
         this.#fail('too-large', `the answer is larger than ${this.#maxBytes / (1024 * 1024)} MiB`);
@@ -273,10 +284,14 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
       const whole = Buffer.concat(this.#chunks);
       const text = whole.toString('utf8', 0, whole.length - this.#lineSize);
       this.#chunks = this.#lineSize > 0 ? [chunk.subarray(last + 1)] : [];
+      this.#hold?.release();
+      this.#hold?.add(this.#lineSize);
       const lines = text.split('\n', MAX_STREAM_LINES + 1);
       this.#lines += lines.length;
       if (this.#lines > MAX_STREAM_LINES) return this.#fail('too-large', 'the results have more than 1000 lines');
-      for (const line of lines) if (line !== '') this.#onLine?.(line);
+      let wait: Promise<void> | undefined;
+      for (const line of lines) if (line !== '') wait = this.#onLine?.(line) ?? wait;
+      if (wait) void this.#pause(controller, wait);
     }
   }
 
@@ -296,6 +311,12 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     clearTimeout(this.#timer);
     if (this.#controller) this.#ends.reject(error);
     else this.#ends.notConnected(error);
+  }
+
+  async #pause(controller: Dispatcher.DispatchController, wait: Promise<void>): Promise<void> {
+    controller.pause();
+    await wait;
+    if (!this.#isOver) controller.resume();
   }
 
   /** Stops reading the answer and closes its connection. */

@@ -1,6 +1,6 @@
 import { addAbortSignal, Readable } from 'node:stream';
 import { badRequest, type StatusError, tooLarge, tooManyRequests } from '../cache-api/kubernetes-status.ts';
-import type { Hold } from './held-bytes.ts';
+import type { Hold } from '../endpoint/held-bytes.ts';
 
 /** The apiserver's own bound of a request. */
 const MAX_BODY_BYTES = 3 * 1024 * 1024;

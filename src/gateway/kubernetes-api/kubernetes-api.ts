@@ -17,7 +17,7 @@ import {
 import type { WriteEntry, WriteTarget } from '../dispatch/recorded-writes.ts';
 import type { BegunWrite, FencedRun, RunWrites } from '../workqueue/run-writes.ts';
 import { passOn, readBody, stream, type TakenAnswer, takeAnswer } from './bodies.ts';
-import { HeldBytes, type Hold } from './held-bytes.ts';
+import { HeldBytes, type Hold } from '../endpoint/held-bytes.ts';
 import { type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
 import { recordedWrite, targetOf } from './recorded-write.ts';
 

@@ -31,10 +31,15 @@ export class RelatedRules {
 
   /**
    * Replaces the rules of a key. Does nothing when the run is not in flight.
-   * @returns whether one of them is new. A change that came before it was stored has not woken the key.
+   * @returns whether one of them is new, and how many members of the index have changed. A change that came before a
+   *   new rule was stored has not woken the key.
    */
-  async replace({ key, run }: { key: string; run: number }, rules: readonly RelatedRule[]): Promise<boolean> {
-    return (await this.#set(key, run, new Set(rules.map(canonical)))) === 1;
+  async replace(
+    { key, run }: { key: string; run: number },
+    rules: readonly RelatedRule[],
+  ): Promise<{ readonly isNew: boolean; readonly changed: number }> {
+    const [isNew, changed] = (await this.#set(key, run, new Set(rules.map(canonical)))) as [number, number];
+    return { isNew: isNew === 1, changed };
   }
 
   /** Removes the rules of a key, unless it has a run in flight. */

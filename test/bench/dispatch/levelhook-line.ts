@@ -9,6 +9,7 @@ import type { Finish, Process, Run } from '../../../src/gateway/workqueue/work-q
 import { uniqueName } from '../../harness/levelhook.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import type { Line, LineOptions } from './line.ts';
+import { ownBounds } from '../../harness/own-bounds.ts';
 
 /** The gateway's own half from the queue on, as `Controller` puts it together; without views, so without barriers. */
 export async function levelhookLine(options: LineOptions): Promise<Line> {
@@ -31,6 +32,7 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     timeoutMs: 15_000,
   });
   const dispatcher = new Dispatcher({
+    bounds: ownBounds(),
     controller: 'bench',
     target: { endpoint, cacheAccess },
     runtime,

@@ -19,13 +19,13 @@ import { redisLocation } from '../../../src/gateway/redis/redis-location.ts';
 import type { Enqueue } from '../../../src/gateway/cache/relay.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { GatewayWriter } from '../../../src/gateway/cache/gateway-writer.ts';
-import { CpuBudgets } from '../../../src/gateway/cel/cpu-budget.ts';
 import { RunningController } from '../../../src/gateway/controllers/controller.ts';
 import { CacheAccess } from '../../../src/gateway/access/cache-access.ts';
 import type { Endpoint } from '../../../src/gateway/endpoint/endpoint.ts';
 import { Recovery } from '../../../src/gateway/manager/recovery.ts';
 import { description, kinds } from './kinds.ts';
 import type { RecordingQueue } from './recording-queue.ts';
+import { ownBounds } from '../../harness/own-bounds.ts';
 
 /** Every wait of the gateway is over soon. */
 const hastyClock: Clock = {
@@ -136,7 +136,7 @@ export class GatewayUnderTest {
           timeoutMs: 0,
         }),
       },
-      budget: new CpuBudgets().of(description.name),
+      bounds: ownBounds(),
       settings: { logTriggers: false, resyncMs: 36_000_000, startWindowMs: 60_000 },
       runtime,
       onChanged: () => {},

@@ -55,6 +55,7 @@ const NASTY: readonly [what: string, where: Place, pattern: Pattern][] = [
   ['a map by an inherited annotation', 'declaration', /"by":"annotation","annotation":"__proto__"/],
   ['a map by the field of a Secret', 'declaration', /"by":"field","path":"data\.password"/],
   ['a map to all', 'declaration', /"by":"all"/],
+  ['a map by what a run names', 'declaration', /"by":"related"/],
   ['a map by expression', 'declaration', /"by":"cel"/],
   ['indexes of inherited names', 'declaration', /"index":"(label|annotation):(constructor|__proto__)"/],
   ['paths of the cache API that climb', 'path', /\.\./],

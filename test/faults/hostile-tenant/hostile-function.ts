@@ -3,7 +3,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { formatObjectKey } from '../../../src/core/index.ts';
-import { CONTRACT_VERSION, LEVELHOOK_HEADER, type Trigger } from '../../../src/contract/index.ts';
+import { randomBytes } from 'node:crypto';
+import { CONTRACT_VERSION, LEVELHOOK_HEADER, RESULT_STREAM, type Trigger } from '../../../src/contract/index.ts';
 
 type Answer = (response: ServerResponse, trigger: Trigger) => void;
 
@@ -31,6 +32,23 @@ function absurdWrites({ requests }: Trigger): object[] {
   }));
 }
 
+/** Asks for the next run as soon as there is one. */
+const AGAIN = { requeueAfterSeconds: 0.001 };
+
+/** Writes that a function may have made, as many as fit into an answer. */
+function manyWrites({ requests }: Trigger): object[] {
+  const namespace = requests[0]?.namespace ?? '';
+  const uid = '01234567-89ab-cdef-0123-456789abcdef';
+  const write = { apiVersion: 'v1', kind: 'ConfigMap', namespace, name: 'written', uid, resourceVersion: '1' };
+  return Array.from({ length: Math.floor(900_000 / JSON.stringify(write).length / requests.length) }, () => write);
+}
+
+/** As many related objects as an answer may name, other ones each time. */
+function otherRelated(): object[] {
+  const names = (): string[] => Array.from({ length: 150 }, () => randomBytes(3).toString('hex'));
+  return Array.from({ length: 18 }, () => ({ apiVersion: 'v1', kind: 'ConfigMap', names: names() }));
+}
+
 /** How a function answers its triggers, by name. */
 export const BEHAVIOURS = {
   done: answer((trigger) => results(trigger, { status: 'done' })),
@@ -48,6 +66,22 @@ export const BEHAVIOURS = {
     const [write] = absurdWrites(trigger);
     return results(trigger, { status: 'done', writes: Array.from({ length: 5000 }, () => write) });
   }),
+  'again at no time, successfully': answer((trigger) => results(trigger, { status: 'done', ...AGAIN })),
+  'as many writes as fit': answer((trigger) =>
+    results(trigger, { status: 'done', writes: manyWrites(trigger), ...AGAIN }),
+  ),
+  'an error with as many writes as fit': answer((trigger) =>
+    results(trigger, { status: 'error', message: 'm', writes: manyWrites(trigger), retryAfterSeconds: 0.001 }),
+  ),
+  'other related objects each time': answer((trigger) =>
+    results(trigger, { status: 'done', related: otherRelated(), ...AGAIN }),
+  ),
+  'lines of a stream with as many writes as fit': (response, trigger) => {
+    response.writeHead(200, { 'content-type': RESULT_STREAM, [LEVELHOOK_HEADER]: 'v1' });
+    const result = { status: 'error', message: 'm', writes: manyWrites(trigger), retryAfterSeconds: 0.001 };
+    for (const { run } of trigger.requests) response.write(`${JSON.stringify({ run, result })}\n`);
+    response.end();
+  },
   'inherited status': answer((trigger) => results(trigger, { status: 'constructor' })),
   accepted: answer((trigger) => results(trigger, { status: 'accepted', withinSeconds: 2 }, 202)),
   'accepted without a callback': answer(() => ({ status: 202, body: '' })),

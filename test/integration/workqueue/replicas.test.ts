@@ -13,6 +13,7 @@ import { eventually } from '../../harness/eventually.ts';
 import { RecordingProcess } from '../../harness/recording-process.ts';
 import { done, RawFunction } from '../../harness/raw-function.ts';
 import { RedisQueueFixture } from '../../harness/redis-queue.ts';
+import { ownBounds } from '../../harness/own-bounds.ts';
 
 const TIMEOUT_MS = 1000;
 const keysOf = (stem: string, count: number): string[] => Array.from({ length: count }, (_, at) => `ns/${stem}${at}`);
@@ -77,6 +78,7 @@ async function startReplica(startWindowMs: number): Promise<Replica> {
     timeoutMs: TIMEOUT_MS,
   });
   const dispatcher = new Dispatcher({
+    bounds: ownBounds(),
     controller: 'web',
     views: [],
     keys: queue,

@@ -7,32 +7,37 @@
 -- ARGV[2] run; empty: the key must have none in flight
 -- then    rules, each as JSON in its canonical form; none removes all
 --
--- Answer: 1 if one of the rules is new for the key, else 0; also when another run is in flight, which changes nothing.
+-- Answer: {1 if one of the rules is new for the key, else 0; how many members of the index have changed}. Nothing has when
+-- another run is in flight.
 
-if (redis.call('HGET', KEYS[1], 'run') or '') ~= ARGV[2] then return 0 end
+if (redis.call('HGET', KEYS[1], 'run') or '') ~= ARGV[2] then return { 0, 0 } end
 local key = ARGV[1]
 local before = redis.call('HGET', KEYS[2], key)
 local after = table.concat(ARGV, '\n', 3)
-if (before or '') == after then return 0 end
+if (before or '') == after then return { 0, 0 } end
 
 -- The members of the index for one rule: one for each name, or one without a name.
-local function members(text)
+local function each_member(text, visit)
   local rule = cjson.decode(text)
   local start = rule.apiVersion .. '/' .. rule.kind .. '\n' .. (rule.namespace or '') .. '\n'
-  local found = {}
-  for _, name in ipairs(rule.names or { '' }) do found[#found + 1] = start .. name .. '\n' .. key end
-  return found
+  for _, name in ipairs(rule.names or { '' }) do visit(start .. name .. '\n' .. key) end
 end
 
-local known = {}
+local known, left, is_new, changed = {}, {}, 0, 0
 for text in string.gmatch(before or '', '[^\n]+') do
   known[text] = true
-  for _, member in ipairs(members(text)) do redis.call('ZREM', KEYS[3], member) end
+  each_member(text, function(member) left[member] = true end)
 end
-local is_new = 0
 for at = 3, #ARGV do
   if not known[ARGV[at]] then is_new = 1 end
-  for _, member in ipairs(members(ARGV[at])) do redis.call('ZADD', KEYS[3], 0, member) end
+  each_member(ARGV[at], function(member)
+    if left[member] then
+      left[member] = nil
+    else
+      changed = changed + redis.call('ZADD', KEYS[3], 0, member)
+    end
+  end)
 end
+for member in pairs(left) do changed = changed + redis.call('ZREM', KEYS[3], member) end
 if after == '' then redis.call('HDEL', KEYS[2], key) else redis.call('HSET', KEYS[2], key, after) end
-return is_new
+return { is_new, changed }

@@ -213,6 +213,7 @@ export function mapping(): fc.Arbitrary<BulkObject> {
     key.map((annotation) => fields({ by: 'annotation', annotation })),
     path.map((each) => fields({ by: 'field', path: each })),
     fc.constant(fields({ by: 'all' })),
+    fc.constant(fields({ by: 'related' })),
     cel().map((expression) => fields({ by: 'cel', expression })),
   );
 }

@@ -1,0 +1,67 @@
+export interface HeldBytesLimits {
+  /** Of one owner's requests together. */
+  readonly perOwner: number;
+  /** Of all requests together. */
+  readonly total: number;
+  /** What each owner may hold even when the total is used up. */
+  readonly reserved: number;
+}
+
+const MIB = 1024 * 1024;
+
+/** Some of the largest bodies for each owner, four owners with that, and small bodies for each owner beyond that. */
+export const HELD_BYTES: HeldBytesLimits = { perOwner: 16 * MIB, total: 64 * MIB, reserved: MIB / 8 };
+
+/** What one request holds. */
+export interface Hold {
+  /** Takes so many bytes more. @returns false when there is no room for them; then it takes nothing. */
+  add(bytes: number): boolean;
+  /** Gives all back. May be called again. */
+  release(): void;
+}
+
+/**
+ * The bytes of bodies that functions send and that this process holds: requests to the apiserver, by controller, and
+ * answers to triggers, by tenant. Each owner has a bound, so that a function which sends much delays only itself.
+ * Nothing waits here: what has no room is refused.
+ */
+export class HeldBytes {
+  readonly #limits: HeldBytesLimits;
+  /** By owner. */
+  readonly #held = new Map<string, number>();
+  #total = 0;
+
+  constructor(limits: HeldBytesLimits = HELD_BYTES) {
+    this.#limits = limits;
+  }
+
+  /** For one request of an owner. It holds nothing yet. */
+  open(owner: string): Hold {
+    let own = 0;
+    return {
+      add: (bytes) => {
+        if (!this.#hasRoom(owner, bytes)) return false;
+        own += bytes;
+        this.#change(owner, bytes);
+        return true;
+      },
+      release: () => {
+        this.#change(owner, -own);
+        own = 0;
+      },
+    };
+  }
+
+  #hasRoom(owner: string, bytes: number): boolean {
+    const { perOwner, reserved, total } = this.#limits;
+    const held = (this.#held.get(owner) ?? 0) + bytes;
+    return held <= perOwner && (this.#total + bytes <= total || held <= reserved);
+  }
+
+  #change(owner: string, bytes: number): void {
+    const held = (this.#held.get(owner) ?? 0) + bytes;
+    if (held > 0) this.#held.set(owner, held);
+    else this.#held.delete(owner);
+    this.#total += bytes;
+  }
+}

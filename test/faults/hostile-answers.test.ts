@@ -1,0 +1,41 @@
+import { describe, expect, test } from 'vitest';
+import { eventually } from '../harness/eventually.ts';
+import { fields } from './hostile-tenant/bulk.ts';
+import type { BehaviourName } from './hostile-tenant/hostile-function.ts';
+import { SingleWrites } from './hostile-tenant/single-writes.ts';
+
+/** Keys of each function. */
+const KEYS = 100;
+const FUNCTIONS = 5;
+
+/** The generated tenant has the others, too. */
+const BEHAVIOURS: readonly BehaviourName[] = [
+  'an error with as many writes as fit',
+  'lines of a stream with as many writes as fit',
+  'other related objects each time',
+];
+
+describe('what the functions of a tenant may answer, as often as they can', () => {
+  const writes = SingleWrites.inThisFile();
+
+  test.each(BEHAVIOURS)('%s: delays no other tenant', async (behaviour) => {
+    const { world } = writes;
+    world.fn.behave([behaviour]);
+    for (let at = 0; at < FUNCTIONS; at += 1) {
+      await writes.declare(`answering-${at}`, {
+        for: world.source('configmaps'),
+        watches: [world.source('configmaps', { map: fields({ by: 'related' }) })],
+        concurrency: 1000,
+        maxBatch: behaviour.startsWith('lines') ? 100 : 1,
+        timeoutSeconds: 10,
+      });
+    }
+    await writes.untilItRuns();
+    for (let at = 0; at < KEYS; at += 1) await writes.put('configmaps', `key-${at}`, fields({ data: fields({}) }));
+    const before = world.fn.count;
+    await eventually(async () => expect(world.fn.count).toBeGreaterThan(before + 20));
+    writes.beginWatch();
+    await writes.expectNoHarm();
+    world.fn.behave(['done']);
+  });
+});

@@ -1,0 +1,9 @@
+import { CpuBudgets } from '../../src/gateway/cel/cpu-budget.ts';
+import type { ControllerBounds } from '../../src/gateway/dispatch/dispatcher.ts';
+import { HeldBytes } from '../../src/gateway/endpoint/held-bytes.ts';
+
+/** Of a controller that shares its gateway with no other. */
+export function ownBounds(): ControllerBounds {
+  const held = new HeldBytes();
+  return { budget: new CpuBudgets().of('own'), openHold: () => held.open('own') };
+}
