@@ -77,7 +77,7 @@ class LookupsBeforeApply extends View {
       chunk.wakeups.map(async (wakeup) => ('lookup' in wakeup ? this.#resolve(wakeup) : [wakeup])),
     );
     // What the trip to Redis takes on a busy day: time for the object's own event, in the other view.
-    if (chunk.wakeups.some((wakeup) => 'lookup' in wakeup)) await sleep(150);
+    if (chunk.wakeups.some((wakeup) => 'lookup' in wakeup)) await sleep(500);
     return super.apply({ ...chunk, wakeups: wakeups.flat() });
   }
 
