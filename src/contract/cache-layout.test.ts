@@ -7,6 +7,7 @@ import {
   indexEntriesOf,
   indexValues,
   isIndexSpec,
+  uncountedIndex,
   viewKeys,
   viewPrefix,
 } from './cache-layout.ts';
@@ -108,6 +109,58 @@ describe('the keys of a view', () => {
       { ...scope, settings: 't' },
     ];
     expect(new Set(others.map(viewPrefix)).size).toBe(others.length);
+  });
+});
+
+describe('the entries of an object with long lists', () => {
+  const withLists = (lists: Record<string, number>, padding = 0): KubernetesObject => {
+    const spec = Object.fromEntries(
+      Object.entries(lists).map(([name, length]) => [name, Array.from({ length }, (_, at) => `v${at}`)]),
+    );
+    return { ...object('a'), spec, padding: 'x'.repeat(padding) } as KubernetesObject;
+  };
+  const declaredOf = (of: KubernetesObject, ...specs: Parameters<typeof indexEntriesOf>[1] & object): string[] =>
+    indexEntriesOf(of, specs).slice(2);
+
+  it('are all values of a list that is short, or small beside its object', () => {
+    expect(declaredOf(withLists({ refs: 32 }), 'field:spec.refs')).toHaveLength(32);
+    expect(declaredOf(withLists({ refs: 500 }, 130_000), 'field:spec.refs')).toHaveLength(500);
+  });
+
+  it('are one mark for a list beyond that, whatever its size', () => {
+    const mark = [uncountedIndex('field:spec.refs')];
+    expect(declaredOf(withLists({ refs: 40 }), 'field:spec.refs')).toEqual(mark);
+    expect(declaredOf(withLists({ refs: 120_000 }), 'field:spec.refs')).toEqual(mark);
+  });
+
+  it('leave the short lists and single values of the object as they are', () => {
+    const specs = ['field:spec.long', 'field:spec.short', 'field:metadata.name'] as const;
+    const entries = declaredOf(withLists({ long: 5000, short: 3 }), ...specs);
+    expect(entries.toSorted()).toEqual([
+      'field:metadata.name=a',
+      uncountedIndex('field:spec.long'),
+      'field:spec.short=v0',
+      'field:spec.short=v1',
+      'field:spec.short=v2',
+    ]);
+  });
+
+  it('are no more for many lists than for one', () => {
+    const lists = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`list${at}`, 20]));
+    const specs = Object.keys(lists).map((name) => `field:spec.${name}` as const);
+    const entries = declaredOf(withLists(lists), ...specs);
+    const marks = new Set<string>(specs.map(uncountedIndex));
+    expect(entries.filter((entry) => !marks.has(entry)).length).toBeLessThanOrEqual(60);
+    expect(new Set(entries.map((entry) => entry.slice(0, entry.indexOf('='))))).toEqual(new Set(specs));
+  });
+
+  it('have a mark that is the entry of no value', () => {
+    fc.assert(
+      fc.property(fc.string(), (value) => {
+        const named = { ...object('a'), spec: { ref: value } } as KubernetesObject;
+        expect(indexEntriesOf(named, ['field:spec.ref'])).not.toContain(uncountedIndex('field:spec.ref'));
+      }),
+    );
   });
 });
 

@@ -14,6 +14,10 @@ import { createView } from '../harness/views.ts';
 const pods = resource('v1', 'Pod');
 const LISTS = Number(process.env['CACHE_READING_LISTS'] ?? 100);
 const NAMES = 90;
+/** The declared index, by a list of some objects' that is too long for it. */
+const REFS = 'field:spec.refs';
+const refsOf = (object: KubernetesObject): readonly string[] =>
+  (object as { spec?: { refs?: readonly string[] } }).spec?.refs ?? [];
 const nameOf = ({ metadata }: KubernetesObject): string => `${metadata.namespace}/${metadata.name}`;
 
 /** Everything that happened to each key: the state from a version on, undefined when it is gone. */
@@ -22,7 +26,7 @@ class History {
   readonly #states = new Map<string, { version: number; object: KubernetesObject | undefined }[]>();
   #uids = 0;
 
-  write(key: string, rest: object): KubernetesObject {
+  write(key: string, rest: object, fields: object): KubernetesObject {
     const [namespace = '', name = ''] = key.split('/');
     this.version += 1;
     const uid = this.at(key, this.version)?.metadata.uid ?? `uid-${(this.#uids += 1)}`;
@@ -30,6 +34,7 @@ class History {
       apiVersion: 'v1',
       kind: 'Pod',
       metadata: { namespace, name, uid, resourceVersion: String(this.version), ...rest },
+      ...fields,
     };
     this.#push(key, object);
     return object;
@@ -64,7 +69,7 @@ class History {
   }
 }
 
-/** Each way of reading: what it asks for, and what belongs to it. */
+/** Each way of reading: what it asks for, and what belongs to it. Those by the declared index are several. */
 const WAYS: readonly { options: ListOptions; belongs: (object: KubernetesObject) => boolean }[] = [
   { options: {}, belongs: () => true },
   { options: { namespace: 'a' }, belongs: ({ metadata }) => metadata.namespace === 'a' },
@@ -79,6 +84,14 @@ const WAYS: readonly { options: ListOptions; belongs: (object: KubernetesObject)
   {
     options: { namespace: 'a', labelSelector: 'app notin (x)' },
     belongs: ({ metadata }) => metadata.namespace === 'a' && metadata.labels?.['app'] !== 'x',
+  },
+  ...['r0', 'r1', 'r39'].map((value) => ({
+    options: { index: { spec: REFS, value } } as const,
+    belongs: (object: KubernetesObject) => refsOf(object).includes(value),
+  })),
+  {
+    options: { index: { spec: REFS, value: 'r2' }, namespace: 'b' },
+    belongs: (object) => object.metadata.namespace === 'b' && refsOf(object).includes('r2'),
   },
 ];
 
@@ -110,6 +123,8 @@ class World {
 
   async fill(): Promise<void> {
     await this.view.claim('writer');
+    this.view.indexer.maintain([REFS]);
+    await this.view.indexer.record([REFS]);
     for (let at = 0; at < NAMES; at += 1) this.#change();
     await this.#relist();
   }
@@ -138,7 +153,9 @@ class World {
     const labels = [{ app: 'x' }, { app: 'y' }, {}][this.#random.below(3)];
     const uid = ['o1', 'o2', undefined][this.#random.below(3)];
     const owner = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'x', uid, controller: true };
-    const object = this.history.write(key, { labels, ...(uid ? { ownerReferences: [owner] } : {}) });
+    const refs = Array.from({ length: [0, 1, 3, 40][this.#random.below(4)] ?? 0 }, (_, at) => `r${at}`);
+    const metadata = { labels, ...(uid ? { ownerReferences: [owner] } : {}) };
+    const object = this.history.write(key, metadata, refs.length > 0 ? { spec: { refs } } : {});
     return { kind: 'changed' as const, object };
   }
 

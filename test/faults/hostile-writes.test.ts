@@ -76,6 +76,27 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
     await writes.expectNoHarm();
   });
 
+  test('objects with 100,000 values of an index delay no other tenant, and take no more memory than they are long', async () => {
+    const { apiVersion, kind } = writes.world.kinds.things;
+    const usedMiB = async (): Promise<number> =>
+      Number(/^used_memory:(\d+)/m.exec(await writes.world.ground.admin.info('memory'))?.[1]) / 2 ** 20;
+    await writes.declare('indexing', {
+      for: writes.world.source('things'),
+      indexes: [fields({ apiVersion, kind, index: 'field:spec.refs' })],
+    });
+    await writes.put('things', 'small', fields({ spec: fields({ refs: ['a'] }) }));
+    await eventually(async () => expect(writes.world.fn.keys).toContain(`${writes.world.hostile.namespace}/small`));
+    const before = await usedMiB();
+    for (let round = 0; round < 3; round += 1) {
+      const values = Array.from({ length: 100_000 }, (_, at) => `"${round}-${at}"`);
+      const refs = { raw: `[${values.join()}]` };
+      for (let at = 0; at < 6; at += 1) await writes.put('things', `listing-${at}`, fields({ spec: fields({ refs }) }));
+    }
+    await writes.expectNoHarm();
+    // Six objects of 0.8 MiB, and buffers of the connections.
+    expect((await usedMiB()) - before).toBeLessThan(40);
+  });
+
   test('an object that is nested thousands of levels deep stops neither its own view nor another', async () => {
     const { apiVersion, kind } = writes.world.kinds.things;
     await writes.declare('deep', {

@@ -1,5 +1,12 @@
 import { formatObjectKey, type KubernetesObject, type ResourceVersion, isResourceVersion } from '../../core/index.ts';
-import { decodeEntry, type IndexSpec, KEPT_OUT_INDEX, type ViewKeys, viewKeys } from '../cache-layout.ts';
+import {
+  decodeEntry,
+  type IndexSpec,
+  KEPT_OUT_INDEX,
+  uncountedIndex,
+  type ViewKeys,
+  viewKeys,
+} from '../cache-layout.ts';
 import {
   beyondKey,
   declaredIndexOf,
@@ -281,7 +288,16 @@ export class ViewReader {
       return [formatObjectKey({ namespace: selection.namespace, name: name.value })];
     }
     const { always, declared } = indexesOf(selection);
-    const sets = (declaredToo ? [...always, ...declared] : always).map((entry) => this.#keys.indexPrefix + entry);
+    if (!declaredToo || declared.length === 0) return this.#carrying(always);
+    const spec = declaredIndexOf(selection);
+    const uncounted = spec === undefined ? [] : this.#carrying([...always, uncountedIndex(spec)]);
+    const [found = [], others = []] = await Promise.all([this.#carrying([...always, ...declared]), uncounted]);
+    return others.length === 0 ? found : [...new Set([...found, ...others])];
+  }
+
+  /** Keys of the objects that carry all these index entries; undefined when there are none. */
+  async #carrying(entries: readonly string[]): Promise<string[] | undefined> {
+    const sets = entries.map((entry) => this.#keys.indexPrefix + entry);
     const [only] = sets;
     if (only === undefined) return undefined;
     return sets.length === 1 ? this.#redis.smembers(only) : this.#redis.sinter(...sets);

@@ -18,7 +18,7 @@ import { Listing } from './listing.ts';
 import { isDataError } from '../redis/redis.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { OutboxEntry } from './outbox.ts';
-import type { Chunk, ViewOperation } from './chunk.ts';
+import { type Chunk, MAX_ENTRIES, type ViewOperation } from './chunk.ts';
 import type { View } from './view.ts';
 
 interface ChunkInProgress {
@@ -260,14 +260,13 @@ export class Applier {
     const incomparable = this.#listing?.rewound ?? false;
     for await (const keys of view.keys()) {
       const entries = await view.entries(keys);
-      const operations: ViewOperation[] = [];
+      const operations: { operation: ViewOperation; entries: number }[] = [];
       keys.forEach((key, at) => {
         const entry = entries[at];
         if (!entry || !gone(key, entry)) return;
-        operations.push(this.#comparer.deletionOf(key, entry));
+        operations.push({ operation: this.#comparer.deletionOf(key, entry), entries: entry.indexEntries.length });
       });
-      for (let from = 0; from < operations.length; from += DELETE_PAGE) {
-        const some = operations.slice(from, from + DELETE_PAGE);
+      for (const some of pagesOf(operations)) {
         const heard = this.#options.handlers.begin();
         const wakeups: Wakeup[] = [];
         const slice = new TimeSlice();
@@ -328,22 +327,27 @@ export class Applier {
     let onlyNew = fromNothing;
     let version: ResourceVersion | undefined;
     let bytes = 0;
+    let entries = 0;
     slice.restart();
     for (const event of events) {
       if (event.kind === 'bookmark') version = event.version;
       if (!isObjectEvent(event)) continue;
       version = event.object.metadata.resourceVersion;
       onlyNew &&= event.kind !== 'deleted' && !listing?.names(formatObjectKey(keyOf(event.object)));
+      const key = formatObjectKey(keyOf(event.object));
+      entries += cached.get(key)?.entry.indexEntries.length ?? 0;
       const operation = await this.#comparer.operationFor(event, { cached, wakeups, listing, slice });
+      entries += cached.get(key)?.entry.indexEntries.length ?? 0;
       if (operation) operations.set(operation.key, operation);
       if (operation?.kind === 'S') bytes += operation.object.length;
       if (slice.isOver) await slice.next();
-      if (wakeups.length < MAX_WAKEUPS && bytes < MAX_BYTES) continue;
+      if (wakeups.length < MAX_WAKEUPS && bytes < MAX_BYTES && entries < MAX_ENTRIES) continue;
       await write();
       slice.restart();
       operations.clear();
       wakeups.length = 0;
       bytes = 0;
+      entries = 0;
       onlyNew = fromNothing;
       heard = this.#options.handlers.begin();
     }
@@ -369,6 +373,22 @@ export class Applier {
     const entries = await view.apply(this.#frozenUntil === undefined ? chunk : withoutVersion);
     if (entries.length > 0) onWakeups?.(entries);
   }
+}
+
+/** Parts with few objects and few index entries each, of one object at least. */
+function* pagesOf(operations: readonly { operation: ViewOperation; entries: number }[]): Generator<ViewOperation[]> {
+  let page: ViewOperation[] = [];
+  let left = MAX_ENTRIES;
+  for (const { operation, entries } of operations) {
+    if (page.length === DELETE_PAGE || (page.length > 0 && entries > left)) {
+      yield page;
+      page = [];
+      left = MAX_ENTRIES;
+    }
+    page.push(operation);
+    left -= entries;
+  }
+  if (page.length > 0) yield page;
 }
 
 function isFrame({ kind }: WatchEvent): boolean {

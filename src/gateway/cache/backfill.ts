@@ -1,6 +1,7 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
 import { encodeEntry, indexEntriesOf, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/cache-layout.ts';
 import type { IndexSpec } from '../../contract/index.ts';
+import { MAX_ENTRIES } from './chunk.ts';
 import type { View } from './view.ts';
 
 export interface BackfillOptions {
@@ -128,7 +129,8 @@ export async function backfill(view: View, specs: readonly IndexSpec[], signal: 
   for await (const keys of view.keys(50)) {
     signal.throwIfAborted();
     const entries = await view.entries(keys);
-    const moves: { key: string; from: ObjectEntry; to: ObjectEntry }[] = [];
+    let moves: { key: string; from: ObjectEntry; to: ObjectEntry }[] = [];
+    let left = MAX_ENTRIES;
     let at = 0;
     for await (const { key, object } of view.each(keys)) {
       const from = entries[at++];
@@ -137,7 +139,13 @@ export async function backfill(view: View, specs: readonly IndexSpec[], signal: 
       if (!from || !object || object.metadata.resourceVersion !== from.resourceVersion) continue;
       const kept = from.indexEntries.filter((entry) => entry === KEPT_OUT_INDEX);
       const to = { ...from, indexEntries: [...indexEntriesOf(object, specs), ...kept] };
-      if (encodeEntry(to) !== encodeEntry(from)) moves.push({ key, from, to });
+      if (encodeEntry(to) === encodeEntry(from)) continue;
+      moves.push({ key, from, to });
+      left -= from.indexEntries.length + to.indexEntries.length;
+      if (left > 0) continue;
+      await view.indexer.move(moves);
+      moves = [];
+      left = MAX_ENTRIES;
     }
     await view.indexer.move(moves);
   }

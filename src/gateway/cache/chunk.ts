@@ -2,6 +2,9 @@ import type { ResourceVersion } from '../../core/index.ts';
 import type { ObservedValues } from './observations.ts';
 import type { Wakeup } from './change.ts';
 
+/** Index entries that one script writes and removes, because a large script blocks Redis: one takes some 5 us. */
+export const MAX_ENTRIES = 4000;
+
 /** One operation of the apply script. */
 export type ViewOperation =
   | {

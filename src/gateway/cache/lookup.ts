@@ -1,5 +1,5 @@
 import { asLabelSelector, fieldAt, type KubernetesObject, matchesLabels } from '../../core/index.ts';
-import { indexEntriesOf } from '../../contract/cache-layout.ts';
+import { declaredIndex, indexEntriesOf, indexValues, uncountedIndex } from '../../contract/cache-layout.ts';
 import type { Lookup, RelatedChange } from './change.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { EncodedObject, View } from './view.ts';
@@ -37,11 +37,17 @@ export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBu
     if (few) return charged(await filter(view, few.keys, lookup, budget, few.objects), budget);
   }
   const complete = declared === undefined || (await view.indexer.complete()).includes(declared);
+  const others = declared === undefined ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
   // An index that is still being filled cannot be asked; the objects can.
-  const usable = complete ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
-  const candidates = await view.indexer.keysWith(usable, complete ? anyOf : []);
+  // Sent together, in one trip. A selector gives an index one value, which has always room.
+  const [candidates, uncounted] = await Promise.all([
+    view.indexer.keysWith(complete ? entries : others, complete ? anyOf : []),
+    complete && declared !== undefined && !selector ? view.indexer.keysWith([...others, uncountedIndex(declared)]) : [],
+  ]);
   const isAnswer = complete && !selector && !labelSelector;
-  return charged(isAnswer ? candidates : await filter(view, candidates, lookup, budget), budget);
+  const found = isAnswer ? candidates : await filter(view, candidates, lookup, budget);
+  const more = uncounted.length > 0 ? await filter(view, uncounted, lookup, budget) : [];
+  return charged(more.length > 0 ? [...new Set([...found, ...more])] : found, budget);
 }
 
 /** Named keys are not charged here: they were with the change that names them. */
@@ -78,7 +84,10 @@ async function filter(
 }
 
 function matches(object: KubernetesObject, { declared, entries, labelSelector, selector }: Lookup): boolean {
-  const carried = indexEntriesOf(object, declared === undefined ? [] : [declared]);
+  const carried = indexEntriesOf(object);
+  // All of its values, also where the object has too many for the index.
+  if (declared !== undefined)
+    carried.push(...indexValues(object, declared).map((value) => declaredIndex(declared, value)));
   if (!entries.every((entry) => carried.includes(entry))) return false;
   if (labelSelector && !matchesLabels(labelSelector, object.metadata.labels)) return false;
   if (!selector) return true;

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type KubernetesObject, messageOf, type Resource } from '../../../src/core/index.ts';
 import { ChangeWatch } from '../../harness/change-watch.ts';
 import { Cluster, configMaps, pods } from '../../harness/cluster.ts';
+import { measureSlowdown } from '../../harness/pace.ts';
 import type { Changed, Paced, Polled, Told } from './monitor.ts';
 import { secrets, victimNames } from './victim.ts';
 
@@ -14,9 +15,8 @@ const POLL_EVERY_MS = 200;
 const POLL_LIMIT_MS = 20_000;
 /** How often it is looked whether this process itself comes late. */
 const LAG_EVERY_MS = 50;
-/** How often it is measured what the processor gives, and how much is computed for that. */
+/** How often it is measured what the processor gives. */
 const PACE_EVERY_MS = 1000;
-const PACE_CPU_US = 20_000;
 
 const [kubeconfig = '', namespace = '', canary = '', gatewayUrl = ''] = process.argv.slice(2);
 const cluster = await Cluster.connect(kubeconfig);
@@ -80,15 +80,7 @@ async function poll(path: Polled['path']): Promise<void> {
 
 async function pace(): Promise<void> {
   for (;;) {
-    const startedAtMs = performance.now();
-    const before = process.cpuUsage();
-    let usedUs = 0;
-    while (usedUs < PACE_CPU_US) {
-      const { user, system } = process.cpuUsage(before);
-      usedUs = user + system;
-    }
-    const tookMs = performance.now() - startedAtMs;
-    say({ msg: 'paced', slowdown: Math.max(1, (1000 * tookMs) / usedUs), atMs: Date.now() });
+    say({ msg: 'paced', slowdown: measureSlowdown(), atMs: Date.now() });
     await sleep(PACE_EVERY_MS);
   }
 }

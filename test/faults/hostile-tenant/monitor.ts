@@ -1,5 +1,6 @@
 import { compareResourceVersions } from '../../../src/core/index.ts';
 import type { Observer } from '../../harness/observer.ts';
+import { MOST_SLOWDOWN } from '../../harness/pace.ts';
 import { TestProcess } from '../../harness/process.ts';
 import type { Victim } from './victim.ts';
 
@@ -49,8 +50,6 @@ export interface Paced {
  */
 export const SEEN_WITHIN_MS = 2000;
 const LIVE_WITHIN_MS = 1000;
-/** No limit is longer than by this factor. */
-const MOST_SLOWDOWN = 3;
 /** Paces within this time before and after count as those of a moment. */
 const PACE_AROUND_MS = 1500;
 /** A gateway that stands still must say so within this time. */

@@ -106,6 +106,31 @@ describe('a lookup', () => {
     expect(await find({ view: prefix, entries: [] })).toHaveLength(services.length);
   });
 
+  it('finds the objects that have too many values for the index', async () => {
+    const byRef = createView(redis, Service);
+    await byRef.claim('writer');
+    byRef.indexer.maintain(['field:spec.refs']);
+    const refs = (count: number): string[] => Array.from({ length: count }, (_, at) => `r${at}`);
+    const sizes = { few: 2, many: 50, thousands: 5000, none: 0 };
+    const objects = Object.entries(sizes).map(([name, count], at) => ({
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { namespace: 'n', name, uid: `u${at}`, resourceVersion: String(at + 1) },
+      spec: { refs: refs(count) },
+    }));
+    await applierOf(byRef).apply(listOf('9000', objects));
+    await byRef.indexer.record(['field:spec.refs']);
+    const referrers = async (ref: string): Promise<string[]> => {
+      const entries = [namespaceIndex('n'), declaredIndex('field:spec.refs', ref)];
+      const lookup = { view: byRef.location.prefix, entries, declared: 'field:spec.refs' } as const;
+      return [...(await resolveLookup(byRef, lookup, unlimitedLookups))].toSorted();
+    };
+    expect(await referrers('r1')).toEqual(['n/few', 'n/many', 'n/thousands']);
+    expect(await referrers('r49')).toEqual(['n/many', 'n/thousands']);
+    expect(await referrers('r4999')).toEqual(['n/thousands']);
+    expect(await referrers('r5000')).toEqual([]);
+  });
+
   it('of a controller without time left fails if there is something to look at', async () => {
     const spent = {
       ...unlimitedLookups,

@@ -65,6 +65,12 @@ describe('events of real objects', () => {
     return observer;
   }
 
+  /** A gateway is ready before it has queued the keys of what is there. */
+  async function untilAllHaveRun(observer: Observer, count: number): Promise<void> {
+    await eventually(async () => expect(namesOf(observer, 0).size).toBe(count));
+    await untilIdle(gateway.url);
+  }
+
   async function start(variables: Record<string, string> = {}): Promise<void> {
     gateway = await startGateway(
       setting,
@@ -186,6 +192,7 @@ describe('events of real objects', () => {
     }
     await cluster.create(services, { metadata: { namespace, name: 'none' }, spec: { ports: [{ port: 80 }] } });
     await start();
+    await untilAllHaveRun(observer, 4);
     const key = { namespace, name: 'labelled' };
     const steps: [() => Promise<unknown>, string[]][] = [
       [() => cluster.create(configMaps, { metadata: { ...key, labels: { app: 'a' } } }), ['a']],
@@ -221,6 +228,7 @@ describe('events of real objects', () => {
     await user('uses-x-too', 'x');
     await user('uses-y', 'y');
     await start();
+    await untilAllHaveRun(observer, 3);
     let from = observer.count;
     await cluster.patch(configMaps, { namespace, name: 'x' }, { data: { a: '1' } });
     await eventually(async () => expect(namesOf(observer, from)).toEqual(new Set(['uses-x', 'uses-x-too'])));
