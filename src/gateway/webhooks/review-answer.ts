@@ -6,8 +6,9 @@ import { StatusError } from '../cache-api/kubernetes-status.ts';
 import { reviewKindOf } from './declared-review.ts';
 
 /**
- * The body of a function's answer to a review, as it is, if it is an answer to this review. The gateway guesses no
- * verdict: after anything else the failure policy decides.
+ * The body of a function's answer to a review, if it is an answer to this review. The gateway guesses no verdict: after
+ * anything else the failure policy decides. A verdict is written anew, so that the apiserver reads the one that was
+ * checked here (of a field that occurs twice each reader takes another value).
  * @param uid of the review's request.
  * @throws StatusError 502 or 504 with the reason in one sentence, which the apiserver shows to its client. It names no
  *   address.
@@ -29,10 +30,15 @@ export function answeredReview(answer: Answer, webhook: WebhookDescription, uid:
   if (webhook.type === 'conversion' && typeof response.result?.status !== 'string') {
     throw badGateway("the function's answer does not say whether the conversion succeeded");
   }
-  if (webhook.type !== 'conversion' && typeof response.allowed !== 'boolean') {
+  if (webhook.type === 'conversion') return body;
+  if (typeof response.allowed !== 'boolean') {
     throw badGateway("the function's answer does not say whether the write is allowed");
   }
-  return body;
+  // A MutatingWebhookConfiguration may lead to a validating webhook, and its account need not have the right to write.
+  if (webhook.type === 'validating' && (isGiven(response.patch) || isGiven(response.patchType))) {
+    throw badGateway(`the function's answer has a patch, and the webhook ${webhook.name} is declared as validating`);
+  }
+  return JSON.stringify({ apiVersion, kind, response });
 }
 
 interface AnsweredReview {
@@ -41,9 +47,13 @@ interface AnsweredReview {
   readonly response?: {
     readonly uid?: unknown;
     readonly allowed?: unknown;
+    readonly patch?: unknown;
+    readonly patchType?: unknown;
     readonly result?: { readonly status?: unknown } | null;
   } | null;
 }
+
+const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
 
 function parsed(body: string): AnsweredReview | null {
   try {

@@ -109,6 +109,9 @@ function validate(behaviour: ReviewBehaviour): void {
   guard.behaviour = (review, response) => (review.webhook === 'names' ? behaviour : allow)(review, response);
 }
 
+const encoded = (patch: object): string => Buffer.from(JSON.stringify(patch)).toString('base64');
+const madeSo = [{ op: 'add', path: '/data', value: { made: 'so' } }];
+
 const operationsOf = (webhook: string) =>
   guard.reviews.filter((each) => each.webhook === webhook).map(({ request }) => request.operation);
 
@@ -137,8 +140,7 @@ describe('a write that a webhook reviews', () => {
   });
 
   it('is changed by the patch of a mutating webhook', async () => {
-    const patch = Buffer.from(JSON.stringify([{ op: 'add', path: '/data', value: { made: 'so' } }])).toString('base64');
-    const mutate = answerWith({ allowed: true, patchType: 'JSONPatch', patch });
+    const mutate = answerWith({ allowed: true, patchType: 'JSONPatch', patch: encoded(madeSo) });
     guard.behaviour = (review, response) => (review.webhook === 'defaults' ? mutate : allow)(review, response);
     expect((await create('c')).data).toEqual({ made: 'so' });
   });
@@ -207,6 +209,11 @@ describe('an answer that is none', () => {
     ['another UID', answerWith({ uid: 'another', allowed: true }), /is to another review: its UID differs/],
     ['no verdict', answerWith({}), /does not say whether the write is allowed/],
     ['a verdict in words', answerWith({ allowed: 'yes' }), /does not say whether the write is allowed/],
+    [
+      'a patch of a validating webhook',
+      answerWith({ allowed: true, patchType: 'JSONPatch', patch: encoded([]) }),
+      /has a patch, and the webhook names is declared as validating/,
+    ],
     ['no response', ours(review), /answer has no response/],
     [
       'a review of another version',
@@ -228,6 +235,22 @@ describe('an answer that is none', () => {
     const error: unknown = await create('n').catch((thrown: unknown) => thrown);
     expect(String(error)).toMatch(/failed calling webhook "names.test.levelhook.dev"/);
     expect(String(error)).toMatch(reason);
+  });
+
+  it('a patch that only a reader of doubled fields sees does not reach the apiserver', async () => {
+    validate(({ request }, response) => {
+      const verdict = { uid: request.uid, allowed: true };
+      const patched = { ...verdict, patchType: 'JSONPatch', patch: encoded(madeSo) };
+      const { apiVersion, kind } = review;
+      const head = JSON.stringify({ apiVersion, kind, response: patched }).slice(0, -1);
+      response.setHeader(LEVELHOOK_HEADER, CONTRACT_VERSION);
+      response.end(`${head},"response":${JSON.stringify(verdict)}}`);
+    });
+    const request = admission({});
+    expect(await post('names', request)).toMatchObject({
+      status: 200,
+      text: expect.not.stringContaining('patch') as string,
+    });
   });
 
   it('an answer that does not come is told before the apiserver gives up', async () => {
@@ -261,7 +284,7 @@ async function post(
   webhook: string,
   body: unknown,
   { contentType = 'application/json', method = 'POST', timeout = '10s' } = {},
-): Promise<{ status: number; message: string; retryAfter: unknown }> {
+): Promise<{ status: number; text: string; message: string; retryAfter: unknown }> {
   const target = webhook.startsWith('http') ? webhook : `${url}/${webhook}`;
   const {
     statusCode,
@@ -273,8 +296,9 @@ async function post(
     headers: { 'content-type': contentType },
     body: method === 'GET' ? null : typeof body === 'string' ? body : JSON.stringify(body),
   });
-  const { message } = (await answer.json()) as { message: string };
-  return { status: statusCode, message, retryAfter: headers['retry-after'] };
+  const text = await answer.text();
+  const { message } = JSON.parse(text) as { message: string };
+  return { status: statusCode, text, message, retryAfter: headers['retry-after'] };
 }
 
 describe('a request that is no review of the webhook', () => {
