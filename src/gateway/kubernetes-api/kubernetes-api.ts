@@ -20,6 +20,7 @@ import { passOn, readBody, stream, type TakenAnswer, takeAnswer } from './bodies
 import { HeldBytes, type Hold } from '../endpoint/held-bytes.ts';
 import { type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
 import { recordedWrite, targetOf } from './recorded-write.ts';
+import { requestOptions } from './request-options.ts';
 
 /** A controller whose function writes through the gateway. */
 export interface ProxiedController {
@@ -58,13 +59,13 @@ interface Asked {
 const ANSWER_MS = 2000;
 /** Of what depends on the caller, if its token is valid for longer. */
 const CALLER_MS = 60_000;
-const WRITE_TYPES = new Set([
-  'application/json',
+const OBJECT_TYPES = ['application/json'];
+const PATCH_TYPES = [
   'application/merge-patch+json',
   'application/json-patch+json',
   'application/strategic-merge-patch+json',
   'application/apply-patch+yaml',
-]);
+];
 const ANSWERED_HEADERS = ['content-type', 'warning', 'retry-after', 'audit-id'];
 
 /**
@@ -183,9 +184,11 @@ export class KubernetesApi {
     const run = runOf(asked.claims, request.headers.get(RUN_HEADER));
     const type =
       (request.headers.get('content-type') ?? 'application/json').split(';', 1)[0]?.trim().toLowerCase() ?? '';
-    if (!WRITE_TYPES.has(type)) throw unsupported(type);
+    const types = what.verb === 'patch' ? PATCH_TYPES : OBJECT_TYPES;
+    if (!types.includes(type)) throw unsupported(type, types);
     const signal = this.#callerSignal(asked);
     const sent = await readBody(request, hold, signal);
+    const options = requestOptions(what, sent);
     // Before the run is checked: it may wait here until its deadline.
     await turn(client, method, signal);
     if (!what.resource) throw badRequest('this cannot be written');
@@ -203,9 +206,8 @@ export class KubernetesApi {
     );
     // Of an answer that is too long to be held only the status is read.
     const text = taken.rest ? '' : taken.content.toString();
-    const answered = { request: what.resource, target, sent, status: answer.status, text };
-    const nothing = isDryRun(what, sent) || answer.status === 401;
-    const entry = nothing ? undefined : recordedWrite(answered);
+    const answered = { request: what.resource, target, options, status: answer.status, text };
+    const entry = answer.status === 401 ? undefined : recordedWrite(answered);
     // What is not known stays on record as it is, however many writes the run has.
     if (!entry || !('open' in entry)) await proxied.runWrites.end(run, begun.id, entry && JSON.stringify(entry));
     checkIdentity(answer);
@@ -253,11 +255,11 @@ const AGENT = { 'user-agent': 'levelhook-function' };
 /** Without a Retry-After: whether a write took effect is not known. */
 const NO_ANSWER: StatusParts = { code: 504, reason: 'Timeout', message: 'the apiserver did not answer the gateway' };
 
-const unsupported = (type: string): StatusError =>
+const unsupported = (type: string, types: readonly string[]): StatusError =>
   new StatusError({
     code: 415,
     reason: 'UnsupportedMediaType',
-    message: `the body of the request was in an unknown format - accepted media types include: ${[...WRITE_TYPES].join(', ')}, and not ${JSON.stringify(type.slice(0, 100))}`,
+    message: `the body of the request was in an unknown format - accepted media types include: ${types.join(', ')}, and not ${JSON.stringify(type.slice(0, 100))}`,
   });
 
 /** A 401 is the gateway's: its own credentials are not good at the moment, and nothing was done. */
@@ -288,20 +290,6 @@ async function turn(client: ApiClient, method: ForwardedRequest['method'], signa
     await client.turn(method, signal);
   } catch {
     throw tooManyRequests('the requests of this controller are too many, and this one was not sent');
-  }
-}
-
-function isDryRun({ isDryRun: byQuery, verb }: ProxiedRequest, sent: Buffer): boolean {
-  if (byQuery) return true;
-  if (!['create', 'delete', 'deletecollection'].includes(verb) || !sent.includes('dryRun')) return false;
-  try {
-    const { dryRun, deleteOptions } = JSON.parse(sent.toString()) as {
-      dryRun?: unknown[];
-      deleteOptions?: { dryRun?: unknown[] };
-    };
-    return verb === 'create' ? !!deleteOptions?.dryRun?.length : !!dryRun?.length;
-  } catch {
-    return false;
   }
 }
 

@@ -17,7 +17,7 @@ export interface ProxiedRequest {
   /** Encoded anew, so that the apiserver reads the same path that was checked here. */
   readonly path: string;
   readonly query: URLSearchParams;
-  /** Nothing is stored. */
+  /** Whether the query asks for a dry run. */
   readonly isDryRun: boolean;
 }
 

@@ -2,19 +2,22 @@ import { describe, expect, it } from 'vitest';
 import { resource } from '../../core/index.ts';
 import { requestInfo, type ResourceRequest } from '../cache-api/request-info.ts';
 import { recordedWrite, targetOf } from './recorded-write.ts';
+import type { RequestOptions } from './request-options.ts';
 
 const known = [resource('v1', 'Pod'), resource('apps/v1', 'Deployment')];
 const requestOf = (method: string, path: string): ResourceRequest =>
   requestInfo(method, path, new URLSearchParams()) as ResourceRequest;
 
-function recorded(asked: string, status: number, answer: object, sent: object = {}): unknown {
+const none: RequestOptions = { mentionsDryRun: false, uid: undefined };
+
+function recorded(asked: string, status: number, answer: object, options = none): unknown {
   const [method = '', path = ''] = asked.split(' ');
   const request = requestOf(method, path);
   const target = targetOf(request, known);
   return recordedWrite({
     request,
     target,
-    sent: Buffer.from(JSON.stringify(sent)),
+    options,
     status,
     text: JSON.stringify(answer),
   });
@@ -59,11 +62,26 @@ describe('what goes on record', () => {
 
   it('of an eviction is the pod that it names by UID; else the server is asked what there is', () => {
     const success = { kind: 'Status', status: 'Success' };
-    const sent = { deleteOptions: { preconditions: { uid: 'u' } } };
-    expect(recorded(`POST ${PODS}/x/eviction`, 201, success, sent)).toEqual({
+    expect(recorded(`POST ${PODS}/x/eviction`, 201, success, { ...none, uid: 'u' })).toEqual({
       done: [{ ...pod, uid: 'u', deleted: true }],
     });
     expect(recorded(`POST ${PODS}/x/eviction`, 201, success)).toEqual({ unclear: open.open });
+  });
+
+  it('of a dry run is what the server says, and of a delete that there may have been one', () => {
+    const dry = { mentionsDryRun: true, uid: 'u' };
+    const created = { kind: 'Pod', metadata: { namespace: 'a', name: 'x', uid: 'u' } };
+    expect(recorded(`POST ${PODS}`, 201, created, dry)).toBeUndefined();
+    const done = { done: [{ ...pod, uid: 'u', resourceVersion: '7' }] };
+    expect(recorded(`POST ${PODS}`, 201, { kind: 'Pod', metadata }, dry)).toEqual(done);
+    expect(recorded(`PATCH ${PODS}/x`, 200, { kind: 'Pod', metadata }, dry)).toEqual(done);
+    const removed = { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z', deletionGracePeriodSeconds: 0 };
+    const success = { kind: 'Status', status: 'Success', details: { uid: 'u' } };
+    expect(recorded(`PATCH ${PODS}/x`, 200, { kind: 'Pod', metadata: removed }, dry)).toEqual({ unclear: open.open });
+    expect(recorded(`DELETE ${PODS}/x`, 200, success, dry)).toEqual({ unclear: open.open });
+    const items = [{ metadata }];
+    expect(recorded(`DELETE ${PODS}`, 200, { kind: 'PodList', items }, dry)).toEqual({ unclear: open.open });
+    expect(recorded(`POST ${PODS}/x/eviction`, 201, success, dry)).toEqual({ unclear: open.open });
   });
 
   it('of an answer that does not name the object is that there was a write', () => {

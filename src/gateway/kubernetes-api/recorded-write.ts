@@ -10,13 +10,13 @@ import {
 import type { Write } from '../../contract/index.ts';
 import type { ResourceRequest } from '../cache-api/request-info.ts';
 import type { WriteEntry, WriteTarget } from '../dispatch/recorded-writes.ts';
+import type { RequestOptions } from './request-options.ts';
 
 /** A write that the apiserver has answered. */
 export interface AnsweredWrite {
   readonly request: ResourceRequest;
   readonly target: WriteTarget;
-  /** As it was sent: an eviction names its pod in it. */
-  readonly sent: Buffer;
+  readonly options: RequestOptions;
   readonly status: number;
   /** The body of the answer; empty if it is too long to be held. */
   readonly text: string;
@@ -27,10 +27,6 @@ interface Answer extends Partial<Omit<KubernetesObject, 'metadata'>> {
   readonly metadata?: Partial<KubernetesObject['metadata']>;
   readonly details?: { readonly uid?: string };
   readonly items?: readonly Pick<KubernetesObject, 'metadata'>[] | null;
-}
-
-interface Eviction {
-  readonly deleteOptions?: { readonly preconditions?: { readonly uid?: string } };
 }
 
 /**
@@ -45,11 +41,16 @@ export function targetOf(request: ResourceRequest, known: readonly Resource[]): 
   return { apiVersion, kind: found?.kind ?? resource, ...(namespace === undefined ? {} : { namespace }) };
 }
 
-/** What goes on record for an answer; undefined when nothing was written. */
+/**
+ * What goes on record for an answer; undefined when nothing was written. A request that mentions a dry run is on record
+ * by what the server says of it, too: the version that an object has in either case, and of a delete that there may
+ * have been one.
+ */
 export function recordedWrite(write: AnsweredWrite): WriteEntry | undefined {
   const { request, target, status, text } = write;
   if (status >= 200 && status < 300) {
     const done = writesOf(write);
+    if (done?.length === 0) return undefined;
     return done ? { done } : { unclear: target };
   }
   return mayBeDone(request, new ApiError(statusFrom(text, status))) ? { open: target } : undefined;
@@ -63,8 +64,8 @@ function mayBeDone({ verb, subresource }: ResourceRequest, error: ApiError): boo
   return isUncertain(error);
 }
 
-/** Undefined when the answer does not tell. */
-function writesOf({ request, target, sent, text }: AnsweredWrite): Write[] | undefined {
+/** Undefined when the answer does not tell; none when it tells that nothing was stored. */
+function writesOf({ request, target, options, text }: AnsweredWrite): Write[] | undefined {
   const answer: Answer | undefined = parsed(text);
   if (!answer) return undefined;
   const { verb, subresource, name = '' } = request;
@@ -75,11 +76,12 @@ function writesOf({ request, target, sent, text }: AnsweredWrite): Write[] | und
     name: metadata?.name ?? name,
   });
   const deleted = (metadata: Answer['metadata'], uid: string | undefined, gone?: true): Write[] | undefined =>
-    uid === undefined ? undefined : [{ ...of(metadata), uid, deleted: true, ...(gone ? { gone } : {}) }];
+    uid === undefined || options.mentionsDryRun
+      ? undefined
+      : [{ ...of(metadata), uid, deleted: true, ...(gone ? { gone } : {}) }];
   if (subresource === 'eviction') {
     // The answer does not tell whom it was about.
-    const eviction: Eviction | undefined = parsed(sent.toString());
-    return deleted({ name }, eviction?.deleteOptions?.preconditions?.uid);
+    return deleted({ name }, options.uid);
   }
   if (verb === 'deletecollection') {
     const writes = answer.items?.map(({ metadata }) => deleted(metadata, metadata.uid));
@@ -95,7 +97,9 @@ function writesOf({ request, target, sent, text }: AnsweredWrite): Write[] | und
     return deleted(metadata, metadata.uid, true);
   }
   const { uid, resourceVersion } = metadata ?? {};
-  if (uid === undefined || !resourceVersion) return undefined;
+  if (uid === undefined) return undefined;
+  // The server gives a version to each object that it stores.
+  if (!resourceVersion) return options.mentionsDryRun ? [] : undefined;
   return [{ ...of(metadata), uid, resourceVersion }];
 }
 

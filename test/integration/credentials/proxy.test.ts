@@ -1,10 +1,14 @@
 import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { KubernetesObject } from '../../../src/core/index.ts';
 import { CONTRACT_VERSION, type Trigger } from '../../../src/contract/index.ts';
 import { ApiError, controller, type Reconcile } from '../../../src/function/index.ts';
+import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { queueKeys } from '../../../src/gateway/workqueue/queue-keys.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
 import { NodeFunction } from '../../harness/node-function.ts';
 import { openGateway } from '../../harness/opened.ts';
 import { ask, type ProxiedTenant, proxiedTenant } from '../../harness/proxied-tenant.ts';
@@ -21,6 +25,8 @@ const configMapsOf = (label: string) => ({
 const path = `/api/v1/namespaces/${namespace}/configmaps`;
 
 let world: ProxiedTenant;
+let setting: Setting;
+let redis: Redis;
 let served: NodeFunction;
 let raw: RawFunction;
 let gatewayUrl: string;
@@ -42,7 +48,9 @@ beforeAll(async () => {
       timeoutSeconds: 10,
     }),
   );
-  const setting = createSetting({ kubeconfig: world.kubeconfig, redisUrl: inject('redisUrl') });
+  setting = createSetting({ kubeconfig: world.kubeconfig, redisUrl: inject('redisUrl') });
+  redis = await connectRedis(setting.redisUrl);
+  started.add(async () => redis.disconnect());
   const settings = settingsFor([namespace], [served.url, raw.url]);
   const gateway = started.keep(await openGateway(setting, [], { ...settings, LEVELHOOK_LOG_LEVEL: 'debug' }));
   gatewayUrl = gateway.url;
@@ -56,6 +64,14 @@ const create = (name: string, label: string) =>
   world.cluster.create(configMaps, { metadata: { namespace, name, labels: { for: label } } });
 const finish = (response: ServerResponse, { requests }: Trigger): void =>
   void response.end(JSON.stringify({ version: CONTRACT_VERSION, results: requests.map(() => ({ status: 'done' })) }));
+
+/** The writes of a key's run, as Redis has them. */
+async function recordOf(name: string): Promise<unknown[]> {
+  const clusterId = await clusterIdentity(world.cluster.client);
+  const keys = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, `${namespace}.raw`);
+  const record = await redis.hgetall(`${keys.writesPrefix}${namespace}/${name}`);
+  return Object.entries(record).flatMap(([field, value]) => (field.startsWith('w') ? [JSON.parse(value)] : []));
+}
 
 /** The next trigger of the raw function, and how it is answered. */
 function nextTrigger(): Promise<{ trigger: Trigger; answer: () => void }> {
@@ -204,6 +220,41 @@ describe('a function without the SDK', () => {
     expect(await ask(swapped, path)).toMatchObject({ status: 401 });
     const cache = { kubernetes: { url: trigger.cache.url ?? '', token: trigger.kubernetes?.token ?? '' } };
     expect(await ask(cache, path)).toMatchObject({ status: 401 });
+    answer();
+    await untilIdle(gatewayUrl);
+  });
+
+  it('has each stored object on record, whatever a request says of a dry run', async () => {
+    await world.tenant.allow('erase', [{ apiGroups: [''], resources: ['serviceaccounts'], verbs: ['delete'] }]);
+    const coming = nextTrigger();
+    await create('dry-run', 'raw');
+    const { trigger, answer } = await coming;
+    const accounts = `/api/v1/namespaces/${namespace}/serviceaccounts`;
+    const body = (value: object) => ({ method: 'POST', body: JSON.stringify(value) });
+    const all = ['All'];
+    expect((await ask(trigger, `${accounts}?dryRun=All`, body({ metadata: { name: 'none' } }))).status).toBe(201);
+    const stored = await ask(
+      trigger,
+      accounts,
+      body({ metadata: { name: 'real' }, deleteOptions: { dryRun: all }, dryRun: all }),
+    );
+    expect(stored.status).toBe(201);
+    const { resourceVersion, uid } = (JSON.parse(stored.text) as KubernetesObject).metadata;
+    const patched = await ask(trigger, `${accounts}/real?dryRun=All`, {
+      method: 'PATCH',
+      headers: { 'content-type': 'application/merge-patch+json' },
+      body: JSON.stringify({ metadata: { labels: { a: 'b' } } }),
+    });
+    expect(patched.status).toBe(200);
+    const twice = { method: 'DELETE', body: '{"dryRun":["All"],"dryRun":[]}' };
+    expect(await ask(trigger, `${accounts}/real`, twice)).toMatchObject({ status: 400 });
+    // The apiserver looks at the query of a delete only if there is no body.
+    const remove = { method: 'DELETE', body: JSON.stringify({ kind: 'DeleteOptions', apiVersion: 'v1' }) };
+    await eventually(async () => expect((await ask(trigger, `${accounts}/real?dryRun=All`, remove)).status).toBe(200));
+    expect((await ask(trigger, `${accounts}/real`)).status).toBe(404);
+    const kind = { apiVersion: 'v1', kind: 'serviceaccounts', namespace };
+    const written = { ...kind, name: 'real', uid, resourceVersion };
+    expect(await recordOf('dry-run')).toEqual([{ done: [written] }, { done: [written] }, { unclear: kind }]);
     answer();
     await untilIdle(gatewayUrl);
   });
