@@ -22,6 +22,7 @@ const run = (secondsUnchanged: Record<string, number> = {}, options: object = {}
   runReconciler(lifecycle, key, { apiserver, secondsUnchanged, ...options });
 const found = () => apiserver.object(Node, key);
 const ready = (of: Pod | undefined) => of?.status?.conditions?.find(({ type }) => type === 'Ready')?.status;
+const podReady = (name: string) => ready(apiserver.object(Pod, { namespace: 'test', name }));
 const silent = { [HEARTBEAT]: 60, [RENEWAL]: 51 };
 
 beforeEach(() => {
@@ -97,18 +98,36 @@ describe('the controller node-lifecycle', () => {
     },
   );
 
-  it('marks pods once: those that are ready again stay so', async () => {
+  it('leaves alone the pods of a kubelet that says itself that it is not ready', async () => {
     apiserver.put(node('n', { ready: 'False', taints: [{ key: NOT_READY, effect: 'NoSchedule' }] }));
     apiserver.put(podOn('n', 'here'));
     expect((await run()).writes).toEqual([]);
   });
 
-  it('taints only after all pods are marked, so that a failure is made good', async () => {
+  it('taints a silent node although the write of a pod is refused, and marks the pod when it is not', async () => {
+    apiserver.put(node('n', { ready: 'Unknown' }));
+    for (const name of ['refused', 'other']) apiserver.put(podOn('n', name));
+    apiserver.fail({ verb: 'patch', resource: 'pods', name: 'refused' }, { code: 403 });
+    const { outcome } = await run();
+    expect(outcome).toMatchObject({ status: 'error' });
+    expect((outcome as { retryAfterSeconds: number }).retryAfterSeconds).toBeLessThan(1);
+    expect(found()?.spec?.taints).toMatchObject([{ key: UNREACHABLE, effect: 'NoSchedule' }]);
+    expect(['refused', 'other'].map(podReady)).toEqual(['True', 'False']);
+    expect((await run()).outcome).toMatchObject({ status: 'done' });
+    expect(['refused', 'other'].map(podReady)).toEqual(['False', 'False']);
+    expect(apiserver.objects(Event).map(({ reason }) => reason)).toEqual([
+      'NodeNotReady',
+      'NodeNotReady',
+      'NodeNotReady',
+    ]);
+  });
+
+  it('marks the pods of a silent node although its taint is refused', async () => {
     apiserver.put(node('n', { ready: 'Unknown' }));
     apiserver.put(podOn('n', 'here'));
-    apiserver.fail({ verb: 'patch', resource: 'pods' }, { code: 500 });
-    expect((await run()).outcome.status).not.toBe('done');
-    expect(found()?.spec?.taints ?? []).toEqual([]);
+    apiserver.fail({ verb: 'patch', resource: 'nodes' }, { code: 403 });
+    expect((await run()).outcome).toMatchObject({ status: 'error' });
+    expect(podReady('here')).toBe('False');
   });
 
   it('tells of a node that came, and does nothing for one that went', async () => {

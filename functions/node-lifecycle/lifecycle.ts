@@ -1,7 +1,9 @@
 import { type Context, controller, type Controller, type ReconcileRequest, type Result } from 'levelhook/function';
 import { Lease, Node, Pod } from 'levelhook/function/kinds';
+import { asError } from '../lib/in-parallel.ts';
 import { followingLabels } from './labels.ts';
 import { markPodsNotReady, ON_NODE, recorder } from './pods.ts';
+import { retrySoon } from './retry.ts';
 import type { NodeSettings } from './settings.ts';
 import { graceSeconds, HEARTBEAT, RENEWAL, secondsSilent, silentAtApiserver, unknownConditions } from './silence.ts';
 import { isTaintedAsLost, mirroredTaints, readyStatus, timestamp } from './taints.ts';
@@ -49,15 +51,20 @@ async function reconcile(request: ReconcileRequest, context: Context, settings: 
     node = await context.api.replace(Node, { ...silent, status: { ...silent.status, conditions } }, 'status');
   }
 
-  // Once for each time that a node falls silent: the taint tells that it is done. A kubelet that says itself that it is
-  // not ready reports its pods too.
-  if (readyStatus(node) === 'Unknown' && !isTaintedAsLost(node, 'NoSchedule')) {
+  // The taint first: a pod whose write is refused must not keep new pods coming. Neither waits for the other's success.
+  const isSilent = readyStatus(node) === 'Unknown';
+  if (isSilent && !isTaintedAsLost(node, 'NoSchedule')) {
     recorder.about(Node, node, context).normal('NodeNotReady', `Node ${name} status is now: NodeNotReady`);
-    await markPodsNotReady(node, context);
   }
-  await writeTaintsAndLabels(node, context);
+  const tainting = await settled(writeTaintsAndLabels(node, context));
+  // A kubelet that says itself that it is not ready reports its pods too.
+  const marking = isSilent ? await settled(markPodsNotReady(node, context)) : undefined;
+  const failure = tainting ?? marking;
+  if (failure) throw retrySoon(failure, request.attempt);
   return isWatched && left >= 0 ? { requeueAfterSeconds: left + MARGIN_SECONDS } : {};
 }
+
+const settled = (work: Promise<void>): Promise<Error | undefined> => work.then(() => undefined, asError);
 
 async function writeTaintsAndLabels(node: Node, { api }: Context): Promise<void> {
   const taints = mirroredTaints(node, timestamp(Date.now()));
