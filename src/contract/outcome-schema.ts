@@ -99,7 +99,7 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
     .object({
       status: z.literal('done'),
       requeueAfterSeconds: seconds.describe(
-        'Run again after this time; 0 does not requeue. Replaces the time of an earlier run.',
+        'Run again after this time, 0.1 s at least; 0 does not requeue. Replaces the time of an earlier run.',
       ),
       writes,
       related,
@@ -109,7 +109,9 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
     .object({
       status: z.literal('error'),
       message,
-      retryAfterSeconds: seconds.describe('Time until the retry instead of the backoff; 0: the backoff.'),
+      retryAfterSeconds: seconds.describe(
+        'Time until the retry instead of the backoff, at least 0.1 s or the backoff, whichever is shorter; 0: the backoff.',
+      ),
       writes,
       related,
     })

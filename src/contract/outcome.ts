@@ -44,8 +44,8 @@ export type RequestResult =
   | {
       readonly status: 'done';
       /**
-       * Ask again after this time, unless something else wakes the key before. 0 asks for nothing, as does its absence.
-       * Replaces an earlier such wish.
+       * Ask again after this time, 0.1 s at least, unless something else wakes the key before. 0 asks for nothing, as
+       * does its absence. Replaces an earlier such wish.
        */
       readonly requeueAfterSeconds?: number;
       readonly writes?: readonly Write[];
@@ -59,7 +59,10 @@ export type RequestResult =
       readonly status: 'error';
       /** For the log and the key's history. Never holds a secret. */
       readonly message: string;
-      /** The function asks for another time than the backoff's (`RetryAfterError`); 0: for the backoff's. */
+      /**
+       * The function asks for another time than the backoff's (`RetryAfterError`), at least for 0.1 s or the backoff,
+       * whichever is shorter; 0: for the backoff's.
+       */
       readonly retryAfterSeconds?: number;
       readonly writes?: readonly Write[];
       readonly related?: readonly RelatedRule[];

@@ -56,7 +56,7 @@ export interface Context {
 
 /** The result of a run. Most runs return none, because the next change wakes the key. */
 export interface Result {
-  /** Run again after this time at the latest; 0 asks for nothing. Replaces an earlier such wish. */
+  /** Run again after this time at the latest, 0.1 s at least; 0 asks for nothing. Replaces an earlier such wish. */
   readonly requeueAfterSeconds?: number;
   /**
    * The run goes on elsewhere, with `context.runToken`, and completes within this time: until then the key waits,

@@ -34,7 +34,7 @@ export function batcher(namespace: string): Controller {
     if (items.length >= wanted) return;
     const ownerReferences = [controllerReference(configMaps, parent)];
     await api.create(configMaps, { metadata: { namespace, generateName: `${request.name}-`, ownerReferences } });
-    return { requeueAfterSeconds: 0.001 };
+    return { requeueAfterSeconds: 0.1 };
   });
 }
 

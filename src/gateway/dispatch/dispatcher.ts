@@ -7,6 +7,7 @@ import {
   parseObjectKey,
   type ResourceVersion,
   type Runtime,
+  TokenBucket,
 } from '../../core/index.ts';
 import {
   type CallbackLocation,
@@ -100,6 +101,8 @@ export class Dispatcher implements Process {
   readonly #barriers: Barriers;
   readonly #circuitBreaker: EndpointCircuitBreaker;
   readonly #coldStart: ColdStart;
+  readonly #lines: TokenBucket;
+  #linesLeftOut = 0;
   /** When the version of a view at the server was last asked for. */
   readonly #askedAtMs = new Map<View, number>();
 
@@ -109,6 +112,7 @@ export class Dispatcher implements Process {
     const { endpoint } = target;
     const views = options.views.map(({ view }) => view);
     this.#barriers = new Barriers(views, runtime.clock);
+    this.#lines = new TokenBucket(FAILURE_LINES, () => runtime.clock.now());
     this.#circuitBreaker = new EndpointCircuitBreaker({ controller, keys, runtime });
     this.#coldStart = new ColdStart({ endpoint, clock: runtime.clock, windowMs: settings.startWindowMs });
   }
@@ -431,7 +435,11 @@ export class Dispatcher implements Process {
   #log(run: Run, outcome: Outcome, finish: Finish, trigger: { id: string; durationMs: number }): void {
     const { controller, runtime, settings } = this.#options;
     const failed = !['accepted', 'deferred', 'done', 'not-sent'].includes(outcome.kind);
-    runtime.logger[failed ? 'warn' : settings.logTriggers ? 'info' : 'debug'](
+    const isTold = failed && this.#lines.take();
+    if (failed && !isTold) this.#linesLeftOut += 1;
+    const linesLeftOut = isTold ? this.#linesLeftOut : 0;
+    if (isTold) this.#linesLeftOut = 0;
+    runtime.logger[isTold ? 'warn' : settings.logTriggers && !failed ? 'info' : 'debug'](
       {
         controller,
         key: run.key,
@@ -446,6 +454,7 @@ export class Dispatcher implements Process {
         ...(finish.kind === 'known' && finish.againAfterMs !== undefined ? { againAfterMs: finish.againAfterMs } : {}),
         writes: writesOf(outcome).length,
         durationMs: trigger.durationMs,
+        ...(linesLeftOut > 0 ? { linesLeftOut } : {}),
       },
       outcome.kind === 'not-sent' ? 'the function is starting, no trigger was sent' : 'trigger',
     );
@@ -454,6 +463,8 @@ export class Dispatcher implements Process {
 
 const BEHIND: Finish = { kind: 'known', failures: 'keep', againAfterMs: 250, elsewhere: true };
 const ASK_EVERY_MS = 1000;
+/** Of failed runs of one controller: keys that fail again and again must not fill the log. The others are at debug. */
+const FAILURE_LINES = { perSecond: 5, burst: 200 };
 /** Below every version of a server. */
 const BEFORE_ALL = '1';
 const WRITES_IN_HISTORY = 5;

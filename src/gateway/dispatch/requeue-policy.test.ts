@@ -29,9 +29,22 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     }),
   ],
   [
+    'done, to be run again at once, which would spin',
+    { kind: 'done', requeueAfterMs: 5e-321, writes: [] },
+    () => ({ finish: { kind: 'known', failures: 'forget', againAfterMs: 100 }, result: 'requeue_after' }),
+  ],
+  [
     'an error that names a time',
-    { kind: 'error', message: 'm', retryAfterMs: 70, writes },
-    () => ({ finish: { kind: 'known', failures: 'count', againAfterMs: 70 }, result: 'error' }),
+    { kind: 'error', message: 'm', retryAfterMs: 170, writes },
+    () => ({ finish: { kind: 'known', failures: 'count', againAfterMs: 170 }, result: 'error' }),
+  ],
+  [
+    'an error that asks to be tried again at once, which would spin',
+    { kind: 'error', message: 'm', retryAfterMs: 1e-6, writes },
+    (failures) => ({
+      finish: { kind: 'known', failures: 'count', againAfterMs: Math.min(keyBackoffMs(failures + 1), 100) },
+      result: 'error',
+    }),
   ],
   [
     "an error that names no time but 0: the backoff's",

@@ -25,12 +25,12 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
         return { finish: { kind: 'known', failures: 'forget' }, result: 'success' };
       }
       return {
-        finish: { kind: 'known', failures: 'forget', againAfterMs: outcome.requeueAfterMs },
+        finish: { kind: 'known', failures: 'forget', againAfterMs: Math.max(outcome.requeueAfterMs, SHORTEST_MS) },
         result: 'requeue_after',
       };
     case 'error':
       return {
-        finish: { kind: 'known', failures: 'count', againAfterMs: outcome.retryAfterMs || keyBackoffMs(failures + 1) },
+        finish: { kind: 'known', failures: 'count', againAfterMs: retryMs(outcome.retryAfterMs, failures + 1) },
         result: 'error',
       };
     case 'refused':
@@ -59,6 +59,15 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
     case 'unknown':
       return { finish: { kind: 'unknown' }, result: 'error' };
   }
+}
+
+/** Whatever time a function names, its keys do not spin. */
+const SHORTEST_MS = 100;
+
+/** A named time may be shorter than the backoff, but not shorter than `SHORTEST_MS` once the backoff is longer. */
+function retryMs(namedMs: number | undefined, failures: number): number {
+  const backoffMs = keyBackoffMs(failures);
+  return namedMs ? Math.max(namedMs, Math.min(backoffMs, SHORTEST_MS)) : backoffMs;
 }
 
 /**
