@@ -1,5 +1,5 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { messageOf, UserError } from '../core/index.ts';
+import { messageOf, printable, UserError } from '../core/index.ts';
 import type { DoctorFlags } from './doctor-command.ts';
 import type { GatewayFlags } from './gateway-command.ts';
 import type { ManifestCommandOptions } from './manifest-command.ts';
@@ -116,7 +116,7 @@ export async function main(argv: readonly string[]): Promise<void> {
       process.exitCode = error.exitCode;
       return;
     }
-    process.stderr.write(`levelhook: ${textOf(error)}\n`);
+    process.stderr.write(printable(`levelhook: ${textOf(error)}\n`));
     process.exitCode = error instanceof CommanderError ? error.exitCode : 1;
   }
 }

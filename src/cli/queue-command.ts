@@ -1,4 +1,4 @@
-import { formatObjectKey, isNamespace, messageOf, parseObjectKey, shown, UserError } from '../core/index.ts';
+import { formatObjectKey, isNamespace, messageOf, parseObjectKey, printable, shown, UserError } from '../core/index.ts';
 import type { ServedKey } from '../gateway/server/queue-api.ts';
 import type { KeyPage, Pause, PersonScope } from '../gateway/workqueue/work-queue.ts';
 import { explainKey } from './explain-text.ts';
@@ -109,5 +109,5 @@ function pathOfKey(controller: string, key: string): string {
 }
 
 function print(options: Pick<QueueFlags, 'json'>, answer: unknown, text: string): void {
-  process.stdout.write(options.json ? `${JSON.stringify(answer, undefined, 2)}\n` : text);
+  process.stdout.write(printable(options.json ? `${JSON.stringify(answer, undefined, 2)}\n` : text));
 }

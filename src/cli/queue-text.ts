@@ -1,5 +1,8 @@
+import { boundedText } from '../core/index.ts';
 import type { ServedKey, ServedWait } from '../gateway/server/queue-api.ts';
 import type { KeyPage, OpenCircuit, Pause, PauseScope } from '../gateway/workqueue/work-queue.ts';
+
+const LONGEST_CELL = 4096;
 
 /** One queue as `GET /queues` tells of it. */
 export interface QueueSummary {
@@ -110,8 +113,9 @@ export function inWords(ms: number): string {
   return ms <= 0 ? 'now' : `in ${ms < 1000 ? `${Math.ceil(ms)} ms` : `${Math.round(ms / 1000)} s`}`;
 }
 
-/** Columns as wide as their widest cell. */
-function table(rows: readonly (readonly string[])[]): string {
+/** Columns as wide as their widest cell, a row in one line: cells have texts from functions and names from objects. */
+function table(cells: readonly (readonly string[])[]): string {
+  const rows = cells.map((row) => row.map((cell) => boundedText(cell, LONGEST_CELL)));
   const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
   return rows
     .map(

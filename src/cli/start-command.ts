@@ -1,7 +1,7 @@
 import { dirname, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { messageOf } from '../core/index.ts';
+import { messageOf, printable } from '../core/index.ts';
 import { generateSecret } from '../contract/index.ts';
 import { variableOf } from '../gateway/config/config.ts';
 import { resolveBinary, startControlPlane, startRedis } from '../testing/index.ts';
@@ -159,7 +159,8 @@ async function untilReady(url: string, signal: AbortSignal): Promise<void> {
 }
 
 function showGatewayLine(line: OutputLine): void {
-  if ('json' in line && line.json['msg'] === 'trigger') process.stdout.write(`${formatTrigger(line.json)}\n`);
+  if ('json' in line && line.json['msg'] === 'trigger')
+    process.stdout.write(printable(`${formatTrigger(line.json)}\n`));
   else showLine('gateway', line);
 }
 
@@ -172,5 +173,5 @@ function showLine(name: string, line: OutputLine): void {
 }
 
 function say(text: string): void {
-  process.stderr.write(`${text}\n`);
+  process.stderr.write(printable(`${text}\n`));
 }

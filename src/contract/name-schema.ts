@@ -6,6 +6,7 @@ import {
   DNS_SUBDOMAIN,
   FIELD_PATH,
   isName,
+  isNamedName,
   KIND,
   LABEL_KEY,
   MAX_API_VERSION,
@@ -39,6 +40,11 @@ export const objectName = z
   .string()
   .regex(/^([^/%.][^/%]*|\.[^/%.][^/%]*|\.\.[^/%]+)$/, 'must be the name of an object')
   .refine(isName, 'must be the name of an object');
+
+/** Of an object that a request or a rule names. See `isNamedName`. */
+export const namedName = objectName.refine(isNamedName, {
+  message: 'must be a name of 1024 characters at most, without control characters or invisible ones',
+});
 
 export const labelKey = z.string().max(MAX_LABEL_KEY).regex(LABEL_KEY, 'must be the key of a label or an annotation');
 export const fieldPath = z

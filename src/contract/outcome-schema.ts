@@ -9,7 +9,7 @@ import {
   type LabelSelector,
   requirementsOf,
 } from '../core/index.ts';
-import { apiVersion, kind, namespace, objectName, uid } from './name-schema.ts';
+import { apiVersion, kind, namedName, namespace, objectName, uid } from './name-schema.ts';
 import {
   MAX_RELATED_NAMES,
   MAX_RELATED_RULES,
@@ -54,7 +54,7 @@ const relatedRule: z.ZodType<RelatedRule> = z
     apiVersion,
     kind,
     namespace: namespace.exactOptional().describe('Default: any namespace.'),
-    names: z.array(objectName).min(1).max(MAX_RELATED_NAMES).exactOptional(),
+    names: z.array(namedName).min(1).max(MAX_RELATED_NAMES).exactOptional(),
     labelSelector: labelSelector.exactOptional(),
   })
   .refine(({ names, labelSelector: selector }) => !names || !selector, 'must not have both names and labelSelector')

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { boundedFields, boundedText } from './bounded-text.ts';
+import { boundedFields, boundedText, printable } from './bounded-text.ts';
 
 describe('boundedText', () => {
   it.each<[string, number, string]>([
@@ -8,10 +8,33 @@ describe('boundedText', () => {
     ['exactly so', 10, 'exactly so'],
     ['one too long', 10, 'one too l…'],
     ['a\nb\r\n\tc\u0000d\u001b[31me\u0085f\u2028g', 50, 'a b c d [31me f g'],
+    ['a\u202eb\u2066c\u061cd\ufeff\u00ade', 50, 'a b c d e'],
+    ['\u0645\u200c\u0646 👨\u200d👩', 50, '\u0645\u200c\u0646 👨\u200d👩'],
     ['12345678😀', 10, '12345678😀'],
     ['12345678😀9', 10, '12345678…'],
   ])('of %j in %i characters is %j', (text, max, expected) => {
     expect(boundedText(text, max)).toBe(expected);
+  });
+});
+
+describe('printable', () => {
+  it.each([
+    ['as it is, in\n\ttwo lines', 'as it is, in\n\ttwo lines'],
+    ['\u001b]0;owned\u0007\u001b[2Jk1', String.raw`\u001b]0;owned\u0007\u001b[2Jk1`],
+    ['\u009b31m\u202eevil\r\u0000', String.raw`\u009b31m\u202eevil\u000d\u0000`],
+    ['\u{e0041}', String.raw`\udb40\udc41`],
+    ['\ud800é😀', String.raw`\ud800é😀`],
+  ])('of %j is %j', (text, expected) => {
+    expect(printable(text)).toBe(expected);
+  });
+
+  it('leaves JSON what it means', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const text = JSON.stringify(value, undefined, 2);
+        expect(JSON.parse(printable(text))).toEqual(JSON.parse(text));
+      }),
+    );
   });
 });
 

@@ -1,12 +1,37 @@
 import type { LogFields } from './logger.ts';
 
 /**
+ * Characters that a terminal or a page obeys rather than shows: controls, marks of direction and other invisible ones,
+ * separators of lines. Joiners are letters' business.
+ */
+const OBEYED = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
+const ONE = /* @__PURE__ */ new RegExp(`${OBEYED.source}|\\p{Cs}`, 'gu');
+const SEVERAL = /* @__PURE__ */ new RegExp(`(${OBEYED.source})+`, 'gu');
+
+/** Whether a terminal or a page shows all of the text and obeys none of it. */
+export function isPrintable(text: string): boolean {
+  return !OBEYED.test(text);
+}
+
+/**
+ * Text from elsewhere, in one line or several, for a terminal or a page: what would be obeyed rather than shown is
+ * written as JSON writes it (`\u202e`), so JSON keeps its meaning. Line feeds and tabs stay.
+ */
+export function printable(text: string): string {
+  return text.replaceAll(ONE, (character) => {
+    if (character === '\n' || character === '\t') return character;
+    const units = Array.from({ length: character.length }, (_, at) => character.charCodeAt(at));
+    return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
+  });
+}
+
+/**
  * Text from elsewhere (a function's message, a name in a request) as one line of at most `max` characters, for logs,
  * conditions and answers: who may send a text decides neither how long a line is nor how many there are.
  */
 export function boundedText(text: string, max: number): string {
   const cut = text.length > max ? `${text.slice(0, max - 1).replace(/[\ud800-\udbff]$/, '')}…` : text;
-  return cut.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ');
+  return cut.replaceAll(SEVERAL, ' ');
 }
 
 /** Of one string in a log line, of all of them, and how many things an object or a list shows. */

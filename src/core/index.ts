@@ -9,7 +9,7 @@ export {
   statusFrom,
 } from './api-error.ts';
 export { backoffMs, type BackoffRange } from './backoff.ts';
-export { boundedFields, boundedText } from './bounded-text.ts';
+export { boundedFields, boundedText, isPrintable, printable } from './bounded-text.ts';
 export { type Clock, systemClock } from './clock.ts';
 export {
   type Condition,
@@ -62,6 +62,7 @@ export {
   isKind,
   isLabelKey,
   isName,
+  isNamedName,
   isNamespace,
   isUid,
   ownValue,

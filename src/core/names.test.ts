@@ -10,6 +10,7 @@ import {
   isKind,
   isLabelKey,
   isName,
+  isNamedName,
   isNamespace,
   isUid,
   ownValue,
@@ -35,6 +36,12 @@ describe.each<[string, (text: unknown) => boolean, valid: unknown[], wrong: unkn
     isName,
     ['a', 'system:node', 'A b\n', '...', '..a', 'é', '😀', 'a'.repeat(2000), '__proto__'],
     ['.', '..', 'a/b', '%', 'a%2f', '\ud800'],
+  ],
+  [
+    'a name that other text gives',
+    isNamedName,
+    ['a', 'system:node', 'A b', 'é', '😀', 'a'.repeat(1024)],
+    ['..', 'A b\n', 'a\u0000', '\ufffd', '\u001b[2J', 'a\u202eb', 'a'.repeat(1025)],
   ],
   [
     "a label's key",

@@ -1,3 +1,5 @@
+import { isPrintable } from './bounded-text.ts';
+
 /**
  * The rules of Kubernetes for names. All text from an object, a declaration, a request or a command line is checked
  * here before it is used as a name. The published schemas contain the same patterns, so the patterns are anchored and
@@ -74,6 +76,17 @@ export const isUid = /* @__PURE__ */ matches(UID);
  */
 export function isName(text: unknown): text is string {
   return typeof text === 'string' && /^(?!\.\.?$)[^/%\p{Cs}]+$/u.test(text);
+}
+
+/** Kubernetes does not limit the length of names. */
+const MAX_NAMED = 1024;
+
+/**
+ * A name that other text gives: a request, a function's rule, an owner reference. Kubernetes forbids no character but
+ * `/` and `%` in the names of roles, but nobody names an object by text that is not shown as it is, or by pages of it.
+ */
+export function isNamedName(text: unknown): text is string {
+  return isName(text) && text.length <= MAX_NAMED && isPrintable(text) && !text.includes('\ufffd');
 }
 
 /** The text, when it is one. @throws TypeError with one sentence. */

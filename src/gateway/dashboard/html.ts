@@ -1,4 +1,5 @@
 import { html as tagged } from 'hono/html';
+import { printable } from '../../core/index.ts';
 import type { HtmlEscapedString } from 'hono/utils/html';
 
 /** Escaped markup. */
@@ -7,10 +8,24 @@ export type Html = HtmlEscapedString;
 /** What a template may contain: `false` and undefined show nothing. */
 export type Content = Html | string | number | false | undefined | readonly Content[];
 
-/** Makes markup. Every value that is none is escaped, so texts from outside stay texts. */
+/**
+ * Makes markup. Every value that is none is escaped, so texts from outside stay texts, and what the browser would obey
+ * in them (marks of direction) is shown.
+ */
 export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
   // A promise only where a value is one.
-  return tagged(strings, ...values) as Html;
+  return tagged(strings, ...values.map(printableContent)) as Html;
+}
+
+/** The value of a field that the browser sends back: escaped, and as it is. */
+export function sentBack(value: string): Html {
+  return tagged`${value}` as Html;
+}
+
+function printableContent(value: Content): Content {
+  if (typeof value === 'string') return printable(value);
+  // Markup is a String object, and no list.
+  return Array.isArray(value) ? value.map(printableContent) : value;
 }
 
 /** `1 key`, `2 keys`, `12,345 keys`. */

@@ -1,7 +1,7 @@
 import {
   decodeObjectKey,
   formatObjectKey,
-  isName,
+  isNamedName,
   type KubernetesObject,
   type LabelSelector,
   matchesLabels,
@@ -15,9 +15,6 @@ import type { View } from '../cache/view.ts';
 
 /** A key to wake, or a lookup of keys after the change is applied. */
 export type Target = { readonly key: string } | Pick<LookupWakeup, 'lookup'>;
-
-/** Kubernetes does not limit the length of names. A reference by a longer name wakes no key. */
-const MAX_NAME = 1024;
 
 /** A part of a view in which a controller has keys: the whole view, or one namespace. */
 export interface Place {
@@ -78,7 +75,7 @@ export class KeyScope {
 
   /** What wakes one key; nothing when it is outside, or its name, which another object may have given, is none. */
   key(key: ObjectKey): ({ readonly key: string } | { readonly lookup: Lookup })[] {
-    if (!isName(key.name) || key.name.length > MAX_NAME || !this.contains(key.namespace)) return [];
+    if (!isNamedName(key.name) || !this.contains(key.namespace)) return [];
     const formatted = formatObjectKey(key);
     if (!this.labelSelector) return [{ key: formatted }];
     // Only the cache knows whether it is selected.

@@ -3,7 +3,7 @@ import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
 import { boundedText, type Clock, type Logger, messageOf, TokenBucket, UserError } from '../../core/index.ts';
-import { namespace, objectName, withOwnKeys } from '../../contract/name-schema.ts';
+import { namedName, namespace, withOwnKeys } from '../../contract/name-schema.ts';
 import { labelSelector } from '../../contract/source-schema.ts';
 import { variableOf } from '../config/config.ts';
 import type { RequeueRequest } from '../controllers/requeue.ts';
@@ -36,7 +36,7 @@ const schema = withOwnKeys(
     z.strictObject({
       ...shared,
       keys: z
-        .array(z.strictObject({ namespace: namespace.exactOptional(), name: objectName }))
+        .array(z.strictObject({ namespace: namespace.exactOptional(), name: namedName }))
         .min(1)
         .max(MAX_KEYS),
     }),

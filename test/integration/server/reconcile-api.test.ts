@@ -101,6 +101,10 @@ describe('POST /reconcile', () => {
     [400, 'a misspelt selector', { controller: CONTROLLER, selection: { labelselector: { matchLabels: {} } } }],
     [400, 'a selector as text', { controller: CONTROLLER, selection: { labelSelector: 'team=blue' } }],
     [400, 'a name that is none', { controller: CONTROLLER, keys: [{ namespace: 'a', name: '..' }] }],
+    [400, 'a name in two lines', { controller: CONTROLLER, keys: [{ namespace: 'a', name: 'b\nc' }] }],
+    [400, 'a name with a NUL', { controller: CONTROLLER, keys: [{ namespace: 'a', name: 'b\u0000' }] }],
+    [400, 'a name that was no UTF-8', { controller: CONTROLLER, keys: [{ namespace: 'a', name: 'b\ufffd' }] }],
+    [400, 'a name that is a page', { controller: CONTROLLER, keys: [{ namespace: 'a', name: 'b'.repeat(5000) }] }],
     [400, 'a namespace that is none', { controller: CONTROLLER, keys: [{ namespace: '..', name: 'b' }] }],
     [400, 'a selection of no namespace', { controller: CONTROLLER, selection: { namespace: 'a/b' } }],
     [

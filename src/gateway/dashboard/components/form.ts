@@ -1,11 +1,11 @@
-import { type Content, html, type Html } from '../html.ts';
+import { type Content, html, type Html, sentBack } from '../html.ts';
 import type { PageRequest } from '../page.ts';
 
 /** The fields of each form that changes something. */
 export function hiddenFields({ path, visitor }: PageRequest, fields: Readonly<Record<string, string>> = {}): Html {
   const all = { ...(visitor.csrfToken === undefined ? {} : { csrf: visitor.csrfToken }), to: path, ...fields };
   return html`${Object.entries(all).map(
-    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,
+    ([name, value]) => html`<input type="hidden" name="${name}" value="${sentBack(value)}" />`,
   )}`;
 }
 
