@@ -8,6 +8,7 @@ import { importExtractableSecret } from '../../contract/signature.ts';
 import { CacheAccess } from '../access/cache-access.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { ownBounds } from '../../../test/harness/own-bounds.ts';
 
 it('a key that fails again and again does not fill the log, and a later line counts those that are left out', async () => {
   const server = createServer((request, response) => {
@@ -30,6 +31,7 @@ it('a key that fails again and again does not fill the log, and a later line cou
   const logger = { ...silentLogger, warn: (fields: LogFields) => void warned.push(fields) };
   const times = { clock, lifetimeMs: 60_000, timeoutMs: 60_000 };
   const dispatcher = new Dispatcher({
+    bounds: ownBounds(),
     controller: 'c',
     views: [],
     keys: { openCircuit: () => {}, closeCircuit: () => {} },
