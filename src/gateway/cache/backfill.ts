@@ -4,10 +4,42 @@ import type { IndexSpec } from '../../contract/index.ts';
 import { MAX_ENTRIES } from './chunk.ts';
 import type { View } from './view.ts';
 
+/** What a user of a view reads by. */
+export interface UserIndexes {
+  readonly specs: readonly IndexSpec[];
+  /** Those that the gateway itself needs: they are made whatever the bound. Default: none. */
+  readonly needed?: readonly IndexSpec[];
+  /** Whose bound counts. Undefined: none does. */
+  readonly tenant: string | undefined;
+}
+
+/**
+ * An object carries an entry for each value in each index, so a tenant has a bound of indexes in a view, however many
+ * functions it declares. An index beyond it is not made: readers look at each object, as while an index is being
+ * filled.
+ */
+export const MOST_OF_TENANT = 64;
+
+/** The indexes to maintain, and those of tenants beyond their bound. Both in the order of their names. */
+export function boundedIndexes(users: Iterable<UserIndexes>): {
+  readonly kept: IndexSpec[];
+  readonly left: IndexSpec[];
+} {
+  const all = [...users];
+  const kept = new Set(all.flatMap(({ needed = [] }) => needed));
+  const left = new Set<IndexSpec>();
+  for (const [tenant, own] of Map.groupBy(all, (each) => each.tenant)) {
+    const specs = [...new Set(own.flatMap((each) => each.specs))].toSorted();
+    const most = tenant === undefined ? Infinity : MOST_OF_TENANT;
+    for (const [at, spec] of specs.entries()) (at < most ? kept : left).add(spec);
+  }
+  return { kept: [...kept].toSorted(), left: [...left].filter((spec) => !kept.has(spec)).toSorted() };
+}
+
 export interface BackfillOptions {
   readonly view: View;
   /** What each user reads by, as it is now. */
-  readonly indexes: ReadonlyMap<string, readonly IndexSpec[]>;
+  readonly indexes: ReadonlyMap<string, UserIndexes>;
   /** The fields whose values are observed for each user, as it is now. */
   readonly observed: ReadonlyMap<string, readonly string[]>;
   /** Nothing is filled before it resolves. */
@@ -49,7 +81,13 @@ export class Backfill {
     const { view, indexes, observed, started, applied, clock, logger, signal } = this.#options;
     const { indexer, observations } = view;
     await started;
-    const specs = [...new Set([...indexes.values()].flat())].toSorted();
+    const { kept: specs, left } = boundedIndexes(indexes.values());
+    if (left.length > 0) {
+      logger.warn(
+        { resource: view.name, indexes: left },
+        `indexes are not made, because their tenant declares more than ${MOST_OF_TENANT} for this kind`,
+      );
+    }
     const fields = [...new Set([...observed.values()].flat())].toSorted();
     while (!signal.aborted) {
       try {

@@ -1,6 +1,6 @@
 import { ApiError, compareResourceVersions, messageOf, type ResourceVersion } from '../../core/index.ts';
-import type { IndexSpec } from '../../contract/index.ts';
 import { ListWatch } from '../reflector/list-watch.ts';
+import type { UserIndexes } from './backfill.ts';
 import type { ChangeHandler } from './change.ts';
 import { ChangeHandlers } from './change-handlers.ts';
 import type { InformerOptions } from './informer-options.ts';
@@ -26,7 +26,7 @@ export class Informer {
   readonly #options: InformerOptions;
   readonly #listWatch: ListWatch;
   readonly #handlers: ChangeHandlers;
-  readonly #indexes = new Map<string, readonly IndexSpec[]>();
+  readonly #indexes = new Map<string, UserIndexes>();
   readonly #observed = new Map<string, readonly string[]>();
   readonly #ageLimits = new Map<string, number>();
   readonly #stop = new AbortController();
@@ -127,8 +127,8 @@ export class Informer {
    * Declares what `user` reads by, and the fields whose values are observed for it. New indexes are filled in the
    * background; until then readers look at every object.
    */
-  setIndexes(user: string, specs: readonly IndexSpec[], observed: readonly string[] = []): void {
-    this.#indexes.set(user, specs);
+  setIndexes(user: string, indexes: UserIndexes, observed: readonly string[] = []): void {
+    this.#indexes.set(user, indexes);
     this.#observed.set(user, observed);
     this.#updater?.fillIndexes();
   }

@@ -6,7 +6,6 @@ import {
   orUndefined,
   type ResourceVersion,
 } from '../../core/index.ts';
-import type { IndexSpec } from '../../contract/index.ts';
 import { UnreadableObjectError } from '../../contract/node/codec.ts';
 import { isDataError } from '../redis/redis.ts';
 import { EventBuffer } from '../reflector/event-buffer.ts';
@@ -14,7 +13,7 @@ import type { ListWatch } from '../reflector/list-watch.ts';
 import { Reflector } from '../reflector/reflector.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { Applier } from './applier.ts';
-import { Backfill } from './backfill.ts';
+import { Backfill, type UserIndexes } from './backfill.ts';
 import type { ChangeHandlers } from './change-handlers.ts';
 import type { Term } from './gateway-writer.ts';
 import type { InformerOptions } from './informer-options.ts';
@@ -41,7 +40,7 @@ export interface ViewUpdaterOptions {
 /** What each user needs of the view, as it is now. */
 export interface UserNeeds {
   /** What it reads by. */
-  readonly indexes: ReadonlyMap<string, readonly IndexSpec[]>;
+  readonly indexes: ReadonlyMap<string, UserIndexes>;
   /** The fields whose values are observed for it. */
   readonly observed: ReadonlyMap<string, readonly string[]>;
   /** How old the view may be, in milliseconds. A user that takes any age is absent. */

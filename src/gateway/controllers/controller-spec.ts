@@ -14,7 +14,7 @@ export interface ControllerSpec {
    */
   readonly id: string;
   readonly origin: ControllerOrigin;
-  /** Whose share of processor time it draws on. Default: one of its own. */
+  /** Whose share of processor time, memory and indexes it draws on. Default: one of its own. */
   readonly tenant?: string;
   readonly description: Description;
   /** Further kinds, which keys have named at run time: watched with the map `related`. Default: none. */

@@ -13,11 +13,11 @@ import type {
   CallbackBody,
   CallbackLocation,
   Description,
-  IndexSpec,
   SigningKey,
   ViewLocation,
   WebhookDescription,
 } from '../../contract/index.ts';
+import type { UserIndexes } from '../cache/backfill.ts';
 import { HandlerError, type KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { LookupBudget } from '../cache/lookup.ts';
@@ -56,7 +56,7 @@ import { Resyncer } from './resyncer.ts';
 import { ScopedProcess } from './scoped-process.ts';
 
 export interface RunningControllerOptions {
-  readonly spec: Pick<ControllerSpec, 'id' | 'origin' | 'description' | 'related' | 'keys' | 'parsed'>;
+  readonly spec: Pick<ControllerSpec, 'id' | 'origin' | 'tenant' | 'description' | 'related' | 'keys' | 'parsed'>;
   /** Every kind that the description names, the one of `for` first, and then those that keys have named. */
   readonly sources: readonly ControllerSource[];
   readonly queue: BullMqWorkQueue;
@@ -330,12 +330,11 @@ export class RunningController {
   }
 
   /** Declared by the function, or needed to find the referrers of what it watches. */
-  #indexesOf(kind: string, isEncrypted: boolean): IndexSpec[] {
-    const { description } = this.#options.spec;
+  #indexesOf(kind: string, isEncrypted: boolean): UserIndexes {
+    const { description, tenant } = this.#options.spec;
     const declared = description.indexes.filter((each) => formatKind(each) === kind).map(({ index }) => index);
-    if (kind !== formatKind(description.for)) return declared;
-    return [
-      PAUSED_INDEX,
+    if (kind !== formatKind(description.for)) return { specs: declared, tenant };
+    const specs = [
       ...declared,
       ...description.watches
         .flatMap(({ map }) => indexOfMap(map) ?? [])
@@ -344,6 +343,7 @@ export class RunningController {
           return !isEncrypted || !index.startsWith('selector:');
         }),
     ];
+    return { specs, tenant, needed: [PAUSED_INDEX] };
   }
 
   /**
