@@ -39,6 +39,7 @@ export {
   type ObjectMeta,
   type OwnerReference,
 } from './kubernetes-object.ts';
+export { LimitedLines } from './limited-lines.ts';
 export { type LogFields, type Logger, silentLogger } from './logger.ts';
 export { decodeObjectKey, formatObjectKey, type ObjectKey, parseObjectKey } from './object-key.ts';
 export {
@@ -83,6 +84,7 @@ export {
   type Metrics,
   silentMetrics,
 } from './metrics.ts';
+export { type RequestSource, SharedRoom } from './shared-room.ts';
 export { TokenBucket, type TokenRate } from './token-bucket.ts';
 export { type Checkpoint, type CheckpointName, noCheckpoint } from './checkpoint.ts';
 export type { Runtime } from './runtime.ts';

@@ -97,12 +97,11 @@ export class Gateway {
     this.#version = version;
     this.#runtime = { clock: this.#clock, logger, metrics: this.#metrics, checkpoint };
     this.#lifecycle = new Lifecycle(this.#clock, logger);
-    const { host, port, allowedHosts, tls, apiTokens, metricsLogin } = config;
+    const { host, port, allowedHosts, tls, apiTokens, metricsLogin, loginOnLoopback } = config;
     this.#server = gatewayServer({
       listen: { host, port, allowedHosts, tls, metrics: this.#metrics },
       apiTokens,
-      metricsLogin,
-      auditLog,
+      login: { metrics: metricsLogin, onLoopback: loginOnLoopback, auditLog },
       board: this.#board,
       metrics: this.#metrics,
       runtime: this.#runtime,

@@ -57,7 +57,7 @@ describe('a client that does not behave', () => {
   it.each<[string, string, number]>([
     ['a queue, more than 64 KiB', '/queues/greeting/drop', 413],
     ['/reconcile', '/reconcile', 413],
-    ['a callback', '/cache/callbacks/greeting', 413],
+    ['a callback without a signature', '/cache/callbacks/greeting', 401],
     ['what takes none: health', '/livez', 405],
     ['what takes none: metrics', '/metrics', 405],
     ['the dashboard, more than 64 KiB', '/dashboard/bullmq/api/queues', 413],

@@ -54,6 +54,10 @@ function serve(listening: Partial<Listening> = {}): Hono<LoginEnv> {
     auditLog: { info: (fields) => auditLog.push(fields) },
   });
   const app = new Hono<LoginEnv>();
+  app.use(async (context, next) => {
+    Object.assign(context, { env: { incoming: { socket: { remoteAddress: '127.0.0.1' } } } });
+    await next();
+  });
   app.onError((error, context) => context.text(String(error), 500));
   app.route('/', login.routes());
   app.use('/dashboard/*', ...login.guard());

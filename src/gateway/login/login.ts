@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
-import { boundedText, type Logger } from '../../core/index.ts';
+import { boundedText, LimitedLines, type Logger, systemClock } from '../../core/index.ts';
 import { type Identities, type Identity, LOCAL, LoginUnavailableError } from './identity.ts';
 import { PRIVATE_HEADERS, LOGIN_PATH, loginPage, LOGOUT_PATH, onwardPage, problemPage } from './login-page.ts';
 import {
@@ -66,6 +66,7 @@ export class LoginGuard {
   readonly #options: LoginOptions;
   /** Of the forms on loopback, which have no session. A restart makes them invalid. */
   readonly #localSecret = randomBytes(32).toString('base64url');
+  readonly #lines = new LimitedLines(systemClock);
 
   constructor(options: LoginOptions) {
     this.#options = options;
@@ -196,7 +197,7 @@ export class LoginGuard {
     const backend = this.#backend();
     const identity = TOKEN.test(token) ? await identify(backend, token) : undefined;
     if (!identity) {
-      logger.info({}, 'a login was refused');
+      this.#lines.write('login', (more) => logger.info(more, 'a login was refused'));
       return this.#form(context, 401, to, 'This token is not valid here.');
     }
     // Only sessions that can be used take memory of Redis.

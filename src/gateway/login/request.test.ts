@@ -3,13 +3,18 @@ import { describe, expect, it } from 'vitest';
 import { isLocal, isPrivate, ownPath, senderOf } from './request.ts';
 
 /** What a function of a request says of one with these headers. */
-async function asked<Answer>(ask: (context: Parameters<typeof senderOf>[0]) => Answer, headers: object) {
+async function asked<Answer>(
+  ask: (context: Parameters<typeof senderOf>[0]) => Answer,
+  headers: object,
+  remoteAddress = '127.0.0.1',
+) {
   let answer: Answer | undefined;
   const app = new Hono().all('*', (context) => {
     answer = ask(context);
     return context.text('');
   });
-  await app.request('http://gateway/', { headers: { host: 'gateway:8787', ...headers } });
+  const sent = { headers: { host: 'gateway:8787', ...headers } };
+  await app.request('http://gateway/', sent, { incoming: { socket: { remoteAddress } } });
   return answer;
 }
 
@@ -66,6 +71,69 @@ describe('a request from this machine', () => {
     ['::', { host: '[::1]:8787' }, false],
   ])('at a server on %s with %j: %s', async (host, headers, local) => {
     expect(await asked((context) => isLocal({ host }, context), headers)).toBe(local);
+  });
+
+  it.each([
+    ['127.0.0.1', true],
+    ['127.8.7.6', true],
+    ['::1', true],
+    ['::ffff:127.0.0.1', true],
+    ['10.0.0.1', false],
+    ['::ffff:10.0.0.1', false],
+    ['', false],
+  ])('from the address %j: %s', async (address, local) => {
+    const isAsked = asked((context) => isLocal({ host: '127.0.0.1' }, context), { host: 'localhost' }, address);
+    expect(await isAsked).toBe(local);
+  });
+
+  it.each([
+    'CF-Connecting-IP',
+    'CF-Ray',
+    'Client-IP',
+    'Fastly-Client-IP',
+    'Forwarded',
+    'True-Client-IP',
+    'Via',
+    'X-Amzn-Trace-Id',
+    'X-Client-IP',
+    'X-Cluster-Client-IP',
+    'X-Envoy-External-Address',
+    'X-Forwarded',
+    'X-Forwarded-For',
+    'X-Forwarded-Port',
+    'X-Original-Forwarded-For',
+    'X-Real-IP',
+  ])('with a header %s, filled or empty, is none', async (name) => {
+    for (const value of ['', '127.0.0.1']) {
+      const headers = { host: 'localhost:8787', [name]: value };
+      expect(await asked((context) => isLocal({ host: '127.0.0.1' }, context), headers)).toBe(false);
+    }
+  });
+
+  it('with the headers of browsers and of programs is one', async () => {
+    const headers = {
+      host: 'localhost:8787',
+      accept: '*/*',
+      'accept-language': 'en',
+      'cache-control': 'no-cache',
+      connection: 'close',
+      cookie: 'a=b',
+      origin: 'http://localhost:8787',
+      referer: 'http://localhost:8787/dashboard',
+      'sec-fetch-site': 'same-origin',
+      'sec-ch-ua-platform': 'Linux',
+      traceparent: '00-1-2-01',
+      'upgrade-insecure-requests': '1',
+      'user-agent': 'curl/8',
+      'x-csrf-token': 'x',
+      'x-requested-with': 'fetch',
+    };
+    expect(await asked((context) => isLocal({ host: '127.0.0.1' }, context), headers)).toBe(true);
+  });
+
+  it('is none where the setting asks for a login on loopback', async () => {
+    const listening = { host: '127.0.0.1', loginOnLoopback: true };
+    expect(await asked((context) => isLocal(listening, context), { host: 'localhost:8787' })).toBe(false);
   });
 });
 

@@ -1,4 +1,6 @@
+import type { HttpBindings } from '@hono/node-server';
 import type { Context } from 'hono';
+import type { RequestSource } from '../../core/index.ts';
 import { isLoopback } from '../../contract/secure-url.ts';
 
 /** The name in a Host header, without port and the dot of the root. */
@@ -9,19 +11,43 @@ export function nameOf(header: string): string {
     .replace(/\.$/, '');
 }
 
-/** Headers of proxies: behind one, a name of loopback is the proxy's own doing. */
-const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via'];
+/**
+ * The names of headers that proxies, ingresses and networks for delivery add. Behind one of them, the address and a
+ * name of loopback are its own. An empty header is one, too: some proxies empty what they do not hand on.
+ */
+const PROXY_HEADER = new RegExp(
+  `^(${[
+    'forwarded.*|x-forwarded.*|via|max-forwards|cdn-loop|proxy-.*|x-proxy.*',
+    '(.*-)?client-ip|(.*-)?connecting-ip|(.*-)?real-ip|(.*-)?remote-(ip|addr)|x-original-.*',
+    'cf-.*|cloudfront-.*|fly-.*|x-amzn?-.*|x-appengine-.*|x-arr-.*|x-azure-.*|x-envoy-.*|x-vercel-.*',
+  ].join('|')})$`,
+);
 
 /** Where the gateway listens, as far as it matters for requests. */
 export interface Listening {
   readonly host: string;
   /** Whether it serves https itself. */
   readonly https: boolean;
+  /** Whether a request from this machine needs a login, too. Default false. */
+  readonly loginOnLoopback?: boolean;
 }
 
-/** Whether a request comes from this machine: the server listens there only, and its name is one of loopback. */
-export function isLocal({ host }: Pick<Listening, 'host'>, context: Context): boolean {
-  return isLoopback(host) && hasLoopbackName(context) && FORWARDED.every((name) => !context.req.header(name));
+/**
+ * Whether a request needs no login because it comes from this machine: the server listens there only, the client has an
+ * address of loopback, asks for a name of loopback, and no header tells of a proxy in between. A proxy on this machine
+ * that adds no header cannot be told from a local client: `loginOnLoopback` is for that.
+ */
+export function isLocal({ host, loginOnLoopback }: Omit<Listening, 'https'>, context: Context): boolean {
+  if (loginOnLoopback || !isLoopback(host) || !hasLoopbackName(context)) return false;
+  return (
+    isLoopback(sourceOf(context).name) && ![...context.req.raw.headers.keys()].some((name) => PROXY_HEADER.test(name))
+  );
+}
+
+/** The client by the address of its connection, which is empty when the connection is closed. */
+export function sourceOf(context: Context): RequestSource {
+  const { incoming } = (context.env ?? {}) as Partial<HttpBindings>;
+  return { name: incoming?.socket.remoteAddress?.replace(/^::ffff:/i, '') ?? '', isKnown: false };
 }
 
 /** Whether the browser has sent this by https. A proxy that ends TLS says so. */

@@ -4,7 +4,7 @@ import { isIPv6 } from 'node:net';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { createAdaptorServer } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
-import { type Logger, messageOf, type Metrics, UserError } from '../../core/index.ts';
+import { LimitedLines, type Logger, messageOf, type Metrics, systemClock, UserError } from '../../core/index.ts';
 import type { CertificateFiles } from '../../contract/node/certificate-files.ts';
 import { FileCertificate } from '../certificates/serving-certificate.ts';
 import { variableOf } from '../config/config.ts';
@@ -17,6 +17,9 @@ import type { LoginEnv } from '../login/visitor.ts';
 import { DASHBOARD_PATH } from '../dashboard/urls.ts';
 import { LoginUnavailableError } from '../login/identity.ts';
 import { LoginGuard, type LoginOptions } from '../login/login.ts';
+import { LOGIN_PATH, LOGOUT_PATH } from '../login/login-page.ts';
+import { boundedRequests } from './bounded-requests.ts';
+import type { CallbackEnv } from './callback-api.ts';
 import { hostCheck } from './host-check.ts';
 import { queueApi, type Queues } from './queue-api.ts';
 
@@ -26,7 +29,7 @@ export interface AdminServerOptions {
   readonly live: ReadonlyMap<string, HealthCheck>;
   /** Ready: controllers' keys are being run. */
   readonly ready: ReadonlyMap<string, HealthCheck>;
-  /** The metrics in Prometheus' text form. */
+  /** The metrics in Prometheus' text form: see `Scrapes`. */
   readonly metrics: () => Promise<string>;
   readonly apis: MountedApis;
   readonly login: AdminLogin;
@@ -38,6 +41,8 @@ export interface AdminLogin {
   readonly backend: LoginOptions['backend'];
   /** Whether `/metrics` needs it too. */
   readonly metrics: boolean;
+  /** Whether a request from this machine needs it too. Default false. */
+  readonly onLoopback?: boolean;
   readonly auditLog: LoginOptions['auditLog'];
 }
 
@@ -69,7 +74,7 @@ export interface MountedApis {
   /** Mounted at `KUBERNETES_PATH`. Undefined while the gateway is starting. Default: there is none. */
   readonly kubernetesApi?: () => KubernetesApi | undefined;
   /** Mounted at `CALLBACK_PATH`: see `callbackApi`. Default: there is none. */
-  readonly callbacks?: Hono;
+  readonly callbacks?: Hono<CallbackEnv>;
 }
 
 /** Where the cache API is. */
@@ -150,15 +155,17 @@ export class AdminServer {
 }
 
 function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: AdminServerOptions): Hono {
-  const listening = { host: listen.host, https: listen.tls !== undefined };
-  const { backend, auditLog } = admin;
+  const { backend, auditLog, onLoopback = false } = admin;
+  const listening = { host: listen.host, https: listen.tls !== undefined, loginOnLoopback: onLoopback };
   const login = new LoginGuard({ listening, backend, home: DASHBOARD_PATH, logger, auditLog });
+  const lines = new LimitedLines(systemClock);
   const app = new Hono();
   app.onError((error, context) => {
     // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
     if (context.req.raw.signal.aborted) return context.text('the request is incomplete\n', 408);
     if (error instanceof LoginUnavailableError) return context.text(`${error.message}\n`, 503, { 'retry-after': '1' });
-    logger.error({ path: context.req.path, error: messageOf(error) }, 'a request failed');
+    const fields = { path: context.req.path, error: messageOf(error) };
+    lines.write('request', (more) => logger.error({ ...fields, ...more }, 'a request failed'));
     return context.text('internal error\n', 500);
   });
   const health = (checks: ReadonlyMap<string, HealthCheck>) => (context: Context) => {
@@ -192,6 +199,8 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
   );
   app.get('/livez', health(live));
   app.get('/readyz', health(ready));
+  const bounded = boundedRequests((context, reason) => context.text(`${reason}\n`, 503, { 'retry-after': '1' }));
+  for (const path of ['/metrics', LOGIN_PATH, LOGOUT_PATH]) app.use(path, bounded);
   if (admin.metrics) app.use('/metrics', ...login.guard());
   app.get('/metrics', async (context) => context.text(await metrics()));
   app.route('/reconcile', apis.reconcile);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { silentLogger, systemClock } from '../../core/index.ts';
+import { type LogFields, silentLogger, systemClock } from '../../core/index.ts';
 import { type CallbackBody, generateSecret, importSecret, LEVELHOOK_HEADER, sign } from '../../contract/index.ts';
 import { callbackApi, type CallbackApiOptions, type CallbackTaker } from './callback-api.ts';
 
@@ -100,6 +100,66 @@ describe('the callback API', () => {
     ];
     expect(refused.map(({ status }) => status)).toEqual([401, 405]);
     for (const { headers: answered } of refused) expect(answered.get(LEVELHOOK_HEADER)).toBe('v1');
+  });
+
+  it('reads no body that the headers rule out, and writes few lines about callbacks that are signed wrongly', async () => {
+    const lines: LogFields[] = [];
+    let nowMs = 0;
+    const app = callbackApi({
+      healthy: () => true,
+      starting: () => false,
+      controller: () => taker(async () => ({ kind: 'taken' })),
+      clock: { now: () => nowMs, wallNow: () => Date.now() },
+      logger: { ...silentLogger, warn: (fields) => lines.push(fields) },
+    });
+    let read = 0;
+    const send = async (headers: Record<string, string>): Promise<number> => {
+      const unread = new ReadableStream<Uint8Array>({ pull: () => void (read += 1) }, { highWaterMark: 0 });
+      const sent = { method: 'POST', headers, body: unread, duplex: 'half' } as RequestInit;
+      return (await app.request('/web', sent)).status;
+    };
+    const { 'webhook-signature': _, ...unsigned } = await sign(keys, { id: 'm', nowMs: Date.now(), body: '' });
+    const old = await sign(keys, { id: 'm', nowMs: Date.now() - 3_600_000, body: '' });
+    const other = { ...unsigned, 'webhook-signature': 'v2,AAAA' };
+    for (const headers of [{}, unsigned, { ...old }, other]) expect(await send(headers)).toBe(401);
+    expect(read).toBe(0);
+    for (let at = 0; at < 200; at += 1) expect(await send({})).toBe(401);
+    expect(lines).toHaveLength(10);
+    nowMs += 1000;
+    await send({});
+    expect(lines.at(-1)).toMatchObject({ controller: 'web', leftOut: 194 });
+  });
+
+  it('leaves room for the callbacks of others while one source sends large bodies', async () => {
+    const app = callbackApi({
+      healthy: () => true,
+      starting: () => false,
+      controller: () => taker(async () => ({ kind: 'taken' })),
+      clock: systemClock,
+      logger: silentLogger,
+    });
+    const from = (remoteAddress: string) => ({ incoming: { socket: { remoteAddress } } });
+    const text = JSON.stringify(body);
+    const headers = { ...(await sign(keys, { id: 'msg', nowMs: Date.now(), body: text })) };
+    const over = Promise.withResolvers<void>();
+    const held = Array.from({ length: 40 }, async () => {
+      const slow = new ReadableStream<Uint8Array>({
+        async pull(controller) {
+          await over.promise;
+          controller.close();
+        },
+      });
+      const sent = { method: 'POST', headers, body: slow, duplex: 'half' } as RequestInit;
+      return (await app.request('/web', sent, from('10.0.0.1'))).status;
+    });
+    const send = async (address: string): Promise<number> =>
+      (await app.request('/web', { method: 'POST', headers, body: text }, from(address))).status;
+    expect(await send('10.0.0.2')).toBe(200);
+    expect(await send('10.0.0.1')).toBe(503);
+    over.resolve();
+    const statuses = await Promise.all(held);
+    expect(statuses.filter((status) => status === 503)).toHaveLength(8);
+    expect(await send('10.0.0.1')).toBe(200);
   });
 
   it('takes no more than 1 MiB', async () => {

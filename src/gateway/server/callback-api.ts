@@ -1,6 +1,6 @@
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import { boundedText, type Clock, type Logger, messageOf } from '../../core/index.ts';
+import { boundedText, type Clock, LimitedLines, type Logger, messageOf, SharedRoom } from '../../core/index.ts';
 import {
   type CallbackBody,
   CONTRACT_VERSION,
@@ -10,7 +10,10 @@ import {
   verify,
 } from '../../contract/index.ts';
 import { callbackSchema } from '../../contract/callback-schema.ts';
+import { NO_MATCH, signedParts } from '../../contract/signature.ts';
 import type { CallbackEnd } from '../dispatch/callbacks.ts';
+import { sourceOf } from '../login/request.ts';
+import { boundedRequests } from './bounded-requests.ts';
 
 export interface CallbackApiOptions {
   /** Whether the queues can be trusted now. */
@@ -21,7 +24,7 @@ export interface CallbackApiOptions {
   readonly controller: (name: string) => CallbackTaker | undefined;
   readonly logger: Logger;
   /** The verifier's. */
-  readonly clock: Pick<Clock, 'wallNow'>;
+  readonly clock: Pick<Clock, 'now' | 'wallNow'>;
 }
 
 /** A controller, as far as callbacks are concerned. */
@@ -33,30 +36,73 @@ export interface CallbackTaker {
   callback(body: CallbackBody): Promise<CallbackEnd>;
 }
 
+/** Hono's environment of the handlers of a callback. */
+export interface CallbackEnv {
+  Variables: { taker: CallbackTaker };
+}
+
 /** As an answer to a trigger. */
 const MAX_BODY_BYTES = 1024 * 1024;
+/** Of bodies whose signature is not verified yet. One source alone may have half, see `SharedRoom`. */
+const MAX_UNVERIFIED_BYTES = 64 * MAX_BODY_BYTES;
 
 /**
  * `POST /<controller>`: the outcome of a run that went on after its 202, signed as a trigger is. Nothing is parsed
- * before the signature of the raw body is found right. The contract's README has the answers.
+ * before the signature of the raw body is found right, and no body is read before the headers allow it. The contract's
+ * README has the answers.
  */
-export function callbackApi(options: CallbackApiOptions): Hono {
+export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
   const { clock, logger } = options;
-  const app = new Hono();
-  app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError: (context) => refuse(context, 413, 'the body is over 1 MiB') }));
+  const lines = new LimitedLines(clock);
+  const unverified = new SharedRoom(MAX_UNVERIFIED_BYTES);
+  const app = new Hono<CallbackEnv>();
 
-  app.post('/:controller', async (context) => {
+  const refuseSignature = (context: Context, controller: string, { message: reason }: SignatureError): Response => {
+    lines.write(controller, (more) => logger.warn({ controller, reason, ...more }, 'a callback was refused'));
+    return refuse(context, 401, reason);
+  };
+  const limit = bodyLimit({
+    maxSize: MAX_BODY_BYTES,
+    onError: (context) => refuse(context, 413, 'the body is over 1 MiB'),
+  });
+
+  app.use(boundedRequests((context, reason) => later(context, reason)));
+
+  // Before the limit, which may read the body.
+  app.post('/:controller', async (context, next) => {
     const name = context.req.param('controller');
     const taker = options.controller(name);
     if (!taker && options.starting()) return later(context, `the controller "${name}" is not there yet`);
     if (!taker) return refuse(context, 404, `there is no controller "${name}" here`);
+    try {
+      const { headers } = context.req.raw;
+      const { signatures } = signedParts({ headers, nowMs: clock.wallNow(), body: '' });
+      if (signatures.length === 0) throw new SignatureError(NO_MATCH);
+    } catch (error) {
+      if (!(error instanceof SignatureError)) throw error;
+      return refuseSignature(context, name, error);
+    }
+    const source = sourceOf(context);
+    const bytes = announcedBytes(context);
+    if (!unverified.take(source, bytes)) return later(context, 'too many callbacks are being read');
+    context.set('taker', taker);
+    try {
+      await next();
+    } finally {
+      unverified.giveBack(source, bytes);
+    }
+    return undefined;
+  });
+
+  app.post('/:controller', limit, async (context) => {
+    const name = context.req.param('controller');
+    const { taker } = context.var;
     const text = await context.req.text();
     try {
       await verify(taker.keys, { headers: context.req.raw.headers, nowMs: clock.wallNow(), body: text });
     } catch (error) {
       if (!(error instanceof SignatureError)) throw error;
-      logger.warn({ controller: name, reason: error.message }, 'a callback was refused');
-      return refuse(context, 401, error.message);
+      return refuseSignature(context, name, error);
     }
     const parsed = callbackSchema.safeParse(parsedJson(text));
     if (!parsed.success) {
@@ -76,6 +122,12 @@ export function callbackApi(options: CallbackApiOptions): Hono {
   });
   app.all('/:controller', (context) => refuse(context, 405, 'POST only'));
   return app;
+}
+
+/** The most that the body may have. */
+function announcedBytes(context: Context): number {
+  const announced = Number(context.req.header('content-length') ?? MAX_BODY_BYTES);
+  return announced >= 0 && announced < MAX_BODY_BYTES ? announced : MAX_BODY_BYTES;
 }
 
 function answer(context: Context, end: CallbackEnd): Response {

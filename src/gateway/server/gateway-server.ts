@@ -18,7 +18,7 @@ import { dashboardApp } from '../dashboard/app.ts';
 import { Profiler } from '../../profiler/profiler.ts';
 import { profileApi } from './profile-api.ts';
 import { reconcileApi, type ReconcileApiOptions } from './reconcile-api.ts';
-import { askableQueues, renderMetrics } from './scrape.ts';
+import { askableQueues, renderMetrics, Scrapes } from './scrape.ts';
 
 /** The parts of a gateway that requests and checks ask. */
 export interface ServedParts {
@@ -39,8 +39,7 @@ export interface ServedParts {
 export interface GatewayServerOptions {
   readonly listen: ListenOptions;
   readonly apiTokens: ReconcileApiOptions['tokens'];
-  readonly metricsLogin: AdminLogin['metrics'];
-  readonly auditLog: AdminLogin['auditLog'];
+  readonly login: Omit<AdminLogin, 'backend'>;
   readonly board: BullMqBoard;
   readonly metrics: PrometheusMetrics;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
@@ -50,17 +49,18 @@ export interface GatewayServerOptions {
 
 /** The server of a gateway. It is up before the parts that it asks. */
 export function gatewayServer(options: GatewayServerOptions): AdminServer {
-  const { listen, apiTokens, metricsLogin, auditLog, board, metrics, runtime, parts } = options;
+  const { listen, apiTokens, login, board, metrics, runtime, parts } = options;
   const { clock, logger } = runtime;
   const ready = readyChecks(parts);
   const data = dashboardData({ parts, checks: ready, clock });
   const dashboard = new Hono<LoginEnv>().route('/bullmq', board.app).route('/', dashboardApp(data, logger));
   const healthy = (): boolean => parts()?.manager.recovery.healthy ?? false;
+  const scrapes = new Scrapes(() => renderMetrics(metrics, parts()?.manager), systemClock);
   return new AdminServer({
     listen,
     live: new Map([['ping', () => undefined]]),
     ready,
-    metrics: () => renderMetrics(metrics, parts()?.manager),
+    metrics: () => scrapes.text(),
     apis: {
       dashboard,
       queues: () => askableQueues(parts()?.manager),
@@ -89,7 +89,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
         logger,
       }),
     },
-    login: { backend: () => parts()?.login, metrics: metricsLogin, auditLog },
+    login: { ...login, backend: () => parts()?.login },
     logger,
   });
 }

@@ -1,4 +1,4 @@
-import type { MetricLabels } from '../../core/index.ts';
+import type { Clock, MetricLabels } from '../../core/index.ts';
 import type { Informer } from '../cache/informer.ts';
 import { informerLabels } from '../cache/informer-labels.ts';
 import type { Informers } from '../cache/informers.ts';
@@ -37,6 +37,45 @@ export async function renderMetrics(metrics: PrometheusMetrics, parts: ScrapedPa
     readViews(metrics, parts);
   }
   return metrics.registry.metrics();
+}
+
+/** From the beginning of one rendering to the next. */
+const SCRAPE_MS = 1000;
+
+/**
+ * Renders the metrics at most once a second and one at a time, because a scrape costs in proportion to the controllers
+ * and needs no login. A request gets the first rendering that begins after it came, and shares it with all others that
+ * wait for it. So no client reads a level that is older than its question.
+ */
+export class Scrapes {
+  readonly #render: () => Promise<string>;
+  readonly #clock: Pick<Clock, 'now' | 'sleep'>;
+  /** The rendering that has not begun. */
+  #next: Promise<string> | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+  #lastMs = -Infinity;
+
+  constructor(render: () => Promise<string>, clock: Pick<Clock, 'now' | 'sleep'>) {
+    this.#render = render;
+    this.#clock = clock;
+  }
+
+  /** The metrics as text. */
+  text(): Promise<string> {
+    this.#next ??= this.#begin();
+    return this.#next;
+  }
+
+  async #begin(): Promise<string> {
+    await this.#last;
+    const waitMs = this.#lastMs + SCRAPE_MS - this.#clock.now();
+    if (waitMs > 0) await this.#clock.sleep(waitMs);
+    this.#next = undefined;
+    this.#lastMs = this.#clock.now();
+    const text = this.#render();
+    this.#last = text.catch(() => {});
+    return text;
+  }
 }
 
 /** Undefined while Redis is away: a question would wait until it is back. */

@@ -23,7 +23,12 @@ export const serverSettings = {
   metricsLogin: setting(
     'LEVELHOOK_METRICS_LOGIN',
     flag.prefault('false'),
-    'ask for a login at `/metrics` too; never on loopback',
+    'ask for a login at `/metrics` too; on loopback only with the next setting',
+  ),
+  loginOnLoopback: setting(
+    'LEVELHOOK_LOGIN_ON_LOOPBACK',
+    flag.prefault('false'),
+    'ask for a login on loopback too: for a gateway behind a proxy on its own machine',
   ),
   host: setting(
     'LEVELHOOK_HOST',

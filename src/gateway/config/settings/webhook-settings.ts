@@ -20,6 +20,12 @@ export const webhookSettings = {
     'PEM file of the certificate chain there',
   ),
   webhookTlsKeyFile: setting('LEVELHOOK_WEBHOOK_TLS_KEY_FILE', z.string().optional(), 'PEM file of its key'),
+  webhookClientCaFile: setting(
+    'LEVELHOOK_WEBHOOK_CLIENT_CA_FILE',
+    z.string().optional(),
+    'PEM file of the authorities that certify apiservers alone: reviews of admission are taken from these clients only, and get the cache, see [webhooks](../../src/gateway/webhooks/README.md)',
+    'none: anyone may send reviews, which get no cache',
+  ),
   // One of the two lets the gateway make the certificate itself.
   webhookService: setting(
     'LEVELHOOK_WEBHOOK_SERVICE',

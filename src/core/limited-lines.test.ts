@@ -1,0 +1,26 @@
+import { expect, it } from 'vitest';
+import { LimitedLines } from './limited-lines.ts';
+
+it('lines of a subject are written at a rate, and the next line says how many were left out', () => {
+  let nowMs = 0;
+  const lines = new LimitedLines({ now: () => nowMs });
+  const written: [string, number | undefined][] = [];
+  const write = (subject: string, count: number): void => {
+    for (let at = 0; at < count; at += 1) {
+      lines.write(subject, ({ leftOut }) => written.push([subject, leftOut]));
+    }
+  };
+  write('a', 1000);
+  expect(written).toEqual(Array.from({ length: 10 }, () => ['a', undefined]));
+  write('b', 1);
+  expect(written.at(-1)).toEqual(['b', undefined]);
+  nowMs += 1000;
+  write('a', 5);
+  expect(written.at(-1)).toEqual(['a', 990]);
+  nowMs += 60_000;
+  write('a', 2);
+  expect(written.slice(-2)).toEqual([
+    ['a', 4],
+    ['a', undefined],
+  ]);
+});

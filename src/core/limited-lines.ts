@@ -1,0 +1,45 @@
+import type { Clock } from './clock.ts';
+import { TokenBucket } from './token-bucket.ts';
+
+/** Lines of one subject in a second, and after a pause. */
+const RATE = { perSecond: 1, burst: 10 };
+/** Subjects that are told apart; then all begin anew. */
+const MAX_SUBJECTS = 1000;
+
+/**
+ * Bounds the lines of a log that clients cause without proof of who they are: of each subject ten at once and then one
+ * a second. The next line after a gap says how many were left out.
+ */
+export class LimitedLines {
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #subjects = new Map<string, { readonly bucket: TokenBucket; leftOut: number }>();
+
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Writes a line, or counts it as left out.
+   * @param subject what the lines are about, such as a controller. Clients must not choose it.
+   * @param line writes it, with `leftOut` if lines before it are missing.
+   */
+  write(subject: string, line: (more: { readonly leftOut?: number }) => void): void {
+    const lines = this.#of(subject);
+    if (!lines.bucket.take()) {
+      lines.leftOut += 1;
+      return;
+    }
+    const { leftOut } = lines;
+    lines.leftOut = 0;
+    line(leftOut > 0 ? { leftOut } : {});
+  }
+
+  #of(subject: string): { readonly bucket: TokenBucket; leftOut: number } {
+    const known = this.#subjects.get(subject);
+    if (known) return known;
+    if (this.#subjects.size >= MAX_SUBJECTS) this.#subjects.clear();
+    const made = { bucket: new TokenBucket(RATE, () => this.#clock.now()), leftOut: 0 };
+    this.#subjects.set(subject, made);
+    return made;
+  }
+}

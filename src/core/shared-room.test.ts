@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import { SharedRoom, type RequestSource } from './shared-room.ts';
+
+const stranger = (name: string): RequestSource => ({ name, isKnown: false });
+
+function fill(room: SharedRoom, source: RequestSource): number {
+  let count = 0;
+  while (room.take(source)) count += 1;
+  return count;
+}
+
+describe('a shared room', () => {
+  it('gives half to the first source, and half of the rest to each later one', () => {
+    const room = new SharedRoom(64);
+    const counts = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => fill(room, stranger(name)));
+    expect(counts).toEqual([32, 16, 8, 4, 2, 1]);
+    expect(room.taken).toBe(63);
+    expect(fill(room, stranger('g'))).toBe(1);
+    expect(fill(room, stranger('h'))).toBe(0);
+  });
+
+  it('gives all sources the same, and leaves as much for one more, once each takes again what it gives back', () => {
+    const room = new SharedRoom(1000);
+    const sources = Array.from({ length: 9 }, (_, at) => stranger(String(at)));
+    for (const source of sources) fill(room, source);
+    // As connections that end: the sources that have more than their share do not get them again.
+    for (let round = 0; round < 100; round += 1) {
+      for (const source of sources) {
+        room.giveBack(source, Math.min(10, room.takenBy(source)));
+        fill(room, source);
+      }
+    }
+    for (const source of sources) expect(Math.abs(room.takenBy(source) - 100)).toBeLessThanOrEqual(5);
+    expect(fill(room, stranger('next'))).toBeGreaterThan(45);
+  });
+
+  it('gives a known source all that is left', () => {
+    const room = new SharedRoom(64);
+    fill(room, stranger('a'));
+    expect(fill(room, { name: 'b', isKnown: true })).toBe(32);
+    expect(room.take(stranger('c'))).toBe(false);
+  });
+
+  it('takes amounts as a whole or not at all', () => {
+    const room = new SharedRoom(100);
+    const [a, b] = [stranger('a'), stranger('b')];
+    expect(room.take(a, 51)).toBe(false);
+    expect(room.taken).toBe(0);
+    expect(room.take(a, 50)).toBe(true);
+    expect(room.take(b, 26)).toBe(false);
+    expect(room.take(b, 25)).toBe(true);
+    room.giveBack(a, 50);
+    room.giveBack(b, 25);
+    expect([room.taken, room.takenBy(a), room.takenBy(b)]).toEqual([0, 0, 0]);
+  });
+});
