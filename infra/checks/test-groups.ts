@@ -110,10 +110,10 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     minutes: 3,
   },
   webhooks: {
-    protects: 'that certificates are made and rotate without a refused review',
+    protects: 'that certificates are made and rotate without a refused review, and that strangers fail none',
     files: [
       'test/integration/webhooks/{manifest,own-certificate,rotation}.test.ts',
-      'test/faults/{secrets-rotated,webhooks}.test.ts',
+      'test/faults/{secrets-rotated,strangers,webhooks}.test.ts',
     ],
     guards: ['src/gateway/certificates', 'src/gateway/webhooks', 'src/function/webhooks'],
     minutes: 3,

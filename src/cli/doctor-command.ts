@@ -82,7 +82,7 @@ async function readFiles(findings: Diagnoses, config: GatewayConfig, files: File
   };
   await read(() => checkFunctionUrls(config.functionUrls));
   await read(async () => (files.keys = await readSigningKeys(config)));
-  await read(() => (files.ca = readCertificates(config.functionCaFile)));
+  await read(() => (files.ca = config.functionCaFile && readCertificates(config.functionCaFile, 'functionCaFile')));
   await read(async () => (files.cacheSettings = await readCacheSettings(config.cacheFile)));
   await read(() => readAdminTokens(config.adminTokens, config.adminTokensFile));
   await read(() => (files.canEncrypt = readCacheKeys(config.cacheKeys, config.cacheKeysFile) !== undefined));

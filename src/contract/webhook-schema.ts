@@ -85,6 +85,13 @@ export const reviewRequestSchema = z
     version: z.literal(CONTRACT_VERSION).describe('Refuse any other with 400.'),
     controller: z.string().min(1).describe('As the function describes itself. Refuse any other with 400.'),
     webhook: z.string().min(1).describe('Its name in the description. Refuse an unknown one with 400.'),
+    authenticated: z
+      .boolean()
+      .exactOptional()
+      .describe(
+        'Whether the gateway knows that an apiserver has sent the review. If false, anyone may have made it up: it comes ' +
+          'without the cache, and the answer must tell nothing else. False for conversions. Absent: an older gateway.',
+      ),
     deadline: z.string().meta({ format: 'date-time', description: 'RFC 3339. The caller waits no longer.' }),
     remainingSeconds: z
       .number()

@@ -73,11 +73,21 @@ export interface ReviewRequest {
   readonly controller: string;
   /** The name of the webhook in the description. */
   readonly webhook: string;
+  /**
+   * Whether the gateway knows by a client certificate that an apiserver has sent the review. If it is false, anyone who
+   * reaches the gateway's port may have made the review up, and it comes without the cache: `cache` names no view and
+   * has no token. The answer goes to the sender, so it must tell nothing that the review itself does not have. The
+   * apiserver has no certificate for conversions. Absent: the gateway is older and does not say.
+   */
+  readonly authenticated?: boolean;
   /** RFC 3339. The caller waits no longer. */
   readonly deadline: string;
   /** Seconds left when it was sent. The function takes the earlier of this and `deadline`: clocks differ. */
   readonly remainingSeconds: number;
-  /** Of the kinds that the controller reads. Reviews of the same time share a token. */
+  /**
+   * Of the kinds that the controller reads; of none if `authenticated` is false. Reviews of the same time share a
+   * token.
+   */
   readonly cache: CacheLocation;
   /**
    * By `apiVersion/Kind` of the kinds in the cache: for how many seconds at most the cache may lack a change. A kind

@@ -29,8 +29,14 @@ export type ApiReader = Pick<ApiWriter, 'get' | 'list' | 'listMetadata' | 'getPa
 /** The context of a review. It must not be used after the review. */
 export interface ReviewContext {
   /**
+   * Whether the gateway knows that an apiserver has sent this review, by its client certificate. If not, anyone who
+   * reaches the gateway may have made it up, and gets the answer: it must tell nothing that the review itself does not
+   * have. Always false for a conversion, and for a review that comes without the gateway.
+   */
+  readonly authenticated: boolean;
+  /**
    * The gateway's cache, as a run of the controller reads it. It may lack the newest changes: see `cacheAgeSeconds`. A
-   * review that comes without the gateway has no cache, and each read rejects.
+   * review that is not `authenticated` has no cache, and each read rejects.
    */
   readonly cache: CacheReader;
   /**

@@ -58,7 +58,7 @@ try {
   started.add(() => plane.stop());
   const cluster = await Cluster.connect(plane.kubeconfig);
   started.add(() => cluster.close());
-  const serving = await reviewServing(started);
+  const serving = await reviewServing(started, plane.kubeconfig);
   const places: Place[] = [];
   for (const name of ARMS) {
     const arm = await webhookArms[name](started, { kubeconfig: plane.kubeconfig, serving });

@@ -48,7 +48,7 @@ beforeAll(async () => {
   cluster = await started.cluster(inject('kubeconfig'), strict);
   await cluster.createNamespace(lenient);
   started.add(() => cluster.deleteNamespace(lenient));
-  serving = await reviewServing(started);
+  serving = await reviewServing(started, inject('kubeconfig'));
   setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
 });
 afterAll(() => started.stop());

@@ -1,4 +1,5 @@
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { resource } from '../../src/core/index.ts';
 import type { AdmissionDescription } from '../../src/contract/index.ts';
 import { createCertificates } from '../../src/testing/control-plane/certificates.ts';
@@ -13,18 +14,31 @@ const mutating = resource('admissionregistration.k8s.io/v1', 'MutatingWebhookCon
 export interface ReviewServing {
   /** In PEM form: the `caBundle`. */
   readonly ca: string;
+  /** Of a gateway that knows no apiserver. */
+  readonly anonymous: Record<string, string>;
+  /** Of a gateway that knows the apiserver by its certificate. */
   readonly settings: Record<string, string>;
+  /** What the apiserver shows to the gateway, in PEM form. */
+  readonly client: { readonly cert: string; readonly key: string };
 }
 
-export async function reviewServing(started: Started): Promise<ReviewServing> {
+/** @param kubeconfig of the admin of a control plane, beside which its keys are. */
+export async function reviewServing(started: Started, kubeconfig: string): Promise<ReviewServing> {
   const folder = join(await started.directory(), 'tls');
   const ca = await createCertificates(folder);
+  const pki = join(dirname(kubeconfig), 'pki');
+  const anonymous = {
+    LEVELHOOK_WEBHOOK_LISTEN: '127.0.0.1:0',
+    LEVELHOOK_WEBHOOK_TLS_CERT_FILE: join(folder, 'serving.crt'),
+    LEVELHOOK_WEBHOOK_TLS_KEY_FILE: join(folder, 'serving.key'),
+  };
   return {
     ca,
-    settings: {
-      LEVELHOOK_WEBHOOK_LISTEN: '127.0.0.1:0',
-      LEVELHOOK_WEBHOOK_TLS_CERT_FILE: join(folder, 'serving.crt'),
-      LEVELHOOK_WEBHOOK_TLS_KEY_FILE: join(folder, 'serving.key'),
+    anonymous,
+    settings: { ...anonymous, LEVELHOOK_WEBHOOK_CLIENT_CA_FILE: join(pki, 'front-proxy-ca.crt') },
+    client: {
+      cert: await readFile(join(pki, 'front-proxy-client.crt'), 'utf8'),
+      key: await readFile(join(pki, 'front-proxy-client.key'), 'utf8'),
     },
   };
 }

@@ -21,13 +21,19 @@ export function readCertificatePair({ certFile, keyFile }: CertificateFiles): Ce
 }
 
 /**
- * Calls `listener` for each change of a file, within `CERTIFICATE_LOOK_MS`. A renewal writes one file before the other,
- * so between two calls the pair may be one that cannot be used. The watch does not keep the process alive.
- * @returns a function that ends the watch.
+ * Calls `listener` for each change of a file, as `watchFiles` does. A renewal writes one file before the other, so
+ * between two calls the pair may be one that cannot be used.
  */
 export function watchCertificateFiles({ certFile, keyFile }: CertificateFiles, listener: () => void): () => void {
+  return watchFiles([certFile, keyFile], listener);
+}
+
+/**
+ * Calls `listener` for each change of a file, within `CERTIFICATE_LOOK_MS`. The watch does not keep the process alive.
+ * @returns a function that ends the watch.
+ */
+export function watchFiles(paths: readonly string[], listener: () => void): () => void {
   // By looking, not by inotify: in a pod the files are links that are swapped.
-  const paths = [certFile, keyFile];
   for (const path of paths) watchFile(path, { interval: CERTIFICATE_LOOK_MS, persistent: false }, listener);
   return () => paths.forEach((path) => unwatchFile(path, listener));
 }

@@ -29,12 +29,15 @@ export function webhookWith(parts: Pick<Webhook, 'for' | 'description' | 'review
 /** A review, and with what it is answered. */
 interface Asked {
   readonly review: Review;
+  readonly authenticated: boolean;
   readonly remainingMs: number;
   /** By `apiVersion/Kind`. */
   readonly cacheAgeSeconds: Readonly<Record<string, number>>;
   /** Opens the cache. The getter of `run.signal` creates the signal. */
-  readonly cache: (run: { readonly signal: AbortSignal }) => CacheReader;
+  readonly cache: (run: Run) => CacheReader;
 }
+
+type Run = Parameters<WebhookApp['cache']>[1];
 
 /** A copy of a review is answered again, within its deadline: a review decides, and writes nothing. */
 function signedReview(body: unknown, { controller, cache, now }: WebhookApp): Asked | 'late' {
@@ -48,7 +51,10 @@ function signedReview(body: unknown, { controller, cache, now }: WebhookApp): As
   if (!(leftMs > 0)) return 'late';
   const { review, cacheAgeSeconds } = request;
   const remainingMs = Math.min(leftMs, request.remainingSeconds * 1000);
-  return { review, remainingMs, cacheAgeSeconds, cache: (run) => cache(request.cache, run) };
+  const { authenticated = false } = request;
+  // A gateway that does not say is older, and gives the cache to all.
+  const open = request.authenticated === false ? () => UNKNOWN_SENDER : (run: Run) => cache(request.cache, run);
+  return { review, authenticated, remainingMs, cacheAgeSeconds, cache: open };
 }
 
 function late({ log }: WebhookApp): WebhookAnswer {
@@ -66,12 +72,19 @@ function unsignedReview(review: unknown, timeout: string): Asked {
   if (!timeoutMs) throw new ContractError(`the timeout ${shown(timeout)} is no time, such as 10s`);
   if (!isReview(review)) throw new ContractError('the body is no review whose request has a uid');
   const remainingMs = Math.min(timeoutMs, MAX_TIMEOUT_MS);
-  return { review, remainingMs, cacheAgeSeconds: {}, cache: () => NO_CACHE };
+  return { review, authenticated: false, remainingMs, cacheAgeSeconds: {}, cache: () => NO_CACHE };
 }
 
-const noCache = (): Promise<never> =>
-  Promise.reject(new Error('a review that comes without the gateway has no cache: read with context.api'));
-const NO_CACHE: CacheReader = { get: noCache, list: noCache, secondsUnchanged: noCache };
+const NO_CACHE = withoutCache('a review that comes without the gateway has no cache: read with context.api');
+const UNKNOWN_SENDER = withoutCache(
+  'the gateway does not know that an apiserver has sent this review, so it comes without the cache: tell the gateway ' +
+    "the CA of the apiserver's client certificate",
+);
+
+function withoutCache(reason: string): CacheReader {
+  const reject = (): Promise<never> => Promise.reject(new Error(reason));
+  return { get: reject, list: reject, secondsUnchanged: reject };
+}
 
 /** The answer comes so long before the deadline even if the webhook has none, so that the caller can tell why. */
 const ANSWER_MS = 500;
@@ -96,6 +109,7 @@ async function answerOf(
     get cache() {
       return (cache ??= asked.cache(scope));
     },
+    authenticated: asked.authenticated,
     api: new ApiWriter(api, scope),
     cacheAgeSeconds: (resource) => ownValue(asked.cacheAgeSeconds, formatKind(resource)),
     log,

@@ -155,6 +155,32 @@ describe('a function app with webhooks', () => {
     expect(descriptionSchema.parse(description)).toEqual(description);
   });
 
+  it.each<[string, object, boolean]>([
+    ['that the apiserver has sent', { authenticated: true }, true],
+    // Of a gateway before it said so.
+    ['whose gateway does not say who has sent it', {}, false],
+  ])('reads the cache in a review %s', async (_name, said, authenticated) => {
+    let given: unknown;
+    const webhook = validating.validate(async (_, context) => {
+      const cached = await context.cache.get(Widget, { namespace: 'a', name: 'x' });
+      given = [context.authenticated, cached?.spec.size];
+    });
+    expect((await send(appOf([webhook]), reviewOf(admission(), said))).status).toBe(200);
+    expect(given).toEqual([authenticated, 7]);
+  });
+
+  it('has no cache in a review that anyone may have made up, and can see it', async () => {
+    let given: unknown;
+    const webhook = validating.validate(async (_, { authenticated, cache }) => {
+      given = authenticated;
+      await cache.get(Widget, { namespace: 'a', name: 'x' });
+    });
+    const answer = await send(appOf([webhook]), reviewOf(admission(), { authenticated: false }));
+    expect(answer.status).toBe(500);
+    expect(given).toBe(false);
+    expect(lines).toMatchObject([{ error: expect.stringMatching(/does not know that an apiserver has sent this/) }]);
+  });
+
   it('cannot be made with two of one name', () => {
     expect(() => appOf([allowing, allowing])).toThrow(UserError);
     expect(() => appOf([allowing, allowing])).toThrow('two webhooks of the controller widgets have the name hook');

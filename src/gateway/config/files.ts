@@ -23,7 +23,8 @@ export interface ConfiguredFiles {
 /** @throws UserError for the first that cannot be used. */
 export async function readConfiguredFiles(config: GatewayConfig): Promise<ConfiguredFiles> {
   const keys = await readSigningKeys(config);
-  const ca = readCertificates(config.functionCaFile);
+  const ca =
+    config.functionCaFile === undefined ? undefined : readCertificates(config.functionCaFile, 'functionCaFile');
   const cache = await readCacheSettings(config.cacheFile);
   const keyRing = readCacheKeys(config.cacheKeys, config.cacheKeysFile);
   return { keys, ca, cache, keyRing, adminTokens: readAdminTokens(config.adminTokens, config.adminTokensFile) };

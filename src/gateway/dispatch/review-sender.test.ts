@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ReviewFunction, allow } from '../../../test/harness/review-function.ts';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
-import { systemClock } from '../../core/index.ts';
+import { type RequestSource, systemClock } from '../../core/index.ts';
 import { generateSecret, type CacheLocation } from '../../contract/index.ts';
 import { importExtractableSecret } from '../../contract/signature.ts';
 import { type Answer, Endpoint } from '../endpoint/endpoint.ts';
@@ -11,6 +11,7 @@ const secret = generateSecret();
 const location: CacheLocation = { views: {}, url: 'https://gateway.test/cache', token: 't' };
 const withoutToken: CacheLocation = { views: {} };
 const json = '{"apiVersion":"a/v1","kind":"R","request":{"uid":"u","number":12345678901234567890}}';
+const apiserver: RequestSource = { name: '10.0.0.1', isKnown: true };
 const configMap = { apiVersion: 'v1', kind: 'ConfigMap' };
 
 let fn: ReviewFunction;
@@ -39,9 +40,9 @@ async function senderOf(options: Partial<ReviewSenderOptions> = {}): Promise<Rev
   return sender;
 }
 
-async function send(timeoutMs = 5000) {
+async function send(timeoutMs = 5000, source = apiserver) {
   const deadlineMs = systemClock.now() + timeoutMs;
-  return sender.send({ webhook: 'names', json, deadlineMs, maxAnswerBytes: 1000 }, await sender.cache());
+  return sender.send({ webhook: 'names', json, source, deadlineMs, maxAnswerBytes: 1000 }, await sender.cache());
 }
 
 describe('a review on its way to the function', () => {
@@ -49,13 +50,20 @@ describe('a review on its way to the function', () => {
     await senderOf();
     expect(await send()).toMatchObject({ kind: 'answered', status: 200 });
     const [review] = fn.reviews;
-    expect(review).toMatchObject({ controller: 'guard', webhook: 'names', cache: location });
+    expect(review).toMatchObject({ controller: 'guard', webhook: 'names', authenticated: true, cache: location });
     // What has passed since the age was read counts.
     expect(review?.cacheAgeSeconds['v1/ConfigMap']).toBeGreaterThanOrEqual(1.5);
     expect(review?.cacheAgeSeconds['v1/ConfigMap']).toBeLessThan(4);
     expect(review?.remainingSeconds).toBeGreaterThan(0);
     expect(review?.remainingSeconds).toBeLessThanOrEqual(5);
     expect(Date.parse(review?.deadline ?? '') - Date.now()).toBeLessThan(5000);
+  });
+
+  it('says that its sender is not known, and comes without the cache then', async () => {
+    await senderOf();
+    expect(await send(5000, { name: '10.0.0.1', isKnown: false })).toMatchObject({ kind: 'answered', status: 200 });
+    expect(fn.reviews[0]).toMatchObject({ authenticated: false, cacheAgeSeconds: {} });
+    expect(fn.reviews[0]?.cache).toEqual({ views: {} });
   });
 
   it('has no token and no age while Redis does not answer', async () => {
@@ -109,7 +117,7 @@ describe('a function that refuses connections', () => {
       clock,
       endpoint: () => ({ send, close: async () => {} }),
     });
-    const sent = { webhook: 'names', json, maxAnswerBytes: 1000 };
+    const sent = { webhook: 'names', json, source: apiserver, maxAnswerBytes: 1000 };
     const cache = { location, ages: new Map<string, number>(), atMs: clock.now() };
     expect(await sender.send({ ...sent, deadlineMs: clock.now() + 20_000 }, cache)).toBe(refused);
     expect(attempts).toBeGreaterThan(5);
@@ -133,26 +141,60 @@ it('a sender that closes takes no more reviews, and waits for those in flight', 
   await closed;
 });
 
-it('of more reviews than there are connections the others wait, and none is sent after its deadline', async () => {
+/** A function that answers a review when the test says so, and after `release` at once. */
+async function heldAnswers() {
   const answers: (() => void)[] = [];
   const answered: Answer = { kind: 'answered', status: 200, headers: {}, body: '', isStream: false };
-  let sent = 0;
-  const send = (): Promise<Answer> => {
-    sent += 1;
-    return new Promise((resolve) => answers.push(() => resolve(answered)));
+  let isHeld = true;
+  const send = (): Promise<Answer> =>
+    new Promise((resolve) => {
+      answers.push(() => resolve(answered));
+      if (!isHeld) resolve(answered);
+    });
+  const release = (): void => {
+    isHeld = false;
+    for (const each of answers) each();
   };
   await senderOf({ endpoint: () => ({ send, close: async () => {} }) });
   const cache = { location, ages: new Map<string, number>(), atMs: systemClock.now() };
-  const ask = (timeoutMs: number) =>
-    sender.send({ webhook: 'names', json, maxAnswerBytes: 1000, deadlineMs: systemClock.now() + timeoutMs }, cache);
+  const ask = (timeoutMs: number, source = apiserver) => {
+    const deadlineMs = systemClock.now() + timeoutMs;
+    return sender.send({ webhook: 'names', json, source, maxAnswerBytes: 1000, deadlineMs }, cache);
+  };
+  return { answers, answered, ask, release };
+}
+
+it('slow reviews of strangers leave places to others, and their own wait', async () => {
+  const { answers, ask, release } = await heldAnswers();
+  const strangers = ['10.0.0.2', '10.0.0.3'].map((name): RequestSource => ({ name, isKnown: false }));
+  const late = strangers.flatMap((source) => Array.from({ length: 64 }, () => ask(60_000, source)));
+  // Half of 64, and half of the rest.
+  await expect.poll(() => answers.length).toBe(32 + 16);
+  const other: RequestSource = { name: '10.0.0.4', isKnown: false };
+  const own = Array.from({ length: 8 }, () => ask(60_000, other));
+  await expect.poll(() => answers.length).toBe(32 + 16 + 8);
+  const known = Array.from({ length: 8 }, () => ask(60_000));
+  await expect.poll(() => answers.length).toBe(REVIEW_CONNECTIONS);
+  // All places are taken: the one that becomes free is for the source that has the fewest of those that may have more.
+  const next = ask(60_000, { name: '10.0.0.5', isKnown: false });
+  answers[0]?.();
+  await expect.poll(() => answers.length).toBe(REVIEW_CONNECTIONS + 1);
+  answers.at(-1)?.();
+  expect(await next).toMatchObject({ kind: 'answered' });
+  release();
+  expect(await Promise.all([...own, ...known, ...late])).toHaveLength(16 + 128);
+});
+
+it('of more reviews than there are connections the others wait, and none is sent after its deadline', async () => {
+  const { answers, answered, ask, release } = await heldAnswers();
   const first = Array.from({ length: REVIEW_CONNECTIONS }, () => ask(60_000));
   const [late, next] = [ask(50), ask(60_000)];
   expect(await late).toMatchObject({ kind: 'refused', reason: 'timeout' });
-  expect(sent).toBe(REVIEW_CONNECTIONS);
+  expect(answers).toHaveLength(REVIEW_CONNECTIONS);
   answers[0]?.();
   expect(await first[0]).toBe(answered);
   await new Promise((wake) => setImmediate(wake));
-  expect(sent).toBe(REVIEW_CONNECTIONS + 1);
-  for (const each of answers) each();
+  expect(answers).toHaveLength(REVIEW_CONNECTIONS + 1);
+  release();
   expect(await Promise.all([...first, next])).toHaveLength(REVIEW_CONNECTIONS + 1);
 });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../../core/index.ts';
+import { type Clock, SharedRoom, type RequestSource } from '../../core/index.ts';
 import { type CacheLocation, CONTRACT_VERSION, type ReviewRequest } from '../../contract/index.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
 import { ColdStart } from '../endpoint/cold-start.ts';
@@ -24,6 +24,8 @@ export interface OutgoingReview {
   readonly webhook: string;
   /** The review as JSON, as the apiserver has sent it. */
   readonly json: string;
+  /** Who has sent it. Only of a known source the function gets the cache. */
+  readonly source: RequestSource;
   /** By the sender's clock. */
   readonly deadlineMs: number;
   readonly maxAnswerBytes: number;
@@ -52,8 +54,20 @@ export interface SeenReviews {
   readonly failure: string | undefined;
 }
 
-/** Reviews of one controller at a time: as many as there are connections for them. */
-export const REVIEW_CONNECTIONS = 32;
+/** Waits for a place. */
+interface Waiting {
+  readonly source: RequestSource;
+  readonly take: () => void;
+}
+
+/**
+ * Reviews of one controller at a time: as many as there are connections for them. Each source has its share, see
+ * `SharedRoom`: one source that is not known has half of them.
+ */
+export const REVIEW_CONNECTIONS = 64;
+
+/** For a review of which the gateway does not know that an apiserver has sent it. */
+const NO_CACHE: Pick<CacheNow, 'location' | 'ages'> = { location: { views: {} }, ages: new Map() };
 
 const NO_CONNECTION: Answer = { kind: 'refused', reason: 'timeout', message: 'no connection before the deadline' };
 
@@ -74,9 +88,8 @@ export class ReviewSender {
   #cache: Promise<CacheNow> | undefined;
   readonly #seen = new Map<string, SeenReviews>();
   #inFlight = 0;
-  /** Places in use, and who waits for one. */
-  #taken = 0;
-  readonly #waiting = new Set<() => void>();
+  readonly #places = new SharedRoom(REVIEW_CONNECTIONS);
+  readonly #waiting = new Set<Waiting>();
   #isClosed = false;
   readonly #idle = Promise.withResolvers<void>();
 
@@ -107,13 +120,15 @@ export class ReviewSender {
   }
 
   /** Sends one review. Never rejects. */
-  async send(review: OutgoingReview, { location, ages, atMs }: CacheNow): Promise<Answer> {
+  async send(review: OutgoingReview, cache: CacheNow): Promise<Answer> {
     const { clock, functionName } = this.#options;
+    const { source } = review;
+    const { location, ages } = source.isKnown ? cache : NO_CACHE;
     if (this.#isClosed) return { kind: 'refused', reason: 'connection', message: 'the controller is being stopped' };
     const { coldStart } = this.#connect();
     this.#inFlight += 1;
     // What waits for a connection waits here: a request that undici holds keeps its body beyond its deadline.
-    const hasPlace = await this.#place(review.deadlineMs);
+    const hasPlace = await this.#place(source, review.deadlineMs);
     try {
       if (!hasPlace) return NO_CONNECTION;
       for (;;) {
@@ -123,11 +138,14 @@ export class ReviewSender {
           version: CONTRACT_VERSION,
           controller: functionName,
           webhook: review.webhook,
+          authenticated: source.isKnown,
           deadline: new Date(clock.wallNow() + leftMs).toISOString(),
           remainingSeconds: leftMs / 1000,
           cache: location,
           // The cache may have become no newer since, while the function started.
-          cacheAgeSeconds: Object.fromEntries([...ages].map(([kind, ms]) => [kind, (ms + clock.now() - atMs) / 1000])),
+          cacheAgeSeconds: Object.fromEntries(
+            [...ages].map(([kind, ms]) => [kind, (ms + clock.now() - cache.atMs) / 1000]),
+          ),
         };
         // The review stays as it is: to write it anew could change its numbers.
         const body = `${JSON.stringify(head).slice(0, -1)},"review":${review.json}}`;
@@ -144,27 +162,24 @@ export class ReviewSender {
         await clock.sleep(AGAIN_MS);
       }
     } finally {
-      if (hasPlace) this.#release();
+      if (hasPlace) this.#release(source);
       this.#inFlight -= 1;
       if (this.#isClosed && this.#inFlight === 0) this.#idle.resolve();
     }
   }
 
-  /** Waits for one of the places, first come first served. @returns whether there is one before the deadline. */
-  async #place(deadlineMs: number): Promise<boolean> {
-    if (this.#taken < REVIEW_CONNECTIONS) {
-      this.#taken += 1;
-      return true;
-    }
+  /** Waits for one of the places. @returns whether there is one before the deadline. */
+  async #place(source: RequestSource, deadlineMs: number): Promise<boolean> {
+    if (this.#places.take(source)) return true;
     const { clock } = this.#options;
     const over = new AbortController();
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    const take = (): void => resolve(true);
-    this.#waiting.add(take);
+    const waiting: Waiting = { source, take: () => resolve(true) };
+    this.#waiting.add(waiting);
     const expire = async (): Promise<void> => {
       await clock.sleep(Math.max(0, deadlineMs - clock.now()), over.signal);
       // A place that was given in the same moment is taken.
-      if (this.#waiting.delete(take)) resolve(false);
+      if (this.#waiting.delete(waiting)) resolve(false);
     };
     const late = expire();
     const hasPlace = await promise;
@@ -173,15 +188,20 @@ export class ReviewSender {
     return hasPlace;
   }
 
-  /** Gives the place to the next that waits. */
-  #release(): void {
-    const [next] = this.#waiting;
-    if (!next) {
-      this.#taken -= 1;
-      return;
+  /** Gives the place to a review that waits: the first of the source that has the fewest. */
+  #release(source: RequestSource): void {
+    this.#places.giveBack(source);
+    for (;;) {
+      let next: Waiting | undefined;
+      for (const each of this.#waiting) {
+        if (next && this.#places.takenBy(each.source) >= this.#places.takenBy(next.source)) continue;
+        if (this.#places.hasFor(each.source)) next = each;
+      }
+      if (!next) return;
+      this.#places.take(next.source);
+      this.#waiting.delete(next);
+      next.take();
     }
-    this.#waiting.delete(next);
-    next();
   }
 
   /** Takes no more reviews from now on. */

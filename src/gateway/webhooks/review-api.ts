@@ -1,5 +1,6 @@
-import { type Condition, messageOf, type Runtime } from '../../core/index.ts';
+import { type Condition, LimitedLines, messageOf, type Runtime, type RequestSource } from '../../core/index.ts';
 import type { WebhookDescription } from '../../contract/index.ts';
+import { variableOf } from '../config/config.ts';
 import type { RunningController } from '../controllers/controller.ts';
 import type { Controllers } from '../controllers/controllers.ts';
 import type { CacheNow } from '../dispatch/review-sender.ts';
@@ -19,6 +20,8 @@ export interface ReviewApiOptions {
   readonly starting: () => boolean;
   /** Whether this gateway is stopping: another one may answer. */
   readonly ending: () => boolean;
+  /** Whether the server asks clients for a certificate by which it knows apiservers. */
+  readonly knowsApiservers: boolean;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
 }
 
@@ -44,16 +47,18 @@ export class ReviewApi {
   readonly #options: ReviewApiOptions;
   readonly #bodies = new ReviewBodies();
   readonly #metrics: ReviewMetrics;
+  readonly #lines: LimitedLines;
 
   constructor(options: ReviewApiOptions) {
     this.#options = options;
     this.#metrics = new ReviewMetrics(options.runtime);
+    this.#lines = new LimitedLines(options.runtime.clock);
   }
 
-  /** Answers one request. Never rejects. */
-  async handle(request: Request): Promise<Response> {
+  /** Answers one request. Never rejects. @param source who has sent it. */
+  async handle(request: Request, source: RequestSource): Promise<Response> {
     const startedMs = this.#options.runtime.clock.now();
-    const response = await asResponse(() => this.#handle(request, startedMs), this.#options.runtime.logger);
+    const response = await asResponse(() => this.#handle(request, source, startedMs), this.#options.runtime.logger);
     // This server closes the connection then, and the next review must not be sent on it.
     const closes = this.#options.ending() || !this.#bodies.isWhole(request);
     if (closes) response.headers.set('connection', 'close');
@@ -65,7 +70,7 @@ export class ReviewApi {
     await this.#metrics.forget(`${WEBHOOKS_PATH}/${id}/`, names);
   }
 
-  async #handle(request: Request, startedMs: number): Promise<Response> {
+  async #handle(request: Request, source: RequestSource, startedMs: number): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url);
     const [, id, name] = PATH.exec(pathname) ?? [];
     if (id === undefined || name === undefined) throw notHere(`there is nothing at this path: see ${WEBHOOKS_PATH}`);
@@ -77,13 +82,14 @@ export class ReviewApi {
     const controller = this.#controller(id);
     const served = controller.reviews?.webhooks.find(({ webhook }) => webhook.name === name);
     if (!served) throw notHere(`the controller ${id} has no webhook ${name}`);
+    if (!source.isKnown && this.#options.knowsApiservers && served.webhook.type !== 'conversion') throw unknown();
     const timeoutMs = reviewMs(searchParams.get('timeout'), served.webhook);
     const deadlineMs = startedMs + timeoutMs;
     return this.#metrics.measure(pathname, () =>
       asResponse(async () => {
         let failure: string | undefined;
         try {
-          return await this.#review(request, controller, served, deadlineMs);
+          return await this.#review({ request, source, deadlineMs }, controller, served);
         } catch (error) {
           failure = messageOf(error);
           throw error;
@@ -118,10 +124,13 @@ export class ReviewApi {
   }
 
   async #review(
-    request: Request,
+    {
+      request,
+      source,
+      deadlineMs,
+    }: { readonly request: Request; readonly source: RequestSource; readonly deadlineMs: number },
     controller: RunningController,
     served: ServedWebhook,
-    deadlineMs: number,
   ): Promise<Response> {
     const { logger } = this.#options.runtime;
     const { webhook } = served;
@@ -129,21 +138,21 @@ export class ReviewApi {
     const sender = controller.reviews?.sender;
     if (!sender) throw new Error('a controller without a sender of reviews');
     const bounds = webhook.type === 'conversion' ? BOUNDS.conversion : BOUNDS.admission;
-    const body = { controller: controller.name, maxBytes: bounds.maxBytes };
+    const body = { controller: controller.name, maxBytes: bounds.maxBytes, source };
     return this.#bodies.with(request, body, async (json) => {
       const uid = checkReview(json, served);
       const cache = await sender.cache();
       const stale = this.#whenStale(controller, webhook, cache);
       if (stale !== undefined) return allowed(webhook, uid, stale);
       const { maxAnswerBytes } = bounds;
-      const answer = await sender.send({ webhook: webhookName, json, deadlineMs, maxAnswerBytes }, cache);
+      const answer = await sender.send({ webhook: webhookName, json, source, deadlineMs, maxAnswerBytes }, cache);
       this.#metrics.countBroken(webhook, answer);
       try {
         return new Response(answeredReview(answer, webhook, uid), { headers: JSON_HEADERS });
       } catch (error) {
         const details = answer.kind === 'answered' ? {} : { cause: answer.message };
         const fields = { controller: controller.name, webhook: webhookName, error: messageOf(error), ...details };
-        logger.warn(fields, 'a review has no answer');
+        this.#lines.write(controller.name, (more) => logger.warn({ ...fields, ...more }, 'a review has no answer'));
         throw error;
       }
     });
@@ -181,6 +190,12 @@ const JSON_HEADERS = { 'content-type': 'application/json' };
 function allowed(webhook: WebhookDescription, uid: string, warning: string): Response {
   const review = { ...reviewKindOf(webhook), response: { uid, allowed: true, warnings: [warning] } };
   return new Response(JSON.stringify(review), { headers: JSON_HEADERS });
+}
+
+function unknown(): StatusError {
+  const remedy = `the kubeConfigFile of its AdmissionConfiguration, or unset ${variableOf('webhookClientCaFile')}`;
+  const message = `the review came without a client certificate that the gateway knows: give the apiserver one in ${remedy}`;
+  return new StatusError({ code: 401, reason: 'Unauthorized', message });
 }
 
 /** It makes no sense to ask again soon. */

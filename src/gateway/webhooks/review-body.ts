@@ -1,9 +1,10 @@
+import { SharedRoom, type RequestSource } from '../../core/index.ts';
 import { StatusError, tooLarge, unavailable } from '../cache-api/kubernetes-status.ts';
 
 const MEBIBYTE = 1024 * 1024;
 /**
- * Of all reviews that are being read or wait for their answer, and of those of one controller: anyone who reaches the
- * port may send some, and one controller must not take the place of all.
+ * Of all reviews that are being read or wait for their answer, and of those of one controller, which must not take the
+ * place of all. Anyone who reaches the port may send some, so each source has its share: see `SharedRoom`.
  */
 const MAX_TOGETHER_BYTES = 192 * MEBIBYTE;
 const MAX_CONTROLLER_BYTES = 64 * MEBIBYTE;
@@ -14,8 +15,8 @@ const RECEIVE_MS = 10_000;
 
 /** Reads the bodies of reviews, and bounds what they take together. */
 export class ReviewBodies {
-  #bytes = 0;
-  readonly #bytesOf = new Map<string, number>();
+  readonly #all = new SharedRoom(MAX_TOGETHER_BYTES);
+  readonly #ofController = new Map<string, SharedRoom>();
   readonly #whole = new WeakSet<Request>();
 
   /** Whether a request was read to its end. */
@@ -26,12 +27,17 @@ export class ReviewBodies {
   /**
    * Reads a body, and counts it until `work` has ended.
    * @param controller for which it is
+   * @param source from which it comes
    * @throws StatusError 413 when it is larger than `maxBytes`, 408 when it does not come within ten seconds, 503 when
    *   there is no room; whatever `work` throws.
    */
   async with<T>(
     request: Request,
-    { controller, maxBytes }: { readonly controller: string; readonly maxBytes: number },
+    {
+      controller,
+      maxBytes,
+      source,
+    }: { readonly controller: string; readonly maxBytes: number; readonly source: RequestSource },
     work: (text: string) => Promise<T>,
   ): Promise<T> {
     const large = tooLarge(`the review is larger than ${maxBytes / MEBIBYTE} MiB`);
@@ -47,27 +53,32 @@ export class ReviewBodies {
           if (bytes > DISCARDED_BYTES) throw large;
           continue;
         }
-        chunks.push(chunk);
+        this.#take(controller, source, chunk.length);
         counted += chunk.length;
-        this.#count(controller, chunk.length);
-        if (this.#bytes > MAX_TOGETHER_BYTES) throw unavailable('the gateway has too many reviews in flight');
-        if ((this.#bytesOf.get(controller) ?? 0) > MAX_CONTROLLER_BYTES) {
-          throw unavailable(`the controller ${controller} has too many reviews in flight`);
-        }
+        chunks.push(chunk);
       }
       this.#whole.add(request);
       if (isLarge) throw large;
       return await work(Buffer.concat(chunks).toString('utf8'));
     } finally {
-      this.#count(controller, -counted);
+      if (counted > 0) this.#giveBack(controller, source, counted);
     }
   }
 
-  #count(controller: string, bytes: number): void {
-    this.#bytes += bytes;
-    const left = (this.#bytesOf.get(controller) ?? 0) + bytes;
-    if (left > 0) this.#bytesOf.set(controller, left);
-    else this.#bytesOf.delete(controller);
+  /** @throws StatusError 503 when there is no room. */
+  #take(controller: string, source: RequestSource, bytes: number): void {
+    const own = this.#ofController.get(controller) ?? new SharedRoom(MAX_CONTROLLER_BYTES);
+    if (!own.hasFor(source, bytes)) throw unavailable(`the controller ${controller} has too many reviews in flight`);
+    if (!this.#all.take(source, bytes)) throw unavailable('the gateway has too many reviews in flight');
+    own.take(source, bytes);
+    this.#ofController.set(controller, own);
+  }
+
+  #giveBack(controller: string, source: RequestSource, bytes: number): void {
+    this.#all.giveBack(source, bytes);
+    const own = this.#ofController.get(controller);
+    own?.giveBack(source, bytes);
+    if (own?.taken === 0) this.#ofController.delete(controller);
   }
 }
 

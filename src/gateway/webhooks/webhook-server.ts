@@ -1,19 +1,24 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:https';
-import { isIPv6 } from 'node:net';
-import { createAdaptorServer } from '@hono/node-server';
-import { messageOf, UserError } from '../../core/index.ts';
+import { isIPv6, type Socket } from 'node:net';
+import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
+import { type Clock, messageOf, UserError } from '../../core/index.ts';
+import type { ClientAuthorities } from '../certificates/client-authorities.ts';
 import type { ServingCertificate } from '../certificates/serving-certificate.ts';
 import { variableOf } from '../config/config.ts';
 import type { ReviewApi } from './review-api.ts';
+import { ReviewConnections } from './review-connections.ts';
 
 export interface WebhookServerOptions {
   readonly listen: { readonly host: string; readonly port: number };
   readonly certificate: ServingCertificate;
+  /** By whose certificates apiservers are known. Undefined: no client is. */
+  readonly authorities: ClientAuthorities | undefined;
   readonly api: Pick<ReviewApi, 'handle'>;
+  readonly clock: Pick<Clock, 'now'>;
 }
 
-const LOOK_MS = 2000;
+const LOOK_MS = 1000;
 /** For answers that are being written when the server stops. */
 const LAST_ANSWERS_MS = 1000;
 /**
@@ -21,18 +26,24 @@ const LAST_ANSWERS_MS = 1000;
  * a review is on its way, which the apiserver would not send again.
  */
 const KEEP_ALIVE_MS = 180_000;
-/** An apiserver opens one for each review at a time, and serves 600 requests at a time by default. */
-const MAX_CONNECTIONS = 4096;
+/** As `REQUEST_MS` of the connections, for a client without a certificate. */
+const HANDSHAKE_MS = 10_000;
 
-/** The gateway's server for the reviews of apiservers: https alone, for apiservers speak to nothing else. */
+/**
+ * The gateway's server for the reviews of apiservers: https alone, for apiservers speak to nothing else. It asks
+ * clients for a certificate if it has authorities for them, and takes the others all the same: the apiserver has none
+ * for conversions.
+ */
 export class WebhookServer {
   readonly #options: WebhookServerOptions;
+  readonly #connections: ReviewConnections;
   #server: Server | undefined;
   #url = '';
   #unwatch: () => void = () => {};
 
   constructor(options: WebhookServerOptions) {
     this.#options = options;
+    this.#connections = new ReviewConnections(options.clock);
   }
 
   /** `https://host:port`, once started. */
@@ -42,21 +53,42 @@ export class WebhookServer {
 
   /** @throws UserError when the port is taken, the address is not this machine's, or the certificate cannot be used. */
   async start(): Promise<void> {
-    const { api, certificate, listen } = this.#options;
+    const { api, authorities, certificate, listen } = this.#options;
     const { host, port } = listen;
-    // Both count from the connect of a connection on which nothing has come. `ReviewBodies` bounds the time of a body.
-    const limits = {
+    const connections = this.#connections;
+    const secure = () => ({ ...certificate.current(), ...(authorities ? { ca: authorities.current() } : {}) });
+    const serverOptions = {
+      // Both count from the connect of a connection on which nothing has come. `connections` and `ReviewBodies` bound
+      // the times of clients that are not known.
       requestTimeout: KEEP_ALIVE_MS,
       headersTimeout: KEEP_ALIVE_MS,
       connectionsCheckingInterval: LOOK_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      handshakeTimeout: HANDSHAKE_MS,
+      requestCert: authorities !== undefined,
+      rejectUnauthorized: false,
+      ...secure(),
     };
-    const serverOptions = { ...limits, keepAliveTimeout: KEEP_ALIVE_MS, ...certificate.current() };
+    const answer = async (request: Request, { incoming: { socket } }: HttpBindings): Promise<Response> => {
+      const response = await api.handle(request, connections.sourceOf(socket));
+      if (connections.isOld(socket)) response.headers.set('connection', 'close');
+      return response;
+    };
     const server = createAdaptorServer({
-      fetch: (request: Request) => api.handle(request),
+      fetch: (request, bindings) => answer(request, bindings as HttpBindings),
       createServer,
       serverOptions,
     }) as Server;
-    server.maxConnections = MAX_CONNECTIONS;
+    // Before TLS, which costs more than all else of a connection that is refused.
+    const secureConnections = server.listeners('connection') as ((socket: Socket) => void)[];
+    server.removeAllListeners('connection').on('connection', (connection) => {
+      const socket = connection as Socket;
+      if (connections.admit(socket)) for (const each of secureConnections) each.call(server, socket);
+    });
+    server.on('secureConnection', (socket) => connections.secured(socket));
+    server.prependListener('request', (incoming, outgoing) => connections.asked(incoming, outgoing));
+    const look = setInterval(() => connections.closeLate(), LOOK_MS).unref();
+    server.once('close', () => clearInterval(look));
     this.#server = server;
     server.listen(port, host);
     try {
@@ -68,7 +100,14 @@ export class WebhookServer {
       throw new UserError(`The gateway cannot listen on ${host}:${port} for reviews (${reason}): ${remedy}.`);
     }
     // New connections get the new one.
-    this.#unwatch = certificate.onRenewed(() => server.setSecureContext(certificate.current()));
+    const unwatch = [
+      certificate.onRenewed(() => server.setSecureContext(secure())),
+      authorities?.onRenewed(() => {
+        server.setSecureContext(secure());
+        connections.checkAgain();
+      }),
+    ];
+    this.#unwatch = () => unwatch.forEach((end) => end?.());
     const address = server.address();
     const actual = typeof address === 'object' && address ? address.port : port;
     this.#url = `https://${isIPv6(host) ? `[${host}]` : host}:${actual}`;
@@ -82,7 +121,7 @@ export class WebhookServer {
     const closed = once(server, 'close');
     server.close();
     // Silent connections would hold it up.
-    const rest = setTimeout(() => server.closeAllConnections(), LAST_ANSWERS_MS);
+    const rest = setTimeout(() => this.#connections.closeAll(), LAST_ANSWERS_MS);
     await closed;
     clearTimeout(rest);
   }

@@ -1,13 +1,14 @@
 import { systemClock, UserError } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { GatewayCertificates } from '../certificates/gateway-certificates.ts';
+import { type ClientAuthorities, FileAuthorities } from '../certificates/client-authorities.ts';
 import { FileCertificate, type ServingCertificate } from '../certificates/serving-certificate.ts';
 import { type GatewayConfig, variableOf } from '../config/config.ts';
 import { webhookCertificates } from '../config/webhook-certificates.ts';
 import { ReviewApi, type ReviewApiOptions } from './review-api.ts';
 import { WebhookServer } from './webhook-server.ts';
 
-export interface WebhooksOptions extends Omit<ReviewApiOptions, 'ending'> {
+export interface WebhooksOptions extends Omit<ReviewApiOptions, 'ending' | 'knowsApiservers'> {
   readonly config: GatewayConfig;
   /** Whether this gateway leads: only then it makes certificates. */
   readonly leads: () => boolean;
@@ -30,13 +31,20 @@ export interface WebhooksOptions extends Omit<ReviewApiOptions, 'ending'> {
 export class Webhooks {
   readonly #options: WebhooksOptions;
   readonly #api: ReviewApi;
+  /** Undefined when no setting names them. */
+  readonly #authorities: ClientAuthorities | undefined;
   /** Undefined until there is a certificate. */
   #server: WebhookServer | undefined;
 
   constructor(options: WebhooksOptions) {
-    const { conditions, controllers, ending, runtime, starting } = options;
+    const { conditions, config, controllers, ending, runtime, starting } = options;
+    const { webhookClientCaFile } = config;
     this.#options = options;
-    this.#api = new ReviewApi({ conditions, controllers, ending: () => ending.aborted, runtime, starting });
+    this.#authorities =
+      webhookClientCaFile === undefined ? undefined : new FileAuthorities(webhookClientCaFile, runtime.logger);
+    const knowsApiservers = this.#authorities !== undefined;
+    const isEnding = (): boolean => ending.aborted;
+    this.#api = new ReviewApi({ conditions, controllers, ending: isEnding, knowsApiservers, runtime, starting });
   }
 
   /** `https://host:port`, once it is served; undefined when there is no such server. */
@@ -46,12 +54,14 @@ export class Webhooks {
 
   /**
    * Serves reviews if the certificate is in files.
-   * @throws UserError when the settings name no certificate, or the server cannot be started.
+   * @throws UserError when the settings name no certificate, a file cannot be used, or the server cannot be started.
    */
   async start(): Promise<void> {
     const { config, runtime } = this.#options;
     const { webhookListen, webhookService, webhookTls, webhookUrl } = config;
     if (!webhookListen) return;
+    // A wrong file is told now, and not when there is a certificate.
+    void this.#authorities?.current();
     if (webhookTls) return this.#serve(new FileCertificate(webhookTls, runtime.metrics));
     if (webhookService || webhookUrl !== undefined) return;
     const names = ['webhookTlsCertFile', 'webhookTlsKeyFile', 'webhookService', 'webhookUrl'] as const;
@@ -99,7 +109,14 @@ export class Webhooks {
     const { config, ending, runtime } = this.#options;
     const { webhookListen: listen } = config;
     if (!listen) return;
-    const server = new WebhookServer({ listen, certificate, api: this.#api });
+    const server = new WebhookServer({
+      listen,
+      certificate,
+      authorities: this.#authorities,
+      api: this.#api,
+      // Not the gateway's clock, which may be set.
+      clock: systemClock,
+    });
     await server.start();
     this.#server = server;
     if (ending.aborted) return server.stop();

@@ -62,6 +62,7 @@ export const partArguments: Record<ControlPlanePart, (layout: PlaneLayout) => st
       '--requestheader-extra-headers-prefix=X-Remote-Extra-',
       `--proxy-client-cert-file=${files.key('front-proxy-client.crt')}`,
       `--proxy-client-key-file=${files.key('front-proxy-client.key')}`,
+      `--admission-control-config-file=${files.admission}`,
       // No controller makes the ServiceAccount that a pod would need, or takes the taint not-ready off a new node.
       ...(controllerManager ? [] : ['--disable-admission-plugins=ServiceAccount,TaintNodesByCondition']),
       ...(options.apiserverArguments ?? []),

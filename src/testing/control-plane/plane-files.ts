@@ -10,6 +10,8 @@ export class PlaneFiles {
   readonly pki: string;
   readonly logs: string;
   readonly etcdData: string;
+  readonly admission: string;
+  readonly admissionClient: string;
 
   constructor(directory: string) {
     this.directory = directory;
@@ -17,6 +19,8 @@ export class PlaneFiles {
     this.pki = join(directory, 'pki');
     this.logs = join(directory, 'log');
     this.etcdData = join(directory, 'etcd');
+    this.admission = join(directory, 'admission.yaml');
+    this.admissionClient = join(directory, 'admission-client.yaml');
   }
 
   kubeconfig(user: string): string {

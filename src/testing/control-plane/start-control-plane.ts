@@ -8,6 +8,7 @@ import { resolveBinary } from '../binaries/resolve-binary.ts';
 import { packagePath } from '../package-root.ts';
 import { freePort } from '../process/free-port.ts';
 import { type OwnDirectory, ownDirectory } from '../process/own-directory.ts';
+import { writeAdmissionConfiguration } from './admission-configuration.ts';
 import { createCertificates } from './certificates.ts';
 import {
   type ControlPlane,
@@ -46,6 +47,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   await mkdir(files.logs);
   await writeTokenFile(files.tokens, credentials);
   const ca = await createCertificates(files.pki);
+  await writeAdmissionConfiguration(files);
   const layout: PlaneLayout = {
     files,
     ports: await choosePorts(),

@@ -22,7 +22,8 @@ const widgets = controller({
   for: Widget,
   webhooks: [
     validatingWebhook({ name: 'titles', for: Widget, operations: ['CREATE', 'UPDATE', 'DELETE'] }).validate(
-      async ({ operation, object, oldObject, dryRun, userInfo }, { cache, cacheAgeSeconds, api, warn, audit }) => {
+      async ({ operation, object, oldObject, dryRun, userInfo }, context) => {
+        const { authenticated, cache, cacheAgeSeconds, api, warn, audit } = context;
         audit('who', `${userInfo.username}${dryRun ? ' (dry run)' : ''}`);
         if (operation === 'DELETE') return deny('stays');
         if (oldObject && oldObject.spec.title !== object.spec.title) warn('the title changes');
@@ -33,6 +34,7 @@ const widgets = controller({
         }
         if (object.spec.title === 'pods') await cache.list(Pod);
         if (object.spec.title === 'live') warn(`live: ${(await api.list(Widget)).items.length}`);
+        if (object.spec.title === 'sender') warn(`known: ${authenticated}`);
         if (object.spec.title === 'age') warn(`${cacheAgeSeconds(Widget)} ${cacheAgeSeconds(Pod)}`);
       },
     ),
@@ -105,6 +107,10 @@ describe('runReview', () => {
     const { allowed, error } = await runReview(widgets, 'titles', { create: widget('pods') });
     expect(allowed).toBeUndefined();
     expect(error).toMatchObject({ message: expect.stringMatching(/v1\/Pod is not cached for this controller/) });
+  });
+
+  it('comes from an apiserver that the gateway knows', async () => {
+    expect((await runReview(widgets, 'titles', { create: widget('sender') })).warnings).toEqual(['known: true']);
   });
 
   it('tells the object as it would be stored', async () => {

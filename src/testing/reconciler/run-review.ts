@@ -275,6 +275,8 @@ async function answerOf(
     version: CONTRACT_VERSION,
     controller: controller.name,
     webhook,
+    // As by a gateway that knows the apiserver, which has no certificate for conversions.
+    authenticated: called.description.type !== 'conversion',
     deadline: new Date(systemClock.wallNow() + timeoutSeconds * 1000).toISOString(),
     remainingSeconds: timeoutSeconds,
     cache: location,

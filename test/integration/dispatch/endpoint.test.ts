@@ -52,7 +52,10 @@ describe('an https endpoint', () => {
   it.each(['127.0.0.1', 'localhost'])("is trusted by the operator's certificate authority, as %s", async (host) => {
     const path = join(directory, 'ca.pem');
     await writeFile(path, ca);
-    expect(await send(host, { ca: readCertificates(path) })).toMatchObject({ kind: 'answered', body: 'fine' });
+    expect(await send(host, { ca: readCertificates(path, 'functionCaFile') })).toMatchObject({
+      kind: 'answered',
+      body: 'fine',
+    });
   });
 
   it('is not trusted without it, and gets nothing', async () => {
@@ -79,10 +82,11 @@ describe('an https endpoint', () => {
   });
 
   it('is told at the start that the file of authorities is missing, or holds none', async () => {
-    expect(() => readCertificates(join(directory, 'missing'))).toThrow(/FUNCTION_CA_FILE cannot be read \(ENOENT/);
+    expect(() => readCertificates(join(directory, 'missing'), 'functionCaFile')).toThrow(
+      /FUNCTION_CA_FILE cannot be read \(ENOENT/,
+    );
     const path = join(directory, 'empty.pem');
     await writeFile(path, 'not a certificate');
-    expect(() => readCertificates(path)).toThrow(/holds no certificate in PEM form/);
-    expect(readCertificates(undefined)).toBeUndefined();
+    expect(() => readCertificates(path, 'functionCaFile')).toThrow(/holds no certificate in PEM form/);
   });
 });

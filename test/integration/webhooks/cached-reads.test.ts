@@ -54,7 +54,7 @@ it.beforeAll(async ({ world }) => {
   const openRedis = redisCache(setting.redisUrl);
   const http = await started.open(new ServedFunction(hostsOf('http', spaces.http), setting));
   const redis = await started.open(new ServedFunction(hostsOf('redis', spaces.redis), setting, openRedis));
-  const { ca, settings } = await reviewServing(started);
+  const { ca, settings } = await reviewServing(started, setting.kubeconfig);
   const url = await reviewsUrl(await world.gateway([http.url, redis.url], settings));
   for (const [name, namespace] of Object.entries(spaces)) {
     for (const type of ['validating', 'mutating'] as const) {

@@ -66,7 +66,7 @@ it.beforeAll(async ({ world }) => {
   const webhooks = [{ ...thing, type: 'conversion' as const, name: 'things', versions: ['v1', 'v2'] }];
   converter = await started.open(new ReviewFunction({ name: 'things', for: thing, webhooks }, setting.secret));
   converter.behaviour = convert;
-  const { ca, settings } = await reviewServing(started);
+  const { ca, settings } = await reviewServing(started, setting.kubeconfig);
   const gateway = await world.gateway([converter.url], settings);
   const url = `${await reviewsUrl(gateway)}/webhooks/things/things`;
   await cluster.patch(

@@ -58,11 +58,11 @@ it.beforeAll(async ({ world }) => {
       setting.secret,
     ),
   );
-  const serving = await reviewServing(started);
+  const serving = await reviewServing(started, setting.kubeconfig);
   ca = serving.ca;
   gateway = await world.gateway([guard.url], serving.settings);
   url = `${await reviewsUrl(gateway)}/webhooks/guard`;
-  agent = new Agent({ connect: { ca } });
+  agent = new Agent({ connect: { ca, ...serving.client } });
   started.add(() => agent.destroy());
   const options = { cluster, started, ca, namespace };
   const rule = ['', 'v1', 'configmaps'] as const;
@@ -186,7 +186,12 @@ describe('a write that a webhook reviews', () => {
   it('comes with the cache, its age, and a deadline before that of the apiserver', async () => {
     await create('d');
     const review = guard.reviews.find(({ webhook }) => webhook === 'names');
-    expect(review).toMatchObject({ version: CONTRACT_VERSION, controller: 'guard', webhook: 'names' });
+    expect(review).toMatchObject({
+      version: CONTRACT_VERSION,
+      controller: 'guard',
+      webhook: 'names',
+      authenticated: true,
+    });
     expect(Object.keys(review?.cache.views ?? {}).toSorted()).toEqual(['apps/v1/Deployment', 'v1/ConfigMap']);
     expect(review?.cache.token).toMatch(/^ey/);
     expect(Object.keys(review?.cacheAgeSeconds ?? {}).toSorted()).toEqual(['apps/v1/Deployment', 'v1/ConfigMap']);

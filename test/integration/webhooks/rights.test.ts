@@ -38,7 +38,7 @@ it.beforeAll(async ({ world: made }) => {
   mallory = await new Tenant(cluster, own).create();
   await mallory.allow('own', [{ apiGroups: [''], resources: ['configmaps'], verbs: READ }]);
   hers = await started.open(new ReviewFunction({ name: 'hers', for: configMap, webhooks: [] }, mallory.secret));
-  const serving = await reviewServing(started);
+  const serving = await reviewServing(started, world.setting.kubeconfig);
   ca = serving.ca;
   const variables = { ...settingsFor([own], [hers.url]), ...serving.settings };
   gateway = started.keep(await openGateway({ ...world.setting, secret: mallory.secret }, [], variables));

@@ -1,0 +1,142 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { request, type RequestOptions } from 'node:https';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** The answer to a review that a stranger made up. */
+export interface StrangersAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/**
+ * Sends to the port of reviews what an apiserver would not send. Linux takes all of 127.0.0.0/8 as addresses of its
+ * own, so a stranger has another address than the apiserver.
+ */
+export class Stranger {
+  readonly #address: string;
+  readonly #url: URL;
+  readonly #over = new AbortController();
+  readonly #work: Promise<unknown>[] = [];
+  readonly #open = new Set<Socket>();
+
+  /** @param url of the webhook. */
+  constructor(address: string, url: string) {
+    this.#address = address;
+    this.#url = new URL(url);
+  }
+
+  /** The connections that it has opened so far, or that were refused. */
+  tries = 0;
+
+  /** Keeps this many connections on which nothing is sent: opens one anew whenever one is closed. */
+  keepSilent(count: number): void {
+    for (let at = 0; at < count; at += 1) this.#repeat(async () => once(this.#connect(), 'close'));
+  }
+
+  /** Sends bodies that lack one byte, again and again. */
+  keepSendingBodies(count: number, bytes: number): void {
+    const body = Buffer.alloc(bytes - 1, ' ');
+    for (let at = 0; at < count; at += 1) {
+      this.#repeat(async () => {
+        const sent = this.#request({ headers: { 'content-length': bytes } });
+        sent.on('response', (response) => void response.resume());
+        sent.write(body);
+        await Promise.race([once(sent, 'close'), once(sent, 'response')]);
+        sent.destroy();
+      });
+    }
+  }
+
+  /** Makes up reviews of a ConfigMap of this name, each of them as soon as the one before has its answer. */
+  keepReviewing(count: number, object: MadeUp): void {
+    for (let at = 0; at < count; at += 1) this.#repeat(() => this.review(object));
+  }
+
+  /** Makes up one review. @param client a certificate and its key. */
+  async review(
+    object: MadeUp,
+    client: { readonly cert?: string; readonly key?: string } = {},
+  ): Promise<StrangersAnswer> {
+    const sent = this.#request(client);
+    sent.end(JSON.stringify(madeUpReview(object)));
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    return { status: response.statusCode ?? 0, body: await text(response) };
+  }
+
+  /** Ends everything. */
+  async stop(): Promise<void> {
+    this.#over.abort();
+    for (const socket of this.#open) socket.destroy();
+    await Promise.all(this.#work);
+  }
+
+  /** An error, such as a connection that is closed, does not stop it. */
+  #repeat(work: () => Promise<unknown>): void {
+    const { signal } = this.#over;
+    const loop = async (): Promise<void> => {
+      while (!signal.aborted) {
+        await work().catch(() => {});
+        await sleep(PAUSE_MS, undefined, { signal }).catch(() => {});
+      }
+    };
+    this.#work.push(loop());
+  }
+
+  #connect(): Socket {
+    const { hostname, port } = this.#url;
+    return this.#keep(connect({ host: hostname, port: Number(port), localAddress: this.#address }));
+  }
+
+  #request(options: RequestOptions) {
+    const { headers = {}, ...more } = options;
+    const sent = request(this.#url, {
+      method: 'POST',
+      rejectUnauthorized: false,
+      localAddress: this.#address,
+      agent: false,
+      ...more,
+      headers: { 'content-type': 'application/json', ...(headers as Record<string, string>) },
+    });
+    sent.on('socket', (socket) => this.#keep(socket)).on('error', () => {});
+    return sent;
+  }
+
+  #keep(socket: Socket): Socket {
+    socket.on('error', () => {});
+    socket.once('connect', () => this.#open.add(socket));
+    for (const event of ['connect', 'error']) socket.once(event, () => (this.tries += 1));
+    socket.on('close', () => this.#open.delete(socket));
+    if (this.#over.signal.aborted) socket.destroy();
+    return socket;
+  }
+}
+
+/** Of the object in a review that is made up. */
+export interface MadeUp {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Between two tries, so that a refused stranger costs as much as one that reconnects, and not a whole processor. */
+const PAUSE_MS = 2000;
+
+function madeUpReview({ namespace, name }: MadeUp): object {
+  return {
+    apiVersion: 'admission.k8s.io/v1',
+    kind: 'AdmissionReview',
+    request: {
+      uid: randomUUID(),
+      kind: { group: '', version: 'v1', kind: 'ConfigMap' },
+      resource: { group: '', version: 'v1', resource: 'configmaps' },
+      name,
+      namespace,
+      operation: 'CREATE',
+      userInfo: { username: 'admin', groups: ['system:masters'] },
+      object: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name } },
+    },
+  };
+}
