@@ -39,13 +39,14 @@ export async function renderMetrics(metrics: PrometheusMetrics, parts: ScrapedPa
   return metrics.registry.metrics();
 }
 
-/** From the beginning of one rendering to the next. */
-const SCRAPE_MS = 1000;
+/** After a rendering there is none for so many times as long as it took, and for a second at most. */
+const REST = { times: 9, mostMs: 1000 };
 
 /**
- * Renders the metrics at most once a second and one at a time, because a scrape costs in proportion to the controllers
- * and needs no login. A request gets the first rendering that begins after it came, and shares it with all others that
- * wait for it. So no client reads a level that is older than its question.
+ * Renders the metrics one at a time, and in a tenth of the thread's time at most, because a scrape costs in proportion
+ * to the controllers and needs no login: with few controllers ten times a second or more, with many of them less than
+ * once. A request gets the first rendering that begins after it came, and shares it with all others that wait for it.
+ * So no client reads a level that is older than its question.
  */
 export class Scrapes {
   readonly #render: () => Promise<string>;
@@ -53,7 +54,8 @@ export class Scrapes {
   /** The rendering that has not begun. */
   #next: Promise<string> | undefined;
   #last: Promise<unknown> = Promise.resolve();
-  #lastMs = -Infinity;
+  /** When the next rendering may begin. */
+  #restedMs = -Infinity;
 
   constructor(render: () => Promise<string>, clock: Pick<Clock, 'now' | 'sleep'>) {
     this.#render = render;
@@ -68,13 +70,22 @@ export class Scrapes {
 
   async #begin(): Promise<string> {
     await this.#last;
-    const waitMs = this.#lastMs + SCRAPE_MS - this.#clock.now();
+    const waitMs = this.#restedMs - this.#clock.now();
     if (waitMs > 0) await this.#clock.sleep(waitMs);
     this.#next = undefined;
-    this.#lastMs = this.#clock.now();
-    const text = this.#render();
+    const text = this.#timed();
     this.#last = text.catch(() => {});
     return text;
+  }
+
+  async #timed(): Promise<string> {
+    const fromMs = this.#clock.now();
+    try {
+      return await this.#render();
+    } finally {
+      const nowMs = this.#clock.now();
+      this.#restedMs = nowMs + Math.min(REST.mostMs, (nowMs - fromMs) * REST.times);
+    }
   }
 }
 
