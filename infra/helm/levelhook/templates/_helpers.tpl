@@ -113,6 +113,9 @@ levelhook-dispatch-{{ list $prefix $cluster | toJson | sha256sum | trunc 16 }}
 {{- $_ := set $environment "LEVELHOOK_WEBHOOK_TLS_CERT_FILE" "/etc/levelhook/webhooks/tls.crt" -}}
 {{- $_ := set $environment "LEVELHOOK_WEBHOOK_TLS_KEY_FILE" "/etc/levelhook/webhooks/tls.key" -}}
 {{- end -}}
+{{- if .Values.webhooks.clientCa.configMapName -}}
+{{- $_ := set $environment "LEVELHOOK_WEBHOOK_CLIENT_CA_FILE" "/etc/levelhook/webhook-client-ca/ca.crt" -}}
+{{- end -}}
 {{- if .Values.functionCa.configMapName -}}
 {{- $_ := set $environment "LEVELHOOK_FUNCTION_CA_FILE" "/etc/levelhook/function-ca/ca.crt" -}}
 {{- end -}}
@@ -133,6 +136,9 @@ levelhook-dispatch-{{ list $prefix $cluster | toJson | sha256sum | trunc 16 }}
 {{- if $secret -}}
 {{- $_ := set $files $folder (dict "secret" (dict "secretName" $secret "defaultMode" 288)) -}}
 {{- end -}}
+{{- end -}}
+{{- if .Values.webhooks.clientCa.configMapName -}}
+{{- $_ := set $files "webhook-client-ca" (dict "configMap" (dict "name" .Values.webhooks.clientCa.configMapName)) -}}
 {{- end -}}
 {{- if .Values.functionCa.configMapName -}}
 {{- $_ := set $files "function-ca" (dict "configMap" (dict "name" .Values.functionCa.configMapName)) -}}
