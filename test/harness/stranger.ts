@@ -77,9 +77,11 @@ export class Stranger {
   /** An error, such as a connection that is closed, does not stop it. */
   #repeat(work: () => Promise<unknown>): void {
     const { signal } = this.#over;
+    const over = once(signal, 'abort');
     const loop = async (): Promise<void> => {
       while (!signal.aborted) {
-        await work().catch(() => {});
+        // A connection that the kernel of the server has dropped is never closed.
+        await Promise.race([work().catch(() => {}), over]);
         await sleep(PAUSE_MS, undefined, { signal }).catch(() => {});
       }
     };
@@ -107,7 +109,7 @@ export class Stranger {
 
   #keep(socket: Socket): Socket {
     socket.on('error', () => {});
-    socket.once('connect', () => this.#open.add(socket));
+    this.#open.add(socket);
     for (const event of ['connect', 'error']) socket.once(event, () => (this.tries += 1));
     socket.on('close', () => this.#open.delete(socket));
     if (this.#over.signal.aborted) socket.destroy();
@@ -122,7 +124,7 @@ export interface MadeUp {
 }
 
 /** Between two tries, so that a refused stranger costs as much as one that reconnects, and not a whole processor. */
-const PAUSE_MS = 2000;
+const PAUSE_MS = 10_000;
 
 function madeUpReview({ namespace, name }: MadeUp): object {
   return {

@@ -26,6 +26,8 @@ const LAST_ANSWERS_MS = 1000;
  * a review is on its way, which the apiserver would not send again.
  */
 const KEEP_ALIVE_MS = 180_000;
+/** Connections that the kernel keeps until the gateway takes them: above that an apiserver's waits for a second. */
+const BACKLOG = 4096;
 /** As `REQUEST_MS` of the connections, for a client without a certificate. */
 const HANDSHAKE_MS = 10_000;
 
@@ -90,7 +92,7 @@ export class WebhookServer {
     const look = setInterval(() => connections.closeLate(), LOOK_MS).unref();
     server.once('close', () => clearInterval(look));
     this.#server = server;
-    server.listen(port, host);
+    server.listen({ port, host, backlog: BACKLOG });
     try {
       await once(server, 'listening');
     } catch (error) {
