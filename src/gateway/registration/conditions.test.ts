@@ -49,6 +49,25 @@ describe('the status of a ReconcileFunction', () => {
     expect(statusOf(stored, fine, at(2))).toBe(stored);
   });
 
+  it('keeps the conditions of others, a few and short', () => {
+    const other = (at: number, message: string) => ({
+      type: `example.com/other-${at}`,
+      status: 'True' as const,
+      reason: 'Other',
+      message,
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+    });
+    const first = statusOf(undefined, fine, at(0));
+    const some = { ...first, conditions: [...(first.conditions ?? []), other(0, 'mine')] };
+    expect(statusOf(some, fine, at(1))).toBe(some);
+    const many = Array.from({ length: 30 }, (_, each) => other(each, 'x'.repeat(25_000)));
+    const forged = { ...first, conditions: [...many, ...(first.conditions ?? [])] };
+    const bounded = statusOf(forged, fine, at(1));
+    expect(JSON.stringify(bounded).length).toBeLessThan(16_384);
+    expect(of(bounded, 'example.com/other-0')?.message).toHaveLength(1024);
+    expect(of(bounded, 'Ready')).toEqual(of(first, 'Ready'));
+  });
+
   it.each<[string, object]>([
     ['the generation', { generation: 2 }],
     ['the address', { url: undefined }],

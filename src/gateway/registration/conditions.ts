@@ -18,6 +18,9 @@ export const FALSE = (reason: string, message: string): Finding => ({ status: 'F
 const SUMMED_UP = ['Authorized', 'Synced', 'EventsHandled', 'Reachable'] as const;
 
 const MAX_MESSAGE = 4096;
+/** Of conditions that others have added: who may write the status of an object may not make it large. */
+const MAX_OTHERS = 10;
+const MAX_OTHER_MESSAGE = 1024;
 
 /**
  * The status that says this; the very one given when it says it already, so that nothing is written.
@@ -39,13 +42,28 @@ export function statusOf(
     ...(Object.entries(findings) as [ConditionType, Finding][]),
   ];
   const observed = generation === undefined ? {} : { observedGeneration: generation };
-  const conditions = all.reduce((set, [type, finding]) => {
-    // The definition allows longer messages than a person reads.
-    const message = boundedText(finding.message, MAX_MESSAGE);
-    return setStatusCondition(set, { type, ...finding, message, ...observed }, nowMs);
-  }, before?.conditions ?? []);
+  const conditions = all.reduce(
+    (set, [type, finding]) => {
+      // The definition allows longer messages than a person reads.
+      const message = boundedText(finding.message, MAX_MESSAGE);
+      return setStatusCondition(set, { type, ...finding, message, ...observed }, nowMs);
+    },
+    boundedOthers(before?.conditions ?? [], new Set(all.map(([type]) => type))),
+  );
   const isSame = conditions === before?.conditions && before.observedGeneration === generation && before.url === url;
   return isSame ? before : { ...observed, ...(url === undefined ? {} : { url }), conditions };
+}
+
+/** The very same list when it is within the bounds. */
+function boundedOthers(conditions: readonly Condition[], ours: ReadonlySet<string>): readonly Condition[] {
+  const isOther = ({ type }: Condition): boolean => !ours.has(type);
+  const others = conditions.filter(isOther);
+  const isLong = ({ message }: Condition): boolean => message.length > MAX_OTHER_MESSAGE;
+  if (others.length <= MAX_OTHERS && !others.some(isLong)) return conditions;
+  const kept = others
+    .slice(0, MAX_OTHERS)
+    .map((each) => ({ ...each, message: boundedText(each.message, MAX_OTHER_MESSAGE) }));
+  return [...conditions.filter((each) => !isOther(each)), ...kept];
 }
 
 function summary(findings: Findings): Finding {

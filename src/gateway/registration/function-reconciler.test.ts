@@ -80,7 +80,7 @@ class World {
 
   /** The object comes back with these conditions, by whomever. */
   observe(conditions: readonly Condition[]): void {
-    if (this.#object) this.#managed?.update({ ...this.#object, status: { conditions } });
+    if (this.#object) this.#managed?.update({ ...this.#object, status: { ...this.written.at(-1), conditions } });
   }
 
   condition(type: ConditionType): Condition | undefined {
@@ -483,6 +483,8 @@ describe('a ReconcileFunction at rest', () => {
     await pass(2500);
     expect(world.written).toHaveLength(length);
     world.change({ paused: true });
+    // It has looked at the status of the other meanwhile.
+    await pass(2001);
     await world.until('Paused', { status: 'True' });
     expect(world.written.at(-1)?.conditions?.filter((each) => each.type === type)).toEqual([foreign('True')]);
   });

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { backoffMs, type Condition, messageOf, type Runtime, UserError } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
 import type { RunningController } from '../controllers/controller.ts';
@@ -61,6 +62,8 @@ export class FunctionReconciler {
   #started: ResolvedFunction | undefined;
   #paused: boolean | undefined;
   #status: ReconcileFunctionStatus | undefined;
+  /** The object has another status than the one that was written last. */
+  #isForeign = false;
   #findings: Findings = {
     Authorized: UNKNOWN,
     Synced: UNKNOWN,
@@ -126,8 +129,12 @@ export class FunctionReconciler {
     const same = object.metadata.generation === this.#object.metadata.generation;
     // The resolver knows a spec that it has resolved before.
     this.#object = same ? { ...object, spec: this.#object.spec } : object;
-    // Our own writes of its status come back, too.
     if (!same) this.reconsider();
+    // Our own writes of its status come back, too; another's are made good.
+    else if (this.#leads && !isDeepStrictEqual(object.status, this.#status)) {
+      this.#isForeign = true;
+      this.wake();
+    }
   }
 
   /** Something else than the object has changed on which it depends whether it may run. */
@@ -399,8 +406,12 @@ export class FunctionReconciler {
     if (!this.#leads) return;
     const { generation } = this.#object.metadata;
     const before = this.#statusNow();
-    const status = statusOf(before, this.#findings, { generation, url, failure, nowMs: clock.wallNow() });
-    if (status === before) return;
+    const now = { generation, url, failure, nowMs: clock.wallNow() };
+    const status = statusOf(before, this.#findings, now);
+    const { status: seen } = this.#object;
+    const isForged = this.#isForeign && statusOf(seen, this.#findings, now) !== seen;
+    this.#isForeign = false;
+    if (status === before && !isForged) return;
     try {
       await writer.write(this.#object, this.#status, status, signal);
       this.#status = status;

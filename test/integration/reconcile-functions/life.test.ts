@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { formatCrd, CRD_FILE } from '../../../infra/crds/reconcile-function-crd.ts';
 import { readFile } from 'node:fs/promises';
-import { type KubernetesObject, resource } from '../../../src/core/index.ts';
+import { type KubernetesObject, resource, resourcePath } from '../../../src/core/index.ts';
 import { type Cluster, configMaps, pods } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
@@ -80,6 +80,31 @@ test('one that is declared runs, without a restart, and says so', async () => {
     expect(items.filter(({ regarding }) => regarding.name === 'watched').map(({ reason }) => reason)).toContain(
       'Running',
     );
+  });
+});
+
+test('a status that another has written is made good: its address, its conditions, and what it adds', async () => {
+  const key = { namespace, name: 'watched' };
+  const lastTransitionTime = '2026-01-01T00:00:00Z';
+  const forged = (type: string) => ({
+    type,
+    status: 'False',
+    reason: 'Forged',
+    message: 'x'.repeat(25_000),
+    lastTransitionTime,
+  });
+  const conditions = ['Ready', ...Array.from({ length: 30 }, (_, at) => `example.com/other-${at}`)].map(forged);
+  await cluster.client.json({
+    method: 'PATCH',
+    path: resourcePath(ReconcileFunction, { ...key, subresource: 'status' }),
+    contentType: 'application/merge-patch+json',
+    body: { status: { url: 'http://forged.example/', conditions } },
+  });
+  await eventually(async () => {
+    const object = await cluster.get(ReconcileFunction, key);
+    expect(object?.status?.url).toBe(`${watched.url}/`);
+    expect(object?.status?.conditions?.find(({ type }) => type === 'Ready')).toMatchObject({ status: 'True' });
+    expect(JSON.stringify(object?.status).length).toBeLessThan(32_768);
   });
 });
 
