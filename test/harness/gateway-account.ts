@@ -55,6 +55,9 @@ export class GatewayAccount {
       objects.flatMap(({ kind, rules = [] }) => (kind === 'ClusterRole' ? rules : [])),
     );
     if (file !== LEASE_FILE) return;
+    // The signing Secret of the test's own tenant.
+    const signing = { apiGroups: [''], resources: ['secrets'], resourceNames: ['signing'], verbs: ['get'] };
+    await this.grantIn(this.#namespace, 'signing-secret', [signing]);
     const lease = objects.find(({ kind, metadata }) => kind === 'Role' && metadata.namespace === LEASES);
     await this.#grantLease(lease?.rules ?? []);
   }
@@ -67,6 +70,14 @@ export class GatewayAccount {
       roleRef: { apiGroup: RBAC, kind: 'Role', name: this.#namespace },
       subjects: [this.#subject()],
     });
+  }
+
+  /** Rights in one namespace, which go with it. */
+  async grantIn(namespace: string, name: string, rules: Rules): Promise<void> {
+    const metadata = { namespace, name };
+    await this.#cluster.create(roles, { metadata, rules });
+    const roleRef = { apiGroup: RBAC, kind: 'Role', name };
+    await this.#cluster.create(roleBindings, { metadata, roleRef, subjects: [this.#subject()] });
   }
 
   async grant(id: string, rules: Rules): Promise<void> {

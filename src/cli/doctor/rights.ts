@@ -87,7 +87,7 @@ export function neededRights(needed: NeededFor): Right[] {
       verbs: ['create'],
       purpose: 'to ask what functions may read',
     });
-    for (const each of ['services', 'serviceaccounts', 'secrets']) {
+    for (const each of ['services', 'serviceaccounts']) {
       add({ group: '', resource: each, verbs: ['get'], purpose: named });
     }
     const events = { group: 'events.k8s.io', resource: 'events', verbs: ['create'] };

@@ -1,4 +1,12 @@
-import { type KubernetesObject, messageOf, orUndefined, ownValue, resource, resourcePath } from '../../core/index.ts';
+import {
+  ApiError,
+  type KubernetesObject,
+  messageOf,
+  orUndefined,
+  ownValue,
+  resource,
+  resourcePath,
+} from '../../core/index.ts';
 import { type SigningKey } from '../../contract/index.ts';
 import { importExtractableSecret } from '../../contract/signature.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
@@ -29,7 +37,15 @@ export async function readSigningSecret(
   { namespace, name, key }: { readonly namespace: string; readonly name: string; readonly key: string },
   signal: AbortSignal,
 ): Promise<SigningSecret> {
-  const found = await orUndefined(client.json<Secret>({ path: resourcePath(Secret, { namespace, name }), signal }));
+  const path = resourcePath(Secret, { namespace, name });
+  const found = await orUndefined(client.json<Secret>({ path, signal })).catch((error: unknown) => {
+    if (!(error instanceof ApiError && error.code === 403)) throw error;
+    throw new InvalidFunctionError(
+      'Ready',
+      'SecretForbidden',
+      `spec.signingSecret.name: the gateway may not read the Secret ${name} in ${namespace}: grant it as infra/rbac/signing-secret.yaml does`,
+    );
+  });
   if (!found) {
     throw new InvalidFunctionError(
       'Ready',

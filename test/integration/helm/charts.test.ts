@@ -137,6 +137,54 @@ describe('the rights that values ask for', () => {
   });
 });
 
+describe('a ClusterRole that is aggregated to the gateway', () => {
+  const role = (rules: string, more = ''): string => `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: { name: aggregated, labels: { levelhook.dev/aggregate-to-gateway: 'true' } }
+rules: ${rules}
+${more}`;
+  const apply = async (text: string): Promise<string> => {
+    const file = join(await started.directory(), 'role.yaml');
+    await writeFile(file, text);
+    return installed.kubectl(['apply', '--dry-run=server', '--filename', file]);
+  };
+
+  it('may read and nothing else, whoever creates it', async () => {
+    const { text } = await render('levelhook');
+    const file = join(await started.directory(), 'policy.yaml');
+    const isPolicy = (part: string): boolean => /^kind: ValidatingAdmissionPolicy/m.test(part);
+    await writeFile(file, text.split(/^---$/m).filter(isPolicy).join('---\n'));
+    await installed.kubectl(['apply', '--filename', file]);
+    const refused = /lets the gateway get, list and watch, and nothing else/;
+    await eventually(async () =>
+      expect(apply(role("[{ apiGroups: [''], resources: [pods], verbs: [get, patch] }]"))).rejects.toThrow(refused),
+    );
+    await expect(apply(role("[{ apiGroups: [''], resources: [pods], verbs: ['*'] }]"))).rejects.toThrow(refused);
+    await expect(apply(role("[{ nonResourceURLs: ['/logs'], verbs: [get] }]"))).rejects.toThrow(refused);
+    const indirectly = 'aggregationRule: { clusterRoleSelectors: [{ matchLabels: { a: b } }] }';
+    await expect(apply(role('[]', indirectly))).rejects.toThrow(refused);
+    await apply(role("[{ apiGroups: [''], resources: [pods], verbs: [get, list, watch] }]"));
+    await installed.kubectl(['delete', '--filename', file]);
+  });
+});
+
+it('the chart of functions lets the gateway read the signing Secret of each function, and no other', async () => {
+  const { objects } = await render('levelhook-functions', 'examples/greeting.yaml');
+  const reading = objects.filter(({ rules = [] }) => rules.some(({ resources = [] }) => resources.includes('secrets')));
+  expect(reading).toMatchObject([
+    {
+      kind: 'Role',
+      metadata: { name: 'greeting:gateway-signing', namespace: 'render' },
+      rules: [{ resourceNames: ['greeting-signing'], verbs: ['get'] }],
+    },
+  ]);
+  const gateway = await render('levelhook');
+  const secrets = gateway.objects.flatMap(({ rules = [] }) =>
+    rules.filter(({ resources = [], resourceNames }) => resources.includes('secrets') && !resourceNames),
+  );
+  expect(secrets).toEqual([]);
+});
+
 it('a ServiceMonitor sends the token of Prometheus or that of a Secret, and none by itself', async () => {
   const endpoint = async (values: string): Promise<object | undefined> => {
     const { objects } = await render('levelhook', values);
