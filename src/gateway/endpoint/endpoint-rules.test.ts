@@ -67,6 +67,13 @@ describe('checkEndpoint', () => {
     'http://224.0.0.1',
     'http://255.255.255.255',
     'http://[fd00:ec2::254]',
+    'http://[fd00:ec2::23]',
+    'http://[fd00:42::42]',
+    'http://168.63.129.16',
+    'http://[::ffff:168.63.129.16]',
+    'http://100.100.100.200',
+    'http://192.0.0.192',
+    'http://192.80.8.124',
   ])('never allows %s', (url) => {
     expect(() => checkEndpoint(url, rulesForConfigured(url))).toThrow(/no function has/);
   });

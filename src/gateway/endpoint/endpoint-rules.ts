@@ -178,11 +178,17 @@ NEVER.addSubnet('fe80::', 10, 'ipv6');
 NEVER.addSubnet('fec0::', 10, 'ipv6');
 NEVER.addSubnet('2001::', 32, 'ipv6');
 NEVER.addSubnet('ff00::', 8, 'ipv6');
-// Metadata services outside of 169.254.0.0/16: those of AWS and Google by IPv6, Alibaba's, Oracle's.
+// What clouds serve to a machine outside of 169.254.0.0/16, metadata and credentials above all: AWS, Google, Oracle and
+// Scaleway by IPv6; Azure, Alibaba, Oracle, Equinix Metal.
 NEVER.addAddress('fd00:ec2::254', 'ipv6');
+NEVER.addAddress('fd00:ec2::23', 'ipv6');
 NEVER.addAddress('fd20:ce::254', 'ipv6');
+NEVER.addAddress('fd00:c1::a9fe:a9fe', 'ipv6');
+NEVER.addAddress('fd00:42::42', 'ipv6');
+NEVER.addAddress('168.63.129.16', 'ipv4');
 NEVER.addAddress('100.100.100.200', 'ipv4');
 NEVER.addAddress('192.0.0.192', 'ipv4');
+NEVER.addAddress('192.80.8.124', 'ipv4');
 
 function matches(url: URL, pattern: string): boolean {
   const [scheme, rest = ''] = pattern.split('://');

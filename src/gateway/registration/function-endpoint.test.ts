@@ -8,13 +8,21 @@ import type { ReconcileFunctionSpec } from './reconcile-function.ts';
 
 let server: ScriptedApiserver;
 let services: Record<string, object>;
+let slices: object[];
+let pods: object[];
 let asked: number;
+const metadata = { namespace: 'shop', name: 'web' };
+const selector = { app: 'web' };
 beforeEach(async () => {
   server = await ScriptedApiserver.start();
-  services = { web: { spec: { ports: [{ name: 'http', port: 8080 }, { port: 443 }] } } };
+  services = { web: { metadata, spec: { selector, ports: [{ name: 'http', port: 8080 }, { port: 443 }] } } };
+  slices = [];
+  pods = [];
   asked = 0;
   server.answer((path) => {
     asked += 1;
+    if (path.startsWith('/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices')) return { items: slices };
+    if (path.startsWith('/api/v1/namespaces/shop/pods')) return { items: pods };
     return services[path.replace('/api/v1/namespaces/shop/services/', '')];
   });
 });
@@ -55,8 +63,9 @@ describe('where a ReconcileFunction is', () => {
       {},
       'ServiceIsExternalName',
     ],
-    ['without that port', { spec: { ports: [{ name: 'https', port: 443 }] } }, {}, 'ServicePortNotFound'],
-    ['without any', {}, {}, 'ServicePortNotFound'],
+    ['without a selector', { spec: { ports: [{ name: 'http', port: 8080 }] } }, {}, 'ServiceWithoutSelector'],
+    ['without that port', { spec: { selector, ports: [{ name: 'https', port: 443 }] } }, {}, 'ServicePortNotFound'],
+    ['without any', { spec: { selector } }, {}, 'ServicePortNotFound'],
   ])('is no Service %s', async (_what, web, more, reason) => {
     services['web'] = web;
     await expect(at(service(more))).rejects.toMatchObject({ condition: 'Reachable', reason });
@@ -77,15 +86,36 @@ describe('where a ReconcileFunction is', () => {
     await eventually(async () => expect(String(await connects())).toContain('is an ExternalName'), 30_000);
     delete services['web'];
     await eventually(async () => expect(String(await connects())).toContain('there is no Service web'));
-    services['web'] = { spec: { ports: [{ port: 8080 }] } };
+    services['web'] = { metadata, spec: { ports: [{ port: 8080 }] } };
+    await eventually(async () => expect(String(await connects())).toContain('has no selector'));
+    services['web'] = { metadata, spec: { selector, ports: [{ port: 8080 }] } };
     await eventually(async () => expect(await connects()).toBeNull());
+  });
+
+  it('is its pods alone: an EndpointSlice with another address keeps the gateway from connecting', async () => {
+    const { rules } = await at(service());
+    const endpoints = (...addresses: string[]): object => ({ endpoints: [{ addresses }] });
+    pods = [{ status: { podIPs: [{ ip: '10.0.0.7' }, { ip: 'fd00::7' }] } }];
+    slices = [endpoints('10.0.0.7'), endpoints('fd00:0::7')];
+    expect(await rules.connectRefusal?.()).toBeUndefined();
+    for (const address of ['10.0.0.8', '168.63.129.16', 'fd00::8', 'node.example.com']) {
+      slices = [endpoints('10.0.0.7'), { endpoints: null }, endpoints(address)];
+      await eventually(async () =>
+        expect(await rules.connectRefusal?.()).toBe(
+          `an EndpointSlice of web has the address ${address}, which is of none of its pods`,
+        ),
+      );
+    }
+    slices = [];
+    expect(await rules.connectRefusal?.()).toBeUndefined();
   });
 
   it('asks once for connections that are opened together, and opens none while nobody knows', async () => {
     const { rules } = await at(service());
     asked = 0;
     const answers = await Promise.all(Array.from({ length: 50 }, async () => rules.connectRefusal?.()));
-    expect([asked, new Set(answers)]).toEqual([1, new Set([undefined])]);
+    // The Service and its EndpointSlices.
+    expect([asked, new Set(answers)]).toEqual([2, new Set([undefined])]);
     await server[Symbol.asyncDispose]();
     await eventually(async () => expect(rules.connectRefusal?.()).rejects.toThrow());
   });

@@ -65,12 +65,16 @@ const create = (name: string, label: string) =>
 const finish = (response: ServerResponse, { requests }: Trigger): void =>
   void response.end(JSON.stringify({ version: CONTRACT_VERSION, results: requests.map(() => ({ status: 'done' })) }));
 
+const byKind = (a: object, b: object): number => String(Object.keys(a)).localeCompare(String(Object.keys(b)));
+
 /** The writes of a key's run, as Redis has them. */
 async function recordOf(name: string): Promise<unknown[]> {
   const clusterId = await clusterIdentity(world.cluster.client);
   const keys = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, `${namespace}.raw`);
   const record = await redis.hgetall(`${keys.writesPrefix}${namespace}/${name}`);
-  return Object.entries(record).flatMap(([field, value]) => (field.startsWith('w') ? [JSON.parse(value)] : []));
+  const writes = Object.entries(record).filter(([field]) => field.startsWith('w'));
+  // The record has no order.
+  return writes.map(([, value]) => JSON.parse(value) as object).toSorted(byKind);
 }
 
 /** The next trigger of the raw function, and how it is answered. */

@@ -111,7 +111,7 @@ describe('credentials: token', () => {
   it('is not sent over plain http', async () => {
     await cluster.create(
       { apiVersion: 'v1', kind: 'Service', plural: 'services', namespaced: true },
-      { metadata: { namespace, name: 'plain' }, spec: { ports: [{ port: 80 }] } },
+      { metadata: { namespace, name: 'plain' }, spec: { selector: { app: 'plain' }, ports: [{ port: 80 }] } },
     );
     await tenant.declare('plain', {
       endpoint: { service: { name: 'plain', port: 80 } },

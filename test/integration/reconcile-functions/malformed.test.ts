@@ -87,8 +87,12 @@ async function createServices(): Promise<void> {
     spec: { type: 'ExternalName', externalName: 'kubernetes.default.svc' },
   });
   await cluster.create(services, {
-    metadata: { namespace, name: 'ports' },
+    metadata: { namespace, name: 'anywhere' },
     spec: { ports: [{ name: 'web', port: 80 }] },
+  });
+  await cluster.create(services, {
+    metadata: { namespace, name: 'ports' },
+    spec: { selector: { app: 'ports' }, ports: [{ name: 'web', port: 80 }] },
   });
 }
 
@@ -181,6 +185,12 @@ const CASES: Case[] = [
     'Reachable',
     'spec.endpoint.service.name',
     () => ({ ...ok, endpoint: { service: { name: 'external', port: 80 } } }),
+  ],
+  [
+    'ServiceWithoutSelector',
+    'Reachable',
+    'spec.endpoint.service.name',
+    () => ({ ...ok, endpoint: { service: { name: 'anywhere', port: 80 } } }),
   ],
   [
     'ServicePortNotFound',
