@@ -11,18 +11,20 @@ import { KubernetesApi } from './kubernetes-api/kubernetes-api.ts';
 import { createLoginBackend } from './login/login-backend.ts';
 import { type ClusterConnection, connectCluster } from './manager/cluster-connection.ts';
 import { GatewayClock } from './manager/gateway-clock.ts';
+import { report } from './manager/health.ts';
+import { LeaderHandover } from './manager/leader-handover.ts';
 import { LeaderRecord } from './manager/leader-record.ts';
 import { Leadership } from './manager/leadership.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { Manager } from './manager/manager.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
 import { ProgressRequests } from './manager/progress-requests.ts';
-import { ReplicaRecord, roleOf } from './manager/replica-record.ts';
+import { NO_NEEDS, ReplicaRecord, roleOf } from './manager/replica-record.ts';
 import { connectRedis, type Redis } from './redis/redis.ts';
 import { refuseUnusable } from './redis/redis-server.ts';
 import type { AdminServer } from './server/admin-server.ts';
 import { BullMqBoard } from './server/bullmq-board.ts';
-import { gatewayServer, type ServedParts } from './server/gateway-server.ts';
+import { gatewayServer, readyChecks, type ServedParts } from './server/gateway-server.ts';
 import { OuterUrls } from './server/outer-urls.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 import { ReplayRecords } from './workqueue/replay-records.ts';
@@ -53,9 +55,10 @@ interface Connected {
 interface Parts extends ServedParts {
   readonly certificates: Connected['certificates'];
   readonly manager: Manager;
-  /** The last three are undefined when this gateway leads without an election. */
+  /** The last four are undefined when this gateway leads without an election. */
   readonly progressRequests: ProgressRequests | undefined;
   readonly leaderRecord: LeaderRecord | undefined;
+  readonly handover: LeaderHandover | undefined;
   readonly leadership: Leadership | undefined;
 }
 
@@ -204,6 +207,7 @@ export class Gateway {
       id: identity,
       version: this.#version,
       role: () => roleOf(this.#parts),
+      standing: () => this.#parts?.handover?.standing ?? NO_NEEDS,
     });
     const recording = replica.run(this.#stop.signal);
     this.#lifecycle.started('replica record', () => recording);
@@ -226,6 +230,7 @@ export class Gateway {
         informers,
         election,
         withoutRedisMs: timing.renewMs,
+        successor: () => this.#parts?.handover?.successor,
         onLead: (signal) => manager.lead(signal),
         fatal: (error) => this.#fatal(error),
       });
@@ -246,6 +251,16 @@ export class Gateway {
       election,
       progressRequests: election && new ProgressRequests({ location, informers: () => informers, logger }),
       leaderRecord: election && new LeaderRecord({ runtime, location, election, timing }),
+      handover:
+        election &&
+        new LeaderHandover({
+          runtime,
+          location,
+          known: manager,
+          replica: made.replica,
+          leads: this.#leads,
+          isReady: () => report(readyChecks(() => this.#parts)).healthy,
+        }),
       leadership,
       login: createLoginBackend({ adminTokens: files.adminTokens, client, location, logger }),
       replays: new ReplayRecords(location, runtime.clock),
@@ -254,7 +269,7 @@ export class Gateway {
 
   /** Last what declares controllers: from then on they come and go. */
   #run(parts: Parts): void {
-    const { certificates, kubernetesApi, leaderRecord, leadership, manager, progressRequests } = parts;
+    const { certificates, handover, kubernetesApi, leaderRecord, leadership, manager, progressRequests } = parts;
     const { configured, controllers, declared, readerUsers, recovery } = manager;
     const { signal } = this.#stop;
     const { drainMs } = this.#config;
@@ -265,6 +280,8 @@ export class Gateway {
     this.#lifecycle.started('certificates', async () => certifying);
     const comparing = leaderRecord?.run(signal);
     this.#lifecycle.started('leader record', async () => comparing);
+    const handingOver = handover?.run(signal);
+    this.#lifecycle.started('leader handover', async () => handingOver);
     const updating = readerUsers?.run(signal);
     this.#lifecycle.started('redis users', async () => updating);
     this.#lifecycle.started('controllers', async () => {

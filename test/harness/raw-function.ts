@@ -32,7 +32,9 @@ export class RawFunction extends LoopbackServer {
   readonly #description: Description;
   readonly #behaviour = new Map<string, Behaviour>();
 
-  constructor(description: Omit<Description, 'version' | 'owns' | 'watches' | 'reads' | 'indexes'>) {
+  constructor(
+    description: Omit<Description, 'version' | 'owns' | 'watches' | 'reads' | 'indexes'> & Partial<Description>,
+  ) {
     super();
     this.#description = { version: CONTRACT_VERSION, owns: [], watches: [], reads: [], indexes: [], ...description };
   }

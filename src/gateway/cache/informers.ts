@@ -126,14 +126,10 @@ export class Informers {
     }
   }
 
-  /**
-   * Undefined when every view is complete, else which are not.
-   * @param counts whose views are asked about. Default: those of all controllers.
-   */
-  notReady(counts: (user: string) => boolean = () => true): string | undefined {
-    const asked = [...this.#kinds].filter(([, { users }]) => [...users].some(counts)).map(([kind]) => kind);
-    const waiting = this.all().filter(({ synced, view }) => !synced && asked.includes(servedAs(view.resource)));
-    return waiting.length === 0 ? undefined : `not complete: ${waiting.map(({ name }) => name).join(', ')}`;
+  /** The informers that have one of these users. */
+  neededBy(isAsked: (user: string) => boolean): Informer[] {
+    const asked = [...this.#kinds].filter(([, { users }]) => [...users].some(isAsked)).map(([kind]) => kind);
+    return this.all().filter(({ view }) => asked.includes(servedAs(view.resource)));
   }
 
   async stop(): Promise<void> {

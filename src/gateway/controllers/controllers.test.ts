@@ -42,7 +42,11 @@ class World {
         allow: async (id, views) => void this.users.set(id, views),
         remove: async (id) => void this.users.delete(id),
       },
-      recovery: { check: async () => void this.said.push('check'), waitsFor: () => undefined },
+      recovery: {
+        check: async () => void this.said.push('check'),
+        waitsFor: () => undefined,
+        awaitsLeader: () => false,
+      },
       events: {
         onRunning: ({ name }) => this.dashboard.add(name),
         onStopped: ({ name }) => this.dashboard.delete(name),
@@ -120,7 +124,7 @@ const view: ViewLocation = { prefix: 'pods' };
 describe('a controller that is started', () => {
   it('runs once it is complete, and is looked at then', async () => {
     const world = new World();
-    await world.controllers.start(world.spec('web', 'first'), going);
+    await world.controllers.start(world.spec('web', 'first'), { signal: going });
     expect(world.said).toEqual(['first start', 'check']);
     expect(world.controllers.running().map(({ name }) => name)).toEqual(['web']);
     expect([...world.dashboard]).toEqual(['web']);
@@ -130,8 +134,10 @@ describe('a controller that is started', () => {
     const world = new World();
     const counts = (): boolean[] => ['web', 'ns.web', 'other'].map((id) => world.controllers.countsForReady(id));
     const synced = Promise.withResolvers<void>();
-    const started = world.controllers.start(world.spec('web', 'first', { sync: () => synced.promise }), going);
-    await world.controllers.start(world.spec('ns.web', 'second'), going);
+    const started = world.controllers.start(world.spec('web', 'first', { sync: () => synced.promise }), {
+      signal: going,
+    });
+    await world.controllers.start(world.spec('ns.web', 'second'), { signal: going });
     expect(counts()).toEqual([true, false, false]);
     synced.resolve();
     await started;
@@ -146,12 +152,14 @@ describe('a controller that is started', () => {
   ])('is refused while another of its name %s, which goes on', async (_what, early) => {
     const world = new World();
     const synced = Promise.withResolvers<void>();
-    const first = world.controllers.start(world.spec('web', 'first', { sync: () => synced.promise }), going);
+    const first = world.controllers.start(world.spec('web', 'first', { sync: () => synced.promise }), {
+      signal: going,
+    });
     if (!early) {
       synced.resolve();
       await first;
     }
-    const second = world.controllers.start(world.spec('web', 'second'), going);
+    const second = world.controllers.start(world.spec('web', 'second'), { signal: going });
     await expect(second).rejects.toThrow('two functions call their controller "web"');
     synced.resolve();
     await first;
@@ -161,7 +169,7 @@ describe('a controller that is started', () => {
 
   it.each(['create', 'start'] as const)('leaves nothing behind when it fails to %s', async (fails) => {
     const world = new World();
-    const failing = world.controllers.start(world.spec('web', 'first', { fails, inRedis: [view] }), going);
+    const failing = world.controllers.start(world.spec('web', 'first', { fails, inRedis: [view] }), { signal: going });
     await expect(failing).rejects.toThrow('cannot be');
     expect([world.needed(), [...world.users], [...world.controllers.known()], [...world.dashboard]]).toEqual([
       [],
@@ -170,7 +178,7 @@ describe('a controller that is started', () => {
       [],
     ]);
     // Also not its name.
-    await world.controllers.start(world.spec('web', 'second'), going);
+    await world.controllers.start(world.spec('web', 'second'), { signal: going });
   });
 
   it('is paused before it runs a key when it is to be paused', async () => {

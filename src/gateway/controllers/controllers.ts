@@ -29,6 +29,8 @@ export interface ControllerRecovery {
   readonly check: (signal: AbortSignal) => Promise<void>;
   /** What a controller's keys wait for after a loss of data; undefined when they do not. */
   readonly waitsFor: (controller: RunningController) => string | undefined;
+  /** Whether only another gateway, which leads, can end that wait. */
+  readonly awaitsLeader: (controller: RunningController) => boolean;
 }
 
 /** What others do when a controller comes and goes. */
@@ -45,6 +47,7 @@ export interface ControllerEvents {
 
 export interface StartOptions {
   readonly signal: AbortSignal;
+  /** Called when the controller has its informers and waits for them to be complete. */
   readonly onWaiting?: () => void;
 }
 
@@ -84,10 +87,13 @@ export class Controllers {
     return this.#options.recovery.waitsFor(controller);
   }
 
-  /** Why the controllers of configured functions are not ready, by the first that is not; undefined when all are. */
+  /**
+   * Why the controllers of configured functions are not ready, by the first that is not; undefined when all are. One
+   * that waits for the gateway that leads does not count.
+   */
   notReady(): string | undefined {
     for (const controller of this.running()) {
-      if (controller.origin === 'declared') continue;
+      if (controller.origin === 'declared' || this.#options.recovery.awaitsLeader(controller)) continue;
       const reason = this.waitsFor(controller) ?? controller.missesEvents;
       if (reason !== undefined) return `${controller.name}: ${reason}`;
     }
@@ -141,21 +147,20 @@ export class Controllers {
 
   /**
    * Starts a controller that does not run yet. Resolves when its keys are being run.
-   * @param signal gives up.
+   * @param options.signal gives up.
    * @throws UserError for what cannot be run, and for an id that another one has.
    */
-  async start(spec: ControllerSpec, signal: AbortSignal): Promise<void> {
+  async start(spec: ControllerSpec, options: StartOptions): Promise<void> {
     const { id } = spec;
     // Before the first wait: two may want the same name at the same time.
     if (this.#taken.has(id)) throw new UserError(`two functions call their controller "${id}": rename one`);
-    await this.#start(spec, undefined, { signal });
+    await this.#start(spec, undefined, options);
   }
 
   /**
    * Starts a controller, or replaces the controller that runs under this id: then the old controller's runs in flight
    * end first, and no event is lost in between. Resolves when its keys are being run.
    * @param options.signal cancels the start; the old controller goes on.
-   * @param options.onWaiting called when the controller has its informers and waits for them to be complete.
    * @throws UserError for a description that cannot run. The old controller goes on.
    */
   async apply(spec: ControllerSpec, options: StartOptions): Promise<void> {

@@ -109,13 +109,17 @@ class Machine implements Clock {
     this.#wallOffsetMs = offsetMs;
   }
 
-  start(stop: AbortSignal): Promise<void> {
-    const onLead = async (signal: AbortSignal): Promise<void> => {
+  /** @param successor the machine to which it hands the Lease over, if it does so. */
+  start(stop: AbortSignal, successor: () => Machine | undefined): Promise<void> {
+    const onLead = async (signal: AbortSignal): Promise<string | undefined> => {
       this.leaderships += 1;
       this.working += 1;
-      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      const next = successor();
+      const ended = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      await (next ? this.sleep(this.#world.between(0, 20_000), signal) : ended);
       await this.sleep(this.#world.between(0, 3000));
       this.working -= 1;
+      return next?.election.identity;
     };
     return this.election.run({ onLead }, stop);
   }
@@ -174,6 +178,8 @@ const FAULTS = {
   lateAnswer: 0.06,
   freezeInWrite: 0.04,
   refused: 0.08,
+  /** Not a fault: the leader hands the Lease over, to a process that may be frozen. */
+  handOver: 0.3,
 };
 
 /** The probability of each fault, and how often it has happened. */
@@ -232,7 +238,9 @@ async function history(seed: number): Promise<History> {
     faults.count(['freeze', 'freeze', 'wallClock', 'foreignWrite'][kind] ?? '');
     world.at(world.nowMs + world.between(500, 12_000), disturb);
   };
-  const running = machines.map((machine) => machine.start(stop.signal));
+  const successor = (): Machine | undefined =>
+    faults.happens('handOver') ? machines[Math.floor(world.random() * machines.length)] : undefined;
+  const running = machines.map((machine) => machine.start(stop.signal, successor));
   world.at(1000, disturb);
   await world.run(FAULTY_MS, check);
   faults.isOn = false;

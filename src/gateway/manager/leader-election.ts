@@ -22,10 +22,11 @@ export interface LeaderCallbacks {
   /**
    * The work of the leader: called at the start of each leadership, never twice at once. `signal` is aborted when the
    * leadership ends, and the promise must then settle soon: until then this process does not stand for election again,
-   * and at a stop the Lease is not released. If it settles earlier, the leader gives up: the Lease is released, and
-   * this process stands again after a retry period, so that another one can lead.
+   * and at a stop the Lease is not released. If it settles earlier, the leader gives up: the Lease goes
+   * to the process whose identity the promise resolves with, or is released if there is none, and this process stands
+   * again after a retry period.
    */
-  onLead(signal: AbortSignal): Promise<void>;
+  onLead(signal: AbortSignal): Promise<string | undefined>;
   /** Another process has been seen to lead. Not called again while the same one leads. Must not throw. */
   onFollow?(leader: string): void;
   /**
@@ -172,7 +173,10 @@ export class LeaderElection {
     this.#log('leading', {});
     const leadership = new AbortController();
     const workEnded = new AbortController();
-    const work = (async () => callbacks.onLead(leadership.signal))()
+    let successor: string | undefined;
+    const work = (async () => {
+      successor = await callbacks.onLead(leadership.signal);
+    })()
       .catch((error: unknown) => {
         logger.error({ lease: this.name, error: messageOf(error) }, 'the work of the leader failed');
       })
@@ -189,7 +193,7 @@ export class LeaderElection {
     await Promise.race([work, aborted(stop)]);
     const leftMs = Math.max(0, untilMs - clock.now());
     if (stop.aborted) await Promise.race([work, clock.sleep(leftMs, workEnded.signal)]);
-    if (workEnded.signal.aborted && (stop.aborted || gaveUp)) await this.#release();
+    if (workEnded.signal.aborted && (stop.aborted || gaveUp)) await this.#release(gaveUp ? successor : undefined);
     if (gaveUp) await clock.sleep(this.#followerSleepMs(undefined), stop);
   }
 
@@ -238,7 +242,7 @@ export class LeaderElection {
     }
   }
 
-  async #release(): Promise<void> {
+  async #release(successor?: string): Promise<void> {
     const { clock, logger } = this.#options.runtime;
     const limit = new AbortController();
     const over = new AbortController();
@@ -246,7 +250,7 @@ export class LeaderElection {
       .sleep(RELEASE_MS, over.signal)
       .then(() => limit.abort(new Error('the apiserver did not answer in time')));
     try {
-      await this.#lock.release(limit.signal);
+      await this.#lock.release(limit.signal, successor);
     } catch (error) {
       logger.warn({ lease: this.name, error: messageOf(error) }, 'the Lease could not be released: it will expire');
     } finally {

@@ -47,7 +47,7 @@ beforeEach(() => {
 async function look(afterMs = 0): Promise<string | undefined> {
   clock.step(clock.now() + afterMs);
   await record.look();
-  return record.notReady();
+  return record.reason;
 }
 
 it('the gateway that leads records its identity, and again where Redis has lost it', async () => {

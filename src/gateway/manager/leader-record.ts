@@ -18,8 +18,9 @@ export interface LeaderRecordOptions {
  * their namespace. Then the followers of one of them would wait for a leader that never comes.
  *
  * The gateway that leads writes its identity every retry period. A follower compares it with the holder of the Lease
- * until both have been the same once. If they differ for longer than the Lease's duration, the follower is not ready,
- * until they are the same, or it leads itself. A new leader writes its identity within a retry period.
+ * until both have been the same once. If they differ for longer than the Lease's duration, the follower gives a reason,
+ * until they are the same, or it leads itself. It is ready all the same, because it leads as soon as the others have
+ * ended, as in an update that moves the data. A new leader writes its identity within a retry period.
  */
 export class LeaderRecord {
   readonly #options: LeaderRecordOptions;
@@ -35,7 +36,7 @@ export class LeaderRecord {
   }
 
   /** Why no gateway leads this deployment, although the Lease has a holder; undefined when there is no such reason. */
-  notReady(): string | undefined {
+  get reason(): string | undefined {
     return this.#reason;
   }
 

@@ -13,6 +13,8 @@ export interface LeadershipOptions {
   readonly election: Pick<LeaderElection, 'run' | 'isLeading'>;
   /** A leader that Redis does not answer for so long gives up. Milliseconds. */
   readonly withoutRedisMs: number;
+  /** The identity of the gateway that should lead in place of this one; undefined while there is none. */
+  readonly successor: () => string | undefined;
   /** Called when the views are taken. @param signal aborted when this gateway leads no longer. */
   readonly onLead: (signal: AbortSignal) => void;
   /** Called when this gateway must not lead on the data in Redis: a newer build has written it. */
@@ -31,7 +33,7 @@ const END_MS = 1000;
  * after its term is refused, and one that takes the views late, because it stood still, loses them again.
  *
  * A leader that cannot reach Redis gives up, and a follower that cannot reach Redis does not stand for election, so
- * that a gateway leads that can.
+ * that a gateway leads that can. A leader with a successor hands the Lease over (see `LeaderHandover`).
  */
 export class Leadership {
   readonly #options: LeadershipOptions;
@@ -47,26 +49,29 @@ export class Leadership {
 
   /** Stands for election until `stop` is aborted, and leads whenever it is elected. Never rejects. */
   run(stop: AbortSignal): Promise<void> {
-    const onLead = (signal: AbortSignal): Promise<void> => this.#lead(signal);
+    const onLead = (signal: AbortSignal): Promise<string | undefined> => this.#lead(signal);
     return this.#options.election.run({ onLead, mayStand: () => this.#redisAnswers(ASK_REDIS_MS) }, stop);
   }
 
   /**
-   * This gateway leads until `signal` is aborted, or until Redis does not answer. Resolves when the views are given up,
-   * or a second later: with Redis away that takes until it is back, and the next term waits for it.
+   * This gateway leads until `signal` is aborted, Redis does not answer, or it has a successor. Resolves when the views
+   * are given up, or a second later: with Redis away that takes until it is back, and the next term waits for it.
+   * @returns the successor's identity, if it has one.
    */
-  async #lead(signal: AbortSignal): Promise<void> {
+  async #lead(signal: AbortSignal): Promise<string | undefined> {
     const { clock } = this.#options.runtime;
     const over = this.#untilOver(signal);
-    if (!(await Promise.race([this.#mayWrite(), over]))) return;
+    const isOver = over.then(() => false);
+    if (!(await Promise.race([this.#mayWrite(), isOver]))) return undefined;
     this.#signal = signal;
     this.#begin();
-    await over;
+    const successor = await over;
     this.#signal = undefined;
     this.#end();
     const ended = new AbortController();
     await Promise.race([this.#turn, clock.sleep(END_MS, ended.signal)]);
     ended.abort();
+    return successor;
   }
 
   /**
@@ -93,16 +98,22 @@ export class Leadership {
     }
   }
 
-  async #untilOver(signal: AbortSignal): Promise<void> {
-    const { runtime, withoutRedisMs } = this.#options;
+  async #untilOver(signal: AbortSignal): Promise<string | undefined> {
+    const { runtime, successor, withoutRedisMs } = this.#options;
     const { clock, logger } = runtime;
     while (!signal.aborted) {
+      const next = successor();
+      if (next !== undefined) {
+        logger.info({ successor: next }, 'handing the Lease over to a gateway that knows more functions or views');
+        return next;
+      }
       if (!(await this.#redisAnswers(withoutRedisMs, signal)) && !signal.aborted) {
         logger.warn({ seconds: withoutRedisMs / 1000 }, 'Redis does not answer: this gateway gives up the leadership');
-        return;
+        return undefined;
       }
       await clock.sleep(ASK_REDIS_MS, signal);
     }
+    return undefined;
   }
 
   /** Whether Redis answers within this time, or before `signal` is aborted. Never rejects. */

@@ -114,16 +114,20 @@ export class LeaseLock {
 
   /**
    * client-go's `release`: another process may take the Lease at once. Does nothing if this process does not hold it.
+   * @param successor the identity of the process that has the Lease from now on. It finds itself named, and renews; if
+   *   it does not, others take the Lease when it expires. Default: none has it.
    * @throws as `tryAcquireOrRenew` does.
    */
-  async release(signal: AbortSignal): Promise<void> {
+  async release(signal: AbortSignal, successor = ''): Promise<void> {
     for (;;) {
       const found = await this.#read(signal);
       if (!found || !this.#isHolder) return;
       const now = this.#wallTime();
-      const leaseTransitions = found.spec?.leaseTransitions ?? 0;
+      const isGiven = successor !== '';
+      const leaseTransitions = (found.spec?.leaseTransitions ?? 0) + (isGiven ? 1 : 0);
+      const leaseDurationSeconds = isGiven ? this.#options.timing.leaseMs / 1000 : 1;
       try {
-        const record = { holderIdentity: '', leaseDurationSeconds: 1, acquireTime: now, renewTime: now };
+        const record = { holderIdentity: successor, leaseDurationSeconds, acquireTime: now, renewTime: now };
         return await this.#write(found, { ...record, leaseTransitions }, signal);
       } catch (error) {
         // A renewal that was given up may arrive between the two requests.

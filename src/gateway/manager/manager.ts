@@ -3,6 +3,7 @@ import type { Description } from '../../contract/index.ts';
 import { ReaderUsers } from '../access/reader-users.ts';
 import { TokenKeys } from '../access/token-keys.ts';
 import type { GatewayWriter } from '../cache/gateway-writer.ts';
+import type { Informer } from '../cache/informer.ts';
 import { Informers } from '../cache/informers.ts';
 import { CpuBudgets } from '../cel/cpu-budget.ts';
 import type { GatewayConfig } from '../config/config.ts';
@@ -17,7 +18,8 @@ import { FunctionResolver } from '../registration/function-resolver.ts';
 import { FunctionStatusWriter } from '../registration/function-status-writer.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
 import { DispatchLease } from './dispatch-lease.ts';
-import { collectGarbage, forgetController, sweepRegistry } from './garbage-collection.ts';
+import { collectGarbage, forgetController, isGarbage, sweepRegistry } from './garbage-collection.ts';
+import type { KnownParts, Need } from './leader-handover.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import { Progress } from './progress.ts';
 import { Recovery } from './recovery.ts';
@@ -47,7 +49,7 @@ export interface ManagerEvents extends Pick<ControllerEvents, 'onRunning' | 'onS
  * The start order is `start`, `readerUsers`, `declared`, `configured`; then `lead` whenever this gateway is elected.
  * The stop order is the reverse, with the controllers between `declared` and `readerUsers`.
  */
-export class Manager {
+export class Manager implements KnownParts {
   readonly tokenKeys: TokenKeys;
   /** Undefined when functions get none. */
   readonly readerUsers: ReaderUsers | undefined;
@@ -87,6 +89,7 @@ export class Manager {
       recovery: {
         check: (signal) => this.recovery.check(signal),
         waitsFor: (controller) => this.recovery.waitsFor(controller),
+        awaitsLeader: (controller) => this.recovery.awaitsLeader(controller),
       },
       events: {
         onRunning: events.onRunning,
@@ -118,7 +121,10 @@ export class Manager {
       informers: () => (leads() ? this.informers.all() : []),
       controllers: () => this.controllers.running(),
       // Of the others their own condition tells.
-      isNeededForReady: (id) => this.controllers.countsForReady(id),
+      isNeededForReady: (id) => {
+        const controller = this.controllers.get(id);
+        return this.controllers.countsForReady(id) && !(controller && this.recovery.awaitsLeader(controller));
+      },
       onStandstill: (id) => this.#wakeDeclared(id),
     });
     this.declared = config.reconcileFunctions === 'none' ? undefined : this.#createDeclared();
@@ -154,6 +160,45 @@ export class Manager {
    */
   get knowsAll(): boolean {
     return this.configured.notReady() === undefined && this.declared?.notReady() === undefined;
+  }
+
+  /** Which views that configured functions need are not complete, but for those that the gateway that leads fills. */
+  viewsNotReady(): string | undefined {
+    const waiting = this.#neededViews().filter((each) => !each.synced && !this.recovery.awaitsLeader(each));
+    return waiting.length === 0 ? undefined : `not complete: ${waiting.map(({ name }) => name).join(', ')}`;
+  }
+
+  /** What this gateway, which follows, needs of the gateway that leads for its configured functions. */
+  needs(): Need[] {
+    const controllers = this.controllers.running().filter((each) => this.controllers.countsForReady(each.name));
+    return [
+      ...controllers.filter((each) => this.recovery.awaitsLeader(each)).map(({ name }) => ({ id: name, name })),
+      ...this.#neededViews()
+        .filter((each) => this.recovery.awaitsLeader(each))
+        .map(({ name, view }) => ({ id: view.location.prefix, name })),
+    ];
+  }
+
+  /** Whether this gateway has the controller or view that another one needs, by its `id`. */
+  knows(id: string): boolean {
+    return (
+      this.controllers.known().has(id) || this.informers.all().some(({ view }) => view.location.prefix === id)
+    );
+  }
+
+  /** Whether this gateway would remove the data of none of these controllers if it led. */
+  keeps(controllers: readonly string[]): boolean {
+    const configured = new Set([...this.#describedIds(), ...this.controllers.known().keys()]);
+    const declared = this.declared?.ids();
+    return !controllers.some((id) => isGarbage(id, { configured, declared }));
+  }
+
+  #describedIds(): string[] {
+    return this.configured.all().flatMap(({ controller }) => controller ?? []);
+  }
+
+  #neededViews(): Informer[] {
+    return this.informers.neededBy((id) => this.controllers.countsForReady(id));
   }
 
   /** Does nothing before each configured function has had its controller once. */
@@ -254,7 +299,8 @@ export class Manager {
       urls: config.functionUrls,
       keys,
       ca,
-      add: async (description, url) => controllers.start(await spec(description, url), ending),
+      add: async (description, url, onWaiting) =>
+        controllers.start(await spec(description, url), { signal: ending, onWaiting }),
       // A controller that was given up while it was being changed does not run at all.
       outdated: ({ name }) => {
         const controller = controllers.get(name);

@@ -148,6 +148,17 @@ export class Recovery {
     return this.#isBroken(controller) ? 'unrecorded runs may be in flight' : undefined;
   }
 
+  /**
+   * Whether only the gateway that leads can put this in order: this gateway follows, and the view, the controller's queue
+   * or a view that the controller needs is not in order. It does not count for readiness: a gateway that leads may wait
+   * for this one to be ready, and then stop.
+   */
+  awaitsLeader(part: Part): boolean {
+    if (this.#options.writer.term) return false;
+    if (this.#awaited.has(part)) return true;
+    return 'queue' in part && part.neededInformers().some((informer) => this.#awaited.has(informer));
+  }
+
   /** Checks every second and after each lost connection, until `signal` is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime;

@@ -29,6 +29,13 @@ export function removedValue({ atMs, endMs }: Removal): string {
   return endMs === undefined ? `removed:${atMs}` : `removed:${atMs}:${endMs}`;
 }
 
+/** The names of the controllers in a registry that were not removed. */
+export function controllersIn(registry: Readonly<Record<string, string>>): string[] {
+  return Object.entries(registry).flatMap(([field, value]) =>
+    field.startsWith(CONTROLLER_FIELD) && !removalOf(value) ? [field.slice(CONTROLLER_FIELD.length)] : [],
+  );
+}
+
 /** Undefined for the value of a controller that was not removed. */
 export function removalOf(value: string): Removal | undefined {
   const [, at, end] = /^removed:([0-9]{1,15})(?::([0-9]{1,15}))?$/.exec(value) ?? [];

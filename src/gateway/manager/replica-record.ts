@@ -31,7 +31,21 @@ export interface Replica {
   readonly startedMs: number;
   /** When it was heard of last. */
   readonly seenMs: number;
+  /** See `LeaderHandover`. Undefined for a gateway of an earlier build. */
+  readonly standing?: ReplicaStanding | undefined;
 }
+
+/** What a gateway tells the others about the Lease. */
+export interface ReplicaStanding {
+  /** The ids of controllers and views that it needs of the gateway that leads. */
+  readonly needs: readonly string[];
+  /** Whether it could lead in place of that gateway, and nothing would be lost. */
+  readonly mayLead: boolean;
+  /** As the gateway that leads: what others need and it does not know. */
+  readonly lacks: readonly string[];
+}
+
+export const NO_NEEDS: ReplicaStanding = { needs: [], mayLead: false, lacks: [] };
 
 export interface ListedReplica extends Replica {
   /** It is the gateway that was asked. */
@@ -45,11 +59,13 @@ export interface ReplicaRecordOptions {
   readonly id: string;
   readonly version: string;
   readonly role: () => ReplicaRole;
+  /** Default: it needs nothing. */
+  readonly standing?: () => ReplicaStanding;
 }
 
 /** How often a gateway records that it is there. */
 const RECORD_MS = 10_000;
-/** How soon it records another role: it compares in memory. */
+/** How soon it records another role or standing: it compares in memory. */
 const COMPARE_MS = 1000;
 /** A gateway that was not heard of for so long is gone. */
 export const GONE_MS = 45_000;
@@ -58,15 +74,16 @@ const SHOWN = 100;
 
 /**
  * This gateway's field in the registry, by which all gateways of the deployment know each other: one HSET every 10 s,
- * and at a change of role. A gateway that stops removes its field; a gateway that was killed is no longer listed after
- * 45 s, and the next sweep of the leader removes its field. What is lost with Redis is back after 10 s. It decides
- * nothing: the Lease alone says who leads.
+ * and at a change of role or standing. A gateway that stops removes its field; a gateway that was killed is no longer
+ * listed after 45 s, and the next sweep of the leader removes its field. What is lost with Redis is back after 10 s.
+ * The Lease alone says who leads.
  */
 export class ReplicaRecord {
   readonly #options: ReplicaRecordOptions;
   readonly #startedMs: number;
   #role: ReplicaRole;
   #roleSinceMs: number;
+  #standing: ReplicaStanding = NO_NEEDS;
   #recordedMs = -Infinity;
   #failed = false;
 
@@ -93,10 +110,10 @@ export class ReplicaRecord {
     await this.#remove();
   }
 
-  /** Writes the field if that is due or the role has changed, and Redis is there: a command would wait for it. */
+  /** Writes the field if that is due or its content has changed, and Redis is there: a command would wait for it. */
   async record(): Promise<void> {
     const { location, runtime } = this.#options;
-    const isOther = this.#compareRole();
+    const isOther = [this.#compareRole(), this.#compareStanding()].includes(true);
     const now = runtime.clock.now();
     if ((!isOther && now < this.#recordedMs + RECORD_MS) || location.redis.status !== 'ready') return;
     this.#recordedMs = now;
@@ -123,11 +140,19 @@ export class ReplicaRecord {
     return true;
   }
 
+  #compareStanding(): boolean {
+    const standing = this.#options.standing?.() ?? NO_NEEDS;
+    if (JSON.stringify(standing) === JSON.stringify(this.#standing)) return false;
+    this.#standing = standing;
+    return true;
+  }
+
   #own(): Replica {
     const { id, runtime, version } = this.#options;
     const seenMs = runtime.clock.now();
     const role = { role: this.#role, roleSinceMs: this.#roleSinceMs };
-    return { id, name: hostname(), ...role, version, startedMs: this.#startedMs, seenMs };
+    const standing = this.#standing;
+    return { id, name: hostname(), ...role, version, startedMs: this.#startedMs, seenMs, standing };
   }
 
   async #remove(): Promise<void> {
@@ -145,6 +170,10 @@ const fields = z.object({
   version: z.string(),
   startedMs: z.number(),
   seenMs: z.number(),
+  standing: z
+    .object({ needs: z.array(z.string()), mayLead: z.boolean(), lacks: z.array(z.string()) })
+    .optional()
+    .catch(undefined),
 });
 
 /** The gateways in the fields of a registry that were heard of in the last 45 s, 100 at most, in the order of names. */

@@ -9,8 +9,11 @@ export interface ConfiguredFunctionsOptions {
   readonly keys: readonly SigningKey[];
   /** See `EndpointOptions`. */
   readonly ca: string | undefined;
-  /** Starts the controller that a function has described. Rejecting means: ask again later. */
-  readonly add: (description: Description, url: string) => Promise<void>;
+  /**
+   * Starts the controller that a function has described. Rejecting means: ask again later.
+   * @param onWaiting to be called when the controller only waits for its views to be complete.
+   */
+  readonly add: (description: Description, url: string, onWaiting: () => void) => Promise<void>;
   /** Whether a controller has to be started anew: its kinds are served in another form by now, or it does not run. */
   readonly outdated: (description: Description) => boolean;
   /** Starts it anew. Rejecting means: try again later. */
@@ -49,7 +52,10 @@ export class ConfiguredFunctions {
     await this.#asking;
   }
 
-  /** Undefined when every function has its controller as it has to be, else the first that has not. */
+  /**
+   * Undefined when every function has its controller as it has to be, else the first that has not. A controller that
+   * waits for its views counts as there: a gateway that follows cannot complete them.
+   */
   notReady(): string | undefined {
     const [first] = this.#awaited;
     return first && `${first[0]}: ${first[1]}`;
@@ -123,11 +129,15 @@ export class ConfiguredFunctions {
       try {
         const description = await describeFunction(endpoint);
         this.#refuseTaken(description.name);
-        await add(description, url);
-        this.#described.set(url, description);
-        this.#awaited.delete(url);
+        const described = (): void => {
+          this.#described.set(url, description);
+          this.#awaited.delete(url);
+        };
+        await add(description, url, described);
+        described();
         return;
       } catch (error) {
+        this.#described.delete(url);
         const message = messageOf(error);
         if (!signal.aborted && this.#awaited.get(url) !== message) {
           logger.warn({ url, error: message }, 'a function did not describe itself, asking again');

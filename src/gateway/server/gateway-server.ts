@@ -5,6 +5,7 @@ import type { LoginBackend } from '../login/login.ts';
 import type { GatewayCertificates } from '../certificates/gateway-certificates.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
+import type { LeaderHandover } from '../manager/leader-handover.ts';
 import type { LeaderRecord } from '../manager/leader-record.ts';
 import type { Manager } from '../manager/manager.ts';
 import type { PrometheusMetrics } from '../manager/metrics.ts';
@@ -33,7 +34,8 @@ export interface ServedParts {
   readonly replays: DashboardParts['replays'];
   readonly client: DashboardParts['client'];
   readonly login: LoginBackend;
-  readonly leaderRecord: Pick<LeaderRecord, 'notReady'> | undefined;
+  readonly leaderRecord: Pick<LeaderRecord, 'reason'> | undefined;
+  readonly handover: Pick<LeaderHandover, 'reason'> | undefined;
 }
 
 export interface GatewayServerOptions {
@@ -94,7 +96,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
   });
 }
 
-function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCheck> {
+export function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCheck> {
   const check = (ask: (made: ServedParts) => ReturnType<HealthCheck>): HealthCheck => {
     return () => {
       const made = parts();
@@ -104,15 +106,21 @@ function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCh
   return new Map<string, HealthCheck>([
     ['redis', check(({ manager }) => manager.recovery.notReady())],
     ['redis-server', check(({ manager }) => manager.redisHealth.notReady())],
-    [
-      'informers',
-      check(({ manager: { controllers, informers } }) => informers.notReady((id) => controllers.countsForReady(id))),
-    ],
+    ['informers', check(({ manager }) => manager.viewsNotReady())],
     ['functions', check(({ manager }) => manager.configured.notReady())],
     ['progress', check(({ manager }) => manager.progress.notReady())],
     ['controllers', check(({ manager }) => manager.controllers.notReady())],
     ['reconcilefunctions', check(({ manager }) => manager.declared?.notReady())],
     ['certificates', check(({ certificates }) => certificates?.notReady())],
-    ['leader', check(({ election, leaderRecord }) => election?.notReady() ?? leaderRecord?.notReady())],
+    ['leader', check(({ election, ...made }) => election?.notReady() ?? leaderWarning(made))],
   ]);
+}
+
+/**
+ * What only a gateway that leads can do makes no follower unready: a follower that could lead is ready. Otherwise an
+ * update that ends the old gateways when the new ones are ready would never end.
+ */
+function leaderWarning({ leaderRecord, handover }: Pick<ServedParts, 'leaderRecord' | 'handover'>): ReturnType<HealthCheck> {
+  const warning = leaderRecord?.reason ?? handover?.reason;
+  return warning === undefined ? undefined : { warning };
 }
