@@ -6,6 +6,9 @@ export class UserError extends Error {
   override readonly name = 'UserError';
 }
 
+/** The same about a server that does not answer now, and may do so later without a change of any setting. */
+export class UnavailableError extends UserError {}
+
 /** The text of anything thrown, for a log line or a status: the message and its causes, never a stack. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -23,4 +26,16 @@ export function isConnectionRefused(error: unknown): boolean {
   if (error instanceof AggregateError && error.errors.length > 0) return error.errors.every(isConnectionRefused);
   // `fetch` wraps it.
   return isConnectionRefused(error.cause);
+}
+
+/** The codes of Node and of undici. */
+const UNREACHABLE =
+  /^(?:ECONN(?:REFUSED|RESET|ABORTED)|EPIPE|ETIMEDOUT|E(?:HOST|NET)(?:UNREACH|DOWN)|ENOTFOUND|EAI_AGAIN|UND_ERR_SOCKET|UND_ERR_(?:CONNECT|HEADERS)_TIMEOUT)$/;
+
+/** The server did not answer: it is away, or its name is not known now. Not so for a certificate that is refused. */
+export function isUnreachable(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error.name === 'TimeoutError' || UNREACHABLE.test((error as Error & { code?: string }).code ?? '')) return true;
+  if (error instanceof AggregateError && error.errors.length > 0) return error.errors.every(isUnreachable);
+  return isUnreachable(error.cause);
 }

@@ -20,7 +20,7 @@ export {
   removeStatusCondition,
   setStatusCondition,
 } from './conditions.ts';
-export { isConnectionRefused, messageOf, UserError } from './errors.ts';
+export { isConnectionRefused, isUnreachable, messageOf, UnavailableError, UserError } from './errors.ts';
 export { type FieldRequirement, formatFieldSelector, parseFieldSelector } from './field-selector.ts';
 export {
   formatLabelSelector,

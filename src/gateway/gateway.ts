@@ -1,4 +1,13 @@
-import { type Checkpoint, type Logger, noCheckpoint, type Runtime, systemClock, UserError } from '../core/index.ts';
+import {
+  backoffMs,
+  type Checkpoint,
+  type Logger,
+  noCheckpoint,
+  type Runtime,
+  systemClock,
+  UnavailableError,
+  UserError,
+} from '../core/index.ts';
 import type { ApiClient } from './apiserver/api-client.ts';
 import { CacheApi } from './cache-api/cache-api.ts';
 import { Catalog } from './cache-api/catalog.ts';
@@ -62,6 +71,8 @@ interface Parts extends ServedParts {
   readonly leadership: Leadership | undefined;
 }
 
+/** How soon a start tries again that waits for Redis or the apiserver: first, and at most. */
+const START_AGAIN_MS = [250, 5000] as const;
 /** For proxied writes that are under way when the runs have taken the whole time of the drain. */
 const LAST_WRITES_MS = 2000;
 
@@ -90,6 +101,8 @@ export class Gateway {
   readonly #stop = new AbortController();
   #redis: Redis | undefined;
   #parts: Parts | undefined;
+  /** Why the start waits; undefined while it does not. */
+  #startWaitsFor: string | undefined;
   /** Only then it writes to views, and removes what is left in Redis. */
   readonly #leads = (): boolean => this.#writer.term !== undefined;
   #fatal: (error: unknown) => void = () => {};
@@ -109,6 +122,7 @@ export class Gateway {
       metrics: this.#metrics,
       runtime: this.#runtime,
       parts: () => this.#parts,
+      startWaitsFor: () => this.#startWaitsFor,
     });
     this.#writer = new GatewayWriter({
       logger,
@@ -138,9 +152,11 @@ export class Gateway {
   }
 
   /**
-   * Starts everything that can be started now; functions that do not answer yet are asked again until they do.
+   * Starts everything that can be started now; functions that do not answer yet are asked again until they do. A Redis
+   * or an apiserver that does not answer is waited for: meanwhile the gateway is alive, and not ready.
    * @param fatal called when another gateway has taken over the views, so that this one must stop.
-   * @throws UserError when Redis or the apiserver does not answer, or the port is taken; then nothing is left running.
+   * @throws UserError when a setting is wrong, Redis or the apiserver refuses the gateway, or the port is taken; then
+   *   nothing is left running.
    */
   async start(fatal: (error: unknown) => void = () => {}): Promise<void> {
     this.#fatal = fatal;
@@ -184,7 +200,8 @@ export class Gateway {
   async #connect(urls: OuterUrls): Promise<ClusterConnection> {
     const { redisFiles, redisUrl } = this.#config;
     const { signal: ending } = this.#stop;
-    const redis = await connectRedis(redisUrl, { files: redisFiles, logger: this.#runtime.logger });
+    const { logger } = this.#runtime;
+    const redis = await this.#untilAvailable(() => connectRedis(redisUrl, { files: redisFiles, logger }));
     this.#redis = redis;
     this.#lifecycle.started('redis', async () => redis.disconnect());
     await refuseUnusable(redis, redisUrl);
@@ -196,8 +213,30 @@ export class Gateway {
       proxyUrl: () => urls.kubernetes,
       leads: this.#leads,
       lifecycle: this.#lifecycle,
+      untilAvailable: (attempt) => this.#untilAvailable(attempt),
       ending,
     });
+  }
+
+  /** Repeats an attempt that fails with an UnavailableError. @throws other errors; the reason of a stop. */
+  async #untilAvailable<T>(attempt: () => Promise<T>): Promise<T> {
+    const { logger } = this.#runtime;
+    const { signal } = this.#stop;
+    for (let failures = 1; ; failures += 1) {
+      signal.throwIfAborted();
+      try {
+        const result = await attempt();
+        if (this.#startWaitsFor !== undefined) logger.info({}, 'the start goes on');
+        this.#startWaitsFor = undefined;
+        return result;
+      } catch (error) {
+        if (!(error instanceof UnavailableError)) throw error;
+        const reason = error.message;
+        if (this.#startWaitsFor !== reason) logger.warn({ reason }, 'the start waits, trying again');
+        this.#startWaitsFor = reason;
+      }
+      await systemClock.sleep(backoffMs(START_AGAIN_MS, failures), signal);
+    }
   }
 
   #recordReplica({ identity, location }: ClusterConnection): ReplicaRecord {

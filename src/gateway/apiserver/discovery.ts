@@ -104,8 +104,8 @@ export async function versionsOf(client: ApiClient, gvk: GroupVersionKind, signa
 }
 
 /** The cluster's identity: the UID of kube-system, which lives as long as the cluster does. */
-export async function clusterIdentity(client: ApiClient): Promise<string> {
+export async function clusterIdentity(client: ApiClient, signal?: AbortSignal): Promise<string> {
   const path = resourcePath(NAMESPACE, { name: 'kube-system' });
-  const namespace = await client.json<{ metadata: { uid: string } }>({ path });
+  const namespace = await client.json<{ metadata: { uid: string } }>({ path, signal });
   return namespace.metadata.uid;
 }

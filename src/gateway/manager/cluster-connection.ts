@@ -1,6 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { messageOf, type Runtime, systemClock, UserError } from '../../core/index.ts';
+import {
+  ApiError,
+  isUnreachable,
+  messageOf,
+  type Runtime,
+  systemClock,
+  UnavailableError,
+  UserError,
+} from '../../core/index.ts';
 import { AccountTokens } from '../access/account-tokens.ts';
 import { KubernetesCredentials, type KubernetesCredentialsOptions } from '../access/kubernetes-credentials.ts';
 import { ApiClient } from '../apiserver/api-client.ts';
@@ -39,6 +47,8 @@ export interface ClusterConnectionOptions {
   readonly leads: () => boolean;
   /** Gets what has to be stopped: the apiserver's credentials, then the clock. */
   readonly lifecycle: Pick<Lifecycle, 'started'>;
+  /** Repeats an attempt that fails with an UnavailableError. */
+  readonly untilAvailable: <T>(attempt: () => Promise<T>) => Promise<T>;
   /** Aborted when the gateway begins to stop. */
   readonly ending: AbortSignal;
 }
@@ -46,15 +56,16 @@ export interface ClusterConnectionOptions {
 /**
  * Finds out which cluster this is, and continues where earlier gateways of it have stopped: with their data, if this
  * build can read it, and with their time. A gateway without an election marks the data as that of its build at once.
- * @throws UserError when the apiserver does not answer, or the data is that of a newer build; the reason of `ending`.
+ * @throws UserError when the apiserver refuses the gateway, or the data is that of a newer build; the reason of
+ *   `ending`.
  */
 export async function connectCluster(options: ClusterConnectionOptions): Promise<ClusterConnection> {
-  const { config, ending, leads, lifecycle, proxyUrl, redis, runtime } = options;
+  const { config, ending, leads, lifecycle, proxyUrl, redis, runtime, untilAvailable } = options;
   const { clock, logger, metrics } = runtime;
   const credentials = await loadCredentials(config.kubeconfig, metrics);
   lifecycle.started('apiserver', () => credentials.close());
   const client = new ApiClient(credentials, metrics, new FlowControl(config.apiserverLimits));
-  const clusterId = config.clusterId ?? (await identify(client));
+  const clusterId = config.clusterId ?? (await untilAvailable(() => identify(client)));
   ending.throwIfAborted();
   const about = { cluster: clusterId, server: client.server, redis: withoutPassword(config.redisUrl) };
   logger.info(about, 'connected');
@@ -95,13 +106,16 @@ export async function connectCluster(options: ClusterConnectionOptions): Promise
   return { client, kubernetes, location, podNamespace, election, identity };
 }
 
+/** An apiserver that does not answer within this time is away. */
+const ANSWER_MS = 10_000;
+
 /** Also the first request to the apiserver, and so where wrong credentials show. */
 async function identify(client: ApiClient): Promise<string> {
   try {
-    return await clusterIdentity(client);
+    return await clusterIdentity(client, AbortSignal.timeout(ANSWER_MS));
   } catch (error) {
-    throw new UserError(
-      `The apiserver at ${client.server} cannot be used (${messageOf(error)}): check the kubeconfig.`,
-    );
+    const message = `The apiserver at ${client.server} cannot be used (${messageOf(error)}): check the kubeconfig.`;
+    const isAway = error instanceof ApiError ? error.code === 429 || error.code >= 500 : isUnreachable(error);
+    throw isAway ? new UnavailableError(message) : new UserError(message);
   }
 }

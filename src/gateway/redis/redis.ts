@@ -3,7 +3,7 @@ import { Cluster, Redis } from 'ioredis';
 import { groupWrites } from '../../contract/node/grouped-writes.ts';
 import { redisOptions } from '../../contract/node/redis-options.ts';
 import { parseRedisUrl, type RedisAddress, withoutPassword } from '../../contract/node/redis-url.ts';
-import { type Logger, messageOf, silentLogger, UserError } from '../../core/index.ts';
+import { isUnreachable, type Logger, messageOf, silentLogger, UnavailableError, UserError } from '../../core/index.ts';
 import { type RedisFiles, variableOf } from '../config/config.ts';
 import { masters, onConnection } from './cluster.ts';
 import { Connections, tlsOptions } from './connections.ts';
@@ -24,7 +24,8 @@ export interface ConnectOptions {
  * wait and do not fail. A command that was in progress when the connection broke, or that a demoted master refused, is
  * sent again, so every script must be harmless when it runs twice. Duplicates of the connection behave alike.
  * @param url see `parseRedisUrl`.
- * @throws UserError when a file cannot be used, or Redis does not answer the first time. Shows no secret.
+ * @throws UserError when a file cannot be used, or Redis refuses the login or the certificate; UnavailableError when it
+ *   does not answer the first time. Shows no secret.
  */
 export async function connectRedis(
   url: string,
@@ -51,10 +52,9 @@ export async function connectRedis(
   } catch (error) {
     redis.disconnect();
     connections.close();
-    const reason = messageOf(reasonOf(last ?? error));
-    throw new UserError(
-      `Redis does not answer at ${withoutPassword(url)} (${reason}): start it, or set ${variableOf('redisUrl')}.`,
-    );
+    const reason = reasonOf(last ?? error);
+    const message = `Redis does not answer at ${withoutPassword(url)} (${messageOf(reason)}): start it, or set ${variableOf('redisUrl')}.`;
+    throw isAway(reason) ? new UnavailableError(message) : new UserError(message);
   }
 }
 
@@ -101,8 +101,19 @@ function addressOf(url: string): RedisAddress {
   }
 }
 
+class NoAnswerError extends Error {}
+
 function rejectAfter(ms: number): Promise<never> {
-  return new Promise((_, reject) => setTimeout(() => reject(new Error(`no answer in ${ms / 1000} s`)), ms).unref());
+  const error = new NoAnswerError(`no answer in ${ms / 1000} s`);
+  return new Promise((_, reject) => setTimeout(() => reject(error), ms).unref());
+}
+
+/** Whether Redis may answer later though nothing of its settings changes. */
+function isAway(error: unknown): boolean {
+  if (error instanceof NoAnswerError || isUnreachable(error)) return true;
+  return /^(?:LOADING|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN)\b|max number of clients|Connection is closed/.test(
+    messageOf(error),
+  );
 }
 
 /**

@@ -47,13 +47,15 @@ export interface GatewayServerOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   /** Undefined while the gateway is starting. */
   readonly parts: () => ServedParts | undefined;
+  /** Why the start waits; undefined while it does not. */
+  readonly startWaitsFor: () => string | undefined;
 }
 
 /** The server of a gateway. It is up before the parts that it asks. */
 export function gatewayServer(options: GatewayServerOptions): AdminServer {
-  const { listen, apiTokens, login, board, metrics, runtime, parts } = options;
+  const { listen, apiTokens, login, board, metrics, runtime, parts, startWaitsFor } = options;
   const { clock, logger } = runtime;
-  const ready = readyChecks(parts);
+  const ready = readyChecks(parts, startWaitsFor);
   const data = dashboardData({ parts, checks: ready, clock });
   const dashboard = new Hono<LoginEnv>().route('/bullmq', board.app).route('/', dashboardApp(data, logger));
   const healthy = (): boolean => parts()?.manager.recovery.healthy ?? false;
@@ -96,11 +98,14 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
   });
 }
 
-export function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCheck> {
+export function readyChecks(
+  parts: () => ServedParts | undefined,
+  startWaitsFor: () => string | undefined = () => undefined,
+): Map<string, HealthCheck> {
   const check = (ask: (made: ServedParts) => ReturnType<HealthCheck>): HealthCheck => {
     return () => {
       const made = parts();
-      return made ? ask(made) : 'still starting';
+      return made ? ask(made) : (startWaitsFor() ?? 'still starting');
     };
   };
   return new Map<string, HealthCheck>([
@@ -120,7 +125,10 @@ export function readyChecks(parts: () => ServedParts | undefined): Map<string, H
  * What only a gateway that leads can do makes no follower unready: a follower that could lead is ready. Otherwise an
  * update that ends the old gateways when the new ones are ready would never end.
  */
-function leaderWarning({ leaderRecord, handover }: Pick<ServedParts, 'leaderRecord' | 'handover'>): ReturnType<HealthCheck> {
+function leaderWarning({
+  leaderRecord,
+  handover,
+}: Pick<ServedParts, 'leaderRecord' | 'handover'>): ReturnType<HealthCheck> {
   const warning = leaderRecord?.reason ?? handover?.reason;
   return warning === undefined ? undefined : { warning };
 }
