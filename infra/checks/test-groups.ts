@@ -46,9 +46,9 @@ export const GATE: readonly string[] = [
   'test/integration/credentials/{killed,limits,proxy,token}.test.ts',
   'test/faults/{hostile-answers,hostile-writes}.test.ts',
   // Faults of Redis.
-  'test/faults/{dispatch-lease,redis-faults,redis-full,redis-runs-in-flight}.test.ts',
+  'test/faults/{dispatch-lease,redis-faults,redis-full,redis-restarts,redis-runs-in-flight}.test.ts',
   // Faults of the gateway and the apiserver.
-  'test/faults/{gateway-faults,leader-election,loss-etcd,replicas,stuck-view}.test.ts',
+  'test/faults/{gateway-faults,leader-election,loss-etcd,replicas,rolling-updates,stuck-view}.test.ts',
   'test/faults/read-your-writes.test.ts',
   'test/conformance/workloads.test.ts',
   'test/integration/cli/{npm-start,start-on-cluster}.test.ts',

@@ -40,7 +40,13 @@ describe('the Lease that tells an empty Redis from a first start', () => {
     // At time 1, no Lease is older than the longest run.
     const clock = { now: () => 1, wallNow: () => 1, sleep: async () => {} };
     const location = { keyPrefix, registryKey: keyPrefix };
-    return new DispatchLease({ runtime: { clock, logger }, client, location, clusterId: undefined });
+    return new DispatchLease({
+      runtime: { clock, logger },
+      client,
+      location,
+      clusterId: undefined,
+      gateway: uniqueName('gateway'),
+    });
   }
 
   it('the rights of infra/rbac/gateway.yaml allow the Lease, and without them the gateway waits at each Redis process', async () => {

@@ -214,22 +214,6 @@ const rows: readonly Row[] = [
       expect(Number(scene.waits[1]?.['seconds'])).toBeGreaterThanOrEqual(2);
     },
   },
-  {
-    name: 'beside a run that another gateway may have begun makes all keys wait',
-    async run(scene, fn) {
-      await fn.hold('long', { forMs: RUN_MS });
-      const { process: former } = scene.gateway;
-      await scene.startGateway();
-      // Until then it would take an empty Redis for its own again, and the other gateway would stop.
-      await former.line(({ msg }) => msg === 'stopping');
-      const from = fn.begun.length;
-      await scene.restartRedis('empty');
-      for (const name of OTHERS) await fn.change(name);
-      await fn.untilBegun(from, ['long', ...OTHERS]);
-      expect(scene.waits).toHaveLength(1);
-      expectWait(scene, fn);
-    },
-  },
 ];
 
 // Side by side: they wait most of their time.

@@ -2,10 +2,14 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ApiError, type Clock, silentLogger } from '../../core/index.ts';
 import type { ApiClient, ApiRequest } from '../apiserver/api-client.ts';
-import { DispatchLease } from './dispatch-lease.ts';
+import { DispatchLease, type OtherRuns, UNKNOWN } from './dispatch-lease.ts';
 
 interface Stored {
-  readonly metadata: { readonly uid: string; readonly resourceVersion: string };
+  readonly metadata: {
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
   readonly spec: Readonly<Record<string, string>>;
 }
 
@@ -28,7 +32,8 @@ class OneLease {
     if (method === 'DELETE') return (this.stored = undefined);
     this.#version += 1;
     const uid = found?.metadata.uid ?? `uid-${this.#version}`;
-    this.stored = { metadata: { uid, resourceVersion: String(this.#version) }, spec: spec ?? {} };
+    const { annotations = {} } = metadata ?? {};
+    this.stored = { metadata: { uid, resourceVersion: String(this.#version), annotations }, spec: spec ?? {} };
     return this.stored;
   }
 }
@@ -40,13 +45,23 @@ class ManualClock implements Clock {
   sleep = async (): Promise<void> => {};
 }
 
-function leaseOf(server: OneLease, clock: Clock): DispatchLease {
+let count = 0;
+
+function leaseOf(server: OneLease, clock: Clock, gateway = `gateway-${(count += 1)}`): DispatchLease {
   return new DispatchLease({
     runtime: { clock, logger: silentLogger },
     client: server.client,
     location: { keyPrefix: 'levelhook', registryKey: 'registry' },
     clusterId: undefined,
+    gateway,
   });
+}
+
+interface ModelGateway {
+  readonly gateway: string;
+  readonly lease: DispatchLease;
+  /** The Redis process that it has met last. */
+  checked: string | undefined;
 }
 
 describe('DispatchLease', () => {
@@ -77,7 +92,7 @@ describe('DispatchLease', () => {
     expect((await leaseOf(server, clock).take('two')).beforeMs).toBe(stoppedMs);
   });
 
-  it('is not released by a gateway that is not the last one, or found another on the same Redis process', async () => {
+  it('is released by the last gateway only', async () => {
     const [server, clock] = [new OneLease(), new ManualClock()];
     const [first, second] = [leaseOf(server, clock), leaseOf(server, clock)];
     await first.take('one');
@@ -85,7 +100,34 @@ describe('DispatchLease', () => {
     await first.release(0);
     expect(server.stored?.spec['holderIdentity']).toBe('one');
     await second.release(0);
+    expect(server.stored).toBeUndefined();
+  });
+
+  it('is not released beside a gateway that was killed', async () => {
+    const [server, clock] = [new OneLease(), new ManualClock()];
+    await leaseOf(server, clock, 'killed').take('one');
+    const left = leaseOf(server, clock);
+    await left.take('one');
+    await left.release(0);
     expect(server.stored?.spec['holderIdentity']).toBe('one');
+    clock.nowMs += 1000;
+    const { others } = await leaseOf(server, clock).take('two');
+    expect(others).toEqual([{ gateway: 'killed', beforeMs: clock.nowMs }]);
+  });
+
+  it('takes a Lease of an earlier build for one of any gateways', async () => {
+    const [server, clock] = [new OneLease(), new ManualClock()];
+    server.stored = { metadata: { uid: 'u', resourceVersion: '1' }, spec: { holderIdentity: 'one' } };
+    const lease = leaseOf(server, clock, 'a');
+    expect((await lease.take('one')).others).toEqual([{ gateway: UNKNOWN, beforeMs: clock.nowMs }]);
+    clock.nowMs += 1000;
+    expect((await lease.take('two')).others).toEqual([{ gateway: UNKNOWN, beforeMs: clock.nowMs }]);
+    const metMs = clock.nowMs;
+    clock.nowMs += 1000;
+    expect((await lease.take('three')).others).toEqual([{ gateway: UNKNOWN, beforeMs: metMs }]);
+    await lease.release(0);
+    // It has not claimed a process since.
+    expect(Object.keys(server.stored.spec)).toEqual(['renewTime']);
   });
 
   it('counts each new Redis process as one with unknown runs where it is forbidden', async () => {
@@ -107,30 +149,40 @@ describe('DispatchLease', () => {
     expect((await lease.take('two')).beforeMs).toBe(clock.nowMs);
   });
 
-  it('knows since when no other gateway can have started a run', async () => {
+  it('knows which gateways can have started runs, and before when', async () => {
     const [server, clock] = [new OneLease(), new ManualClock()];
-    const lease = leaseOf(server, clock);
-    const take = async (which: DispatchLease, runId: string): Promise<number> => {
+    const [a, b] = [leaseOf(server, clock, 'a'), leaseOf(server, clock, 'b')];
+    const take = async (which: DispatchLease, runId: string): Promise<readonly OtherRuns[]> => {
       clock.nowMs += 1000;
-      return (await which.take(runId)).othersBeforeMs;
+      return (await which.take(runId)).others;
     };
-    expect(await take(lease, 'one')).toBe(0);
-    expect(await take(lease, 'two')).toBe(0);
+    expect(await take(a, 'one')).toEqual([]);
+    expect(await take(a, 'two')).toEqual([]);
     // Asked again, for want of an answer of Redis.
-    expect(await take(lease, 'two')).toBe(0);
-    // Another takes it for a process that this one has never met, and may have started runs there.
-    const other = leaseOf(server, clock);
-    const takenMs = await take(other, 'three');
-    expect(takenMs).toBe(clock.nowMs);
-    expect(await take(lease, 'four')).toBe(clock.nowMs);
-    const againMs = clock.nowMs;
-    expect(await take(lease, 'five')).toBe(againMs);
-    // Another on the same process, which may go on there.
-    expect(await take(other, 'five')).toBe(clock.nowMs);
-    expect(await take(other, 'six')).toBe(clock.nowMs);
+    expect(await take(a, 'two')).toEqual([]);
+    // It may go on there.
+    expect(await take(b, 'two')).toEqual([{ gateway: 'a', beforeMs: clock.nowMs }]);
+    expect(await take(a, 'three')).toEqual([{ gateway: 'b', beforeMs: clock.nowMs }]);
+    const metMs = clock.nowMs;
+    // The other has not started a run since.
+    expect(await take(a, 'four')).toEqual([{ gateway: 'b', beforeMs: metMs }]);
+    expect(await take(b, 'four')).toEqual([{ gateway: 'a', beforeMs: clock.nowMs }]);
+    expect(await take(a, 'five')).toEqual([{ gateway: 'b', beforeMs: clock.nowMs }]);
+    // None of its runs can go on for so long.
+    clock.nowMs += 3 * 86_400_000;
+    expect(await take(a, 'six')).toEqual([]);
     server.refused = true;
-    expect(await take(other, 'seven')).toBe(clock.nowMs);
-    expect(await take(other, 'eight')).toBe(clock.nowMs);
+    expect(await take(a, 'seven')).toEqual([{ gateway: UNKNOWN, beforeMs: clock.nowMs }]);
+  });
+
+  it('is taken by gateways that write at the same time', async () => {
+    const [server, clock] = [new OneLease(), new ManualClock()];
+    const leases = ['a', 'b', 'c'].map((gateway) => leaseOf(server, clock, gateway));
+    await Promise.all(leases.map((lease) => lease.take('one')));
+    const claims = JSON.parse(server.stored?.metadata.annotations?.['levelhook.dev/gateways'] ?? '') as unknown;
+    expect(claims).toEqual({ a: 'one', b: 'one', c: 'one' });
+    await Promise.all(leases.map((lease) => lease.release(0)));
+    expect(server.stored).toBeUndefined();
   });
 
   it('tells of every run that Redis does not know of, in any history of gateways, stops, kills and lost data', async () => {
@@ -148,47 +200,50 @@ describe('DispatchLease', () => {
     await fc.assert(
       fc.asyncProperty(history, async (steps) => {
         const [server, clock] = [new OneLease(), new ManualClock()];
-        /** The Redis process, and what its registry says. */
-        let redis = { runId: 'redis-0', registry: undefined as number | undefined };
-        let runs: { startedMs: number; runId: string; lease: DispatchLease }[] = [];
-        /** Gateways, and the Redis process that each has checked. */
-        let gateways: { lease: DispatchLease; checked: string | undefined; lostMs: number }[] = [
-          { lease: leaseOf(server, clock), checked: undefined, lostMs: 0 },
-        ];
+        /** The Redis process, and what its registry says: since when runs are unknown, and who has put back its own. */
+        let redis = { runId: 'redis-0', lostMs: undefined as number | undefined, answered: new Set<string>() };
+        let runs: { startedMs: number; runId: string; gateway: string }[] = [];
+        let gateways: ModelGateway[] = [];
+        const begin = (): void => {
+          const gateway = `gateway-${(count += 1)}`;
+          gateways.push({ gateway, lease: leaseOf(server, clock, gateway), checked: undefined });
+        };
+        begin();
         for (const [at, { step: kind, which }] of steps.entries()) {
           clock.nowMs += 1000;
-          const gateway = gateways[which % Math.max(1, gateways.length)];
-          if (kind === 'start' && gateways.length < 3)
-            gateways.push({ lease: leaseOf(server, clock), checked: undefined, lostMs: 0 });
+          const chosen = gateways[which % Math.max(1, gateways.length)];
+          if (kind === 'start' && gateways.length < 3) begin();
           if (kind === 'pass') clock.nowMs += 600_000;
           if (kind === 'end') runs = runs.filter((_, index) => index !== which % runs.length);
-          if (kind === 'lose') redis = { runId: `redis-${at + 1}`, registry: undefined };
-          if (!gateway) continue;
-          if (kind === 'run' && gateway.checked === redis.runId) {
-            runs.push({ startedMs: clock.nowMs, runId: redis.runId, lease: gateway.lease });
+          if (kind === 'lose') redis = { runId: `redis-${at + 1}`, lostMs: undefined, answered: new Set() };
+          if (!chosen) continue;
+          const { gateway, lease } = chosen;
+          if (kind === 'run' && chosen.checked === redis.runId) {
+            runs.push({ startedMs: clock.nowMs, runId: redis.runId, gateway });
           }
-          if (kind === 'kill') gateways = gateways.filter((each) => each !== gateway);
+          if (kind === 'kill') gateways = gateways.filter((each) => each !== chosen);
           if (kind === 'stop') {
-            const isOver = runs.every(({ runId }) => runId !== redis.runId);
-            const isConnected = gateway.checked === redis.runId;
-            await gateway.lease.release(isOver && isConnected ? gateway.lostMs : clock.nowMs);
-            gateways = gateways.filter((each) => each !== gateway);
+            const isOver = runs.every((run) => run.gateway !== gateway && run.runId !== redis.runId);
+            await lease.release(isOver && chosen.checked === redis.runId ? 0 : clock.nowMs);
+            gateways = gateways.filter((each) => each !== chosen);
           }
-          if (kind === 'check' && gateway.checked !== redis.runId) {
-            const { beforeMs, othersBeforeMs } = await gateway.lease.take(redis.runId);
-            const isFirst = redis.registry === undefined;
-            redis.registry ??= beforeMs;
-            gateway.lostMs = isFirst ? othersBeforeMs : redis.registry;
-            gateway.checked = redis.runId;
-            const unknown = runs.filter(({ runId }) => runId !== redis.runId);
-            found += unknown.length;
-            for (const { startedMs } of unknown) expect(startedMs).toBeLessThanOrEqual(redis.registry);
-            const isSole = isFirst && othersBeforeMs < beforeMs;
-            const own = isSole ? unknown.filter(({ lease }) => lease === gateway.lease) : [];
-            putBack += own.length;
-            for (const run of own) run.runId = redis.runId;
-            for (const run of unknown) {
-              if (!own.includes(run)) expect(run.startedMs).toBeLessThanOrEqual(gateway.lostMs);
+          if (kind === 'check' && chosen.checked !== redis.runId) {
+            const { beforeMs, others } = await lease.take(redis.runId);
+            const latestMs = redis.lostMs ?? Infinity;
+            redis.lostMs ??= beforeMs;
+            chosen.checked = redis.runId;
+            for (const run of runs) {
+              if (run.gateway !== gateway || run.runId === redis.runId) continue;
+              run.runId = redis.runId;
+              putBack += 1;
+            }
+            redis.answered.add(gateway);
+            for (const run of runs.filter(({ runId }) => runId !== redis.runId)) {
+              found += 1;
+              expect(redis.answered).not.toContain(run.gateway);
+              const told = others.filter((each) => [run.gateway, UNKNOWN].includes(each.gateway));
+              const toldMs = Math.max(0, ...told.map((each) => each.beforeMs));
+              expect(run.startedMs).toBeLessThanOrEqual(Math.min(toldMs, latestMs));
             }
           }
         }

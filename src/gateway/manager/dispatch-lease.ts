@@ -1,4 +1,5 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
 import { ApiError, messageOf, orUndefined, resourcePath, type Runtime } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
@@ -11,15 +12,27 @@ export interface DispatchLeaseOptions {
   readonly location: Pick<RedisLocation, 'keyPrefix' | 'registryKey'>;
   /** The cluster's name when the settings give one. */
   readonly clusterId: string | undefined;
+  /** Names this process among the gateways of the deployment. */
+  readonly gateway: string;
 }
 
-/** Of runs that started before these times some may be on record in no Redis process or in another one; 0: none. */
-export interface UnknownStarts {
-  /** Of all gateways. Milliseconds of the gateway's clock. */
+/** A gateway that may have started runs of which a new Redis process has no record. */
+export interface OtherRuns {
+  /** Its id, or `UNKNOWN`. */
+  readonly gateway: string;
+  /** All of these runs started before this. Milliseconds of the gateway's clock. */
   readonly beforeMs: number;
-  /** The same without the runs that this gateway has started since it took the Lease. */
-  readonly othersBeforeMs: number;
 }
+
+export interface TakenLease {
+  /** Runs of any gateway that started before this may be on record in no Redis process or in another one; 0: none. */
+  readonly beforeMs: number;
+  /** The gateways that may have started such runs, without this one. */
+  readonly others: readonly OtherRuns[];
+}
+
+/** Stands for all gateways that are not known by their ids. */
+export const UNKNOWN = '?';
 
 export const NAMESPACE = 'kube-system';
 const NAME = 'levelhook-dispatch';
@@ -27,33 +40,38 @@ const DEFAULT_PREFIX = 'levelhook';
 /** A stop waits so long for the apiserver. */
 const RELEASE_MS = 3000;
 
+/** The annotation with the gateways' claims. */
+const CLAIMS = 'levelhook.dev/gateways';
+/** Another gateway may write between a read and the write that depends on it. */
+const CONFLICTS = 10;
+
+/**
+ * By gateway, since when it may have started runs: the Redis process through which it has started them last, or the
+ * time before which all of them have started, in the Lease's format.
+ */
+type Claims = Readonly<Record<string, string>>;
+
 /**
  * The cluster's record of the Redis process whose runs may be in flight: a Lease in `kube-system`, with the Redis
- * process as its holder. A gateway takes it before it sends a trigger through a Redis process, and releases it after
- * the last run. So a gateway that finds an empty Redis knows whether there can be runs that no Redis knows of
- * (ADR 0006):
+ * process as its holder, and with a claim of each gateway that starts runs. A gateway takes it before it sends a
+ * trigger through a Redis process, and releases it after the last run. So a gateway that finds another Redis process,
+ * or an empty one, knows which gateways can have started runs that no Redis knows of (ADR 0006):
  *
  * - no Lease: no run is in flight.
  * - without a holder: no run is in flight that started after `renewTime`.
- * - with a holder: Redis process `holderIdentity` may know of runs in flight.
+ * - with a holder: each gateway with a claim may have runs in flight, on record in the process that it claims. The runs
+ *   of a gateway that has not claimed the holder started before the holder was taken first.
  *
- * While the Lease is as this gateway wrote it, no other gateway can have started a run since: each takes it first.
- *
- * A gateway releases only a Lease that no other gateway has taken since, and never one that another gateway holds for
- * the same Redis process. Where the apiserver forbids the Lease, each new Redis process counts as one with unknown
- * runs.
+ * A Lease without claims was written by an earlier build: then any gateway may have started runs. Where the apiserver
+ * forbids the Lease, each new Redis process counts as one with unknown runs.
  */
 export class DispatchLease {
   readonly #options: DispatchLeaseOptions;
   readonly #name: string;
   readonly #path: string;
-  readonly #id = randomUUID();
-  /** What this gateway has written last; undefined when it may not release it. */
-  #own: Lease | undefined;
-  /** Runs of other gateways that started before this may be in flight, as long as the Lease is as `#own`. */
-  #othersBeforeMs = 0;
   /** The Redis process for which it was taken last, or for which that was refused. */
   #takenFor: string | undefined;
+  #isForbidden = false;
 
   constructor(options: DispatchLeaseOptions) {
     this.#options = options;
@@ -65,26 +83,16 @@ export class DispatchLease {
    * Takes the Lease for this Redis process. To be called before the first trigger is sent through it.
    * @throws the apiserver's error when that is unknown for now: nothing may be dispatched.
    */
-  async take(runId: string): Promise<UnknownStarts> {
-    const { runtime, client } = this.#options;
+  async take(runId: string): Promise<TakenLease> {
+    const { runtime } = this.#options;
+    const isFirst = this.#takenFor === undefined;
     try {
-      const found = await orUndefined(client.json<Lease>({ path: this.#path }));
+      const others = await this.#untilWritten(() => this.#take(runId));
+      this.#takenFor = runId;
+      this.#isForbidden = false;
       const nowMs = runtime.clock.now();
-      const isFirst = this.#takenFor === undefined;
       // Of its own runs the gateway knows without the Lease.
-      const beforeMs = isFirst ? this.#startedBefore(found) : nowMs;
-      const isUnchanged = found !== undefined && found.metadata.resourceVersion === this.#own?.metadata.resourceVersion;
-      const othersBeforeMs = isUnchanged ? this.#othersBeforeMs : beforeMs;
-      if (this.#takenFor !== runId) {
-        const written = await this.#write(found, {
-          holderIdentity: runId,
-          acquireTime: microTime(runtime.clock.wallNow()),
-        });
-        this.#own = found?.spec?.holderIdentity === runId ? undefined : written;
-        this.#takenFor = runId;
-        this.#othersBeforeMs = othersBeforeMs;
-      }
-      return { beforeMs, othersBeforeMs };
+      return { beforeMs: isFirst ? Math.max(0, ...others.map(({ beforeMs }) => beforeMs)) : nowMs, others };
     } catch (error) {
       if (!isRefusal(error)) throw error;
       if (this.#takenFor !== runId) {
@@ -95,10 +103,21 @@ export class DispatchLease {
         );
       }
       this.#takenFor = runId;
-      this.#own = undefined;
+      this.#isForbidden = true;
       const nowMs = runtime.clock.now();
-      return { beforeMs: nowMs, othersBeforeMs: nowMs };
+      return { beforeMs: nowMs, others: [{ gateway: UNKNOWN, beforeMs: nowMs }] };
     }
+  }
+
+  async #take(runId: string): Promise<readonly OtherRuns[]> {
+    const { client, gateway, runtime } = this.#options;
+    const found = await orUndefined(client.json<Lease>({ path: this.#path }));
+    const { [gateway]: own, ...others } = this.#claimsOf(found, runId);
+    if (this.#takenFor !== runId || own !== runId) {
+      const acquireTime = microTime(runtime.clock.wallNow());
+      await this.#write(found, { holderIdentity: runId, acquireTime }, { ...others, [gateway]: runId });
+    }
+    return Object.entries(others).map(([other, claim]) => ({ gateway: other, beforeMs: this.#startedBefore(claim) }));
   }
 
   /**
@@ -106,53 +125,113 @@ export class DispatchLease {
    * @param beforeMs runs that started earlier may go on; 0: none does. Milliseconds of the gateway's clock.
    */
   async release(beforeMs: number): Promise<void> {
-    const { runtime, client } = this.#options;
-    const own = this.#own;
-    this.#own = undefined;
-    if (!own) return;
+    const { runtime } = this.#options;
+    const isTaken = this.#takenFor !== undefined && !this.#isForbidden;
+    this.#takenFor = undefined;
+    if (!isTaken) return;
+    const signal = AbortSignal.timeout(RELEASE_MS);
     try {
-      const signal = AbortSignal.timeout(RELEASE_MS);
-      const ageMs = Math.max(0, runtime.clock.now() - beforeMs);
-      if (ageMs > LONGEST_RUN_MS) {
-        const { uid, resourceVersion } = own.metadata;
-        await client.json({
-          method: 'DELETE',
-          path: this.#path,
-          body: { preconditions: { uid, resourceVersion } },
-          signal,
-        });
-      } else {
-        await this.#write(own, { renewTime: microTime(runtime.clock.wallNow() - ageMs) }, signal);
-      }
+      await this.#untilWritten(() => this.#release(beforeMs, signal));
     } catch (error) {
-      // Another gateway has taken it, or it is gone: neither is this one's affair.
-      if (error instanceof ApiError && (error.code === 409 || error.code === 404)) return;
+      // It is gone: that is not this gateway's affair.
+      if (error instanceof ApiError && error.code === 404) return;
       runtime.logger.warn({ error: messageOf(error) }, 'the Lease of runs in flight could not be released');
     }
   }
 
-  #startedBefore(lease: Lease | undefined): number {
+  async #release(beforeMs: number, signal: AbortSignal): Promise<void> {
+    const { client, gateway } = this.#options;
+    const found = await client.json<Lease>({ path: this.#path, signal });
+    const { [gateway]: own, ...others } = this.#claimsOf(found, found.spec?.holderIdentity ?? '');
+    if (own === undefined) return;
+    const time = this.#timeOf(beforeMs);
+    const claims: Claims = { ...others, ...(time === undefined ? {} : { [gateway]: time }) };
+    const goesOn = Object.values(others).some((claim) => !isTime(claim));
+    if (goesOn) return this.#write(found, { ...found.spec }, claims, signal);
+    const [renewTime] = Object.values(claims).toSorted().toReversed();
+    if (renewTime !== undefined) return this.#write(found, { renewTime }, undefined, signal);
+    const { uid, resourceVersion } = found.metadata;
+    const body = { preconditions: { uid, resourceVersion } };
+    await client.json({ method: 'DELETE', path: this.#path, body, signal });
+  }
+
+  /** Again after a conflict: other gateways write, too. */
+  async #untilWritten<T>(attempt: () => Promise<T>): Promise<T> {
+    for (let conflicts = 0; ; conflicts += 1) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!(error instanceof ApiError && error.code === 409) || conflicts >= CONFLICTS) throw error;
+      }
+    }
+  }
+
+  /** The claims of a Lease that matter still. @param runId the Redis process at hand. */
+  #claimsOf(lease: Lease | undefined, runId: string): Claims {
+    // This gateway has written it before: a person has deleted it.
+    if (!lease) return this.#takenFor === undefined ? {} : { [UNKNOWN]: runId };
+    const { acquireTime, holderIdentity: holder, renewTime } = lease.spec ?? {};
+    const known = parsedClaims(lease.metadata.annotations?.[CLAIMS]);
+    if (!known) return { [UNKNOWN]: holder ?? renewTime ?? runId };
+    const claims = Object.entries(known).map(([gateway, claim]) => {
+      const isOfEarlierProcess = !isTime(claim) && claim !== holder && claim !== runId;
+      return [gateway, isOfEarlierProcess ? (acquireTime ?? claim) : claim] as const;
+    });
+    const isRecent = (claim: string): boolean => {
+      return this.#options.runtime.clock.now() - this.#startedBefore(claim) <= LONGEST_RUN_MS;
+    };
+    return Object.fromEntries(claims.filter(([, claim]) => isRecent(claim)));
+  }
+
+  #startedBefore(claim: string): number {
     const { clock } = this.#options.runtime;
-    if (!lease) return 0;
-    const renewedMs = Date.parse(lease.spec?.renewTime ?? '');
-    if (lease.spec?.holderIdentity !== undefined || Number.isNaN(renewedMs)) return clock.now();
-    return clock.now() - Math.max(0, clock.wallNow() - renewedMs);
+    if (!isTime(claim)) return clock.now();
+    return clock.now() - Math.max(0, clock.wallNow() - Date.parse(claim));
+  }
+
+  /** Of runs that started before this, as a claim; undefined when they are over. */
+  #timeOf(beforeMs: number): string | undefined {
+    const { clock } = this.#options.runtime;
+    const ageMs = Math.max(0, clock.now() - beforeMs);
+    return ageMs > LONGEST_RUN_MS ? undefined : microTime(clock.wallNow() - ageMs);
   }
 
   /** Fails with a conflict when it is no longer as it was found. */
-  #write(found: Lease | undefined, spec: object, signal?: AbortSignal): Promise<Lease> {
+  async #write(
+    found: Lease | undefined,
+    spec: object,
+    claims: Claims | undefined,
+    signal?: AbortSignal,
+  ): Promise<void> {
     const { client, location } = this.#options;
     const metadata = {
       namespace: NAMESPACE,
       name: this.#name,
-      // Each gateway's own, so that each write is a change. And for people, who see a hash in the name.
-      annotations: { 'levelhook.dev/gateway': this.#id, 'levelhook.dev/registry': location.registryKey },
+      annotations: {
+        // For people, who see a hash in the name.
+        'levelhook.dev/registry': location.registryKey,
+        ...(claims ? { [CLAIMS]: JSON.stringify(claims) } : {}),
+      },
       ...(found ? { uid: found.metadata.uid, resourceVersion: found.metadata.resourceVersion } : {}),
     };
     const { apiVersion, kind } = LEASE;
     // A PUT creates it too, and rights to create can be limited to a name for a PUT only.
-    return client.json<Lease>({ method: 'PUT', path: this.#path, body: { apiVersion, kind, metadata, spec }, signal });
+    await client.json<Lease>({ method: 'PUT', path: this.#path, body: { apiVersion, kind, metadata, spec }, signal });
   }
+}
+
+const claimsSchema = z.record(z.string(), z.string());
+
+function parsedClaims(text: string | undefined): Claims | undefined {
+  try {
+    return text === undefined ? undefined : claimsSchema.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+function isTime(claim: string): boolean {
+  return /^\d{4}-.*Z$/.test(claim) && !Number.isNaN(Date.parse(claim));
 }
 
 /** Gateways with different keys in Redis have different Leases. */

@@ -12,7 +12,11 @@ export interface LeaseSpec {
 
 /** A `coordination.k8s.io/v1` Lease as it is read and written. */
 export interface Lease {
-  readonly metadata: { readonly uid: string; readonly resourceVersion: string };
+  readonly metadata: {
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
   readonly spec?: LeaseSpec;
 }
 

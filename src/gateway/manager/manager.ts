@@ -29,7 +29,7 @@ export interface ManagerOptions {
   readonly runtime: Runtime;
   readonly config: GatewayConfig;
   readonly files: ConfiguredFiles;
-  readonly cluster: Pick<ClusterConnection, 'client' | 'kubernetes' | 'location'>;
+  readonly cluster: Pick<ClusterConnection, 'client' | 'identity' | 'kubernetes' | 'location'>;
   readonly writer: GatewayWriter;
   readonly urls: Pick<WayBack, 'cacheUrl' | 'callbackUrl'>;
   readonly events: ManagerEvents;
@@ -110,7 +110,8 @@ export class Manager implements KnownParts {
       informers: () => this.informers.all(),
       controllers: () => this.controllers.running(),
       writer,
-      lease: new DispatchLease({ runtime, client, location, clusterId: config.clusterId }),
+      lease: new DispatchLease({ runtime, client, location, clusterId: config.clusterId, gateway: cluster.identity }),
+      gateway: cluster.identity,
       ownRuns: this.#factory.ownRuns,
       onWaitChanged: ({ name }) => this.#wakeDeclared(name),
     });
@@ -181,9 +182,7 @@ export class Manager implements KnownParts {
 
   /** Whether this gateway has the controller or view that another one needs, by its `id`. */
   knows(id: string): boolean {
-    return (
-      this.controllers.known().has(id) || this.informers.all().some(({ view }) => view.location.prefix === id)
-    );
+    return this.controllers.known().has(id) || this.informers.all().some(({ view }) => view.location.prefix === id);
   }
 
   /** Whether this gateway would remove the data of none of these controllers if it led. */

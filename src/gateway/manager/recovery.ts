@@ -46,6 +46,9 @@ type State =
  */
 const PATIENCE_MS = 1000;
 
+/** How soon a repair that waits for other gateways asks about them again. */
+const ANSWER_MS = 500;
+
 /** Of queues in order a check reads so many, in turn. Every queue is read once something else has turned out lost. */
 const IN_TURN = 25;
 
@@ -97,6 +100,8 @@ export class Recovery {
    * of a view is under way.
    */
   #awaited: ReadonlySet<Part> = new Set();
+  /** The Redis process in which a controller's own runs were put back on record last. */
+  readonly #putBackOn = new WeakMap<RunningController, string>();
   /** Of controllers whose queue was lost. */
   readonly #unknownRuns = new WeakMap<RunningController, UnrecordedEnd>();
   #checking: Promise<void> = Promise.resolve();
@@ -149,9 +154,9 @@ export class Recovery {
   }
 
   /**
-   * Whether only the gateway that leads can put this in order: this gateway follows, and the view, the controller's queue
-   * or a view that the controller needs is not in order. It does not count for readiness: a gateway that leads may wait
-   * for this one to be ready, and then stop.
+   * Whether only the gateway that leads can put this in order: this gateway follows, and the view, the controller's
+   * queue or a view that the controller needs is not in order. It does not count for readiness: a gateway that leads
+   * may wait for this one to be ready, and then stop.
    */
   awaitsLeader(part: Part): boolean {
     if (this.#options.writer.term) return false;
@@ -167,14 +172,17 @@ export class Recovery {
       this.#losses += 1;
       this.#suspendAll({ kind: 'away' });
     };
+    let isBack = new AbortController();
     const back = (): void => {
       // A new connection alone tells nothing about what the process behind it holds.
       if (this.#state.kind === 'away') this.#state = { kind: 'unchecked' };
+      isBack.abort();
     };
     const stopListening = onConnection(redis, lost, back);
     while (!signal.aborted) {
+      isBack = new AbortController();
       await this.check(signal);
-      await clock.sleep(1000, signal);
+      await clock.sleep(1000, AbortSignal.any([signal, isBack.signal]));
     }
     stopListening();
   }
@@ -235,6 +243,7 @@ export class Recovery {
     for (const part of this.#failed) if (!lost.includes(part)) this.#failed.delete(part);
     const incomplete = informers.filter(({ synced }) => !synced);
     this.#awaited = new Set(term ? incomplete : [...incomplete, ...lost]);
+    await this.#putBackRuns(controllers, lost, runId);
     const found = { informers, controllers, read, lost, runId };
     const inOrder = term
       ? await this.#repairAndEnsure(found, AbortSignal.any([signal, term.signal]))
@@ -288,7 +297,10 @@ export class Recovery {
     { informers, controllers, read, lost, runId }: Found,
     signal: AbortSignal,
   ): Promise<readonly RunningController[]> {
-    await this.#putBackRuns(lost, runId);
+    // Before views are listed: a run of another gateway that has ended without a record has written before the list,
+    // too.
+    const hasQueues = lost.some((part) => 'queue' in part && !this.#repairs.has(part));
+    if (hasQueues) await this.#unrecorded.untilAnswered(PATIENCE_MS, signal);
     const begun = this.#beginRepairs(lost, controllers, runId, signal);
     if (begun.length > 0) await this.#waitFor(begun, signal);
     for (const informer of informers) if (informer.synced && !this.#isBroken(informer)) this.#settled.add(informer);
@@ -342,14 +354,19 @@ export class Recovery {
   }
 
   /**
-   * This gateway's own runs, on a Redis process where no other gateway has started any: their keys wait for them, and
-   * their ends are recorded as ever. Before views are listed: a run that has ended without a record has written before
-   * the list.
+   * Puts this gateway's own runs back on record, once in each Redis process: their keys wait for them, and their ends
+   * are recorded as ever. Before views are listed: a run that has ended without a record has written before the list.
+   * The gateway that leads waits for this, so a queue is not in order before.
    */
-  async #putBackRuns(lost: readonly Part[], runId: string): Promise<void> {
-    if (!this.#unrecorded.isSole) return;
-    const queues = lost.flatMap((part) => ('queue' in part && !this.#repairs.has(part) ? [part.queue] : []));
-    await Promise.all(queues.map((queue) => queue.putBackRuns(runId)));
+  async #putBackRuns(controllers: readonly RunningController[], lost: readonly Part[], runId: string): Promise<void> {
+    const queues = lost.flatMap((part) => ('queue' in part && this.#putBackOn.get(part) !== runId ? [part] : []));
+    await Promise.all(
+      queues.map(async (controller) => {
+        await controller.queue.putBackRuns(runId);
+        this.#putBackOn.set(controller, runId);
+      }),
+    );
+    await this.#unrecorded.announce(new Set(controllers.map(({ name }) => name)));
   }
 
   #isCurrent(part: Part): boolean {
@@ -449,13 +466,17 @@ export class Recovery {
     signal: AbortSignal,
   ): Promise<void> {
     const { clock, logger } = this.#runtime;
-    const unknown = this.#unknownRuns.get(controller) ?? (await this.#unrecorded.endOf(controller));
-    // Should this fail, the next attempt waits no longer.
-    this.#unknownRuns.set(controller, unknown);
+    let unknown = await this.#unrecordedEnd(controller);
     const waits = unknown.endMs > clock.now();
-    if (waits) await clock.sleep(unknown.endMs - clock.now(), signal);
-    // Without a wait only runs of this gateway may have ended without a record, all of them before now.
-    if (waits || (controller.queue.hasRun && !isListedNow)) {
+    while (unknown.endMs > clock.now()) {
+      // It ends sooner when the gateways that may have started these runs answer.
+      await clock.sleep(Math.min(ANSWER_MS, unknown.endMs - clock.now()), signal);
+      signal.throwIfAborted();
+      unknown = await this.#unrecordedEnd(controller);
+    }
+    // Without a wait all runs that may have ended without a record have done so before now.
+    const mayHaveEnded = controller.queue.hasRun || this.#unrecorded.hasOthers;
+    if (waits || (mayHaveEnded && !isListedNow)) {
       signal.throwIfAborted();
       if (!this.#isCurrent(controller)) return;
       for (const informer of controller.neededInformers()) await this.#repairs.get(informer);
@@ -473,6 +494,18 @@ export class Recovery {
     }
     await controller.queue.renew(runId);
     this.#unknownRuns.delete(controller);
+  }
+
+  /** Of runs that are not on record. It never becomes later: should a repair fail, the next attempt waits no longer. */
+  async #unrecordedEnd(controller: RunningController): Promise<UnrecordedEnd> {
+    const now = await this.#unrecorded.endOf(controller);
+    const before = this.#unknownRuns.get(controller) ?? now;
+    const end = {
+      endMs: Math.min(before.endMs, now.endMs),
+      callbackEndMs: Math.min(before.callbackEndMs, now.callbackEndMs),
+    };
+    this.#unknownRuns.set(controller, end);
+    return end;
   }
 
   /**

@@ -4,6 +4,12 @@
  */
 export const LOST_FIELD = 'lostAt';
 
+/**
+ * The registry's field of a gateway: this and its id. The value is the Redis process in which all its runs are on
+ * record: see `UnrecordedRuns`.
+ */
+export const ON_RECORD_FIELD = 'onRecord:';
+
 /** The registry's field with the identity of the gateway that leads: see `LeaderRecord`. */
 export const LEADER_FIELD = 'leader';
 

@@ -179,7 +179,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const request = { key, run, finish, ended: { key, run, finish, atMs: nowMs } };
     if (this.#runner) return this.#standstill.endRest(this.#runner.finish(request));
     this.#ownRuns.finish(request);
-    const [finished] = await this.#standstill.endRest(this.#records.finishAll([request], nowMs));
+    const [finished] = await this.#standstill.endRest(this.#records.finishAll([request], nowMs, this.#ownRuns));
     if (finished) this.#recorder?.record(request.ended, finished);
     if (finished?.unreadable !== undefined) throw new Error(finished.unreadable);
     return finished?.current ?? false;
@@ -404,14 +404,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   /**
    * Puts the runs of this gateway that may be in flight back on record, where Redis process `runId` may have lost them.
-   * Call it while this queue is suspended, before `renew(runId)`, and only when no other gateway can have started keys
-   * since.
+   * Call it while this queue is suspended, and before any gateway calls `renew(runId)`: it does nothing after that,
+   * since keys may have started.
    */
   async putBackRuns(runId: string): Promise<void> {
     if (!this.hasRun) return;
     const nowMs = this.#runtime.clock.now();
-    const runs = this.#ownRuns.inFlight(nowMs);
-    await this.#standstill.endRest(this.#records.putBack(runs, { runId, highest: this.#ownRuns.highest, nowMs }));
+    await this.#standstill.endRest(this.#records.putBack(this.#ownRuns, { runId, nowMs }));
   }
 
   /** Remembers that all keys of the controller have been queued once, under this hash of what it depends on. */

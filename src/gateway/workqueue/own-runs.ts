@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { RUN_MARGIN_MS } from './queue-options.ts';
 import type { FinishRequest } from './records.ts';
 import type { Run } from './run.ts';
@@ -15,6 +16,8 @@ export interface OwnRun {
    * cut off or came too late, and it may go on.
    */
   readonly state: 'running' | 'busy' | 'unknown';
+  /** Of a busy run, how many runs of this gateway had become busy then, itself included. */
+  readonly busies?: number;
 }
 
 /** How long runs have taken so far. */
@@ -31,9 +34,20 @@ export interface Unfinished {
  * is sent to Redis.
  */
 export class OwnRuns {
+  /** Names these runs in Redis: see `busies`. */
+  readonly id = randomUUID();
   /** By key. The oldest entry is first; a run that becomes busy moves to the end. */
   readonly #runs = new Map<string, OwnRun>();
   #highest = 0;
+  #busies = 0;
+
+  /**
+   * How many runs have become busy. Redis is told with each of them. So a Redis process that knows of the n-th knows
+   * what has become of it since, which this gateway may not: another gateway may have got its callback.
+   */
+  get busies(): number {
+    return this.#busies;
+  }
 
   /** The highest number that a run here has had; 0: none has begun. */
   get highest(): number {
@@ -59,7 +73,9 @@ export class OwnRuns {
     this.#runs.delete(key);
     if (finish.kind === 'known') return;
     const deadlineMs = finish.kind === 'busy' ? Math.max(finish.untilMs, known.deadlineMs) : known.deadlineMs;
-    this.#runs.set(key, { ...known, deadlineMs, state: finish.kind });
+    if (finish.kind === 'busy') this.#busies += 1;
+    const busies = finish.kind === 'busy' ? { busies: this.#busies } : {};
+    this.#runs.set(key, { ...known, deadlineMs, state: finish.kind, ...busies });
   }
 
   /**
@@ -106,8 +122,8 @@ export class GatewayRuns {
     return runs;
   }
 
-  /** Whether any run may be in flight now. */
-  areInFlight(nowMs: number): boolean {
-    return [...this.#queues.values()].some((runs) => runs.inFlight(nowMs).length > 0);
+  /** Whether any run may be in flight now. @param except queues that do not count. Default: none. */
+  areInFlight(nowMs: number, except: ReadonlySet<string> = new Set()): boolean {
+    return [...this.#queues].some(([queue, runs]) => !except.has(queue) && runs.inFlight(nowMs).length > 0);
   }
 }

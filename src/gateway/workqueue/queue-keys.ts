@@ -23,6 +23,8 @@ export interface QueueKeys {
   readonly slots: string;
   /** Followed by a gateway's id, the STRING with the low-priority keys that its last start has taken. */
   readonly takenPrefix: string;
+  /** Followed by a gateway's id, the STRING with how many of its runs have become busy. */
+  readonly busiesPrefix: string;
   /** ZSET key -> time of its last run: keys with nothing to do whose record has a barrier. */
   readonly resting: string;
   /** Counter of runs: the source of fencing numbers. */
@@ -73,6 +75,7 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     queued: `${prefix}:queued`,
     slots: `${prefix}:slots`,
     takenPrefix: `${prefix}:taken:`,
+    busiesPrefix: `${prefix}:busies:`,
     resting: `${prefix}:resting`,
     runs: `${prefix}:runs`,
     bucket: `${prefix}:bucket`,

@@ -36,6 +36,9 @@ export interface RateLimit {
   readonly burst: number;
 }
 
+/** For how long Redis keeps how many runs of a gateway have become busy: two days, longer than any of them goes on. */
+export const BUSIES_MS = 172_800_000;
+
 /** After its deadline a run in flight blocks its key for this long: writes it sent in time are settled by then. */
 export const RUN_MARGIN_MS = 1000;
 /** A run holds its slot for so long after its gateway was last heard of. */

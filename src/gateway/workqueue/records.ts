@@ -76,6 +76,15 @@ export interface FinishRequest {
   readonly finish: Finish;
   /** For the history of runs. Undefined: nothing, since the run has not begun. */
   readonly ended?: EndedRun;
+  /** Of the start that is taken back: the run ends only if this start is the one on record. Default: any start. */
+  readonly nonce?: string;
+}
+
+/** How many runs of a gateway have become busy: see `OwnRuns`. */
+export interface Busies {
+  /** The gateway's id. */
+  readonly id: string;
+  readonly busies: number;
 }
 
 export interface Finished {

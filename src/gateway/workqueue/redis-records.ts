@@ -4,6 +4,7 @@ import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
 import {
   BARRIER_AGAIN_MS,
+  BUSIES_MS,
   type Debounce,
   ERROR_LENGTH,
   RUN_MARGIN_MS,
@@ -12,9 +13,10 @@ import {
   HISTORY_MS,
   type QueueOptions,
 } from './queue-options.ts';
-import type { OwnRun } from './own-runs.ts';
+import type { OwnRuns } from './own-runs.ts';
 import { encodeRun } from './past-run.ts';
 import {
+  type Busies,
   type Due,
   type DueTimer,
   type Finished,
@@ -107,12 +109,17 @@ export class RedisRecords {
     await this.#redis.zadd(this.#keys.slots, 'XX', ...slots.flatMap(({ key, untilMs }) => [untilMs, key]));
   }
 
-  async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
+  /** @param own this gateway's. Default: no run of it has become busy. */
+  async finishAll(requests: readonly FinishRequest[], nowMs: number, own: Busies = NO_BUSIES): Promise<Finished[]> {
     const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots } = this.#keys;
-    const each = requests.flatMap((request) => [request.key, request.run, ...this.#finishArguments(request, nowMs)]);
+    const each = requests.flatMap((request) => {
+      const { key, run, nonce = '' } = request;
+      return [key, run, ...this.#finishArguments(request, nowMs), nonce];
+    });
+    const busies = this.#keys.busiesPrefix + own.id;
     const answers = (await this.#scripts.finish(
-      [recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots],
-      [nowMs, RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, ...each],
+      [recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots, busies],
+      [nowMs, RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, own.busies, BUSIES_MS, ...each],
     )) as [number, string, number][];
     return answers.map(([code, timer, ready]) => ({
       current: code > 0,
@@ -209,18 +216,17 @@ export class RedisRecords {
   }
 
   /**
-   * Puts runs in flight back on record. Run numbers go on from `highest`. Does nothing where the queue is in order on
-   * Redis process `runId`.
+   * Puts runs in flight of one gateway back on record. Run numbers go on from its highest. Does nothing where the queue
+   * is in order on Redis process `runId`.
    */
-  async putBack(
-    runs: readonly OwnRun[],
-    { runId, highest, nowMs }: { runId: string; highest: number; nowMs: number },
-  ): Promise<void> {
-    const { recordPrefix, inFlight, runs: counter, slots, queue } = this.#keys;
-    const each = runs.flatMap(({ key, run, deadlineMs, state }) => [key, run, Math.ceil(deadlineMs), state]);
+  async putBack(own: OwnRuns, { runId, nowMs }: { runId: string; nowMs: number }): Promise<void> {
+    const { recordPrefix, inFlight, runs: counter, slots, queue, busiesPrefix } = this.#keys;
+    const each = own
+      .inFlight(nowMs)
+      .flatMap(({ key, run, deadlineMs, state, busies = 0 }) => [key, run, Math.ceil(deadlineMs), state, busies]);
     await this.#scripts['put-back'](
-      [recordPrefix, inFlight, counter, slots, queue],
-      [runId, RUN_MARGIN_MS, nowMs + SLOT_MS, highest, ...each],
+      [recordPrefix, inFlight, counter, slots, queue, busiesPrefix + own.id],
+      [runId, RUN_MARGIN_MS, nowMs + SLOT_MS, own.highest, own.busies, BUSIES_MS, ...each],
     );
   }
 
@@ -273,6 +279,8 @@ export class RedisRecords {
     return Number((await this.#redis.get(this.#keys.runs)) ?? 0);
   }
 }
+
+const NO_BUSIES: Busies = { id: '', busies: 0 };
 
 type StartAnswer = [string, ...unknown[]];
 

@@ -80,7 +80,7 @@ export class Runner {
     const { metrics } = this.#options.runtime;
     const { current, dead, timerMs, unreadable } = await this.#finishes.submit(request);
     if (unreadable !== undefined) throw new Error(unreadable);
-    if (!current) metrics.count('levelhook_stale_outcomes_total', { controller: name });
+    if (!current && request.ended) metrics.count('levelhook_stale_outcomes_total', { controller: name });
     if (dead) metrics.count('levelhook_dead_letters_total', { controller: name });
     if (timerMs !== undefined) on.due(timerMs);
     return current;
@@ -88,10 +88,10 @@ export class Runner {
 
   async #finishAll(requests: readonly FinishRequest[]): Promise<Finished[]> {
     const { records, ownRuns, runtime, on } = this.#options;
-    const answer = records.finishAll(requests, runtime.clock.now());
-    for (const request of requests) {
-      const { key, run, finish } = request;
-      ownRuns.finish(request);
+    // A start that is taken back is none of these runs, though it may have the number of one that Redis has lost.
+    for (const request of requests) if (request.ended) ownRuns.finish(request);
+    const answer = records.finishAll(requests, runtime.clock.now(), ownRuns);
+    for (const { key, run, finish } of requests) {
       if (finish.kind === 'known' && finish.barrier !== undefined) this.#remember(key, finish.barrier);
       if (finish.kind === 'unknown' || (finish.kind === 'known' && finish.elsewhere)) this.#rememberElsewhere(key);
       // What is started now is sent after the finish, on the same connection.
@@ -153,12 +153,12 @@ export class Runner {
           const heldMs = ownRuns.heldUntil({ key, run: start.run }, times.nowMs);
           if (heldMs !== undefined) {
             // Redis has lost the record of a run in flight, and recovery has not noticed yet.
-            this.#putOff(key, start.run, heldMs - times.nowMs);
+            this.#putOff({ key, run: start.run, nonce: request.nonce }, heldMs - times.nowMs);
             break;
           }
           const { run, failures, reasons, queuedAtMs, heldAtMs, recorded } = start;
           const begun = { key, run, failures, reasons, deadlineMs: times.deadlineMs };
-          const started = { run: begun, queuedAtMs, heldAtMs, recorded };
+          const started = { run: begun, nonce: request.nonce, queuedAtMs, heldAtMs, recorded };
           // A key that brings down its function must not do so again and again to those that start with it.
           if (failures === 0) together.push(started);
           else this.#run([started], times);
@@ -196,7 +196,7 @@ export class Runner {
     if (gate.closed()) {
       // Trap: the connection broke during the script, and it was sent again to a Redis that recovery has not checked
       // yet.
-      for (const { run } of started) this.#putOff(run.key, run.run, 0);
+      for (const { run, nonce } of started) this.#putOff({ key: run.key, run: run.run, nonce }, 0);
       return;
     }
     if (clock.now() >= deadlineMs) {
@@ -225,9 +225,9 @@ export class Runner {
     started.forEach((each, at) => on.work(this.#end(each, finishes[at] ?? NO_FINISH, nowMs)));
   }
 
-  /** A run that is on record does not begin. */
-  #putOff(key: string, run: number, againAfterMs: number): void {
-    this.#options.on.work(this.finish({ key, run, finish: { kind: 'known', failures: 'keep', againAfterMs } }));
+  /** A run that is on record does not begin. Its key may have another run on record since. */
+  #putOff(start: Pick<FinishRequest, 'key' | 'run' | 'nonce'>, againAfterMs: number): void {
+    this.#options.on.work(this.finish({ ...start, finish: { kind: 'known', failures: 'keep', againAfterMs } }));
   }
 
   async #end({ run, queuedAtMs, recorded }: Started, finishing: Promise<Finish>, startedMs: number): Promise<void> {
@@ -271,6 +271,8 @@ function isEvent(reason: Reason | undefined): boolean {
 
 interface Started {
   readonly run: Run;
+  /** Of its start. */
+  readonly nonce: string;
   readonly queuedAtMs: number | undefined;
   readonly heldAtMs: number | undefined;
   readonly recorded: string;

@@ -148,8 +148,9 @@ export class GatewayUnderTest {
       controllers: () => (this.ready ? [this.controller] : []),
       writer: this.#writer,
       // As if no run was in flight.
-      lease: { take: async () => ({ beforeMs: 0, othersBeforeMs: 0 }), release: async () => {} },
+      lease: { take: async () => ({ beforeMs: 0, others: [] }), release: async () => {} },
       ownRuns: { areInFlight: () => false },
+      gateway: 'model',
       onWaitChanged: () => {},
     });
   }

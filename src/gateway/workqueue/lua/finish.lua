@@ -9,12 +9,15 @@
 -- KEYS[7] resting ZSET
 -- KEYS[8] debounced ZSET
 -- KEYS[9] slots ZSET
+-- KEYS[10] STRING: how many runs of this gateway have become busy
 -- ARGV[1] now
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] failures after which a key is a dead letter, 0 for never
 -- ARGV[4] how many outcomes a history holds
 -- ARGV[5] how long a history stays after its last outcome, in ms
--- then    seven each:
+-- ARGV[6] how many runs of this gateway have become busy
+-- ARGV[7] for how long that is kept, in ms
+-- then    eight each:
 --         key
 --         run: refused unless it is the one in flight
 --         'forget', 'count' or 'keep' the failures; 'busy': the run goes on; 'unknown': the run may go on and stays on
@@ -25,6 +28,7 @@
 --         for 'unknown' what went wrong, or ''; else the run for the key's history (past-run.ts), or '' for a success
 --         that is known to follow a success
 --         '1' for a dead letter, else ''
+--         the nonce of the start that has to be on record, see start.lua; '' for any
 --
 -- Answer, for each run: {code, when the key's timer is due or '', whether the key is ready to run again as 1 or 0}.
 -- Code 0: the outcome came too late (no run or another run is in flight) and changed nothing; 1: done; 2: the key is a
@@ -41,10 +45,11 @@ local function remember(key, past, keep)
   if keep then redis.call('PERSIST', history) else redis.call('PEXPIRE', history, ARGV[5]) end
 end
 
-local function finish(key, run, mode, again, barrier, told, dead)
+local function finish(key, run, mode, again, barrier, told, dead, nonce)
   local record = KEYS[1] .. key
-  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt')
-  if r[1] ~= run then return { 0, '', 0 } end
+  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt', 'nonce')
+  if mode == 'busy' then redis.call('SET', KEYS[10], ARGV[6], 'PX', ARGV[7]) end
+  if r[1] ~= run or (nonce ~= '' and r[6] ~= nonce) then return { 0, '', 0 } end
   if mode == 'busy' then
     if tonumber(r[4]) + margin <= tonumber(now) then return { 0, '', 0 } end
     if tonumber(again) < tonumber(r[4]) then again = r[4] end
@@ -58,7 +63,7 @@ local function finish(key, run, mode, again, barrier, told, dead)
     redis.call('ZREM', KEYS[9], key)
     return { 1, '', 0 }
   end
-  redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'busy', 'dirty', 'error', mode == 'forget' and 'failures' or 'busy')
+  redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'busy', 'back', 'dirty', 'error', mode == 'forget' and 'failures' or 'busy')
   redis.call('ZREM', in_flight, key)
   redis.call('ZREM', KEYS[9], key)
   local failures = tonumber(r[3] or 0)
@@ -105,8 +110,8 @@ local function is_general(message)
 end
 
 local answers = {}
-for at = 6, #ARGV, 7 do
-  local is_done, answer = pcall(finish, unpack(ARGV, at, at + 6))
+for at = 8, #ARGV, 8 do
+  local is_done, answer = pcall(finish, unpack(ARGV, at, at + 7))
   if not is_done then
     local message = type(answer) == 'table' and answer.err or tostring(answer)
     if is_general(message) then error(answer) end

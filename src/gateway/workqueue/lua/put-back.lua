@@ -1,27 +1,46 @@
--- Puts runs in flight back on record after Redis may have lost them. The caller is the only gateway that can have started keys since.
+-- Puts runs in flight of one gateway back on record after Redis may have lost them. No key starts in this Redis process
+-- before each gateway that may have runs has done so, or their runs are over.
 --
 -- KEYS[1] what a key is appended to, to name its record HASH
 -- KEYS[2] inFlight ZSET
 -- KEYS[3] runs counter
 -- KEYS[4] slots ZSET
 -- KEYS[5] queue HASH: runId
+-- KEYS[6] STRING: how many runs of this gateway have become busy, as far as Redis knows
 -- ARGV[1] run_id of the Redis process
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] until when a running run holds its slot
 -- ARGV[4] the highest run number that was given out
--- then    four each: key, run, deadline, 'running' | 'busy' | 'unknown'
+-- ARGV[5] how many runs of this gateway have become busy
+-- ARGV[6] for how long that is kept, in ms
+-- then    five each: key, run, deadline, 'running' | 'busy' | 'unknown', of a busy run how many had become busy with it
 --
--- Answer: how many runs are on record; -1 when the queue is in order on this process: keys may have started since. A run that is on record for the key is an earlier one, or a start that was sent again and has not begun.
+-- Answer: how many runs are on record; -1 when the queue is in order on this process: keys may have started since.
+--
+-- Redis has lost its last writes, so where it knows that a run has become busy it knows all that was before, and what
+-- came of the run. A run that is on record for the key is an earlier one, a later one of another gateway (`back`, `busy`),
+-- or a start that was sent again and has not begun.
 
 if redis.call('HGET', KEYS[5], 'runId') == ARGV[1] then return -1 end
 -- Else a later run of a key could have the number of an earlier one.
 if tonumber(redis.call('GET', KEYS[3]) or 0) < tonumber(ARGV[4]) then redis.call('SET', KEYS[3], ARGV[4]) end
+local known = tonumber(redis.call('GET', KEYS[6]) or 0)
+if tonumber(ARGV[5]) > 0 then redis.call('SET', KEYS[6], ARGV[5], 'PX', ARGV[6]) end
+
+local function is_later(record, run)
+  local r = redis.pcall('HMGET', record, 'run', 'back', 'busy')
+  return not r.err and r[1] and tonumber(r[1]) > tonumber(run) and (r[2] == ARGV[1] or r[3])
+end
+
 local count = 0
-for at = 5, #ARGV, 4 do
-  local key, run, deadline, state = unpack(ARGV, at, at + 3)
+for at = 7, #ARGV, 5 do
+  local key, run, deadline, state, busies = unpack(ARGV, at, at + 4)
   local record = KEYS[1] .. key
+  local is_known = state == 'busy' and tonumber(busies) <= known
   -- A key whose record cannot be written does not start either.
-  local written = redis.pcall('HSET', record, 'run', run, 'deadline', deadline)
+  local written = not is_known
+    and not is_later(record, run)
+    and redis.pcall('HSET', record, 'run', run, 'deadline', deadline, 'back', ARGV[1])
   if type(written) == 'number' then
     redis.call('HDEL', record, 'nonce', 'busy', 'error')
     if state == 'busy' then redis.call('HSET', record, 'busy', '1') end
