@@ -288,7 +288,7 @@ describe.concurrent('a gateway that does not answer after a restart of Redis', (
     readonly timeoutSeconds: number;
     readonly data: 'all' | 'none';
     /** Before the restart. */
-    readonly before: NodeJS.Signals;
+    readonly before: 'SIGKILL' | 'SIGSTOP' | 'SIGTERM';
     readonly run: (scene: Scene, from: number) => Promise<void>;
   }
 
@@ -311,6 +311,18 @@ describe.concurrent('a gateway that does not answer after a restart of Redis', (
   }
 
   const rows: readonly Row[] = [
+    {
+      name: 'is not waited for when it has stopped in order beside its runs, which are on record',
+      timeoutSeconds: LONGEST,
+      data: 'all',
+      before: 'SIGTERM',
+      async run(scene, from) {
+        await scene.untilBegun(from, OTHERS);
+        expect(scene.begun.slice(from)).not.toContain(HELD);
+        expect(scene.isWorking(HELD)).toBe(true);
+        expect(scene.waits).toEqual([]);
+      },
+    },
     {
       name: 'is waited for when it was killed',
       timeoutSeconds: TIMEOUT_SECONDS,
@@ -364,6 +376,10 @@ describe.concurrent('a gateway that does not answer after a restart of Redis', (
         onTestFinished(() => clearTimeout(timer));
       }
       scene.last.process.send(before);
+      if (before === 'SIGTERM') {
+        expect(await scene.last.process.exited).toBe(0);
+        await scene.written();
+      }
       const from = scene.begun.length;
       await scene.restart('SIGKILL', data);
       await scene.change([...OTHERS, HELD]);

@@ -44,6 +44,7 @@ const RELEASE_MS = 3000;
 const CLAIMS = 'levelhook.dev/gateways';
 /** Another gateway may write between a read and the write that depends on it. */
 const CONFLICTS = 10;
+const MOST_CLAIMS = 500;
 
 /**
  * By gateway, since when it may have started runs: the Redis process through which it has started them last, or the
@@ -166,6 +167,22 @@ export class DispatchLease {
     }
   }
 
+  /**
+   * Removes the claims of gateways whose runs are all over. A failure changes nothing but that their claims stay.
+   * @throws the apiserver's error.
+   */
+  async forget(gateways: readonly string[]): Promise<void> {
+    const { client } = this.#options;
+    if (this.#isForbidden) return;
+    await this.#untilWritten(async () => {
+      const found = await orUndefined(client.json<Lease>({ path: this.#path }));
+      const known = parsedClaims(found?.metadata.annotations?.[CLAIMS]);
+      if (!found || !known || !gateways.some((each) => each in known)) return;
+      const left = Object.entries(known).filter(([gateway]) => !gateways.includes(gateway));
+      await this.#write(found, { ...found.spec }, Object.fromEntries(left));
+    });
+  }
+
   /** The claims of a Lease that matter still. @param runId the Redis process at hand. */
   #claimsOf(lease: Lease | undefined, runId: string): Claims {
     // This gateway has written it before: a person has deleted it.
@@ -180,7 +197,7 @@ export class DispatchLease {
     const isRecent = (claim: string): boolean => {
       return this.#options.runtime.clock.now() - this.#startedBefore(claim) <= LONGEST_RUN_MS;
     };
-    return Object.fromEntries(claims.filter(([, claim]) => isRecent(claim)));
+    return bounded(Object.fromEntries(claims.filter(([, claim]) => isRecent(claim))));
   }
 
   #startedBefore(claim: string): number {
@@ -228,6 +245,14 @@ function parsedClaims(text: string | undefined): Claims | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Many gateways that were killed, as in a crash loop, become one: an object's annotations are limited. */
+function bounded(claims: Claims): Claims {
+  const all = Object.values(claims);
+  if (all.length <= MOST_CLAIMS) return claims;
+  const latest = all.find((claim) => !isTime(claim)) ?? all.toSorted().at(-1);
+  return latest === undefined ? {} : { [UNKNOWN]: latest };
 }
 
 function isTime(claim: string): boolean {

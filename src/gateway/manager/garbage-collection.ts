@@ -8,7 +8,7 @@ import { originOf } from '../controllers/controller-id.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import { goneReplicas } from './replica-record.ts';
-import { CONTROLLER_FIELD, ON_RECORD_FIELD, type Removal, removalOf, removedValue } from './registry-fields.ts';
+import { CONTROLLER_FIELD, type Removal, removalOf, removedValue } from './registry-fields.ts';
 
 export interface KnownControllers {
   /** Those that run, and so all of the configured functions. */
@@ -112,7 +112,7 @@ async function sweep(location: RedisLocation, clock: Clock): Promise<void> {
   const { redis, registryKey } = location;
   const removed: { field: string; endMs: number }[] = [];
   const registry = await redis.hgetall(registryKey);
-  const gone = [...goneReplicas(registry, clock.now()), ...formerAnnouncements(registry)];
+  const gone = goneReplicas(registry, clock.now());
   if (gone.length > 0) await redis.hdel(registryKey, ...gone);
   for (const [field, value] of Object.entries(registry)) {
     const removal = field.startsWith(CONTROLLER_FIELD) ? removalOf(value) : undefined;
@@ -123,13 +123,6 @@ async function sweep(location: RedisLocation, clock: Clock): Promise<void> {
     removed.map(({ field }) => field.slice(CONTROLLER_FIELD.length)),
   );
   for (const { field, endMs } of removed) if (endMs <= clock.now()) await redis.hdel(registryKey, field);
-}
-
-/** Of gateways that have met no Redis process since the one before. */
-function formerAnnouncements(registry: Readonly<Record<string, string>>): string[] {
-  const runId = registry['runId'];
-  const isFormer = ([field, value]: [string, string]): boolean => field.startsWith(ON_RECORD_FIELD) && value !== runId;
-  return Object.entries(registry).flatMap((entry) => (isFormer(entry) ? [entry[0]] : []));
 }
 
 async function removeMarks({ redis, viewsKey }: RedisLocation, names: readonly string[]): Promise<void> {

@@ -299,6 +299,7 @@ export class Recovery {
   ): Promise<readonly RunningController[]> {
     // Before views are listed: a run of another gateway that has ended without a record has written before the list,
     // too.
+    await this.#unrecorded.sweep();
     const hasQueues = lost.some((part) => 'queue' in part && !this.#repairs.has(part));
     if (hasQueues) await this.#unrecorded.untilAnswered(PATIENCE_MS, signal);
     const begun = this.#beginRepairs(lost, controllers, runId, signal);

@@ -4,10 +4,7 @@
  */
 export const LOST_FIELD = 'lostAt';
 
-/**
- * The registry's field of a gateway: this and its id. The value is the Redis process in which all its runs are on
- * record: see `UnrecordedRuns`.
- */
+/** The registry's field of a gateway: this and its id. The value is JSON: see `Announcement`. */
 export const ON_RECORD_FIELD = 'onRecord:';
 
 /** The registry's field with the identity of the gateway that leads: see `LeaderRecord`. */

@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { Runtime } from '../../core/index.ts';
 import { redisRunId } from '../cache/incarnation.ts';
 import type { RunningController } from '../controllers/controller.ts';
@@ -12,8 +13,8 @@ import { CONTROLLER_FIELD, LOST_FIELD, ON_RECORD_FIELD, removalOf } from './regi
 export interface UnrecordedRunsOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   readonly location: RedisLocation;
-  readonly lease: Pick<DispatchLease, 'take' | 'release'>;
-  readonly ownRuns: Pick<GatewayRuns, 'areInFlight'>;
+  readonly lease: Pick<DispatchLease, 'take' | 'release' | 'forget'>;
+  readonly ownRuns: Pick<GatewayRuns, 'inFlight' | 'beginUntil'>;
   /** Names this process among the gateways of the deployment. */
   readonly gateway: string;
 }
@@ -24,6 +25,27 @@ export interface UnrecordedEnd {
   readonly callbackEndMs: number;
 }
 
+/**
+ * What a gateway tells of its runs, in the registry. Redis loses its last writes, and never earlier ones alone, so what
+ * it says holds for all data that have it.
+ */
+export interface Announcement {
+  /** The Redis process that it is about. */
+  readonly runId: string;
+  /** Milliseconds of the gateways' clock. */
+  readonly atMs: number;
+  /** All runs of the gateway are on record there, or over, but for those of these queues, which are closed. */
+  readonly except: readonly string[];
+  /** The gateway has begun its last run before. */
+  readonly ended: boolean;
+}
+
+/** How often a gateway announces itself. */
+const ANNOUNCE_MS = 10_000;
+/** A gateway begins no run when it has not announced itself for so long. */
+const BEGIN_MS = 30_000;
+/** A gateway that has not announced itself for so long has ended: the clocks of two gateways differ by less. */
+const ENDED_MS = 60_000;
 /** An answer of the registry about other gateways is good for so long. */
 const ANSWERS_MS = 100;
 const ASK_AGAIN_MS = 50;
@@ -31,17 +53,19 @@ const ASK_AGAIN_MS = 50;
 /**
  * What runs may be in flight that the present Redis process has no record of: what the Lease and the registry tell
  * (ADR 0006). Each gateway puts its own runs back on record, and says so in the registry (`announce`). Only the runs of
- * gateways that have not said so are waited for.
+ * gateways that have not said so are waited for. A gateway that was killed long enough before has all its runs on record,
+ * which the gateway that leads notes down in the same registry (`sweep`).
  */
 export class UnrecordedRuns {
   readonly #options: UnrecordedRunsOptions;
   /** Gateways of whose runs some may not be on record, as the Lease told when the process was met. */
   #others: readonly OtherRuns[] = [];
-  /** Those of them that had not announced themselves, when they were asked about last. */
-  #unanswered: readonly OtherRuns[] = [];
+  /** What they have announced about the process, as they were asked last. */
+  #answers: ReadonlyMap<string, Announcement> = new Map();
   #askedMs = -Infinity;
-  #hasAnnounced = false;
+  #announced: Announcement | undefined;
   #hasReported = false;
+  #sweptMs = -Infinity;
   /** The Redis process that was looked at last. */
   #runId: string | undefined;
 
@@ -68,23 +92,60 @@ export class UnrecordedRuns {
     // Where another gateway has met this process first, all that began later are on record.
     const latestMs = known === runId ? Number(lostAt) : Infinity;
     this.#others = others.map((each) => ({ ...each, beforeMs: Math.min(each.beforeMs, latestMs) }));
-    this.#unanswered = this.#others;
+    this.#answers = new Map();
     this.#askedMs = -Infinity;
-    [this.#hasAnnounced, this.#hasReported] = [false, false];
+    this.#announced = undefined;
+    this.#hasReported = false;
     if (known !== runId) await redis.hset(registryKey, { runId, [LOST_FIELD]: beforeMs });
     this.#runId = runId;
   }
 
   /**
    * The runs of these queues that this gateway has started are on record in the Redis process of the last
-   * `recordProcess`. A queue that is closed has no record of its runs until it is opened again.
+   * `recordProcess`. A queue that is closed has no record of its runs until it is opened again. Called with each check.
    */
   async announce(queues: ReadonlySet<string>): Promise<void> {
-    const { gateway, location, ownRuns, runtime } = this.#options;
-    if (this.#hasAnnounced || this.#runId === undefined) return;
-    if (ownRuns.areInFlight(runtime.clock.now(), queues)) return;
-    await location.redis.hset(location.registryKey, ON_RECORD_FIELD + gateway, this.#runId);
-    this.#hasAnnounced = true;
+    const { gateway, ownRuns, runtime } = this.#options;
+    const last = this.#announced;
+    const now = runtime.clock.now();
+    if (this.#runId === undefined) return;
+    if (last && last.except.length === 0 && now < last.atMs + ANNOUNCE_MS) return;
+    const except = ownRuns.inFlight(now).filter((queue) => !queues.has(queue));
+    const announcement = { runId: this.#runId, atMs: now, except, ended: false };
+    await this.#write(gateway, announcement);
+    this.#announced = announcement;
+    ownRuns.beginUntil(now + BEGIN_MS);
+  }
+
+  /**
+   * Notes down, as the gateway that leads, which gateways have ended, though they could not say so themselves. Called with
+   * each check.
+   */
+  async sweep(): Promise<void> {
+    const { gateway, lease, location, runtime } = this.#options;
+    const { redis, registryKey } = location;
+    const now = runtime.clock.now();
+    if (now < this.#sweptMs + ANNOUNCE_MS) return;
+    this.#sweptMs = now;
+    const over: string[] = [];
+    for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
+      const id = field.startsWith(ON_RECORD_FIELD) ? field.slice(ON_RECORD_FIELD.length) : gateway;
+      if (id === gateway) continue;
+      const found = parsedAnnouncement(value);
+      const ageMs = now - (found?.atMs ?? 0);
+      if (!found || ageMs > LONGEST_RUN_MS) over.push(id);
+      else if (!found.ended && found.runId === this.#runId && found.except.length === 0 && ageMs > ENDED_MS) {
+        await this.#write(id, { ...found, atMs: now, ended: true });
+      }
+    }
+    if (over.length === 0) return;
+    await lease.forget(over);
+    await redis.hdel(registryKey, ...over.map((id) => ON_RECORD_FIELD + id));
+  }
+
+  async #write(gateway: string, announcement: Announcement): Promise<void> {
+    const { redis, registryKey } = this.#options.location;
+    await redis.hset(registryKey, ON_RECORD_FIELD + gateway, JSON.stringify(announcement));
   }
 
   /**
@@ -94,32 +155,49 @@ export class UnrecordedRuns {
   async untilAnswered(patienceMs: number, signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options.runtime;
     const untilMs = clock.now() + patienceMs;
-    while ((await this.#ask()).length > 0 && clock.now() < untilMs && !signal.aborted) {
+    let unanswered = await this.#unanswered();
+    while (unanswered.length > 0 && clock.now() < untilMs && !signal.aborted) {
       await clock.sleep(ASK_AGAIN_MS, signal);
+      unanswered = await this.#unanswered();
     }
-    const ageMs = clock.now() - latestOf(this.#unanswered);
+    const ageMs = clock.now() - latestOf(unanswered);
     if (this.#hasReported || signal.aborted || ageMs > LONGEST_RUN_MS) return;
     this.#hasReported = true;
-    const gateways = this.#unanswered.map(({ gateway }) => gateway);
+    const gateways = unanswered.map(({ gateway }) => gateway);
     logger.warn(
       { seconds: Math.round(ageMs / 1000), gateways },
       'unrecorded runs of gateways that do not answer may be in flight, each controller waits for its own',
     );
   }
 
-  /** The gateways whose runs may not be on record yet. */
-  async #ask(): Promise<readonly OtherRuns[]> {
+  /** The gateways whose runs may not be on record yet. @param queue of one queue. Default: of any that is not closed. */
+  async #unanswered(queue?: string): Promise<readonly OtherRuns[]> {
+    const { clock } = this.#options.runtime;
+    const isOpen = ({ gateway }: OtherRuns): boolean => {
+      const answer = this.#answers.get(gateway);
+      return !answer || (queue !== undefined && answer.except.includes(queue));
+    };
+    if (this.#others.some(isOpen) && clock.now() >= this.#askedMs + ANSWERS_MS) await this.#ask();
+    return this.#others.filter(isOpen);
+  }
+
+  async #ask(): Promise<void> {
     const { location, runtime } = this.#options;
-    const asked = this.#unanswered;
-    if (asked.length === 0 || runtime.clock.now() < this.#askedMs + ANSWERS_MS) return asked;
+    const [others, runId] = [this.#others, this.#runId];
     this.#askedMs = runtime.clock.now();
-    const runId = this.#runId;
-    const fields = asked.map(({ gateway }) => ON_RECORD_FIELD + gateway);
-    const answers = await location.redis.hmget(location.registryKey, ...fields);
+    const fields = others.map(({ gateway }) => ON_RECORD_FIELD + gateway);
+    const values = await location.redis.hmget(location.registryKey, ...fields);
     // Another process was met meanwhile.
-    if (asked !== this.#unanswered) return this.#unanswered;
-    this.#unanswered = asked.filter((_, at) => answers[at] !== runId);
-    return this.#unanswered;
+    if (others !== this.#others) return;
+    // The nodes of a cluster lose their last writes each for itself.
+    const { isCluster } = location.redis;
+    this.#answers = new Map(
+      others.flatMap(({ gateway }, at) => {
+        const found = parsedAnnouncement(values[at] ?? '');
+        const holds = found && (found.runId === runId || (found.ended && !isCluster));
+        return holds ? [[gateway, found]] : [];
+      }),
+    );
   }
 
   /**
@@ -141,7 +219,7 @@ export class UnrecordedRuns {
     // The end of the last runs is known for a controller that was removed in order.
     const removal = dispatched === null ? undefined : removalOf(dispatched);
     const isLostAlone = dispatched !== null && !removal && incarnation === undefined;
-    const lostMs = isLostAlone ? runtime.clock.now() : latestOf(await this.#ask());
+    const lostMs = isLostAlone ? runtime.clock.now() : latestOf(await this.#unanswered(name));
     const sinceMs = removal && removal.endMs === undefined ? Math.max(lostMs, removal.atMs) : lostMs;
     const endMs = Math.max(sinceMs + timeoutMs + RUN_MARGIN_MS, removal?.endMs ?? 0);
     return { endMs, callbackEndMs: callbackMs === 0 ? 0 : sinceMs + callbackMs + RUN_MARGIN_MS };
@@ -150,10 +228,17 @@ export class UnrecordedRuns {
   /** Releases the Lease. Never rejects. */
   async release(): Promise<void> {
     const { gateway, lease, location, runtime } = this.#options;
+    const { redis, registryKey } = location;
     const isOver = await this.#isEveryRunOver().catch(() => false);
     await lease.release(isOver ? 0 : runtime.clock.now());
-    if (location.redis.status !== 'ready') return;
-    await location.redis.hdel(location.registryKey, ON_RECORD_FIELD + gateway).catch(() => {});
+    const last = this.#announced;
+    if (redis.status !== 'ready' || !last) return;
+    // What goes on is on record.
+    const isOnRecord = !isOver && last.except.length === 0;
+    const told = isOnRecord
+      ? this.#write(gateway, { ...last, atMs: runtime.clock.now(), ended: true })
+      : redis.hdel(registryKey, ON_RECORD_FIELD + gateway);
+    await Promise.resolve(told).catch(() => {});
   }
 
   /** Whether Redis has all records of this gateway's runs, and none of a run that may still be in flight. */
@@ -162,7 +247,7 @@ export class UnrecordedRuns {
     const { redis, registryKey } = location;
     const nowMs = runtime.clock.now();
     // What is in flight may not have been put back on record yet.
-    if (ownRuns.areInFlight(nowMs)) return false;
+    if (ownRuns.inFlight(nowMs).length > 0) return false;
     const registry = await redis.hgetall(registryKey);
     if (registry['runId'] !== this.#runId) return false;
     for (const [field, value] of Object.entries(registry)) {
@@ -180,4 +265,19 @@ export class UnrecordedRuns {
 /** 0: there are none. */
 function latestOf(others: readonly OtherRuns[]): number {
   return Math.max(0, ...others.map(({ beforeMs }) => beforeMs));
+}
+
+const announcementSchema = z.object({
+  runId: z.string(),
+  atMs: z.number(),
+  except: z.array(z.string()),
+  ended: z.boolean(),
+});
+
+function parsedAnnouncement(text: string): Announcement | undefined {
+  try {
+    return announcementSchema.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
 }

@@ -97,10 +97,10 @@ describe('OwnRuns', () => {
 
 it('the runs of a gateway stay known when a queue is opened again', () => {
   const gateway = new GatewayRuns();
-  expect(gateway.areInFlight(0)).toBe(false);
+  expect(gateway.inFlight(0)).toEqual([]);
   gateway.of('one').begin({ key: 'a', run: 1, deadlineMs: 100 }, 0);
   expect(gateway.of('one').inFlight(0)).toHaveLength(1);
   expect(gateway.of('two').inFlight(0)).toEqual([]);
-  expect(gateway.areInFlight(0)).toBe(true);
-  expect(gateway.areInFlight(100 + RUN_MARGIN_MS)).toBe(false);
+  expect(gateway.inFlight(0)).toEqual(['one']);
+  expect(gateway.inFlight(100 + RUN_MARGIN_MS)).toEqual([]);
 });

@@ -36,10 +36,21 @@ export interface Unfinished {
 export class OwnRuns {
   /** Names these runs in Redis: see `busies`. */
   readonly id = randomUUID();
+  readonly #beginUntilMs: () => number;
   /** By key. The oldest entry is first; a run that becomes busy moves to the end. */
   readonly #runs = new Map<string, OwnRun>();
   #highest = 0;
   #busies = 0;
+
+  /** @param beginUntilMs see `GatewayRuns.beginUntil`. Default: for ever. */
+  constructor(beginUntilMs = (): number => Infinity) {
+    this.#beginUntilMs = beginUntilMs;
+  }
+
+  /** Whether a run may begin in this gateway: see `GatewayRuns.beginUntil`. */
+  mayBegin(nowMs: number): boolean {
+    return nowMs < this.#beginUntilMs();
+  }
 
   /**
    * How many runs have become busy. Redis is told with each of them. So a Redis process that knows of the n-th knows
@@ -113,17 +124,26 @@ export class OwnRuns {
 /** The runs of all queues of a gateway. A queue that is closed and opened again keeps its runs. */
 export class GatewayRuns {
   readonly #queues = new Map<string, OwnRuns>();
+  #beginUntilMs = Infinity;
 
   of(queue: string): OwnRuns {
     const known = this.#queues.get(queue);
     if (known) return known;
-    const runs = new OwnRuns();
+    const runs = new OwnRuns(() => this.#beginUntilMs);
     this.#queues.set(queue, runs);
     return runs;
   }
 
-  /** Whether any run may be in flight now. @param except queues that do not count. Default: none. */
-  areInFlight(nowMs: number, except: ReadonlySet<string> = new Set()): boolean {
-    return [...this.#queues].some(([queue, runs]) => !except.has(queue) && runs.inFlight(nowMs).length > 0);
+  /**
+   * No run begins here from then on, until this is called again. A process that stood still for longer may count as ended
+   * for the other gateways. Milliseconds of the gateways' clock. Default: runs begin for ever.
+   */
+  beginUntil(ms: number): void {
+    this.#beginUntilMs = ms;
+  }
+
+  /** The queues of which a run may be in flight now. */
+  inFlight(nowMs: number): string[] {
+    return [...this.#queues].flatMap(([queue, runs]) => (runs.inFlight(nowMs).length > 0 ? [queue] : []));
   }
 }

@@ -199,6 +199,11 @@ export class Runner {
       for (const { run, nonce } of started) this.#putOff({ key: run.key, run: run.run, nonce }, 0);
       return;
     }
+    if (!ownRuns.mayBegin(clock.now())) {
+      // This process stood still, or Redis did not answer it. It tells the others again before it starts anything.
+      for (const { run, nonce } of started) this.#putOff({ key: run.key, run: run.run, nonce }, BEGIN_AGAIN_MS);
+      return;
+    }
     if (clock.now() >= deadlineMs) {
       // This process stood still since it asked. Others take the runs for lost by now, and may run the keys.
       for (const { run } of started) this.starter.release(run.key, run.run);
@@ -280,5 +285,8 @@ interface Started {
 
 /** So many keys are remembered; without that a start is asked for twice, or the key starts here again. */
 const MOST_REMEMBERED = 10_000;
+
+/** How soon a key is started again that a process which stood still has put off. */
+const BEGIN_AGAIN_MS = 1000;
 
 const NO_FINISH: Promise<Finish> = Promise.resolve({ kind: 'unknown' });

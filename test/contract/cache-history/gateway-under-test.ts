@@ -148,8 +148,8 @@ export class GatewayUnderTest {
       controllers: () => (this.ready ? [this.controller] : []),
       writer: this.#writer,
       // As if no run was in flight.
-      lease: { take: async () => ({ beforeMs: 0, others: [] }), release: async () => {} },
-      ownRuns: { areInFlight: () => false },
+      lease: { take: async () => ({ beforeMs: 0, others: [] }), release: async () => {}, forget: async () => {} },
+      ownRuns: { inFlight: () => [], beginUntil: () => {} },
       gateway: 'model',
       onWaitChanged: () => {},
     });

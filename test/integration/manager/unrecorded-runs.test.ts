@@ -1,0 +1,142 @@
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest';
+import { silentLogger } from '../../../src/core/index.ts';
+import type { OtherRuns } from '../../../src/gateway/manager/dispatch-lease.ts';
+import { UnrecordedRuns } from '../../../src/gateway/manager/unrecorded-runs.ts';
+import { redisLocation, type RedisLocation } from '../../../src/gateway/redis/redis-location.ts';
+import { GatewayRuns } from '../../../src/gateway/workqueue/own-runs.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
+import { ShiftedClock } from '../../harness/test-clock.ts';
+
+const TIMEOUT_MS = 900_000;
+const CALLBACK_MS = 86_400_000;
+
+let redis: Redis;
+let location: RedisLocation;
+let clock: ShiftedClock;
+/** The gateways with a claim in the Lease. */
+let claims: Set<string>;
+
+beforeAll(async () => {
+  redis = new Redis(inject('redisUrl'));
+  await redis.ping();
+});
+
+beforeEach(() => {
+  location = redisLocation(redis, uniqueName('unrecorded'), 'c');
+  clock = new ShiftedClock();
+  claims = new Set();
+});
+
+afterAll(() => redis.disconnect());
+
+/** A gateway that has the queues `open` and, if it says so, `closed`. */
+class Gateway {
+  readonly runs = new GatewayRuns();
+  readonly unrecorded: UnrecordedRuns;
+  readonly id: string;
+
+  constructor(id: string) {
+    this.id = id;
+    this.unrecorded = new UnrecordedRuns({
+      runtime: { clock, logger: silentLogger },
+      location,
+      lease: {
+        take: async () => {
+          const nowMs = clock.now();
+          const others: OtherRuns[] = [...claims]
+            .filter((each) => each !== id)
+            .map((each) => ({ gateway: each, beforeMs: nowMs }));
+          claims.add(id);
+          return { beforeMs: others.length === 0 ? 0 : nowMs, others };
+        },
+        release: async () => {},
+        forget: async (gone) => gone.forEach((each) => claims.delete(each)),
+      },
+      ownRuns: this.runs,
+      gateway: id,
+    });
+  }
+
+  async meet(runId: string): Promise<void> {
+    await this.unrecorded.recordProcess(runId);
+    await this.unrecorded.announce(new Set(['open']));
+  }
+
+  /** Whether a queue's keys wait for runs that are not on record. */
+  async waits(name: string): Promise<boolean> {
+    // An answer is good for a moment.
+    clock.advance(1000);
+    const queue = { state: async () => ({ incarnation: 'some' }) } as Parameters<UnrecordedRuns['endOf']>[0]['queue'];
+    const end = await this.unrecorded.endOf({ name, queue, timeoutMs: TIMEOUT_MS, callbackMs: CALLBACK_MS });
+    expect(end.endMs > clock.now()).toBe(end.callbackEndMs > clock.now());
+    return end.endMs > clock.now();
+  }
+}
+
+it('a gateway waits after a loss of Redis until the others have announced their runs', async () => {
+  const [a, b] = [new Gateway('a'), new Gateway('b')];
+  await a.meet('one');
+  await b.meet('one');
+  await a.meet('two');
+  expect(await a.waits('open')).toBe(true);
+  await b.meet('two');
+  expect(await a.waits('open')).toBe(false);
+});
+
+it('a run of a queue that is closed holds up the keys of this queue alone', async () => {
+  const [a, b] = [new Gateway('a'), new Gateway('b')];
+  await a.meet('one');
+  await b.meet('one');
+  b.runs.of('closed').begin({ key: 'k', run: 1, deadlineMs: clock.now() + 60_000 }, clock.now());
+  await b.meet('two');
+  await a.meet('two');
+  expect([await a.waits('open'), await a.waits('closed')]).toEqual([false, true]);
+  clock.advance(70_000);
+  await b.unrecorded.announce(new Set(['open']));
+  expect(await a.waits('closed')).toBe(false);
+});
+
+it('a gateway that was killed a minute before is not waited for, unless its Redis has lost all data', async () => {
+  const [leader, killed] = [new Gateway('leader'), new Gateway('killed')];
+  await leader.meet('one');
+  await killed.meet('one');
+  clock.advance(50_000);
+  await leader.unrecorded.sweep();
+  await leader.meet('two');
+  expect(await leader.waits('open')).toBe(true);
+
+  await killed.meet('two');
+  clock.advance(70_000);
+  await leader.unrecorded.sweep();
+  await leader.meet('three');
+  expect(await leader.waits('open')).toBe(false);
+  await redis.del(location.registryKey);
+  await leader.meet('four');
+  expect(await leader.waits('open')).toBe(true);
+});
+
+it('a gateway that stood still begins no run before it has announced itself again', async () => {
+  const gateway = new Gateway('a');
+  await gateway.meet('one');
+  const runs = gateway.runs.of('open');
+  clock.advance(20_000);
+  expect(runs.mayBegin(clock.now())).toBe(true);
+  clock.advance(20_000);
+  expect(runs.mayBegin(clock.now())).toBe(false);
+  await gateway.unrecorded.announce(new Set(['open']));
+  expect(runs.mayBegin(clock.now())).toBe(true);
+});
+
+it('the claim of a gateway that was killed is forgotten when none of its runs can go on', async () => {
+  const [leader, killed] = [new Gateway('leader'), new Gateway('killed')];
+  await leader.meet('one');
+  await killed.meet('one');
+  clock.advance(70_000);
+  await leader.unrecorded.sweep();
+  expect(claims).toContain('killed');
+  clock.advance(2 * CALLBACK_MS);
+  await leader.unrecorded.sweep();
+  expect(claims).toEqual(new Set(['leader']));
+  expect(await redis.hkeys(location.registryKey)).not.toContain('onRecord:killed');
+});
