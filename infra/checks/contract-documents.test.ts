@@ -27,6 +27,7 @@ import { complete, heartbeat, type RunToken } from '../../src/function/callback.
 import { controller, createFunctionApp } from '../../src/function/index.ts';
 import { describeFunction } from '../../src/gateway/endpoint/describe.ts';
 import { CacheAccess } from '../../src/gateway/access/cache-access.ts';
+import { TriggerTokens } from '../../src/gateway/access/trigger-tokens.ts';
 import { Dispatcher } from '../../src/gateway/dispatch/dispatcher.ts';
 import { Endpoint } from '../../src/gateway/endpoint/endpoint.ts';
 import { contractDocuments, type DocumentName, jsonSchema } from './contract-documents.ts';
@@ -171,15 +172,20 @@ describe('what gateway and SDK send', () => {
     });
     try {
       const runtime = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
-      const cacheAccess = new CacheAccess({
+      const tokens = new TriggerTokens({
         controller: 'web',
-        views: [],
-        api: { url: 'https://gateway.example.com/cache', keys: { sign: async () => 'a.b.c', knows: async () => true } },
+        declaration: 'd',
+        keys: { sign: () => 'a.b.c' },
+        goOn: true,
         clock: systemClock,
-        lifetimeMs: 60_000,
-        timeoutMs: 5000,
       });
-      const callback = async () => ({ url: 'https://gateway.example.com/x', token: 't', maxSeconds: 600 });
+      const cacheAccess = new CacheAccess({
+        views: [],
+        api: { url: 'https://gateway.example.com/cache', tokens },
+        clock: systemClock,
+      });
+      const location = () => ({ url: 'https://gateway.example.com/x', token: 't', maxSeconds: 600 });
+      const callback = { maxSeconds: 600, location };
       const target = { endpoint, cacheAccess, callback };
       const keys = { openCircuit() {}, closeCircuit() {} };
       const own = { controller: 'web', views: [], keys, settings: { logTriggers: false, startWindowMs: 0 } };
@@ -188,7 +194,7 @@ describe('what gateway and SDK send', () => {
         { type: 'manual' as const, message: 'm' },
         { type: 'updated' as const, object: 'v1/Pod a/b' },
       ];
-      const run = { key: 'a/b', run: 7, failures: 2, reasons, deadlineMs: Date.now() + 5000 };
+      const run = { key: 'a/b', run: 7, incarnation: 'i', failures: 2, reasons, deadlineMs: Date.now() + 5000 };
       const finishes = await Promise.all(dispatcher.runAll([run, { ...run, key: 'a/c', run: 8 }]));
       expect(finishes).toMatchObject([{ kind: 'known', againAfterMs: 5000 }, { kind: 'busy' }]);
       expect(await describeFunction(endpoint)).toMatchObject({ name: 'web' });

@@ -4,6 +4,7 @@ import type { CacheScope } from '../contract/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 import { clusterIdentity } from '../gateway/apiserver/discovery.ts';
+import { readCacheKeys } from '../gateway/config/cache-keys.ts';
 import { variableOf } from '../gateway/config/config.ts';
 import { connectRedis, type Redis } from '../gateway/redis/redis.ts';
 import { TokenKeys } from '../gateway/access/token-keys.ts';
@@ -22,9 +23,8 @@ export interface TokenOptions {
 }
 
 /**
- * Prints a token with which a client may read these kinds from the cache API for a while. Made of what the gateway
- * keeps in Redis: only users who may read all of Redis may make tokens. Takes the gateway's variables; the
- * gateway need not run.
+ * Prints a token with which a client may read these kinds from the cache API for a while. Made with the gateway's keys
+ * of the cache: only users who have these may make tokens. Takes the gateway's variables; the gateway need not run.
  */
 export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, name }: TokenOptions): Promise<void> {
   // With one it could be taken for a ReconcileFunction, whose tokens end with its rights.
@@ -36,6 +36,12 @@ export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, nam
     throw new UserError(`--namespaces: ${shown(wrongNamespace)} is not the name of a namespace.`);
   }
   const config = readConfig(process.env, { kubeconfig });
+  const ring = readCacheKeys(config.cacheKeys, config.cacheKeysFile);
+  if (!ring) {
+    throw new UserError(
+      `Tokens are signed with the keys of the gateway: set ${variableOf('cacheKeys')} to the same as there.`,
+    );
+  }
   const clusterId = config.clusterId ?? (await identityOf(config.kubeconfig));
   const redis = await connectRedis(config.redisUrl, { files: config.redisFiles });
   try {
@@ -46,8 +52,8 @@ export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, nam
     const clock = new GatewayClock();
     await clock.continueFrom(redis, keys.registry, silentLogger);
     const expiresAtMs = clock.now() + minutes * 60_000;
-    const tokenKeys = new TokenKeys({ redis, hash: keys.tokenKeys, clock });
-    const token = await tokenKeys.sign(name, scope, expiresAtMs);
+    const tokenKeys = new TokenKeys({ ring, cluster: { keyPrefix: config.keyPrefix, clusterId }, clock });
+    const token = tokenKeys.sign('levelhook-cache', { controller: name, scope }, expiresAtMs);
     const where = namespaces.length > 0 ? namespaces.join(', ') : 'all namespaces';
     const until = new Date(clock.wallNow() + minutes * 60_000).toISOString().replace(/[.].*/, 'Z');
     process.stderr.write(`reads ${kinds.join(', ')} in ${where} until ${until}, and cannot be revoked\n`);

@@ -72,8 +72,6 @@ export function kindOfView(prefix: string): string | undefined {
 export function gatewayKeys({ keyPrefix, clusterId }: { keyPrefix: string; clusterId: string }): {
   /** SET: the prefixes of all its views. */
   readonly views: string;
-  /** HASH: what the cache API's tokens are signed with. */
-  readonly tokenKeys: string;
   /** HASH: the Redis process and the controllers that have dispatched through it. */
   readonly registry: string;
   /** Begins the keys of browsers' sessions: a STRING for each, and for each user a LIST of these keys. */
@@ -84,7 +82,6 @@ export function gatewayKeys({ keyPrefix, clusterId }: { keyPrefix: string; clust
   const prefix = `{${keyPrefix}:v1:${clusterId}}`;
   return {
     views: `${prefix}:views`,
-    tokenKeys: `${prefix}:token-keys`,
     registry: `${prefix}:gateway`,
     sessions: `${prefix}:session:`,
     replays: `${prefix}:replays`,

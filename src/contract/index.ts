@@ -6,7 +6,7 @@
  */
 export { type IndexSpec } from './cache-layout.ts';
 export { encodeSelection } from './cache-query.ts';
-export { type CacheScope } from './cache-token.ts';
+export { type CacheScope } from './cache-scope.ts';
 export type { CallbackBody } from './callback.ts';
 export type { Description, QueueDescription } from './description.ts';
 export {

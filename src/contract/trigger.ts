@@ -1,5 +1,5 @@
 import { isName, isNamespace } from '../core/index.ts';
-import type { CacheScope } from './cache-token.ts';
+import type { CacheScope } from './cache-scope.ts';
 
 /** The contract's version. A function refuses a trigger of another major version with 400 and says which it speaks. */
 export const CONTRACT_VERSION = 'v1';

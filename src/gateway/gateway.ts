@@ -8,6 +8,7 @@ import {
   UnavailableError,
   UserError,
 } from '../core/index.ts';
+import { TokenError } from './access/token.ts';
 import type { ApiClient } from './apiserver/api-client.ts';
 import { CacheApi } from './cache-api/cache-api.ts';
 import { Catalog } from './cache-api/catalog.ts';
@@ -276,8 +277,13 @@ export class Gateway {
     const kubernetesApi = new KubernetesApi({
       runtime,
       client,
-      verify: (token) => tokenKeys.verifyRuns(token),
-      controller: (id) => controllers.known().get(id)?.proxied,
+      verify: (token) => {
+        const claims = tokenKeys.verify('levelhook-kubernetes', token);
+        const { controller, expiresAt, runs } = claims;
+        if (!runs) throw new TokenError('the token names no runs');
+        const proxied = controllers.known().has(controller) ? controllers.holder(claims)?.proxied : undefined;
+        return { controller, proxied, runs, expiresAt, goesOn: () => controllers.isForRuns(claims) };
+      },
       available: () => recovery.healthy,
       starting: () => !manager.knowsAll,
     });
@@ -369,7 +375,11 @@ export class Gateway {
     return new CacheApi({
       runtime: this.#runtime,
       catalog: new Catalog(views, client, () => this.#clock.now()),
-      verify: async (token) => controllers.current(await tokenKeys.verify(token)),
+      verify: (token) => {
+        const claims = tokenKeys.verify('levelhook-cache', token);
+        const scope = controllers.scopeOf(claims);
+        return { name: claims.controller, scope, goesOn: () => controllers.isForRuns(claims) };
+      },
       available: () => recovery.healthy,
       listLimit: this.#config.cacheListLimit,
       requestsPerSecond: this.#config.cacheRequestsPerSecond,

@@ -55,7 +55,6 @@ beforeAll(async () => {
     views.push(view);
   }
   server = await CacheApiServer.start({
-    redis,
     views: () => views,
     logger: { ...silentLogger, error: (fields) => void failures.push(fields) },
   });

@@ -14,10 +14,10 @@ const CLIENTS: readonly [string, HttpReaderOptions][] = [
 ];
 
 for (const [name, options] of CLIENTS) {
-  cacheReaderContract(name, async ({ redis, views, location, syncWaitMs }) => {
-    const server = await CacheApiServer.start({ redis, views: () => views });
+  cacheReaderContract(name, async ({ views, location, syncWaitMs }) => {
+    const server = await CacheApiServer.start({ views: () => views });
     // Not longer than the reader waits at all, so that the bound is the reader's.
-    const token = await server.token({ 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'], 'v1/Node': '*' });
+    const token = server.token({ 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'], 'v1/Node': '*' });
     return {
       reader: new HttpReader({ ...location, url: server.url, token }, { syncWaitMs, ...options }),
       close: () => server.stop(),

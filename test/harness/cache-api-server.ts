@@ -4,16 +4,13 @@ import { createAdaptorServer } from '@hono/node-server';
 import { type Clock, type Logger, systemClock } from '../../src/core/index.ts';
 import type { CacheScope } from '../../src/contract/index.ts';
 import type { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
-import type { Redis } from '../../src/gateway/redis/redis.ts';
 import type { View } from '../../src/gateway/cache/view.ts';
 import { TokenKeys } from '../../src/gateway/access/token-keys.ts';
 import { CacheApi } from '../../src/gateway/cache-api/cache-api.ts';
 import { Catalog } from '../../src/gateway/cache-api/catalog.ts';
-import { uniqueName } from './levelhook.ts';
 import { quietRuntime } from './quiet-runtime.ts';
 
 export interface CacheApiServerOptions {
-  readonly redis: Redis;
   readonly views: () => readonly View[];
   readonly client?: Pick<ApiClient, 'json'>;
   readonly clock?: Clock;
@@ -37,16 +34,19 @@ export class CacheApiServer {
   readonly #clock: Clock;
 
   private constructor(options: CacheApiServerOptions) {
-    const { redis, views, client = silentApiserver, clock = systemClock, onProgress = () => {} } = options;
+    const { views, client = silentApiserver, clock = systemClock, onProgress = () => {} } = options;
     this.#clock = clock;
-    this.keys = new TokenKeys({ redis, hash: `{${uniqueName('test')}}:token-keys`, clock });
+    this.keys = new TokenKeys({ ring: undefined, cluster: { keyPrefix: 'test', clusterId: 'c' }, clock });
     this.api = new CacheApi({
       catalog: new Catalog(
         () => views().map((view) => ({ view, requestProgress: onProgress, checked: () => true })),
         client,
         () => clock.now(),
       ),
-      verify: (token) => this.keys.verify(token),
+      verify: (token) => {
+        const { controller, scope = {} } = this.keys.verify('levelhook-cache', token);
+        return { name: controller, scope, goesOn: async () => true };
+      },
       available: options.available ?? (() => true),
       listLimit: options.listLimit ?? 50_000,
       requestsPerSecond: options.requestsPerSecond ?? 1e6,
@@ -67,8 +67,8 @@ export class CacheApiServer {
     return `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}/cache`;
   }
 
-  token(scope: CacheScope, controller = 'x', seconds = 60): Promise<string> {
-    return this.keys.sign(controller, scope, this.#clock.now() + seconds * 1000);
+  token(scope: CacheScope, controller = 'x', seconds = 60): string {
+    return this.keys.sign('levelhook-cache', { controller, scope }, this.#clock.now() + seconds * 1000);
   }
 
   async stop(): Promise<void> {

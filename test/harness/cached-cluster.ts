@@ -8,11 +8,11 @@ import { Redis } from 'ioredis';
 import { Agent, type Dispatcher, request } from 'undici';
 import { parse } from 'yaml';
 import { type Resource, systemClock } from '../../src/core/index.ts';
-import { gatewayKeys } from '../../src/contract/cache-layout.ts';
 import type { CacheScope } from '../../src/contract/index.ts';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
 import { TokenKeys } from '../../src/gateway/access/token-keys.ts';
 import { resolveBinary } from '../../src/testing/index.ts';
+import { CACHE_KEYS, cacheKeyRing } from './cache-keys.ts';
 import type { Cluster } from './cluster.ts';
 import { eventually } from './eventually.ts';
 import { createSetting, type Setting, startGateway } from './levelhook.ts';
@@ -106,6 +106,7 @@ export async function startCachedCluster(
   const pki = join(dirname(kubeconfig), 'pki');
   const gateway = started.keep(
     await startGateway(setting, [observer.url], {
+      LEVELHOOK_CACHE_KEYS: CACHE_KEYS,
       LEVELHOOK_TLS_CERT_FILE: join(pki, 'serving.crt'),
       LEVELHOOK_TLS_KEY_FILE: join(pki, 'serving.key'),
     }),
@@ -114,8 +115,8 @@ export async function startCachedCluster(
   const redis = new Redis(setting.redisUrl);
   started.add(async () => redis.disconnect());
   const keys = new TokenKeys({
-    redis,
-    hash: gatewayKeys({ keyPrefix: setting.keyPrefix, clusterId }).tokenKeys,
+    ring: cacheKeyRing(),
+    cluster: { keyPrefix: setting.keyPrefix, clusterId },
     clock: systemClock,
   });
   const ca = readFileSync(join(pki, 'ca.crt'), 'utf8');
@@ -143,7 +144,7 @@ export async function startCachedCluster(
   started.add(() => direct.close());
   let count = 0;
   const side = async (of: CacheScope): Promise<ApiSide> => {
-    const token = await keys.sign(controller, of, Date.now() + 3_600_000);
+    const token = keys.sign('levelhook-cache', { controller, scope: of }, Date.now() + 3_600_000);
     count += 1;
     const made = new ApiSide({
       server: `${gateway.url}/cache`,

@@ -17,7 +17,8 @@ export interface CacheKey {
 }
 
 /**
- * The keys of encrypted views, AES-256-GCM. The first key encrypts, all keys decrypt. To rotate, put a new key before
+ * The keys of encrypted views, AES-256-GCM, from which the signing keys of tokens follow. The first key encrypts, all
+ * keys decrypt. To rotate, put a new key before
  * the old one, and remove the old one once a gateway has started with both. If you remove it at once, the gateway lists
  * the resource again.
  *
@@ -51,6 +52,17 @@ export class KeyRing {
     const { id, bytes } = this.#first;
     const print = hkdfSync('sha256', bytes, '', 'levelhook cache key fingerprint', 9);
     return `${id}:${Buffer.from(print).toString('base64url')}`;
+  }
+
+  /**
+   * For each key, in their order, another one that follows from it for this purpose alone. It shows nothing of the key,
+   * nor of the keys for other purposes.
+   */
+  derived(purpose: string): readonly CacheKey[] {
+    return [...this.#keys].map(([id, bytes]) => ({
+      id,
+      bytes: new Uint8Array(hkdfSync('sha256', bytes, '', `levelhook ${purpose}`, KEY_BYTES)),
+    }));
   }
 
   encrypt(plain: Buffer, binding: Buffer): Buffer {

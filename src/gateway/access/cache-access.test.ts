@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { resource } from '../../core/index.ts';
-import type { CacheScope } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
 import { CacheAccess } from './cache-access.ts';
+import type { TokenClaims } from './token.ts';
+import { TriggerTokens } from './trigger-tokens.ts';
 
 const viewOf = (kind: string, namespace?: string): View =>
   ({
@@ -10,73 +11,81 @@ const viewOf = (kind: string, namespace?: string): View =>
     location: { prefix: `${kind}-${namespace}`, ...(namespace === undefined ? {} : { namespace }) },
   }) as View;
 
-function world(views: readonly View[]) {
-  const signed: { scope: CacheScope; expiresAtMs: number }[] = [];
-  const lost = new Set<string>();
+const RUN = { key: 'a/b', run: 7, incarnation: 'i', deadlineMs: 15_000 };
+
+function world(views: readonly View[], goOn = false) {
+  const signed: { audience: string; claims: Omit<TokenClaims, 'expiresAt'>; expiresAtMs: number }[] = [];
   let now = 0;
   const clock = { now: () => now, wallNow: () => now, sleep: async () => {} };
   const keys = {
-    sign: async (_: string, scope: CacheScope, expiresAtMs: number) => {
-      signed.push({ scope, expiresAtMs });
+    sign: (audience: string, claims: Omit<TokenClaims, 'expiresAt'>, expiresAtMs: number) => {
+      signed.push({ audience, claims, expiresAtMs });
       return `token-${signed.length}`;
     },
-    knows: async (token: string) => !lost.has(token),
   };
-  const options = { controller: 'x', views, clock, lifetimeMs: 600_000, timeoutMs: 15_000 };
+  const tokens = new TriggerTokens({ controller: 'x', declaration: 'd', keys, goOn, clock });
   return {
     signed,
-    lost,
-    access: new CacheAccess({ ...options, api: { url: 'https://g/cache', keys } }),
-    without: new CacheAccess({ ...options, api: undefined }),
+    tokens,
+    access: new CacheAccess({ views, clock, api: { url: 'https://g/cache', tokens } }),
+    without: new CacheAccess({ views, clock, api: undefined }),
     at: (ms: number) => (now = ms),
   };
 }
 
 describe('what a trigger says of the cache', () => {
-  it('without an address, the views and the time alone', async () => {
+  it('without an address, the views and the time alone', () => {
     const { without, at } = world([viewOf('Pod')]);
     at(1234.5);
-    expect(await without.location()).toEqual({ views: { 'v1/Pod': [{ prefix: 'Pod-undefined' }] }, now: 1235 });
+    expect(without.location([RUN])).toEqual({ views: { 'v1/Pod': [{ prefix: 'Pod-undefined' }] }, now: 1235 });
   });
 
-  it('the Redis user as it is at the moment', async () => {
+  it('the Redis user as it is at the moment', () => {
     const users: string[] = [];
     const clock = { now: () => 0, wallNow: () => 0, sleep: async () => {} };
-    const rest = { views: [viewOf('Pod')], api: undefined, clock, lifetimeMs: 1, timeoutMs: 1 };
-    const options = { controller: 'x', redisUser: () => users[0], ...rest };
+    const options = { views: [viewOf('Pod')], api: undefined, clock, redisUser: () => users[0] };
     const access = new CacheAccess(options);
     const views = { 'v1/Pod': [{ prefix: 'Pod-undefined' }] };
-    expect(await access.location()).toEqual({ views, now: 0 });
+    expect(access.location([RUN])).toEqual({ views, now: 0 });
     users.push('reader:x');
-    expect(await access.location()).toEqual({ views, redisUser: 'reader:x', now: 0 });
+    expect(access.location([RUN])).toEqual({ views, redisUser: 'reader:x', now: 0 });
     // Nobody where there is nothing for it to read.
     const part = new CacheAccess({ ...options, scope: { 'v1/Pod': ['a'] } });
-    expect(await part.location()).toEqual({ views: {}, encrypted: { 'v1/Pod': ['a'] } });
+    expect(part.location([RUN])).toEqual({ views: {}, encrypted: { 'v1/Pod': ['a'] } });
   });
 
-  it('a token of what is cached for the controller, and nothing else', async () => {
+  it('a token of what is cached for the controller, for the runs of the trigger, and nothing else', () => {
     const { access, signed } = world([viewOf('Pod'), viewOf('ConfigMap', 'a'), viewOf('ConfigMap', 'b')]);
-    expect(await access.location()).toMatchObject({ url: 'https://g/cache', token: 'token-1' });
-    expect(signed[0]?.scope).toEqual({ 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'] });
+    expect(access.location([RUN, { ...RUN, key: 'a/c', run: 8 }])).toMatchObject({
+      url: 'https://g/cache',
+      token: 'token-1',
+    });
+    const scope = { 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'] };
+    const runs = { incarnation: 'i', keys: { 7: 'a/b', 8: 'a/c' } };
+    expect(signed).toEqual([
+      { audience: 'levelhook-cache', claims: { controller: 'x', declaration: 'd', scope, runs }, expiresAtMs: 17_000 },
+    ]);
   });
 
-  it('the same token for a while, and always one that outlives the run', async () => {
-    const { access, signed, at } = world([viewOf('Pod')]);
-    for (let ms = 0; ms < 3_600_000; ms += 10_000) {
-      at(ms);
-      await access.location();
-      const { expiresAtMs = 0 } = signed.at(-1) ?? {};
-      expect(expiresAtMs - ms).toBeGreaterThanOrEqual(15_000 + 300_000);
-    }
-    expect(signed.length).toBeLessThan(15);
+  it('a token that is valid for a day when its runs may go on, and that of a callback for a year', () => {
+    const { access, signed, tokens, at } = world([viewOf('Pod')], true);
+    at(5000);
+    access.location([RUN]);
+    tokens.sign('levelhook-callback', [RUN]);
+    expect(signed.map(({ expiresAtMs }) => expiresAtMs)).toEqual([86_405_000, 366 * 86_400_000 + 5000]);
   });
 
-  it('another token once Redis has lost the key of the one before', async () => {
-    const { access, lost } = world([viewOf('Pod')]);
-    expect(await access.location()).toMatchObject({ token: 'token-1' });
-    expect(await access.location()).toMatchObject({ token: 'token-1' });
-    lost.add('token-1');
-    expect(await access.location()).toMatchObject({ token: 'token-2' });
-    expect(await access.location()).toMatchObject({ token: 'token-2' });
+  it('a token that fits in a header, also for a batch of long names', () => {
+    const { access, signed } = world([viewOf('Pod')], true);
+    access.location(Array.from({ length: 100 }, (_, at) => ({ ...RUN, run: at, key: `ns/${'n'.repeat(250)}` })));
+    expect(signed[0]).toMatchObject({ claims: { declaration: 'd' }, expiresAtMs: 17_000 });
+    expect(signed[0]?.claims.runs).toBeUndefined();
+  });
+
+  it('a token for reviews that names no run', () => {
+    const { access, signed } = world([viewOf('Pod')]);
+    expect(access.locationForReviews(30_000)).toMatchObject({ token: 'token-1' });
+    expect(signed[0]).toMatchObject({ claims: { declaration: 'd' }, expiresAtMs: 32_000 });
+    expect(signed[0]?.claims.runs).toBeUndefined();
   });
 });

@@ -1,27 +1,21 @@
 import { type Clock, formatKind, ownValue } from '../../core/index.ts';
 import type { CacheLocation, CacheScope, ViewLocation } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
-import type { TokenKeys } from './token-keys.ts';
+import type { TokenRun, TriggerTokens } from './trigger-tokens.ts';
 
 export interface CacheAccessOptions {
-  readonly controller: string;
   readonly views: readonly View[];
   /** What of the views' kinds the function may read, at most. Default: all that is cached. */
   readonly scope?: CacheScope;
-  /** The cache API's address, and what signs its tokens; undefined: triggers carry neither. */
-  readonly api: { readonly url: string; readonly keys: Pick<TokenKeys, 'sign' | 'knows'> } | undefined;
+  /** The cache API's address, and what makes its tokens; undefined: triggers carry neither. */
+  readonly api: { readonly url: string; readonly tokens: TriggerTokens } | undefined;
   /** As whom a function may read the views in Redis. Default: triggers name no user. */
   readonly redisUser?: () => string | undefined;
   readonly clock: Clock;
-  /** How long a token is valid beyond the longest run. */
-  readonly lifetimeMs: number;
-  /** The longest time of a run. */
-  readonly timeoutMs: number;
 }
 
 /**
- * The cache part of a controller's triggers: its views, and the cache API's address with a token for them. A token
- * is used for several triggers, unless Redis loses its key, and is valid until after the deadline of each of them.
+ * The cache part of a controller's triggers and reviews: its views, and the cache API's address with a token for it.
  */
 export class CacheAccess {
   /** The views that the function may read in Redis. */
@@ -30,7 +24,6 @@ export class CacheAccess {
   readonly #places: Pick<CacheLocation, 'views' | 'encrypted'>;
   /** What the function's tokens allow. */
   readonly scope: CacheScope;
-  #token: { readonly text: string; readonly expiresAtMs: number } | undefined;
 
   constructor(options: CacheAccessOptions) {
     this.#options = options;
@@ -47,14 +40,22 @@ export class CacheAccess {
     this.scope = scopeOf(views, scope);
   }
 
-  async location(): Promise<CacheLocation> {
-    const { api } = this.#options;
-    if (!api) return this.locationWithoutToken();
-    return { ...this.locationWithoutToken(), url: api.url, token: await this.#currentToken(api.keys) };
+  /** For a trigger of these runs. */
+  location(runs: readonly TokenRun[]): CacheLocation {
+    return this.#with((tokens) => tokens.signForCache(runs, this.scope));
   }
 
-  /** The same without what Redis must be asked for: the cache API cannot be read with it. */
-  locationWithoutToken(): CacheLocation {
+  /** For reviews that begin now and take no longer than this. */
+  locationForReviews(longestMs: number): CacheLocation {
+    return this.#with((tokens) => tokens.signUntil(this.#options.clock.now() + longestMs, this.scope));
+  }
+
+  #with(sign: (tokens: TriggerTokens) => string): CacheLocation {
+    const { api } = this.#options;
+    return { ...this.#here(), ...(api ? { url: api.url, token: sign(api.tokens) } : {}) };
+  }
+
+  #here(): CacheLocation {
     const { clock, redisUser } = this.#options;
     // A function that may read nothing there has no user.
     const user = this.inRedis.length > 0 ? redisUser?.() : undefined;
@@ -63,19 +64,6 @@ export class CacheAccess {
       ...(user === undefined ? {} : { redisUser: user }),
       ...(this.inRedis.length > 0 ? { now: Math.round(clock.now()) } : {}),
     };
-  }
-
-  async #currentToken(keys: Pick<TokenKeys, 'sign' | 'knows'>): Promise<string> {
-    const { clock, controller, lifetimeMs, timeoutMs } = this.#options;
-    const now = clock.now();
-    // Half of it may be used up: the other half is for clocks that differ.
-    const neededUntil = now + timeoutMs + lifetimeMs / 2;
-    const held = this.#token;
-    if (held && held.expiresAtMs >= neededUntil && (await keys.knows(held.text))) return held.text;
-    const expiresAtMs = now + timeoutMs + lifetimeMs;
-    const text = await keys.sign(controller, this.scope, expiresAtMs);
-    this.#token = { text, expiresAtMs };
-    return text;
   }
 }
 

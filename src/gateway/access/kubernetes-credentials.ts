@@ -4,8 +4,8 @@ import type { Description, KubernetesLocation } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import { variableOf } from '../config/config.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import type { Run } from '../workqueue/run.ts';
 import type { AccountTokens, FunctionAccount } from './account-tokens.ts';
+import type { TokenRun, TriggerTokens } from './trigger-tokens.ts';
 
 /** The apiserver, as functions reach it. */
 export interface ApiserverAddress {
@@ -31,7 +31,7 @@ export class CredentialsError extends Error {
 /** What a trigger tells a function of the Kubernetes API. */
 export interface KubernetesAccess {
   /** For a trigger of these runs. Rejects when there are no credentials at present; then nothing may be sent. */
-  location(runs: readonly Pick<Run, 'key' | 'run' | 'deadlineMs'>[]): Promise<KubernetesLocation>;
+  location(runs: readonly TokenRun[]): Promise<KubernetesLocation>;
 }
 
 /** How long a run may go on, and need its credentials. */
@@ -132,6 +132,15 @@ export class KubernetesCredentials {
         const [token, pem] = await Promise.all([tokens.token(account, longestMs), ca()]);
         return { url, token, ...(pem === undefined ? {} : { caBundle: Buffer.from(pem).toString('base64') }) };
       },
+    };
+  }
+
+  /** For the triggers of one controller with `proxy`. Undefined: functions do not reach the gateway. */
+  proxyOf(tokens: TriggerTokens): KubernetesAccess | undefined {
+    const url = this.proxyUrl;
+    if (url === undefined) return undefined;
+    return {
+      location: async (runs) => ({ url, token: tokens.sign('levelhook-kubernetes', runs), recordsWrites: true }),
     };
   }
 }

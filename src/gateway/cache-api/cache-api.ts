@@ -1,5 +1,6 @@
 import { formatKind, messageOf, type Runtime } from '../../core/index.ts';
-import { allows, type CacheClaims, TokenError } from '../../contract/cache-token.ts';
+import { allows, type CacheScope } from '../../contract/cache-scope.ts';
+import { TokenError } from '../access/token.ts';
 import { negotiate, wantsAggregated } from './accept.ts';
 import type { Catalog, ServedKind } from './catalog.ts';
 import { AGGREGATED, aggregatedDocument, discoveryDocument } from './discovery-documents.ts';
@@ -25,11 +26,21 @@ import { requestInfo, type ResourceRequest } from './request-info.ts';
 export interface CacheApiOptions extends Pick<ReadingOptions, 'listLimit'> {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly catalog: Catalog;
-  /** Checks a token. Rejects with TokenError. */
-  readonly verify: (token: string) => Promise<CacheClaims>;
+  /** Checks a token. @throws TokenError */
+  readonly verify: (token: string) => CacheReader;
   /** Whether the cache may be read: Redis is there and has lost nothing. */
   readonly available: () => boolean;
   readonly requestsPerSecond: number;
+}
+
+/** The bearer of a token. */
+export interface CacheReader {
+  /** The controller's id, or the name of a person. Refusals show it as `levelhook:controller:NAME`. */
+  readonly name: string;
+  /** What it may read now. */
+  readonly scope: CacheScope;
+  /** Whether what the token was made for goes on. Rejects when Redis does not answer. */
+  readonly goesOn: () => Promise<boolean>;
 }
 
 /** The paths at which Kubernetes describes its types. There is no description here, and any client may ask. */
@@ -68,23 +79,34 @@ export class CacheApi {
   }
 
   async #answer(request: Request, root: string, verb: { text: string }): Promise<Response> {
-    const { available, catalog } = this.#options;
-    const claims = await this.#authenticate(request.headers.get('authorization'));
-    if (!this.#limit.take(claims.controller)) {
+    const reader = this.#authenticate(request.headers.get('authorization'));
+    if (!this.#limit.take(reader.name)) {
       throw tooManyRequests('Too many requests, please try again later.');
     }
+    // Together, since both may ask Redis.
+    const goesOn = reader.goesOn();
+    const answering = this.#answerTo(reader, request, root, verb);
+    const [isGood, answered] = await Promise.allSettled([goesOn, answering]);
+    if (isGood.status === 'rejected') throw isGood.reason;
+    if (!isGood.value) throw unauthorized();
+    if (answered.status === 'rejected') throw answered.reason;
+    return answered.value;
+  }
+
+  async #answerTo(reader: CacheReader, request: Request, root: string, verb: { text: string }): Promise<Response> {
+    const { available, catalog } = this.#options;
     const url = new URL(request.url);
     const path = decodedPath(url.pathname.slice(root.length));
-    const user = `levelhook:controller:${claims.controller}`;
+    const user = `levelhook:controller:${reader.name}`;
     const info = requestInfo(request.method, path, url.searchParams);
     if (info.kind === 'other') throw UNDESCRIBED.test(path) ? noSuchResource() : forbiddenPath(user, path);
     if (info.kind === 'document') {
       verb.text = 'discover';
       if (request.method !== 'GET') throw methodNotAllowed();
-      return await this.#document(info.parts, claims, { path, user, accept: request.headers.get('accept') });
+      return await this.#document(info.parts, reader, { path, user, accept: request.headers.get('accept') });
     }
     if (['get', 'list', 'watch'].includes(info.verb)) verb.text = info.verb;
-    const kind = this.#authorize(info, claims, user);
+    const kind = this.#authorize(info, reader, user);
     if (request.method !== 'GET') throw methodNotAllowed();
     if (info.verb === 'watch') throw watchNotSupported(info);
     if (!available() || !kind.views.every(({ checked }) => checked())) throw unavailable('the cache is being checked');
@@ -99,12 +121,12 @@ export class CacheApi {
     return info.name === undefined ? readList(asked, options) : readObject(asked, options);
   }
 
-  async #authenticate(header: string | null): Promise<CacheClaims> {
+  #authenticate(header: string | null): CacheReader {
     const token = /^Bearer +([^ ]+) *$/i.exec(header ?? '')?.[1];
     if (token === undefined) throw unauthorized();
     if (!this.#options.available()) throw unavailable('the cache is being checked');
     try {
-      return await this.#options.verify(token);
+      return this.#options.verify(token);
     } catch (error) {
       if (error instanceof TokenError) throw unauthorized();
       throw error;
@@ -112,11 +134,11 @@ export class CacheApi {
   }
 
   /** The kind, when the token allows to read it there. What is not cached is refused in the same words. */
-  #authorize(info: ResourceRequest, claims: CacheClaims, user: string): ServedKind {
+  #authorize(info: ResourceRequest, { scope }: CacheReader, user: string): ServedKind {
     const kind = this.#options.catalog.find(info.group, info.version, info.resource);
     const name = kind && formatKind(kind.resource);
     const namespace = kind?.resource.namespaced === false ? undefined : info.namespace;
-    if (!kind || !name || info.subresource !== undefined || !allows(claims.scope, name, namespace)) {
+    if (!kind || !name || info.subresource !== undefined || !allows(scope, name, namespace)) {
       throw forbidden(user, info.verb, info);
     }
     return kind;
@@ -124,7 +146,7 @@ export class CacheApi {
 
   async #document(
     parts: readonly string[],
-    claims: CacheClaims,
+    { scope }: CacheReader,
     { path, user, accept }: { path: string; user: string; accept: string | null },
   ): Promise<Response> {
     const { catalog } = this.#options;
@@ -135,7 +157,7 @@ export class CacheApi {
     }
     const [prefix] = parts;
     if (prefix !== 'api' && prefix !== 'apis') throw forbiddenPath(user, path);
-    const readable = catalog.kinds().filter(({ resource }) => Object.hasOwn(claims.scope, formatKind(resource)));
+    const readable = catalog.kinds().filter(({ resource }) => Object.hasOwn(scope, formatKind(resource)));
     if (parts.length === 1 && wantsAggregated(accept)) {
       return json(await aggregatedDocument(prefix, readable, catalog), AGGREGATED);
     }

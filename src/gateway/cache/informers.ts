@@ -14,7 +14,7 @@ import { isEncrypted, settingsFor, settingsHash } from './view-settings.ts';
 
 export interface InformersOptions {
   readonly client: ApiClient;
-  readonly location: Omit<RedisLocation, 'registryKey' | 'tokenKeysKey'>;
+  readonly location: Omit<RedisLocation, 'registryKey'>;
   readonly settings: CacheSettings;
   /** What encrypted views are encrypted with; without it none is begun. */
   readonly keyRing?: KeyRing | undefined;

@@ -13,11 +13,12 @@ import { REVIEW_CONNECTIONS, ReviewSender } from '../dispatch/review-sender.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import { HeldBytes } from '../endpoint/held-bytes.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
-import { ProxyAccess } from '../access/proxy-access.ts';
 import type { TokenKeys } from '../access/token-keys.ts';
+import { type TokenRun, TriggerTokens } from '../access/trigger-tokens.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RelatedRules } from '../workqueue/related-rules.ts';
 import { RunWrites } from '../workqueue/run-writes.ts';
+import { RunsInFlight } from '../workqueue/runs-in-flight.ts';
 import { IdlePace } from '../workqueue/idle-pace.ts';
 import { GatewayRuns } from '../workqueue/own-runs.ts';
 import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
@@ -48,7 +49,6 @@ export interface ControllerFactoryOptions {
 /** How functions get back to the gateway, to its cache and with their outcomes, and to the apiserver. */
 export interface WayBack {
   readonly tokenKeys: TokenKeys;
-  readonly cacheTokenMs: number;
   /** Undefined when functions get none. */
   readonly readerUsers: Pick<ReaderUsers, 'userOf'> | undefined;
   /** Where functions reach the gateway from outside; undefined: nowhere. */
@@ -121,21 +121,34 @@ export class ControllerFactory {
     });
     queue.suspend();
     const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
+    const tokens = new TriggerTokens({
+      controller: id,
+      declaration: spec.declaration,
+      keys: wayBack.tokenKeys,
+      goOn: description.callbackSeconds !== undefined,
+      clock,
+    });
     // A token must not be sent in the open.
     const cacheUrl = isSecureUrl(url) ? wayBack.cacheUrl : undefined;
     const cacheAccess = new CacheAccess({
-      controller: id,
       views,
       ...(scope ? { scope } : {}),
       redisUser: () => wayBack.readerUsers?.userOf(id),
-      api: cacheUrl === undefined ? undefined : { url: cacheUrl, keys: wayBack.tokenKeys },
-      clock: runtime.clock,
-      lifetimeMs: wayBack.cacheTokenMs,
-      timeoutMs: Math.max(description.timeoutSeconds * 1000, ...webhooks.map(() => LONGEST_REVIEW_MS)),
+      api: cacheUrl === undefined ? undefined : { url: cacheUrl, tokens },
+      clock,
     });
     // Resolved only for a secure URL; a trigger must not carry a token in the open whatever becomes of that check.
-    const acting = account && isSecureUrl(url) ? this.#acting(spec, account, queue) : undefined;
-    const target = { endpoint, cacheAccess, callbackUrl: wayBack.callbackUrl(id), ...acting };
+    const acting = account && isSecureUrl(url) ? this.#acting(spec, account, tokens) : undefined;
+    const callbackUrl = wayBack.callbackUrl(id);
+    const callbacks =
+      callbackUrl === undefined
+        ? undefined
+        : {
+            url: callbackUrl,
+            token: (runs: readonly TokenRun[]) => tokens.sign('levelhook-callback', runs),
+            verify: (token: string) => wayBack.tokenKeys.verify('levelhook-callback', token),
+          };
+    const target = { endpoint, cacheAccess, callbacks, ...acting };
     const reviews =
       webhooks.length === 0
         ? undefined
@@ -144,7 +157,7 @@ export class ControllerFactory {
             sender: new ReviewSender({
               functionName: description.name,
               endpoint: () => connect(REVIEW_CONNECTIONS),
-              cacheAccess,
+              cache: () => cacheAccess.locationForReviews(LONGEST_REVIEW_MS),
               ages: () => agesOf(sources),
               clock,
               startWindowMs: settings.startWindowMs,
@@ -167,6 +180,18 @@ export class ControllerFactory {
       openHold: () => this.#heldBytes.open(tenant ?? id),
     };
     return new RunningController({ spec, sources, queue, target: whole, bounds, settings, runtime, onChanged });
+  }
+
+  /** The runs in flight of a controller, which this gateway need not know. */
+  runsInFlight(id: string): RunsInFlight {
+    const { location, runtime } = this.#options;
+    const { redis } = location;
+    return new RunsInFlight({
+      redis,
+      keys: queueKeys(location, id),
+      ownRuns: this.ownRuns.of(id),
+      clock: runtime.clock,
+    });
   }
 
   /** A kind that a key has named, as the cluster serves it; undefined while it does not, or it cannot be cached. */
@@ -210,19 +235,17 @@ export class ControllerFactory {
   #acting(
     { id, description }: ControllerSpec,
     account: FunctionAccount,
-    queue: BullMqWorkQueue,
+    tokens: TriggerTokens,
   ): Pick<ControllerTarget, 'kubernetes' | 'proxied'> {
-    const { location, runtime, wayBack } = this.#options;
-    const { kubernetes, tokenKeys: keys } = wayBack;
+    const { location, wayBack } = this.#options;
+    const { kubernetes } = wayBack;
     if (account.credentials === 'token') {
       return { kubernetes: kubernetes.accessOf(account, longestRunMs(description)) };
     }
-    const { proxyUrl: url } = kubernetes;
-    if (url === undefined) throw new UserError('the gateway has no address for functions');
-    const incarnation = async (): Promise<string | undefined> => (await queue.state()).incarnation;
-    const goOn = description.callbackSeconds !== undefined;
+    const proxy = kubernetes.proxyOf(tokens);
+    if (!proxy) throw new UserError('the gateway has no address for functions');
     return {
-      kubernetes: new ProxyAccess({ controller: id, url, keys, incarnation, goOn, clock: runtime.clock }),
+      kubernetes: proxy,
       proxied: { account, runWrites: new RunWrites(location.redis, queueKeys(location, id)) },
     };
   }

@@ -14,6 +14,12 @@ export interface ControllerSpec {
    */
   readonly id: string;
   readonly origin: ControllerOrigin;
+  /**
+   * Names what its tokens belong to: the object that declares it by UID, the ServiceAccount of its function by UID, and
+   * its endpoint. With another of these it is another function, even under the same name. Of configured functions,
+   * which no tenant can declare, all have the same.
+   */
+  readonly declaration: string;
   /** Whose share of processor time, memory and indexes it draws on. Default: one of its own. */
   readonly tenant?: string;
   readonly description: Description;

@@ -11,7 +11,6 @@ import {
 import type {
   CacheScope,
   CallbackBody,
-  CallbackLocation,
   Description,
   SigningKey,
   ViewLocation,
@@ -25,6 +24,8 @@ import type { View } from '../cache/view.ts';
 import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
+import type { TokenClaims } from '../access/token.ts';
+import type { TokenRun } from '../access/trigger-tokens.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import {
   type ControllerBounds,
@@ -56,7 +57,10 @@ import { Resyncer } from './resyncer.ts';
 import { ScopedProcess } from './scoped-process.ts';
 
 export interface RunningControllerOptions {
-  readonly spec: Pick<ControllerSpec, 'id' | 'origin' | 'tenant' | 'description' | 'related' | 'keys' | 'parsed'>;
+  readonly spec: Pick<
+    ControllerSpec,
+    'id' | 'origin' | 'declaration' | 'tenant' | 'description' | 'related' | 'keys' | 'parsed'
+  >;
   /** Every kind that the description names, the one of `for` first, and then those that keys have named. */
   readonly sources: readonly ControllerSource[];
   readonly queue: BullMqWorkQueue;
@@ -73,11 +77,20 @@ export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'reco
   /** For a function that writes through the gateway. */
   readonly proxied?: { readonly account: FunctionAccount; readonly runWrites: RunWrites } | undefined;
   /** Where it may send outcomes later; undefined when it can reach no such place. */
-  readonly callbackUrl?: string | undefined;
+  readonly callbacks?: ControllerCallbacks | undefined;
   /** Undefined unless its runs may name related objects of any kind. */
   readonly relatedKinds?: RelatedKinds | undefined;
   /** Undefined when it has no webhooks. */
   readonly reviews?: ControllerReviews | undefined;
+}
+
+/** The way back of outcomes that come later. */
+export interface ControllerCallbacks {
+  readonly url: string;
+  /** For a trigger of these runs. */
+  readonly token: (runs: readonly TokenRun[]) => string;
+  /** @throws TokenError */
+  readonly verify: (token: string) => TokenClaims;
 }
 
 /** The webhooks of a controller, as the cluster serves their kinds, and the way of their reviews to its function. */
@@ -100,6 +113,8 @@ export class RunningController {
   /** Its id: in queues, metrics and logs a controller's name is that. */
   readonly name: string;
   readonly origin: ControllerOrigin;
+  /** See `ControllerSpec.declaration`. */
+  readonly declaration: string;
   /** What its function calls it. */
   readonly functionName: string;
   readonly keys: readonly SigningKey[];
@@ -118,13 +133,14 @@ export class RunningController {
 
   constructor(options: RunningControllerOptions) {
     const { bounds, queue, runtime } = options;
-    const { id, origin, description, keys, parsed } = options.spec;
+    const { id, origin, declaration, description, keys, parsed } = options.spec;
     const { clock, logger, metrics } = runtime;
     const [reconciled] = options.sources;
     if (!reconciled) throw new Error(`the controller ${id} has no source`);
     this.#options = options;
     this.name = id;
     this.origin = origin;
+    this.declaration = declaration;
     this.functionName = description.name;
     this.keys = keys;
     const views = reconciled.informers.map(({ view }) => view);
@@ -396,7 +412,8 @@ export class RunningController {
       currentVersion: () => informer.currentVersion({ controller: this.name, signal: this.#stopped.signal }),
       requestProgress: () => informer.requestProgress(),
     }));
-    const callback = (): Promise<CallbackLocation | undefined> => this.#callback();
+    const { callbacks } = this.#options.target;
+    const callback = callbacks && this.callbackMs > 0 ? this.#callbackAt(callbacks) : undefined;
     const keys: KeyCircuit = {
       openCircuit: (untilMs) => {
         this.queue.openCircuit(untilMs);
@@ -426,8 +443,17 @@ export class RunningController {
       settings,
     });
     this.#dispatcher = dispatcher;
-    const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
-    this.#callbacks = new Callbacks({ controller: this.name, queue: this.queue, dispatcher, token, runtime });
+    this.#callbacks =
+      callbacks &&
+      new Callbacks({
+        controller: this.name,
+        declaration: this.declaration,
+        queue: this.queue,
+        dispatcher,
+        verify: callbacks.verify,
+        incarnation: async () => (await this.queue.state()).incarnation,
+        runtime,
+      });
     await this.queue.start(new ScopedProcess(dispatcher, this.#scope));
     void this.#options.target.relatedKinds?.run(this.#stopped.signal);
   }
@@ -468,12 +494,9 @@ export class RunningController {
     return this.#callbacks.handle(body);
   }
 
-  /** For a trigger: read from Redis, and only for functions that asked for it. */
-  async #callback(): Promise<CallbackLocation | undefined> {
-    const { callbackUrl: url } = this.#options.target;
-    if (url === undefined || this.callbackMs === 0) return undefined;
-    const { incarnation: token } = await this.queue.state();
-    return token === undefined ? undefined : { url, token, maxSeconds: this.callbackMs / 1000 };
+  #callbackAt({ url, token }: ControllerCallbacks): NonNullable<TriggerTarget['callback']> {
+    const maxSeconds = this.callbackMs / 1000;
+    return { maxSeconds, location: (runs) => ({ url, token: token(runs), maxSeconds }) };
   }
 
   async stop(drainMs: number): Promise<void> {

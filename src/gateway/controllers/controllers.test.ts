@@ -32,6 +32,7 @@ class World {
   constructor() {
     this.controllers = new Controllers({
       create: async (spec) => this.#create(spec),
+      runsInFlight: () => ({ hasAny: async () => true }),
       informers: {
         release: async (user, kept?: ReadonlySet<string>) => {
           const keeps = (kind: string): boolean => [...(kept ?? [])].some((each) => each.startsWith(`${kind} `));
@@ -61,7 +62,7 @@ class World {
   spec(id: string, version: string, plan: Plan = {}, more: Partial<ControllerSpec> = {}): ControllerSpec {
     this.#plans.set(version, plan);
     const description = { name: id, for: { apiVersion: 'v1', kind: 'Pod' } } as Description;
-    return { id, origin: originOf(id), description, url: version, keys: [], ...more };
+    return { id, origin: originOf(id), declaration: version, description, url: version, keys: [], ...more };
   }
 
   /** Who needs what: `v1/Pod: ns.a=first`. */
@@ -81,7 +82,7 @@ class World {
     return informer;
   }
 
-  #create({ id, origin, url }: ControllerSpec): RunningController {
+  #create({ id, origin, declaration, url }: ControllerSpec): RunningController {
     const { kinds = ['Pod'], scope = {}, inRedis = [], sync = async () => {}, fails } = this.#plans.get(url) ?? {};
     for (const kind of kinds) this.kinds.set(`v1/${kind}`, (this.kinds.get(`v1/${kind}`) ?? new Set()).add(id));
     if (fails === 'create') throw new Error('cannot be made');
@@ -89,6 +90,7 @@ class World {
     const own = {
       name: id,
       origin,
+      declaration,
       keys: [],
       scope,
       inRedis,
@@ -118,7 +120,12 @@ class World {
 const going = new AbortController().signal;
 const forEver = (signal: AbortSignal): Promise<void> =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
-const claims = (controller: string) => ({ controller, scope: { 'v1/Pod': '*' as const }, expiresAt: 0 });
+const claims = (controller: string, declaration?: string) => ({
+  controller,
+  ...(declaration === undefined ? {} : { declaration }),
+  scope: { 'v1/Pod': '*' as const },
+  expiresAt: 0,
+});
 const view: ViewLocation = { prefix: 'pods' };
 
 describe('a controller that is started', () => {
@@ -261,17 +268,50 @@ describe('a controller that is changed', () => {
   });
 });
 
+describe('a token of a controller', () => {
+  const tokenOf = (declaration: string) => claims('ns.web', declaration);
+
+  it('ends when the controller is declared anew, and not before the new one runs', async () => {
+    const world = new World();
+    const { controllers } = world;
+    await controllers.apply(world.spec('ns.web', 'first'), { signal: going });
+    const { promise: synced, resolve } = Promise.withResolvers<void>();
+    const changing = controllers.apply(world.spec('ns.web', 'second', { sync: () => synced }), { signal: going });
+    await new Promise(setImmediate);
+    expect(controllers.holder(tokenOf('first'))?.declaration).toBe('first');
+    expect(controllers.holder(tokenOf('second'))?.declaration).toBe('second');
+    resolve();
+    await changing;
+    expect(() => controllers.holder(tokenOf('first'))).toThrow('declared anew');
+    expect(controllers.holder(tokenOf('second'))?.declaration).toBe('second');
+  });
+
+  it('is not revived by another controller of the same name', async () => {
+    const world = new World();
+    const { controllers } = world;
+    await controllers.apply(world.spec('ns.web', 'first'), { signal: going });
+    await controllers.remove('ns.web');
+    expect(() => controllers.holder(tokenOf('first'))).toThrow('does not run');
+    await controllers.apply(world.spec('ns.web', 'second'), { signal: going });
+    expect(() => controllers.holder(tokenOf('first'))).toThrow('declared anew');
+  });
+});
+
 describe('a controller that is stopped', () => {
   it('reads nothing any more, even when its runs do not end in order', async () => {
     const world = new World();
     const { controllers } = world;
     await controllers.apply(world.spec('ns.web', 'first', { fails: 'stop', inRedis: [view] }), { signal: going });
-    expect(controllers.current(claims('ns.web')).scope).toEqual({});
+    const token = claims('ns.web', 'first');
+    expect(controllers.scopeOf(token)).toEqual({});
     await expect(controllers.stop('ns.web')).rejects.toThrow('does not stop');
     expect([world.needed(), [...world.users], [...world.dashboard]]).toEqual([[], [], []]);
-    expect(() => controllers.current(claims('ns.web'))).toThrow('does not run');
-    // The token of a configured function says all by itself.
-    expect(controllers.current(claims('web'))).toEqual(claims('web'));
+    expect(() => controllers.scopeOf(token)).toThrow('does not run');
+    // The token of a person says all by itself, and so does that of a function which only other gateways have.
+    for (const each of [claims('ann'), claims('web', 'configured')]) {
+      expect(controllers.scopeOf(each)).toEqual(each.scope);
+    }
+    expect(() => controllers.scopeOf(claims('ns.web'))).toThrow('names no declaration');
   });
 
   it('is forgotten only after a check, and by a wakeup told as absent', async () => {

@@ -1,17 +1,21 @@
 import { formatKind, messageOf, type Runtime, UserError } from '../../core/index.ts';
-import { type CacheClaims, TokenError } from '../../contract/cache-token.ts';
+import { type TokenClaims, TokenError } from '../access/token.ts';
+import type { CacheScope } from '../../contract/index.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import { type Informers, servedAs } from '../cache/informers.ts';
 import type { ReaderUsers } from '../access/reader-users.ts';
 import type { Enqueued } from '../cache/relay.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
+import type { RunsInFlight } from '../workqueue/runs-in-flight.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { type ControllerOrigin, originOf } from './controller-id.ts';
 
 export interface ControllersOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  /** The runs in flight of a controller, by id, whether it runs here or not. */
+  readonly runsInFlight: (id: string) => Pick<RunsInFlight, 'hasAny'>;
   readonly create: (spec: ControllerSpec) => Promise<RunningController>;
   readonly informers: Pick<Informers, 'release'>;
   readonly readerUsers: Pick<ReaderUsers, 'allow' | 'remove'> | undefined;
@@ -134,15 +138,44 @@ export class Controllers {
   }
 
   /**
-   * What a token allows now. That of a ReconcileFunction is worth no more than its controller may read at this moment,
-   * and nothing once it has lost its rights; any other (`levelhook token`, a configured function) what stands in it.
+   * The controller that a token belongs to, as it was declared when the token was made. While a controller is replaced,
+   * that may be the old one, whose runs end.
+   * @returns undefined for a token of a person (`levelhook token`), and of a configured function that this gateway does
+   *   not have: other gateways may.
+   * @throws TokenError when the controller does not run any more, or is declared anew: with another object,
+   *   ServiceAccount or endpoint.
+   */
+  holder({ controller: id, declaration }: TokenClaims): RunningController | undefined {
+    const isDeclared = originOf(id) === 'declared';
+    if (declaration === undefined) {
+      if (isDeclared) throw new TokenError('the token names no declaration');
+      return undefined;
+    }
+    const found = [this.#known.get(id), this.#running.get(id)].filter((each) => each !== undefined);
+    if (found.length === 0 && !isDeclared) return undefined;
+    const holder = found.find((each) => each.declaration === declaration);
+    if (!holder) throw new TokenError('the controller of the token does not run, or is declared anew');
+    return holder;
+  }
+
+  /**
+   * What a token allows to read of the cache now. That of a ReconcileFunction is worth no more than its controller may
+   * read at this moment, and nothing once it has lost its rights; any other what stands in it.
    * @throws TokenError
    */
-  current(claims: CacheClaims): CacheClaims {
-    if (originOf(claims.controller) === 'configured') return claims;
+  scopeOf(claims: TokenClaims): CacheScope {
+    const holder = this.holder(claims);
+    if (holder?.origin !== 'declared') return claims.scope ?? {};
     const controller = this.#known.get(claims.controller);
     if (!controller) throw new TokenError('the controller of the token does not run');
-    return { ...claims, scope: controller.scope };
+    return controller.scope;
+  }
+
+  /** Whether the runs that a token names are not over; true for a token that names none. */
+  async isForRuns({ controller, runs }: TokenClaims): Promise<boolean> {
+    if (!runs) return true;
+    const named = Object.entries(runs.keys).map(([run, key]) => ({ key, run: Number(run) }));
+    return this.#options.runsInFlight(controller).hasAny(named, runs.incarnation);
   }
 
   /**

@@ -5,7 +5,7 @@ import { KeyScope } from '../handlers/key-scope.ts';
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import { ScopedProcess } from './scoped-process.ts';
 
-const run = (key: string): Run => ({ key, run: 1, failures: 3, reasons: [], deadlineMs: 0 });
+const run = (key: string): Run => ({ key, run: 1, incarnation: 'i', failures: 3, reasons: [], deadlineMs: 0 });
 const again = (key: string): Finish => ({ kind: 'known', failures: 'count', error: key });
 const dropped: Finish = { kind: 'known', failures: 'forget' };
 

@@ -1,5 +1,6 @@
 import { formatObjectKey, type Runtime } from '../../core/index.ts';
 import type { CallbackBody } from '../../contract/index.ts';
+import { type TokenClaims, TokenError, type TokenRuns } from '../access/token.ts';
 import type { WorkQueue } from '../workqueue/work-queue.ts';
 import type { Dispatcher } from './dispatcher.ts';
 
@@ -14,17 +15,22 @@ export type CallbackEnd =
 
 export interface CallbacksOptions {
   readonly controller: string;
+  /** See `ControllerSpec.declaration`. */
+  readonly declaration: string;
   readonly queue: WorkQueue;
   readonly dispatcher: Dispatcher;
-  /** What the triggers' `callback.token` is now. */
-  readonly token: () => Promise<string | undefined>;
+  /** Checks the `callback.token` of a trigger. @throws TokenError */
+  readonly verify: (token: string) => TokenClaims;
+  /** Of the queue; undefined while it is being checked. */
+  readonly incarnation: () => Promise<string | undefined>;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
 }
 
 /**
  * Takes the outcomes of runs that went on after their 202, in any gateway: what it needs is in Redis. Fenced by the run
- * number, and by the token for a queue that has begun to count anew; so whatever comes twice, late or for another run
- * changes nothing. The same callback sent again gets `over`: its run is.
+ * number and by the token, which names the declaration of the controller, the runs of its trigger, and the incarnation
+ * of the queue; so whatever comes twice, late, for another run or from a function that was there before changes
+ * nothing. The same callback sent again gets `over`: its run is.
  */
 export class Callbacks {
   readonly #options: CallbacksOptions;
@@ -50,7 +56,10 @@ export class Callbacks {
 
   async #decide(key: string, { token, run, result }: CallbackBody): Promise<CallbackEnd> {
     const { dispatcher, queue, runtime } = this.#options;
-    if (token !== (await this.#options.token())) {
+    const named = this.#runsOf(token);
+    if (!named) return { kind: 'over', message: 'the token is not one of this function as it is declared now' };
+    if (named.keys[run] !== key) return { kind: 'over', message: `the token is not for run ${run} of this key` };
+    if (named.incarnation !== (await this.#options.incarnation())) {
       return { kind: 'over', message: 'the queue has lost data since and does not know this run' };
     }
     const { running, failures } = await queue.status(key);
@@ -65,6 +74,18 @@ export class Callbacks {
     return finish.kind === 'busy'
       ? { kind: 'taken', withinMs: finish.untilMs - runtime.clock.now() }
       : { kind: 'taken' };
+  }
+
+  /** The runs that a token names; undefined when it is not good for this controller, or not any more. */
+  #runsOf(token: string): TokenRuns | undefined {
+    const { controller, declaration, verify } = this.#options;
+    try {
+      const claims = verify(token);
+      return claims.controller === controller && claims.declaration === declaration ? claims.runs : undefined;
+    } catch (error) {
+      if (error instanceof TokenError) return undefined;
+      throw error;
+    }
   }
 }
 

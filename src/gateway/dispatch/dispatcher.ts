@@ -47,14 +47,22 @@ export interface DispatchView {
 export interface TriggerTarget {
   readonly endpoint: Endpoint;
   readonly cacheAccess: CacheAccess;
-  /** Where outcomes may come to later. Undefined, or answering undefined: nowhere. */
-  readonly callback?: (() => Promise<CallbackLocation | undefined>) | undefined;
+  /** Where outcomes may come to later. Undefined: nowhere. */
+  readonly callback?: CallbackTarget | undefined;
   /** As whom it reads live and writes. Undefined: with credentials of its own. */
   readonly kubernetes?: KubernetesAccess | undefined;
   /** What its runs have written through the gateway. Undefined: its outcomes alone name writes. */
   readonly recorded?: RecordedWrites | undefined;
   /** Undefined: its outcomes may name no related objects. */
   readonly related?: RelatedObjects | undefined;
+}
+
+/** Where outcomes may come to later. */
+export interface CallbackTarget {
+  /** How long a run may go on without a word. */
+  readonly maxSeconds: number;
+  /** For a trigger of these runs. */
+  readonly location: (runs: readonly Run[]) => CallbackLocation;
 }
 
 export interface DispatcherOptions {
@@ -138,13 +146,14 @@ export class Dispatcher implements Process {
   /** Sends one trigger for all runs. Calls `onFinish` once for each run, when its result has arrived. */
   async #send(runs: readonly Run[], onFinish: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
     const { clock } = this.#options.runtime;
-    const { cacheAccess, callback: locate, kubernetes: access, related } = this.#options.target;
+    const { cacheAccess, callback: later, kubernetes: access, related } = this.#options.target;
     if (related && (await related.isBehind())) {
       // Nothing was tried. This gateway has the kinds within seconds; another one may have them now.
       runs.forEach((_, at) => onFinish(at, BEHIND));
       return;
     }
-    const [cache, callback] = await Promise.all([cacheAccess.location(), locate?.()]);
+    const cache = cacheAccess.location(runs);
+    const callback = later?.location(runs);
     const kubernetes = access && (await this.#kubernetes(access, runs));
     if (kubernetes instanceof Error) {
       const { message: error } = kubernetes;
@@ -309,10 +318,10 @@ export class Dispatcher implements Process {
    * now.
    * @throws when the apiserver does not tell that
    */
-  async concluded(run: Omit<Run, 'reasons'>, reported: RequestResult): Promise<Finish> {
+  async concluded(run: Omit<Run, 'reasons' | 'incarnation'>, reported: RequestResult): Promise<Finish> {
     const { callback } = this.#options.target;
     const { clock } = this.#options.runtime;
-    const outcome = await this.#withRelatedChecked(fromResult(reported, await callback?.()));
+    const outcome = await this.#withRelatedChecked(fromResult(reported, callback));
     const { finish, result } = decide(outcome, run.failures, clock.now());
     const { recorded } = this.#options.target;
     const isUnanswered = finish.kind === 'known' && (await recorded?.end(run))?.isUnanswered;

@@ -29,17 +29,24 @@ it('a key that fails again and again does not fill the log, and a later line cou
   const clock = { ...systemClock, now: () => nowMs };
   const warned: LogFields[] = [];
   const logger = { ...silentLogger, warn: (fields: LogFields) => void warned.push(fields) };
-  const times = { clock, lifetimeMs: 60_000, timeoutMs: 60_000 };
   const dispatcher = new Dispatcher({
     bounds: ownBounds(),
     controller: 'c',
     views: [],
     keys: { openCircuit: () => {}, closeCircuit: () => {} },
-    target: { endpoint, cacheAccess: new CacheAccess({ controller: 'c', views: [], api: undefined, ...times }) },
+    target: { endpoint, cacheAccess: new CacheAccess({ views: [], api: undefined, clock }) },
     runtime: { clock, logger, metrics: silentMetrics },
     settings: { logTriggers: true, startWindowMs: 0 },
   });
-  const fail = () => dispatcher.run({ key: 'a/b', run: 1, failures: 3, reasons: [], deadlineMs: clock.now() + 60_000 });
+  const fail = () =>
+    dispatcher.run({
+      key: 'a/b',
+      run: 1,
+      incarnation: 'i',
+      failures: 3,
+      reasons: [],
+      deadlineMs: clock.now() + 60_000,
+    });
   for (let run = 0; run < 300; run += 1) await fail();
   expect(warned).toHaveLength(200);
   nowMs += 1000;

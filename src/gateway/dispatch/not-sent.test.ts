@@ -35,8 +35,7 @@ describe('a trigger that is not sent', () => {
     await once(server, 'listening');
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
     endpoint = new Endpoint(url, [await importExtractableSecret(generateSecret())], { connections: 2 });
-    const times = { clock: systemClock, lifetimeMs: 60_000, timeoutMs: 60_000 };
-    const cacheAccess = new CacheAccess({ controller: 'c', views: [], api: undefined, ...times });
+    const cacheAccess = new CacheAccess({ views: [], api: undefined, clock: systemClock });
     const count = (name: string, labels: MetricLabels): void => {
       counted.push(`${name} ${labels['reason'] ?? labels['outcome'] ?? labels['result'] ?? ''}`);
     };
@@ -64,6 +63,7 @@ describe('a trigger that is not sent', () => {
   const run = (inMs = 60_000): Run => ({
     key: 'a/b',
     run: 1,
+    incarnation: 'i',
     failures: 3,
     reasons: [],
     deadlineMs: systemClock.now() + inMs,

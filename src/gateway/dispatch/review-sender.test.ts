@@ -9,7 +9,6 @@ import { REVIEW_CONNECTIONS, ReviewSender, type ReviewSenderOptions } from './re
 
 const secret = generateSecret();
 const location: CacheLocation = { views: {}, url: 'https://gateway.test/cache', token: 't' };
-const withoutToken: CacheLocation = { views: {} };
 const json = '{"apiVersion":"a/v1","kind":"R","request":{"uid":"u","number":12345678901234567890}}';
 const apiserver: RequestSource = { name: '10.0.0.1', isKnown: true };
 const configMap = { apiVersion: 'v1', kind: 'ConfigMap' };
@@ -31,7 +30,7 @@ async function senderOf(options: Partial<ReviewSenderOptions> = {}): Promise<Rev
   sender = new ReviewSender({
     functionName: 'guard',
     endpoint: () => new Endpoint(fn.url, keys, { connections: 2 }),
-    cacheAccess: { location: async () => location, locationWithoutToken: () => withoutToken },
+    cache: () => location,
     ages: async () => new Map([['v1/ConfigMap', 1500]]),
     clock: systemClock,
     startWindowMs: 60_000,
@@ -66,14 +65,10 @@ describe('a review on its way to the function', () => {
     expect(fn.reviews[0]?.cache).toEqual({ views: {} });
   });
 
-  it('has no token and no age while Redis does not answer', async () => {
-    const never = new Promise<never>(() => {});
-    await senderOf({
-      cacheAccess: { location: () => never, locationWithoutToken: () => withoutToken },
-      ages: async () => Promise.reject(new Error('no Redis')),
-    });
+  it('has no age while Redis does not answer', async () => {
+    await senderOf({ ages: () => new Promise<never>(() => {}) });
     expect(await send()).toMatchObject({ kind: 'answered', status: 200 });
-    expect(fn.reviews[0]).toMatchObject({ cache: withoutToken, cacheAgeSeconds: {} });
+    expect(fn.reviews[0]).toMatchObject({ cache: location, cacheAgeSeconds: {} });
   });
 
   it('waits for a connection, and its time runs', async () => {

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Clock, SharedRoom, type RequestSource } from '../../core/index.ts';
 import { type CacheLocation, CONTRACT_VERSION, type ReviewRequest } from '../../contract/index.ts';
-import type { CacheAccess } from '../access/cache-access.ts';
 import { ColdStart } from '../endpoint/cold-start.ts';
 import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
 
@@ -10,7 +9,8 @@ export interface ReviewSenderOptions {
   readonly functionName: string;
   /** Opens the connections of the reviews, which wait for no run. */
   readonly endpoint: () => Pick<Endpoint, 'send' | 'close'>;
-  readonly cacheAccess: Pick<CacheAccess, 'location' | 'locationWithoutToken'>;
+  /** Where the function reads the cache for a review that begins now. */
+  readonly cache: () => CacheLocation;
   /** By `apiVersion/Kind`, in milliseconds: see `Informer.ageMs`. */
   readonly ages: () => Promise<ReadonlyMap<string, number>>;
   readonly clock: Clock;
@@ -71,7 +71,7 @@ const NO_CACHE: Pick<CacheNow, 'location' | 'ages'> = { location: { views: {} },
 
 const NO_CONNECTION: Answer = { kind: 'refused', reason: 'timeout', message: 'no connection before the deadline' };
 
-/** Without Redis there is neither a token nor an age, and a review must not wait for it. */
+/** Without Redis there is no age, and a review must not wait for it. */
 const CACHE_MS = 500;
 /** A refused connection costs little, and a function that starts is there a moment later. */
 const AGAIN_MS = 100;
@@ -226,18 +226,15 @@ export class ReviewSender {
   }
 
   async #cacheNow(): Promise<CacheNow> {
-    const { ages, cacheAccess, clock } = this.#options;
+    const { ages, cache, clock } = this.#options;
     const atMs = clock.now();
     const over = new AbortController();
     const unknown = async (): Promise<undefined> => {
       await clock.sleep(CACHE_MS, over.signal);
     };
     const late = unknown();
-    const [location, known] = await Promise.all([
-      Promise.race([cacheAccess.location().catch(() => undefined), late]),
-      Promise.race([ages().catch(() => undefined), late]),
-    ]);
+    const known = await Promise.race([ages().catch(() => undefined), late]);
     over.abort();
-    return { location: location ?? cacheAccess.locationWithoutToken(), ages: known ?? new Map<string, number>(), atMs };
+    return { location: cache(), ages: known ?? new Map<string, number>(), atMs };
   }
 }

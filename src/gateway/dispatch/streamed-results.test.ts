@@ -31,12 +31,9 @@ beforeEach(async () => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   endpoint = new Endpoint(url, [await importExtractableSecret(generateSecret())], { connections: 2 });
   const cacheAccess = new CacheAccess({
-    controller: 'c',
     views: [],
     api: undefined,
     clock: systemClock,
-    lifetimeMs: 60_000,
-    timeoutMs: 60_000,
   });
   dispatcher = new Dispatcher({
     bounds: ownBounds(),
@@ -58,6 +55,7 @@ afterEach(async () => {
 const run = (number: number, inMs = 60_000): Run => ({
   key: `a/${number}`,
   run: number,
+  incarnation: 'i',
   failures: 0,
   reasons: [],
   deadlineMs: systemClock.now() + inMs,

@@ -1,8 +1,7 @@
 import { messageOf, type Resource, type Runtime } from '../../core/index.ts';
-import { TokenError } from '../../contract/cache-token.ts';
 import { RUN_HEADER } from '../../contract/index.ts';
-import type { RunsClaims } from '../../contract/runs-token.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
+import { TokenError, type TokenRuns } from '../access/token.ts';
 import type { ApiClient, ForwardedAnswer, ForwardedRequest } from '../apiserver/api-client.ts';
 import {
   badRequest,
@@ -30,13 +29,26 @@ export interface ProxiedController {
   readonly resources: readonly Resource[];
 }
 
+/** The bearer of a token. */
+export interface ProxyClient {
+  /** The id of its controller. */
+  readonly controller: string;
+  /**
+   * Undefined when there is none at the moment, or not as the token names it, or its function has other credentials.
+   */
+  readonly proxied: ProxiedController | undefined;
+  readonly runs: TokenRuns;
+  /** Seconds since the epoch. */
+  readonly expiresAt: number;
+  /** Whether one of the runs is in flight. Rejects when Redis does not answer. */
+  readonly goesOn: () => Promise<boolean>;
+}
+
 export interface KubernetesApiOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly client: Pick<ApiClient, 'for'>;
-  /** Checks a token. Rejects with TokenError. */
-  readonly verify: (token: string) => Promise<RunsClaims>;
-  /** Undefined when there is none at the moment, or its function has other credentials. */
-  readonly controller: (id: string) => ProxiedController | undefined;
+  /** Checks a token. @throws TokenError */
+  readonly verify: (token: string) => ProxyClient;
   /** Whether the queues can be trusted: Redis is there and has lost nothing. */
   readonly available: () => boolean;
   /** Whether a controller that is not known may still come. */
@@ -49,7 +61,7 @@ interface Asked {
   readonly proxied: ProxiedController;
   readonly user: string;
   readonly client: ApiClient;
-  readonly claims: RunsClaims;
+  readonly caller: ProxyClient;
   readonly request: Request;
   readonly method: ForwardedRequest['method'];
   readonly what: ProxiedRequest;
@@ -113,11 +125,8 @@ export class KubernetesApi {
 
   async #answer(request: Request, root: string, labels: { controller: string; verb: string }): Promise<Response> {
     const { client } = this.#options;
-    const claims = await this.#authenticate(request.headers.get('authorization'));
-    // A stop that has come meanwhile does not wait for this request.
-    if (this.#stopping) throw unavailable('the gateway is stopping');
-    const { controller } = claims;
-    const proxied = this.#options.controller(controller);
+    const caller = this.#authenticate(request.headers.get('authorization'));
+    const { controller, proxied } = caller;
     if (!proxied) throw this.#options.starting() ? unavailable('the gateway is starting') : unauthorized();
     labels.controller = controller;
     const { namespace, name } = proxied.account;
@@ -126,7 +135,7 @@ export class KubernetesApi {
     const what = proxiedRequest(request.method, pathname.slice(root.length), searchParams, user);
     labels.verb = what.verb;
     const method = request.method as Asked['method'];
-    const asked = { controller, proxied, user, client: client.for(controller), claims, request, method, what };
+    const asked = { controller, proxied, user, client: client.for(controller), caller, request, method, what };
     return what.isWrite ? this.#recorded(this.#write(asked)) : this.#read(asked);
   }
 
@@ -139,18 +148,18 @@ export class KubernetesApi {
   /**
    * Aborted when the caller has hung up, or its runs are over: what waits for the caller, or for its turn, ends then.
    */
-  #callerSignal({ claims, request }: Asked): AbortSignal {
-    const leftMs = Math.max(0, claims.expiresAt * 1000 - this.#options.runtime.clock.now());
+  #callerSignal({ caller, request }: Asked): AbortSignal {
+    const leftMs = Math.max(0, caller.expiresAt * 1000 - this.#options.runtime.clock.now());
     return AbortSignal.any([request.signal, AbortSignal.timeout(Math.min(leftMs, CALLER_MS))]);
   }
 
-  async #authenticate(header: string | null): Promise<RunsClaims> {
+  #authenticate(header: string | null): ProxyClient {
     const token = /^Bearer +([^ ]+) *$/i.exec(header ?? '')?.[1];
     if (token === undefined) throw unauthorized();
     if (this.#stopping) throw unavailable('the gateway is stopping');
     if (!this.#options.available()) throw unavailable('the gateway is being checked: see /readyz');
     try {
-      return await this.#options.verify(token);
+      return this.#options.verify(token);
     } catch (error) {
       if (error instanceof TokenError) throw unauthorized();
       throw error;
@@ -159,7 +168,9 @@ export class KubernetesApi {
 
   /** Streams the answer. */
   async #read(asked: Asked): Promise<Response> {
-    const { client, controller, method, request, user, what } = asked;
+    const { caller, client, controller, method, request, user, what } = asked;
+    // Before its turn: a token that is over uses up none.
+    if (!(await caller.goesOn())) throw unauthorized();
     const signal = this.#callerSignal(asked);
     await turn(client, method, signal);
     const accept = request.headers.get('accept') ?? 'application/json';
@@ -181,7 +192,7 @@ export class KubernetesApi {
 
   async #writeWith(asked: Asked, hold: Hold): Promise<Response> {
     const { client, method, proxied, request, what } = asked;
-    const run = runOf(asked.claims, request.headers.get(RUN_HEADER));
+    const run = runOf(asked.caller.runs, request.headers.get(RUN_HEADER));
     const type =
       (request.headers.get('content-type') ?? 'application/json').split(';', 1)[0]?.trim().toLowerCase() ?? '';
     const types = what.verb === 'patch' ? PATCH_TYPES : OBJECT_TYPES;
@@ -269,11 +280,11 @@ function checkIdentity({ status, body }: ForwardedAnswer): void {
   throw unavailable('the credentials of the gateway are being renewed');
 }
 
-function runOf({ incarnation, runs }: RunsClaims, header: string | null): FencedRun {
-  const numbers = Object.keys(runs);
+function runOf({ incarnation, keys }: TokenRuns, header: string | null): FencedRun {
+  const numbers = Object.keys(keys);
   const number = header ?? (numbers.length === 1 ? numbers[0] : undefined);
   if (number === undefined) throw badRequest(`the trigger has several runs: name one in the header ${RUN_HEADER}`);
-  const key = Object.hasOwn(runs, number) ? runs[number] : undefined;
+  const key = Object.hasOwn(keys, number) ? keys[number] : undefined;
   if (key === undefined) {
     throw new StatusError({
       code: 403,

@@ -75,7 +75,7 @@ export class Manager implements KnownParts {
     const leads = this.#leads;
     const { client, location } = cluster;
     this.#options = options;
-    this.tokenKeys = new TokenKeys({ redis: location.redis, hash: location.tokenKeysKey, clock: runtime.clock });
+    this.tokenKeys = new TokenKeys({ ring: options.files.keyRing, cluster: location, clock: runtime.clock });
     this.readerUsers = config.redisUsers
       ? new ReaderUsers({ runtime, location, complete: () => this.knowsAll, leads })
       : undefined;
@@ -84,6 +84,7 @@ export class Manager implements KnownParts {
     this.controllers = new Controllers({
       runtime,
       create: (spec) => this.#factory.create(spec),
+      runsInFlight: (id) => this.#factory.runsInFlight(id),
       informers: this.informers,
       readerUsers: this.readerUsers,
       recovery: {
@@ -244,13 +245,13 @@ export class Manager implements KnownParts {
     const { cluster, config, runtime, urls } = this.#options;
     const { readerUsers, tokenKeys } = this;
     const { client, kubernetes, location } = cluster;
-    const { cacheTokenMs, historyRuns, logTriggers, resyncMs, startWindowMs } = config;
+    const { historyRuns, logTriggers, resyncMs, startWindowMs } = config;
     return new ControllerFactory({
       runtime,
       location,
       client,
       informers: this.informers,
-      wayBack: { kubernetes, tokenKeys, cacheTokenMs, readerUsers, ...urls },
+      wayBack: { kubernetes, tokenKeys, readerUsers, ...urls },
       cpuBudgets: this.#cpuBudgets,
       settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
       on: { changed: (id) => this.#wakeDeclared(id), relatedKinds: (id) => this.declared?.review(id) },
@@ -291,7 +292,16 @@ export class Manager implements KnownParts {
     const { ca, keys } = files;
     const spec = async (description: Description, url: string): Promise<ControllerSpec> => {
       const related = await this.#relatedOf(description.name, description);
-      return { id: description.name, origin: 'configured', description, related, url, keys, ca };
+      return {
+        id: description.name,
+        origin: 'configured',
+        declaration: CONFIGURED,
+        description,
+        related,
+        url,
+        keys,
+        ca,
+      };
     };
     return new ConfiguredFunctions({
       runtime,
@@ -315,3 +325,6 @@ export class Manager implements KnownParts {
     });
   }
 }
+
+/** See `ControllerSpec.declaration`. */
+const CONFIGURED = 'configured';

@@ -51,10 +51,10 @@ const ANSWERS_MS = 100;
 const ASK_AGAIN_MS = 50;
 
 /**
- * What runs may be in flight that the present Redis process has no record of: what the Lease and the registry tell
- * (ADR 0006). Each gateway puts its own runs back on record, and says so in the registry (`announce`). Only the runs of
- * gateways that have not said so are waited for. A gateway that was killed long enough before has all its runs on record,
- * which the gateway that leads notes down in the same registry (`sweep`).
+ * What runs may be in flight that the present Redis process has no record of: what the Lease and the registry tell (ADR
+ * 0006). Each gateway puts its own runs back on record, and says so in the registry (`announce`). Only the runs of
+ * gateways that have not said so are waited for. A gateway that was killed long enough before has all its runs on
+ * record, which the gateway that leads notes down in the same registry (`sweep`).
  */
 export class UnrecordedRuns {
   readonly #options: UnrecordedRunsOptions;
@@ -118,8 +118,8 @@ export class UnrecordedRuns {
   }
 
   /**
-   * Notes down, as the gateway that leads, which gateways have ended, though they could not say so themselves. Called with
-   * each check.
+   * Notes down, as the gateway that leads, which gateways have ended, though they could not say so themselves. Called
+   * with each check.
    */
   async sweep(): Promise<void> {
     const { gateway, lease, location, runtime } = this.#options;
@@ -170,7 +170,10 @@ export class UnrecordedRuns {
     );
   }
 
-  /** The gateways whose runs may not be on record yet. @param queue of one queue. Default: of any that is not closed. */
+  /**
+   * The gateways whose runs may not be on record yet.
+   * @param queue of one queue. Default: of any that is not closed.
+   */
   async #unanswered(queue?: string): Promise<readonly OtherRuns[]> {
     const { clock } = this.#options.runtime;
     const isOpen = ({ gateway }: OtherRuns): boolean => {

@@ -11,8 +11,6 @@ export interface RedisLocation {
   readonly registryKey: string;
   /** SET of the prefixes of all views that this gateway keeps. */
   readonly viewsKey: string;
-  /** HASH: what the cache API's tokens are signed with. */
-  readonly tokenKeysKey: string;
   /** Begins the keys of browsers' sessions. */
   readonly sessionsPrefix: string;
   /** HASH: the last replay of dead letters of each controller. */
@@ -20,14 +18,13 @@ export interface RedisLocation {
 }
 
 export function redisLocation(redis: Redis, keyPrefix: string, clusterId: string): RedisLocation {
-  const { registry, views, tokenKeys, sessions, replays } = gatewayKeys({ keyPrefix, clusterId });
+  const { registry, views, sessions, replays } = gatewayKeys({ keyPrefix, clusterId });
   return {
     redis,
     keyPrefix,
     clusterId,
     registryKey: registry,
     viewsKey: views,
-    tokenKeysKey: tokenKeys,
     sessionsPrefix: sessions,
     replaysKey: replays,
   };

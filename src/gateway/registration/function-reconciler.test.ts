@@ -116,7 +116,15 @@ class World {
         const description = { name: 'web' } as Description;
         const rules = { allow: [new URL(this.#url).origin], loopback: true };
         const where = { url: this.#url, rules, ca: hash };
-        const controller: ControllerSpec = { id: 'shop.web', origin: 'declared', description, ...where, keys: [] };
+        const declaration = declared;
+        const controller: ControllerSpec = {
+          id: 'shop.web',
+          origin: 'declared',
+          declaration,
+          description,
+          ...where,
+          keys: [],
+        };
         return { controller, paused, hash, checkRights: async () => this.rights() };
       },
     };

@@ -131,10 +131,13 @@ export class FunctionResolver {
     const scope = { ...related.scope, ...declared };
     const served = [...[...wanted, ...reviewed].map(({ resource }) => resource), ...related.resources];
     const text = JSON.stringify([object.metadata.uid, description, url, ca, version, scope, served, acting]);
-    const hash = createHash('sha256').update(text).digest('hex');
+    const hash = hashOf(text);
+    const { uid: objectUid } = object.metadata;
+    const declaration = hashOf(JSON.stringify([objectUid, uid, spec.credentials, url, ca])).slice(0, 32);
     const controller: ControllerSpec = {
       id: idOf(object),
       origin: 'declared',
+      declaration,
       tenant: tenantOf(object),
       description,
       related: related.resources,
@@ -326,6 +329,8 @@ export class FunctionResolver {
     }
   }
 }
+
+const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** Names of the greatest length stay below the 16 KiB that a server takes as headers. */
 const MAX_PROXIED_BATCH = 20;

@@ -39,7 +39,7 @@ describe('whether a function answers', () => {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
     const rules = { allow: [new URL(url).origin], loopback: true };
     const description = { name: 'web' } as Description;
-    spec = { id: 'shop.web', origin: 'declared', description, url, rules, ca: undefined, keys: [] };
+    spec = { id: 'shop.web', origin: 'declared', declaration: 'd', description, url, rules, ca: undefined, keys: [] };
     reachability = new Reachability(clock);
   });
 

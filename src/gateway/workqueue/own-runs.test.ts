@@ -11,8 +11,10 @@ const TIMEOUT_MS = 1000;
 describe('OwnRuns', () => {
   it('knows a run from its begin to its finish', () => {
     const runs = new OwnRuns();
-    runs.begin({ key: 'a', run: 7, deadlineMs: 100 }, 0);
-    expect(runs.inFlight(0)).toEqual([{ key: 'a', run: 7, startedMs: 0, deadlineMs: 100, state: 'running' }]);
+    runs.begin({ key: 'a', run: 7, incarnation: 'i', deadlineMs: 100 }, 0);
+    expect(runs.inFlight(0)).toEqual([
+      { key: 'a', run: 7, incarnation: 'i', startedMs: 0, deadlineMs: 100, state: 'running' },
+    ]);
     runs.finish({ key: 'a', run: 6, finish: KNOWN });
     expect(runs.heldUntil({ key: 'a', run: 1 }, 0)).toBe(100 + RUN_MARGIN_MS);
     expect(runs.heldUntil({ key: 'b', run: 1 }, 0)).toBeUndefined();
@@ -25,7 +27,7 @@ describe('OwnRuns', () => {
 
   it('knows a run of unknown outcome until its deadline and the margin', () => {
     const runs = new OwnRuns();
-    runs.begin({ key: 'a', run: 1, deadlineMs: 100 }, 0);
+    runs.begin({ key: 'a', run: 1, incarnation: 'i', deadlineMs: 100 }, 0);
     runs.finish({ key: 'a', run: 1, finish: UNKNOWN });
     expect(runs.inFlight(100 + RUN_MARGIN_MS - 1)).toMatchObject([{ state: 'unknown', deadlineMs: 100 }]);
     expect(runs.inFlight(100 + RUN_MARGIN_MS)).toEqual([]);
@@ -34,7 +36,7 @@ describe('OwnRuns', () => {
 
   it('knows a run that goes on after its 202 for as long as it may, and never for less', () => {
     const runs = new OwnRuns();
-    runs.begin({ key: 'a', run: 1, deadlineMs: 100 }, 0);
+    runs.begin({ key: 'a', run: 1, incarnation: 'i', deadlineMs: 100 }, 0);
     runs.finish({ key: 'a', run: 1, finish: { kind: 'busy', untilMs: 5000 } });
     runs.finish({ key: 'a', run: 1, finish: { kind: 'busy', untilMs: 50 } });
     expect(runs.inFlight(4000)).toMatchObject([{ state: 'busy', deadlineMs: 5000 }]);
@@ -45,9 +47,9 @@ describe('OwnRuns', () => {
   it('tells how long runs without an answer have taken so far', () => {
     const runs = new OwnRuns();
     expect(runs.unfinished(0)).toEqual({ totalMs: 0, longestMs: 0 });
-    runs.begin({ key: 'a', run: 1, deadlineMs: 1000 }, 0);
-    runs.begin({ key: 'b', run: 2, deadlineMs: 1000 }, 30);
-    runs.begin({ key: 'c', run: 3, deadlineMs: 1000 }, 40);
+    runs.begin({ key: 'a', run: 1, incarnation: 'i', deadlineMs: 1000 }, 0);
+    runs.begin({ key: 'b', run: 2, incarnation: 'i', deadlineMs: 1000 }, 30);
+    runs.begin({ key: 'c', run: 3, incarnation: 'i', deadlineMs: 1000 }, 40);
     expect(runs.unfinished(100)).toEqual({ totalMs: 230, longestMs: 100 });
     // Both have their answers: one goes on after a 202, of the other it is not known.
     runs.finish({ key: 'a', run: 1, finish: { kind: 'busy', untilMs: 5000 } });
@@ -71,7 +73,7 @@ describe('OwnRuns', () => {
           const known = model.get(key);
           if (kind === 'begin' && !known) {
             count += 1;
-            runs.begin({ key, run: count, deadlineMs: nowMs + TIMEOUT_MS }, nowMs);
+            runs.begin({ key, run: count, incarnation: 'i', deadlineMs: nowMs + TIMEOUT_MS }, nowMs);
             model.set(key, { run: count, endMs: nowMs + TIMEOUT_MS });
           }
           const run = known?.run ?? count;
@@ -98,7 +100,7 @@ describe('OwnRuns', () => {
 it('the runs of a gateway stay known when a queue is opened again', () => {
   const gateway = new GatewayRuns();
   expect(gateway.inFlight(0)).toEqual([]);
-  gateway.of('one').begin({ key: 'a', run: 1, deadlineMs: 100 }, 0);
+  gateway.of('one').begin({ key: 'a', run: 1, incarnation: 'i', deadlineMs: 100 }, 0);
   expect(gateway.of('one').inFlight(0)).toHaveLength(1);
   expect(gateway.of('two').inFlight(0)).toEqual([]);
   expect(gateway.inFlight(0)).toEqual(['one']);

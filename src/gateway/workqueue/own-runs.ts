@@ -7,6 +7,8 @@ import type { Run } from './run.ts';
 export interface OwnRun {
   readonly key: string;
   readonly run: number;
+  /** See `Run.incarnation`. */
+  readonly incarnation: string;
   /** Milliseconds since the epoch. */
   readonly startedMs: number;
   /** The run is over after this and the margin. Milliseconds since the epoch. */
@@ -66,10 +68,10 @@ export class OwnRuns {
   }
 
   /** The run begins. To be called before its trigger is sent. */
-  begin({ key, run, deadlineMs }: Pick<Run, 'key' | 'run' | 'deadlineMs'>, nowMs: number): void {
+  begin({ key, run, incarnation, deadlineMs }: Omit<Run, 'failures' | 'reasons'>, nowMs: number): void {
     this.#highest = Math.max(this.#highest, run);
     this.#runs.delete(key);
-    this.#runs.set(key, { key, run, startedMs: nowMs, deadlineMs, state: 'running' });
+    this.#runs.set(key, { key, run, incarnation, startedMs: nowMs, deadlineMs, state: 'running' });
     // The finish of a run of unknown outcome may come from another gateway.
     for (const [oldest, { deadlineMs: endMs }] of this.#runs) {
       if (endMs + RUN_MARGIN_MS > nowMs) break;
@@ -115,6 +117,14 @@ export class OwnRuns {
     return { totalMs, longestMs };
   }
 
+  /** Whether this gateway waits for the answer of this run. Whatever Redis says, it is the one in flight of its key. */
+  waitsFor({ key, run, incarnation }: Pick<Run, 'key' | 'run' | 'incarnation'>, nowMs: number): boolean {
+    const known = this.#runs.get(key);
+    return (
+      known?.run === run && known.incarnation === incarnation && known.state === 'running' && known.deadlineMs > nowMs
+    );
+  }
+
   /** The runs that may be in flight now. */
   inFlight(nowMs: number): OwnRun[] {
     return [...this.#runs.values()].filter(({ deadlineMs }) => deadlineMs + RUN_MARGIN_MS > nowMs);
@@ -135,8 +145,8 @@ export class GatewayRuns {
   }
 
   /**
-   * No run begins here from then on, until this is called again. A process that stood still for longer may count as ended
-   * for the other gateways. Milliseconds of the gateways' clock. Default: runs begin for ever.
+   * No run begins here from then on, until this is called again. A process that stood still for longer may count as
+   * ended for the other gateways. Milliseconds of the gateways' clock. Default: runs begin for ever.
    */
   beginUntil(ms: number): void {
     this.#beginUntilMs = ms;

@@ -45,6 +45,8 @@ export type Start =
   | {
       readonly kind: 'go';
       readonly run: number;
+      /** See `Run.incarnation`. */
+      readonly incarnation: string;
       readonly failures: number;
       readonly reasons: readonly Reason[];
       /** When the key was first added since its last start; undefined when a timer alone brought it here. */

@@ -92,15 +92,15 @@ export class RedisRecords {
     args.push(at.slots ?? this.#concurrency, at.slotMs, count, first, nonce);
     for (const request of requests) args.push(request.key, request.nonce, request.passedBarrier ?? '');
     const waits = [recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix];
-    const [answers, taken, lowLeft] = (await this.#scripts.start(
+    const [answers, taken, lowLeft, incarnation] = (await this.#scripts.start(
       [...waits, bucket, dead, queued, resting, slots, takenPrefix + gateway],
       args,
-    )) as [StartAnswer[], (string | StartAnswer)[], number];
+    )) as [StartAnswer[], (string | StartAnswer)[], number, string];
     const low: { key: string; start: Start }[] = [];
     for (let each = 0; each < taken.length; each += 2) {
-      low.push({ key: taken[each] as string, start: decodeStart(taken[each + 1] as StartAnswer) });
+      low.push({ key: taken[each] as string, start: decodeStart(taken[each + 1] as StartAnswer, incarnation) });
     }
-    return { starts: answers.map(decodeStart), low, lowLeft: lowLeft === 1 };
+    return { starts: answers.map((answer) => decodeStart(answer, incarnation)), low, lowLeft: lowLeft === 1 };
   }
 
   /** Extends the slots of runs that go on. */
@@ -284,7 +284,7 @@ const NO_BUSIES: Busies = { id: '', busies: 0 };
 
 type StartAnswer = [string, ...unknown[]];
 
-function decodeStart(answer: StartAnswer): Start {
+function decodeStart(answer: StartAnswer, incarnation: string): Start {
   const [kind, first, second, third] = answer;
   switch (kind) {
     case 'go': {
@@ -300,7 +300,7 @@ function decodeStart(answer: StartAnswer): Start {
       const reasons = reasonsOrDefault(decodeReasons(recorded), { low: low || undefined, failures });
       const queuedAtMs = queuedAt ? Number(queuedAt) : undefined;
       const heldAtMs = heldAt ? Number(heldAt) : undefined;
-      return { kind, run, failures, reasons, queuedAtMs, heldAtMs, recorded };
+      return { kind, run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded };
     }
     case 'lost':
       return { kind, run: first as number, failures: second as number, error: (third as string) || undefined };

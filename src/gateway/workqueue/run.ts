@@ -5,6 +5,8 @@ export interface Run {
   readonly key: string;
   /** The fencing number: grows with every run of this queue. */
   readonly run: number;
+  /** Of its queue: run numbers begin anew with another one. Empty while the queue has none. */
+  readonly incarnation: string;
   /** Failures since the key was last forgotten; 0 for a key in good health. */
   readonly failures: number;
   readonly reasons: readonly Reason[];
@@ -76,7 +78,7 @@ export interface Process {
    */
   runAll?(runs: readonly Run[]): readonly Promise<Finish>[];
   /** A run whose deadline passed without an outcome. Counts as a failure; the answer says how to go on. */
-  lost(run: Omit<Run, 'reasons' | 'deadlineMs'>): Promise<Known>;
+  lost(run: Pick<Run, 'key' | 'run' | 'failures'>): Promise<Known>;
   /** Whether the views have passed this barrier. */
   passed(barrier: BarrierText): Promise<boolean>;
   /** A barrier has not been passed for a while: do something about it. */

@@ -156,8 +156,8 @@ export class Runner {
             this.#putOff({ key, run: start.run, nonce: request.nonce }, heldMs - times.nowMs);
             break;
           }
-          const { run, failures, reasons, queuedAtMs, heldAtMs, recorded } = start;
-          const begun = { key, run, failures, reasons, deadlineMs: times.deadlineMs };
+          const { run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded } = start;
+          const begun = { key, run, incarnation, failures, reasons, deadlineMs: times.deadlineMs };
           const started = { run: begun, nonce: request.nonce, queuedAtMs, heldAtMs, recorded };
           // A key that brings down its function must not do so again and again to those that start with it.
           if (failures === 0) together.push(started);

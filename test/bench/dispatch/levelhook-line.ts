@@ -24,12 +24,9 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
   });
   const endpoint = new Endpoint(functionUrl, [await importExtractableSecret(secret)], { connections: concurrency });
   const cacheAccess = new CacheAccess({
-    controller: 'bench',
     views: [],
     api: undefined,
     clock: systemClock,
-    lifetimeMs: 60_000,
-    timeoutMs: 15_000,
   });
   const dispatcher = new Dispatcher({
     bounds: ownBounds(),

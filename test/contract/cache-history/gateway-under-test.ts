@@ -121,19 +121,16 @@ export class GatewayUnderTest {
       });
     });
     this.controller = new RunningController({
-      spec: { id: description.name, origin: 'configured', description, keys: [] },
+      spec: { id: description.name, origin: 'configured', declaration: 'd', description, keys: [] },
       sources: kinds.map((resource, at) => ({ resource, informers: this.informers.slice(at, at + 1) })),
       queue: queue.forGateway(() => this.alive),
       target: {
         // Nothing is dispatched here: the recording queue looks for itself what a run would have seen.
         endpoint: {} as Endpoint,
         cacheAccess: new CacheAccess({
-          controller: description.name,
           views,
           api: undefined,
           clock: hastyClock,
-          lifetimeMs: 0,
-          timeoutMs: 0,
         }),
       },
       bounds: ownBounds(),

@@ -129,7 +129,7 @@ describe('the Redis users of functions', () => {
       ['SINTER', `${mine.indexPrefix}orphan:a`, `${theirs.indexPrefix}orphan:a`],
       ['HGET', mine.outbox, 'a'],
       ['HGET', mine.entries, 'a/b'],
-      ['HGET', '{test:v1:c}:token-keys', 'a'],
+      ['HGET', '{test:v1:c}:gateway', 'a'],
       ['HGET', 'bull:{test:v1:c:web}:meta', 'a'],
       ['HGET', `${own.location.prefix}x:objects`, 'a'],
       ['HSET', mine.objects, 'a/b', '{}'],

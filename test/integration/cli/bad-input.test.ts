@@ -142,7 +142,6 @@ describe('levelhook start ends with one sentence when', () => {
     ['LEVELHOOK_FUNCTIONS', 'ftp://x', /LEVELHOOK_FUNCTIONS is wrong: must be http/],
     ['LEVELHOOK_CACHE_URL', 'http://gateway.example.com/cache', /LEVELHOOK_CACHE_URL is wrong: must be https, or on/],
     ['LEVELHOOK_CACHE_URL', 'nowhere', /LEVELHOOK_CACHE_URL is wrong: must be an http/],
-    ['LEVELHOOK_CACHE_TOKEN_SECONDS', '1', /LEVELHOOK_CACHE_TOKEN_SECONDS is wrong/],
     ['LEVELHOOK_CACHE_LIST_LIMIT', '0', /LEVELHOOK_CACHE_LIST_LIMIT is wrong/],
     ['LEVELHOOK_TLS_CERT_FILE', 'x.crt', /LEVELHOOK_TLS_KEY_FILE is not set/],
   ])('%s is wrong', async (variable, value, sentence) => {

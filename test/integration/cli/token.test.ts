@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path';
 import { describe, expect } from 'vitest';
+import { CACHE_KEYS } from '../../harness/cache-keys.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { openObserver } from '../../harness/observer.ts';
 import type { Opened } from '../../harness/opened.ts';
@@ -17,9 +18,10 @@ describe('levelhook token', () => {
     const { cluster, namespace, setting, started } = world;
     await cluster.create(configMaps, { metadata: { namespace, name: 'one' } });
     const observer = started.keep(await openObserver(setting, { name: 'observer', for: configMaps }));
-    gateway = await world.gateway([observer.url]);
+    gateway = await world.gateway([observer.url], { LEVELHOOK_CACHE_KEYS: CACHE_KEYS });
   });
 
+  let keys = CACHE_KEYS;
   async function token(...args: string[]): Promise<{ code: number | string; stdout: string[]; stderr: string }> {
     const { setting, started } = world;
     const flags = ['--conditions=levelhook-source', join(ROOT, 'src/cli/levelhook.js'), 'token', ...args];
@@ -27,6 +29,7 @@ describe('levelhook token', () => {
       KUBECONFIG: setting.kubeconfig,
       REDIS_URL: setting.redisUrl,
       LEVELHOOK_KEY_PREFIX: setting.keyPrefix,
+      LEVELHOOK_CACHE_KEYS: keys,
     };
     const command = new UserCommand(process.execPath, flags, { env });
     started.add(() => command.clean());
@@ -73,5 +76,16 @@ describe('levelhook token', () => {
     expect({ code, stdout }).toEqual({ code: 1, stdout: [] });
     expect(stderr).toMatch(message);
     expect(stderr.split('\n')).toHaveLength(1);
+  });
+
+  it('makes none without the keys of the gateway, and with others none that is good', async () => {
+    keys = '';
+    const refused = await token('--kinds', 'v1/ConfigMap');
+    expect(refused).toMatchObject({ code: 1, stdout: [] });
+    expect(refused.stderr).toMatch(/^levelhook: .*set LEVELHOOK_CACHE_KEYS/);
+    keys = `test:${Buffer.alloc(32, 1).toString('base64')}`;
+    const { stdout } = await token('--kinds', 'v1/ConfigMap');
+    expect(await read('/api/v1/configmaps', stdout[0] ?? '')).toMatchObject({ status: 401 });
+    keys = CACHE_KEYS;
   });
 });

@@ -6,6 +6,7 @@ import { resource } from '../../../src/core/index.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { queueKeys } from '../../../src/gateway/workqueue/queue-keys.ts';
+import { CACHE_KEYS } from '../../harness/cache-keys.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { metric } from '../../harness/gateway-view.ts';
@@ -52,7 +53,11 @@ beforeAll(async () => {
   const kind = { apiVersion: 'v1', kind: 'ConfigMap' };
   raw = await started.open(new RawFunction({ name: 'raw', for: kind, concurrency: 1, timeoutSeconds: 15 }));
   raw.onTrigger = finish;
-  const settings = { ...settingsFor([namespace], [raw.url]), LEVELHOOK_LEASE: `${namespace}/levelhook` };
+  const settings = {
+    ...settingsFor([namespace], [raw.url]),
+    LEVELHOOK_LEASE: `${namespace}/levelhook`,
+    LEVELHOOK_CACHE_KEYS: CACHE_KEYS,
+  };
   gateways = [];
   while (gateways.length < 2) gateways.push(started.keep(await startGateway(setting, [], settings)));
   for (const { url } of gateways) await untilReady(url);

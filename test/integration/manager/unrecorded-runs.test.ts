@@ -88,7 +88,7 @@ it('a run of a queue that is closed holds up the keys of this queue alone', asyn
   const [a, b] = [new Gateway('a'), new Gateway('b')];
   await a.meet('one');
   await b.meet('one');
-  b.runs.of('closed').begin({ key: 'k', run: 1, deadlineMs: clock.now() + 60_000 }, clock.now());
+  b.runs.of('closed').begin({ key: 'k', run: 1, incarnation: 'i', deadlineMs: clock.now() + 60_000 }, clock.now());
   await b.meet('two');
   await a.meet('two');
   expect([await a.waits('open'), await a.waits('closed')]).toEqual([false, true]);

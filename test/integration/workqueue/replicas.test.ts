@@ -70,12 +70,9 @@ async function startReplica(startWindowMs: number): Promise<Replica> {
   });
   const queue = await fixture.open({ concurrency: 8, timeoutMs: TIMEOUT_MS });
   const cacheAccess = new CacheAccess({
-    controller: 'web',
     views: [],
     api: undefined,
     clock: systemClock,
-    lifetimeMs: 60_000,
-    timeoutMs: TIMEOUT_MS,
   });
   const dispatcher = new Dispatcher({
     bounds: ownBounds(),

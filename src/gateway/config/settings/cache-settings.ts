@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isSecureUrl } from '../../../contract/secure-url.ts';
 import { COMPRESS_ABOVE } from '../../../contract/node/codec.ts';
-import { flag, number, seconds, setting, words } from './setting.ts';
+import { flag, number, setting, words } from './setting.ts';
 
 /** What is cached, and how functions get at it and at the apiserver. */
 export const cacheSettings = {
@@ -14,8 +14,8 @@ export const cacheSettings = {
   cacheKeys: setting(
     'LEVELHOOK_CACHE_KEYS',
     words.prefault(''),
-    'keys that Secrets are encrypted with, see below',
-    'none: Secrets are refused',
+    'keys that Secrets are encrypted with and tokens are signed with, see below',
+    'none: Secrets are refused, and tokens are good in one process',
   ),
   cacheKeysFile: setting('LEVELHOOK_CACHE_KEYS_FILE', z.string().optional(), 'file that holds these keys instead'),
   cacheCompressAbove: setting(
@@ -50,11 +50,6 @@ export const cacheSettings = {
       .optional(),
     'where functions with `credentials: token` reach the apiserver',
     "the server of the gateway's kubeconfig",
-  ),
-  cacheTokenMs: setting(
-    'LEVELHOOK_CACHE_TOKEN_SECONDS',
-    seconds(10, 86_400).prefault('600'),
-    "seconds that a function's token for the cache API is valid beyond the time of a run",
   ),
   cacheRequestsPerSecond: setting(
     'LEVELHOOK_CACHE_REQUESTS_PER_SECOND',

@@ -9,7 +9,7 @@
 -- KEYS[4]  backlog ZSET
 -- KEYS[5]  debounced ZSET
 -- KEYS[6]  runs counter
--- KEYS[7]  queue HASH: lowReason
+-- KEYS[7]  queue HASH: lowReason, incarnation
 -- KEYS[8]  pauses HASH
 -- KEYS[9]  what a scope is appended to, to name the ZSET of keys that wait for the end of its pause
 -- KEYS[10] bucket STRING
@@ -33,7 +33,7 @@
 --          and a barrier of the key that has passed, or ''
 --
 -- Answer: {an answer for each given key, for each low-priority key the key and its answer, whether the backlog has further
--- keys that may run as 1 or 0}. An answer is one of
+-- keys that may run as 1 or 0, the incarnation of the queue or ''}. An answer is one of
 --   {'go', run, failures, reasons, queuedAt, reason of the backlog if the key was in it, else '', since when the key has
 --   waited for its barrier, or ''}
 --   {'idle'}                  the key has no reason to run: an earlier run has handled it
@@ -280,4 +280,5 @@ if #in_flight_pairs > 0 then
 end
 -- Last: a key whose start fails half-way stays in the set in which the gateway looks for keys without a job.
 if #ended > 0 then redis.call('ZREM', queued, unpack(ended)) end
-return { answers, taken, (has[backlog] and not pauses_all and redis.call('EXISTS', backlog) == 1) and 1 or 0 }
+local low_left = (has[backlog] and not pauses_all and redis.call('EXISTS', backlog) == 1) and 1 or 0
+return { answers, taken, low_left, redis.call('HGET', KEYS[7], 'incarnation') or '' }

@@ -1,0 +1,174 @@
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { isFormattedKind, isNamespace } from '../../core/index.ts';
+import type { CacheScope } from '../../contract/index.ts';
+
+/**
+ * A token that the gateway makes and checks, opaque to all others: a JSON Web Token (RFC 7519) signed with HMAC-SHA256.
+ * It names the thing that may use it and not the place where that thing was: the declaration of the controller, and the
+ * runs of one trigger ([ADR 0011](../../../infra/adr/0011-cache-tokens.md)).
+ */
+
+/** What a token is for. Each has signing keys of its own. */
+export type TokenAudience =
+  /** Reads the cache API. */
+  | 'levelhook-cache'
+  /** Reads live and writes through the gateway. */
+  | 'levelhook-kubernetes'
+  /** Sends an outcome later. */
+  | 'levelhook-callback';
+
+/** The runs of one trigger. */
+export interface TokenRuns {
+  /** Of the controller's queue: run numbers begin anew with another one. */
+  readonly incarnation: string;
+  /** By the numbers of the runs, their keys. */
+  readonly keys: Readonly<Record<string, string>>;
+}
+
+export interface TokenClaims {
+  /** The controller's id; of a token for a person, a name for logs and refusals. */
+  readonly controller: string;
+  /** See `ControllerSpec.declaration`. Undefined: a person has made it (`levelhook token`). */
+  readonly declaration?: string;
+  /** What it reads of the cache. */
+  readonly scope?: CacheScope;
+  /** Undefined: it is for no run. */
+  readonly runs?: TokenRuns;
+  /** Seconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+/** A key and the name under which tokens refer to it. */
+export interface TokenKey {
+  readonly id: string;
+  readonly secret: KeyObject;
+}
+
+/** Why a token was refused, for the log and never for the client. */
+export class TokenError extends Error {
+  override readonly name = 'TokenError';
+}
+
+/** No token comes near this: that of a batch of 100 names each of its keys. */
+const MAX_LENGTH = 64 * 1024;
+
+/** @param secret 32 random bytes or more. */
+export function tokenKey(id: string, secret: Uint8Array): TokenKey {
+  return { id, secret: createSecretKey(secret) };
+}
+
+/** @param nowMs the signer's clock. */
+export function createToken(key: TokenKey, audience: TokenAudience, claims: TokenClaims, nowMs: number): string {
+  const { controller, declaration, scope, runs, expiresAt } = claims;
+  const header = { alg: 'HS256', typ: 'JWT', kid: key.id };
+  const payload = {
+    iat: Math.floor(nowMs / 1000),
+    aud: audience,
+    sub: controller,
+    exp: expiresAt,
+    ...(declaration === undefined ? {} : { declaration }),
+    ...(scope === undefined ? {} : { scope }),
+    ...(runs === undefined ? {} : { runs }),
+  };
+  const content = `${encodePart(header)}.${encodePart(payload)}`;
+  return `${content}.${signatureOf(key, content).toString('base64url')}`;
+}
+
+/** The id of the key that a token says it was signed with. Nothing of it is to be believed yet. @throws TokenError */
+export function tokenKeyId(token: string): string {
+  const header = partsOf(token).header;
+  // The algorithm is ours, never the token's choice: that is how other implementations were fooled.
+  if (header['alg'] !== 'HS256') throw new TokenError('the token has another signature algorithm');
+  if (typeof header['kid'] !== 'string') throw new TokenError('the token names no key');
+  return header['kid'];
+}
+
+/**
+ * Returns the claims of a token that was signed with this key, is for this audience and has not expired.
+ * @throws TokenError
+ */
+export function verifyToken(key: TokenKey, audience: TokenAudience, token: string, nowMs: number): TokenClaims {
+  const { content, signature, payload } = partsOf(token);
+  const expected = signatureOf(key, content);
+  if (signature.length !== expected.length || !timingSafeEqual(signature, expected)) {
+    throw new TokenError('the signature of the token does not match');
+  }
+  const { aud, sub, exp, declaration, scope, runs } = decodePart(payload);
+  if (
+    aud !== audience ||
+    typeof sub !== 'string' ||
+    typeof exp !== 'number' ||
+    !(declaration === undefined || typeof declaration === 'string') ||
+    !(scope === undefined || isScope(scope)) ||
+    !(runs === undefined || isRuns(runs))
+  ) {
+    throw new TokenError('the token was made for something else');
+  }
+  if (exp * 1000 <= nowMs) throw new TokenError('the token has expired');
+  return {
+    controller: sub,
+    ...(declaration === undefined ? {} : { declaration }),
+    ...(scope === undefined ? {} : { scope }),
+    ...(runs === undefined ? {} : { runs }),
+    expiresAt: exp,
+  };
+}
+
+interface TokenParts {
+  readonly content: string;
+  readonly header: Record<string, unknown>;
+  readonly payload: string;
+  readonly signature: Buffer;
+}
+
+function partsOf(token: string): TokenParts {
+  if (token.length > MAX_LENGTH) throw new TokenError('the token is too long');
+  const [header = '', payload = '', signature = '', ...more] = token.split('.');
+  if (more.length > 0 || !signature) throw new TokenError('this is not a token of a gateway');
+  return {
+    content: `${header}.${payload}`,
+    header: decodePart(header),
+    payload,
+    signature: fromBase64Url(signature),
+  };
+}
+
+function signatureOf({ secret }: TokenKey, content: string): Buffer {
+  return createHmac('sha256', secret).update(content).digest();
+}
+
+function encodePart(value: object): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url');
+}
+
+function decodePart(text: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(fromBase64Url(text).toString());
+  } catch (error) {
+    throw new TokenError('the token is not readable', { cause: error });
+  }
+  if (typeof value !== 'object' || value === null) throw new TokenError('the token is not readable');
+  return value as Record<string, unknown>;
+}
+
+function isScope(value: unknown): value is CacheScope {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  return Object.entries(value).every(
+    ([kind, each]) => isFormattedKind(kind) && (each === '*' || (Array.isArray(each) && each.every(isNamespace))),
+  );
+}
+
+function isRuns(value: unknown): value is TokenRuns {
+  if (typeof value !== 'object' || value === null) return false;
+  const { incarnation, keys } = value as Partial<Record<keyof TokenRuns, unknown>>;
+  if (typeof incarnation !== 'string' || typeof keys !== 'object' || keys === null) return false;
+  return Object.values(keys).every((key) => typeof key === 'string');
+}
+
+function fromBase64Url(text: string): Buffer {
+  const bytes = Buffer.from(text, 'base64url');
+  // One text for one token: what base64 ignores is not ours to ignore.
+  if (bytes.toString('base64url') !== text) throw new TokenError('the token is not readable');
+  return bytes;
+}
