@@ -65,7 +65,9 @@ export const cacheLocation = z
       .string()
       .min(1)
       .exactOptional()
-      .describe("The bearer token for `url`: of the controller's kinds alone, valid until after the deadline."),
+      .describe(
+        "The bearer token for `url`: of the controller's kinds alone, valid until the runs of the trigger, or the review, are over.",
+      ),
     encrypted: z
       .record(z.string(), z.union([z.literal('*'), z.array(namespace)]))
       .exactOptional()

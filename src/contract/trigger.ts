@@ -103,7 +103,10 @@ export interface CacheLocation {
    * unchanged is of this clock, which is no wall clock.
    */
   readonly now?: number;
-  /** The bearer token for it: of this controller's kinds and namespaces alone, and valid until after the deadline. */
+  /**
+   * The bearer token for it: of this controller's kinds and namespaces alone, and valid until the runs of the trigger,
+   * or the review, are over.
+   */
   readonly token?: string;
 }
 

@@ -7,5 +7,5 @@ import { CacheApiServer } from '../harness/cache-api-server.ts';
 const redis = await connectRedis(String(process.env['REDIS_URL']));
 const view = new View(redis, resource('v1', 'ConfigMap'), { prefix: String(process.env['VIEW_PREFIX']) });
 const server = await CacheApiServer.start({ views: () => [view], requestsPerSecond: 1e9 });
-const token = await server.token({ 'v1/ConfigMap': '*' }, 'bench', 3600);
+const token = server.token({ 'v1/ConfigMap': '*' }, 'bench', 3600);
 process.stdout.write(`${JSON.stringify({ msg: 'listening', url: server.url, token })}\n`);

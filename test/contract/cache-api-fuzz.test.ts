@@ -58,7 +58,7 @@ beforeAll(async () => {
     views: () => views,
     logger: { ...silentLogger, error: (fields) => void failures.push(fields) },
   });
-  const good = await server.token({ 'v1/Pod': '*', 'apps/v1/Deployment': ['a'] });
+  const good = server.token({ 'v1/Pod': '*', 'apps/v1/Deployment': ['a'] });
   const [header = '', payload = '', signature = ''] = good.split('.');
   const wide = Buffer.from(JSON.stringify({ sub: 'x', aud: 'levelhook-cache', exp: 9e9, scope: { 'v1/Secret': '*' } }));
   tokens = [
@@ -66,7 +66,7 @@ beforeAll(async () => {
     good,
     good,
     good,
-    await server.token({ 'v1/Pod': '*' }, 'x', -5),
+    server.token({ 'v1/Pod': '*' }, 'x', -5),
     `${header}.${wide.toString('base64url')}.${signature}`,
     `${header}.${payload}`,
     '',

@@ -239,7 +239,7 @@ describe('lists during churn and while the view is listed again: all at least as
   it('by HttpReader', () =>
     run('HttpReader', async ({ view }) => {
       const server = await CacheApiServer.start({ views: () => [view] });
-      const token = await server.token({ 'v1/Pod': '*' }, 'x', 600);
+      const token = server.token({ 'v1/Pod': '*' }, 'x', 600);
       const reader = new HttpReader({ views: { 'v1/Pod': [view.location] }, url: server.url, token });
       return { read: (options) => reader.list(pods, options), close: () => server.stop() };
     }));
@@ -248,7 +248,7 @@ describe('lists during churn and while the view is listed again: all at least as
     run('pages', async ({ view }) => {
       // A page of seven: many changes lie between the first and the last.
       const server = await CacheApiServer.start({ views: () => [view], listLimit: 7 });
-      const token = await server.token({ 'v1/Pod': '*' }, 'x', 600);
+      const token = server.token({ 'v1/Pod': '*' }, 'x', 600);
       const reader = new HttpReader({ views: { 'v1/Pod': [view.location] }, url: server.url, token });
       return { read: (options) => reader.list(pods, options), close: () => server.stop() };
     }));

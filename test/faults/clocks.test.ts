@@ -1,6 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { systemClock } from '../../src/core/index.ts';
 import type { OutcomeBody, RequestResult, Trigger } from '../../src/contract/index.ts';
+import { TokenKeys } from '../../src/gateway/access/token-keys.ts';
+import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
+import { CACHE_KEYS, cacheKeyRing } from '../harness/cache-keys.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
@@ -62,6 +66,7 @@ describe("while a gateway's clock is set back and forth", () => {
   const clock = new SetClock();
   let cluster: Cluster;
   let setting: Setting;
+  let tokenKeys: TokenKeys;
   let gateway: Awaited<ReturnType<typeof startGateway>>;
 
   beforeAll(async () => {
@@ -70,6 +75,9 @@ describe("while a gateway's clock is set back and forth", () => {
     started.add(async () => clock.remove());
     await fn.open();
     started.add(() => fn.close());
+    const clusterId = await clusterIdentity(cluster.client);
+    const place = { keyPrefix: setting.keyPrefix, clusterId };
+    tokenKeys = new TokenKeys({ ring: cacheKeyRing(), cluster: place, clock: systemClock });
     gateway = await start();
     fn.answers('again', { status: 'done', requeueAfterSeconds: 2 });
     fn.answers('later', { status: 'done', requeueAfterSeconds: 3600 });
@@ -84,6 +92,7 @@ describe("while a gateway's clock is set back and forth", () => {
   async function start(): Promise<Awaited<ReturnType<typeof startGateway>>> {
     const variables = {
       ...clock.variables,
+      LEVELHOOK_CACHE_KEYS: CACHE_KEYS,
       LEVELHOOK_API_TOKENS: TOKEN,
       LEVELHOOK_CACHE_REQUESTS_PER_SECOND: '5',
     };
@@ -131,11 +140,14 @@ describe("while a gateway's clock is set back and forth", () => {
     });
 
     it('a token of the cache API is good for as long as it was made for, and its limit is what it was', async () => {
-      // From before the clock was set.
-      const { url, token } = fn.triggers[0]?.trigger.cache ?? {};
+      // Made by a right clock, and good for less than the clock was set.
+      const scope = { 'v1/ConfigMap': '*' } as const;
+      const claims = { controller: `reader${offsetMs}`, scope };
+      const token = tokenKeys.sign('levelhook-cache', claims, Date.now() + 600_000);
       const read = async (): Promise<number> => {
         const headers = { authorization: `Bearer ${token}` };
-        return (await fetch(`${url}/api/v1/namespaces/${namespace}/configmaps/again`, { headers })).status;
+        const path = `/cache/api/v1/namespaces/${namespace}/configmaps/again`;
+        return (await fetch(gateway.url + path, { headers })).status;
       };
       await eventually(async () => expect(await read()).toBe(200));
       expect(await Promise.all(Array.from({ length: 20 }, read))).toContain(429);

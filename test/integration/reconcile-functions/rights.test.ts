@@ -66,13 +66,12 @@ it.beforeAll(async ({ world: made }) => {
     reads: [{ apiVersion: 'v1', kind: 'Secret', namespaces: [others] }],
   });
   await victim.until('his', 'Ready', { status: 'True' });
-  const trigger = await eventually(async () => present(his.triggers.at(-1)));
-  expect(await read(trigger.cache.token, `/api/v1/namespaces/${others}/configmaps/plans`)).toMatchObject({
-    status: 200,
+  await duringRun(his, { namespace: others, of: 'his' }, async (token) => {
+    expect(await read(token, `/api/v1/namespaces/${others}/configmaps/plans`)).toMatchObject({ status: 200 });
+    expect((await read(token, `/api/v1/namespaces/${others}/secrets/treasure`)).text).toContain(
+      Buffer.from(TREASURE).toString('base64'),
+    );
   });
-  expect((await read(trigger.cache.token, `/api/v1/namespaces/${others}/secrets/treasure`)).text).toContain(
-    Buffer.from(TREASURE).toString('base64'),
-  );
   await declare('hers', { endpoint: { url: hers.url }, ...forOwn() });
   await mallory.until('hers', 'Ready', { status: 'True' });
   await cluster.create(configMaps, { metadata: { namespace: own, name: 'mine' }, data: { text: 'mine' } });
@@ -121,6 +120,32 @@ async function declare(name: string, spec: object, namespace = own): Promise<voi
 async function read(token: string | undefined, path: string): Promise<{ status: number; text: string }> {
   const response = await fetch(`${gateway.url}/cache${path}`, { headers: { authorization: `Bearer ${token}` } });
   return { status: response.status, text: await response.text() };
+}
+
+/** Does something while a run is in flight, with its token for the cache. */
+async function duringRun(
+  fn: ServedFunction,
+  { namespace, of }: { namespace: string; of: string },
+  work: (token: string) => Promise<void>,
+): Promise<void> {
+  const name = uniqueName('held');
+  const { promise: over, resolve: end } = Promise.withResolvers<void>();
+  const begun = new Promise<Trigger>((resolve) => {
+    fn.onAnswer = async (outcome, trigger) => {
+      if (trigger.controller === of && trigger.requests.some((request) => request.name === name)) {
+        resolve(trigger);
+        await over;
+      }
+      return outcome;
+    };
+  });
+  await cluster.create(configMaps, { metadata: { namespace, name } });
+  try {
+    await work((await begun).cache.token ?? '');
+  } finally {
+    end();
+    fn.onAnswer = (outcome) => outcome;
+  }
 }
 
 function present(trigger: Trigger | undefined): Trigger & { cache: { token?: string } } {
@@ -175,35 +200,35 @@ describe('a user who may create ReconcileFunctions in one namespace, and nothing
     await mallory.until('treasure', 'Ready', { status: 'False', reason: 'SecretInvalid' });
   });
 
-  it('gets nothing by the token of her triggers, as it is or altered', async () => {
-    const { token = '' } = present(hers.triggers.at(-1)).cache;
-    expect(await read(token, `/api/v1/namespaces/${own}/configmaps/mine`)).toMatchObject({ status: 200 });
-    const paths = [
-      `/api/v1/namespaces/${others}/configmaps/plans`,
-      `/api/v1/namespaces/${others}/configmaps`,
-      '/api/v1/configmaps',
-      `/api/v1/namespaces/${own}/secrets/treasure`,
-      `/api/v1/namespaces/${others}/secrets`,
-      '/api/v1/secrets',
-      `/api/v1/namespaces/${own}/../${others}/configmaps`,
-      `/api/v1/namespaces/${own}%2F..%2F${others}/configmaps`,
-      '/api/v1/configmaps?fieldSelector=metadata.namespace%3D' + others,
-    ];
-    for (const path of paths) {
-      const { status, text } = await read(token, path);
-      expect(status, path).toBeGreaterThanOrEqual(400);
-      expect(text, path).not.toContain(TREASURE);
-    }
-    const [header, payload = '', signature] = token.split('.');
-    const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object;
-    const widened = Buffer.from(
-      JSON.stringify({ ...claims, scope: { 'v1/ConfigMap': '*', 'v1/Secret': '*' } }),
-    ).toString('base64url');
-    const none = Buffer.from('{"alg":"none","typ":"JWT"}').toString('base64url');
-    for (const forged of [`${header}.${widened}.${signature}`, `${none}.${widened}.`]) {
-      expect(await read(forged, '/api/v1/secrets')).toMatchObject({ status: 401 });
-    }
-  });
+  it('gets nothing by the token of her triggers, as it is or altered', () =>
+    duringRun(hers, { namespace: own, of: 'hers' }, async (token) => {
+      expect(await read(token, `/api/v1/namespaces/${own}/configmaps/mine`)).toMatchObject({ status: 200 });
+      const paths = [
+        `/api/v1/namespaces/${others}/configmaps/plans`,
+        `/api/v1/namespaces/${others}/configmaps`,
+        '/api/v1/configmaps',
+        `/api/v1/namespaces/${own}/secrets/treasure`,
+        `/api/v1/namespaces/${others}/secrets`,
+        '/api/v1/secrets',
+        `/api/v1/namespaces/${own}/../${others}/configmaps`,
+        `/api/v1/namespaces/${own}%2F..%2F${others}/configmaps`,
+        '/api/v1/configmaps?fieldSelector=metadata.namespace%3D' + others,
+      ];
+      for (const path of paths) {
+        const { status, text } = await read(token, path);
+        expect(status, path).toBeGreaterThanOrEqual(400);
+        expect(text, path).not.toContain(TREASURE);
+      }
+      const [header, payload = '', signature] = token.split('.');
+      const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object;
+      const widened = Buffer.from(
+        JSON.stringify({ ...claims, scope: { 'v1/ConfigMap': '*', 'v1/Secret': '*' } }),
+      ).toString('base64url');
+      const none = Buffer.from('{"alg":"none","typ":"JWT"}').toString('base64url');
+      for (const forged of [`${header}.${widened}.${signature}`, `${none}.${widened}.`]) {
+        expect(await read(forged, '/api/v1/secrets')).toMatchObject({ status: 401 });
+      }
+    }));
 
   it('wakes no key of another namespace, by whatever her own objects say', async () => {
     const map = { by: 'annotation', annotation: 'wake' };
@@ -287,15 +312,16 @@ describe('a user who may create ReconcileFunctions in one namespace, and nothing
   it('loses what a token allowed as soon as the right is withdrawn', async () => {
     // The other one of hers is reviewed at a time of its own.
     const ofHers = () => hers.triggers.filter(({ controller }) => controller === 'hers');
-    const { token } = present(ofHers().at(-1)).cache;
-    const path = `/api/v1/namespaces/${own}/configmaps/mine`;
-    expect(await read(token, path)).toMatchObject({ status: 200 });
     const page = async (path: string): Promise<string> => (await fetch(`${gateway.url}/dashboard${path}`)).text();
     const reviewed = /aria-label="Rights".*?v1\/ConfigMap.*?class="state ok">allowed<\/span>\s*<time /s;
     expect(await page(`/controllers/${own}.hers`)).toMatch(reviewed);
-    await mallory.deny('own');
-    await mallory.until('hers', 'Authorized', { status: 'False', reason: 'Forbidden' });
-    expect(await read(token, path)).toMatchObject({ status: 401 });
+    await duringRun(hers, { namespace: own, of: 'hers' }, async (token) => {
+      const path = `/api/v1/namespaces/${own}/configmaps/mine`;
+      expect(await read(token, path)).toMatchObject({ status: 200 });
+      await mallory.deny('own');
+      await mallory.until('hers', 'Authorized', { status: 'False', reason: 'Forbidden' });
+      expect(await read(token, path)).toMatchObject({ status: 401 });
+    });
     const refused = /Rights: <span class="state bad">refused<\/span>\s*<time .*?may not get, list, watch/s;
     await eventually(async () => expect(await page('')).toMatch(refused));
     const sent = ofHers().length;

@@ -15,7 +15,7 @@ export const cacheSettings = {
     'LEVELHOOK_CACHE_KEYS',
     words.prefault(''),
     'keys that Secrets are encrypted with and tokens are signed with, see below',
-    'none: Secrets are refused, and tokens are good in one process',
+    'none: Secrets are refused',
   ),
   cacheKeysFile: setting('LEVELHOOK_CACHE_KEYS_FILE', z.string().optional(), 'file that holds these keys instead'),
   cacheCompressAbove: setting(
