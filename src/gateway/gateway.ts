@@ -282,7 +282,7 @@ export class Gateway {
         const { controller, expiresAt, runs } = claims;
         if (!runs) throw new TokenError('the token names no runs');
         const proxied = controllers.known().has(controller) ? controllers.holder(claims)?.proxied : undefined;
-        return { controller, proxied, runs, expiresAt, goesOn: () => controllers.isForRuns(claims) };
+        return { controller, proxied, runs, expiresAt, goesOn: () => manager.goesOn(claims) };
       },
       available: () => recovery.healthy,
       starting: () => !manager.knowsAll,
@@ -365,7 +365,8 @@ export class Gateway {
     });
   }
 
-  #createCacheApi(client: ApiClient, { controllers, informers, recovery, tokenKeys }: Manager): CacheApi {
+  #createCacheApi(client: ApiClient, manager: Manager): CacheApi {
+    const { controllers, informers, recovery, tokenKeys } = manager;
     const views = () =>
       informers.all().map((informer) => ({
         view: informer.view,
@@ -378,7 +379,7 @@ export class Gateway {
       verify: (token) => {
         const claims = tokenKeys.verify('levelhook-cache', token);
         const scope = controllers.scopeOf(claims);
-        return { name: claims.controller, scope, goesOn: () => controllers.isForRuns(claims) };
+        return { name: claims.controller, scope, goesOn: () => manager.goesOn(claims) };
       },
       available: () => recovery.healthy,
       listLimit: this.#config.cacheListLimit,

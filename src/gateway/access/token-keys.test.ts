@@ -42,6 +42,15 @@ describe('the signing keys of tokens', () => {
     expect(() => verify(same, token)).toThrow('does not match');
   });
 
+  it('for callbacks are those of another ring when there are no keys of the cache', () => {
+    const of = (id: string, ring?: KeyRing) =>
+      new TokenKeys({ ring, callbackRing: new KeyRing([key(id)]), cluster, clock });
+    const token = of('s').sign('levelhook-callback', claims, 2_000_000);
+    expect(of('s').verify('levelhook-callback', token)).toMatchObject(claims);
+    expect(() => of('s', new KeyRing([key('a')])).verify('levelhook-callback', token)).toThrow('unknown key');
+    expect(() => verify(of('s'), sign(of('s')))).toThrow('does not match');
+  });
+
   it('are known to one process alone when it has no keys of the cache', () => {
     const [one, other] = [gateway([]), gateway([])];
     const token = sign(one);

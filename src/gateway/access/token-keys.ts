@@ -1,20 +1,16 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '../../core/index.ts';
 import { KeyRing } from '../../contract/node/key-ring.ts';
-import {
-  createToken,
-  type TokenAudience,
-  type TokenClaims,
-  TokenError,
-  type TokenKey,
-  tokenKey,
-  tokenKeyId,
-  verifyToken,
-} from './token.ts';
+import { createToken, type TokenAudience, type TokenClaims, type TokenKey, tokenKey, verifyToken } from './token.ts';
 
 export interface TokenKeysOptions {
   /** Undefined: this process makes a key of its own, and no other process takes its tokens. */
   readonly ring: KeyRing | undefined;
+  /**
+   * For callbacks, when there is no `ring`. A run may outlive its gateway, and who sends a callback has the signing
+   * secrets anyway. Default: the process's own.
+   */
+  readonly callbackRing?: KeyRing | undefined;
   /** Whose tokens they are: others may have the same ring. */
   readonly cluster: { readonly keyPrefix: string; readonly clusterId: string };
   readonly clock: Pick<Clock, 'now'>;
@@ -29,18 +25,18 @@ export class TokenKeys {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #keys: Readonly<Record<TokenAudience, readonly TokenKey[]>>;
 
-  constructor({ ring, cluster, clock }: TokenKeysOptions) {
+  constructor({ ring, callbackRing, cluster, clock }: TokenKeysOptions) {
     const known = ring ?? new KeyRing([{ id: 'process', bytes: randomBytes(32) }]);
     const { clusterId, keyPrefix } = cluster;
-    const keysFor = (audience: TokenAudience): TokenKey[] => {
+    const keysFor = (audience: TokenAudience, from = known): TokenKey[] => {
       const purpose = createHash('sha256').update(JSON.stringify([audience, keyPrefix, clusterId]));
-      return known.derived(`token ${purpose.digest('hex')}`).map(({ id, bytes }) => tokenKey(id, bytes));
+      return from.derived(`token ${purpose.digest('hex')}`).map(({ id, bytes }) => tokenKey(id, bytes));
     };
     this.#clock = clock;
     this.#keys = {
       'levelhook-cache': keysFor('levelhook-cache'),
       'levelhook-kubernetes': keysFor('levelhook-kubernetes'),
-      'levelhook-callback': keysFor('levelhook-callback'),
+      'levelhook-callback': keysFor('levelhook-callback', ring ?? callbackRing),
     };
   }
 
@@ -53,9 +49,7 @@ export class TokenKeys {
 
   /** @throws TokenError */
   verify(audience: TokenAudience, token: string): TokenClaims {
-    const id = tokenKeyId(token);
-    const key = this.#keys[audience].find((each) => each.id === id);
-    if (!key) throw new TokenError('the token names an unknown key');
-    return verifyToken(key, audience, token, this.#clock.now());
+    const keys = this.#keys[audience];
+    return verifyToken((id) => keys.find((each) => each.id === id), audience, token, this.#clock.now());
   }
 }

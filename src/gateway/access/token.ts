@@ -74,21 +74,22 @@ export function createToken(key: TokenKey, audience: TokenAudience, claims: Toke
   return `${content}.${signatureOf(key, content).toString('base64url')}`;
 }
 
-/** The id of the key that a token says it was signed with. Nothing of it is to be believed yet. @throws TokenError */
-export function tokenKeyId(token: string): string {
-  const header = partsOf(token).header;
-  // The algorithm is ours, never the token's choice: that is how other implementations were fooled.
-  if (header['alg'] !== 'HS256') throw new TokenError('the token has another signature algorithm');
-  if (typeof header['kid'] !== 'string') throw new TokenError('the token names no key');
-  return header['kid'];
-}
-
 /**
- * Returns the claims of a token that was signed with this key, is for this audience and has not expired.
+ * Returns the claims of a token that was signed with one of our keys, is for this audience and has not expired.
+ * @param keyOf the key of this id. The token may have made the id up.
  * @throws TokenError
  */
-export function verifyToken(key: TokenKey, audience: TokenAudience, token: string, nowMs: number): TokenClaims {
-  const { content, signature, payload } = partsOf(token);
+export function verifyToken(
+  keyOf: (id: string) => TokenKey | undefined,
+  audience: TokenAudience,
+  token: string,
+  nowMs: number,
+): TokenClaims {
+  const { content, header, signature, payload } = partsOf(token);
+  // The algorithm is ours, never the token's choice: that is how other implementations were fooled.
+  if (header['alg'] !== 'HS256') throw new TokenError('the token has another signature algorithm');
+  const key = typeof header['kid'] === 'string' ? keyOf(header['kid']) : undefined;
+  if (!key) throw new TokenError('the token names an unknown key');
   const expected = signatureOf(key, content);
   if (signature.length !== expected.length || !timingSafeEqual(signature, expected)) {
     throw new TokenError('the signature of the token does not match');

@@ -27,14 +27,14 @@ export interface CacheApiOptions extends Pick<ReadingOptions, 'listLimit'> {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly catalog: Catalog;
   /** Checks a token. @throws TokenError */
-  readonly verify: (token: string) => CacheReader;
+  readonly verify: (token: string) => CacheApiClient;
   /** Whether the cache may be read: Redis is there and has lost nothing. */
   readonly available: () => boolean;
   readonly requestsPerSecond: number;
 }
 
 /** The bearer of a token. */
-export interface CacheReader {
+export interface CacheApiClient {
   /** The controller's id, or the name of a person. Refusals show it as `levelhook:controller:NAME`. */
   readonly name: string;
   /** What it may read now. */
@@ -93,7 +93,7 @@ export class CacheApi {
     return answered.value;
   }
 
-  async #answerTo(reader: CacheReader, request: Request, root: string, verb: { text: string }): Promise<Response> {
+  async #answerTo(reader: CacheApiClient, request: Request, root: string, verb: { text: string }): Promise<Response> {
     const { available, catalog } = this.#options;
     const url = new URL(request.url);
     const path = decodedPath(url.pathname.slice(root.length));
@@ -121,7 +121,7 @@ export class CacheApi {
     return info.name === undefined ? readList(asked, options) : readObject(asked, options);
   }
 
-  #authenticate(header: string | null): CacheReader {
+  #authenticate(header: string | null): CacheApiClient {
     const token = /^Bearer +([^ ]+) *$/i.exec(header ?? '')?.[1];
     if (token === undefined) throw unauthorized();
     if (!this.#options.available()) throw unavailable('the cache is being checked');
@@ -134,7 +134,7 @@ export class CacheApi {
   }
 
   /** The kind, when the token allows to read it there. What is not cached is refused in the same words. */
-  #authorize(info: ResourceRequest, { scope }: CacheReader, user: string): ServedKind {
+  #authorize(info: ResourceRequest, { scope }: CacheApiClient, user: string): ServedKind {
     const kind = this.#options.catalog.find(info.group, info.version, info.resource);
     const name = kind && formatKind(kind.resource);
     const namespace = kind?.resource.namespaced === false ? undefined : info.namespace;
@@ -146,7 +146,7 @@ export class CacheApi {
 
   async #document(
     parts: readonly string[],
-    { scope }: CacheReader,
+    { scope }: CacheApiClient,
     { path, user, accept }: { path: string; user: string; accept: string | null },
   ): Promise<Response> {
     const { catalog } = this.#options;

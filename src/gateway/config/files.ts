@@ -6,7 +6,7 @@ import { type CacheSettings, readCacheSettings } from './cache-file.ts';
 import { readCacheKeys } from './cache-keys.ts';
 import { readCertificates } from './certificates.ts';
 import { type GatewayConfig, variableOf } from './config.ts';
-import { readSigningKeys } from './signing-keys.ts';
+import { readSigningKeys, ringOfSigningKeys } from './signing-keys.ts';
 
 /** What the files hold that the settings name, and the keys that are in the settings themselves. */
 export interface ConfiguredFiles {
@@ -17,6 +17,8 @@ export interface ConfiguredFiles {
   readonly cache: CacheSettings;
   /** Undefined: Secrets cannot be encrypted, and no other gateway takes the tokens that this one makes. */
   readonly keyRing: KeyRing | undefined;
+  /** Signs the tokens of callbacks without `keyRing`. Undefined: no function has its URL in the settings. */
+  readonly callbackRing: KeyRing | undefined;
   /** Let people read and change what is not public. */
   readonly adminTokens: readonly AdminToken[];
 }
@@ -33,5 +35,13 @@ export async function readConfiguredFiles(config: GatewayConfig): Promise<Config
       `${variableOf('cacheUrl')} is the address of each gateway, and without ${variableOf('cacheKeys')} none takes the tokens of another: set it to an id, ":" and base64 of 32 random bytes, the same for all gateways.`,
     );
   }
-  return { keys, ca, cache, keyRing, adminTokens: readAdminTokens(config.adminTokens, config.adminTokensFile) };
+  const callbackRing = await ringOfSigningKeys(keys);
+  return {
+    keys,
+    ca,
+    cache,
+    keyRing,
+    callbackRing,
+    adminTokens: readAdminTokens(config.adminTokens, config.adminTokensFile),
+  };
 }

@@ -32,7 +32,6 @@ class World {
   constructor() {
     this.controllers = new Controllers({
       create: async (spec) => this.#create(spec),
-      runsInFlight: () => ({ hasAny: async () => true }),
       informers: {
         release: async (user, kept?: ReadonlySet<string>) => {
           const keeps = (kind: string): boolean => [...(kept ?? [])].some((each) => each.startsWith(`${kind} `));

@@ -7,15 +7,12 @@ import { type Informers, servedAs } from '../cache/informers.ts';
 import type { ReaderUsers } from '../access/reader-users.ts';
 import type { Enqueued } from '../cache/relay.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
-import type { RunsInFlight } from '../workqueue/runs-in-flight.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { type ControllerOrigin, originOf } from './controller-id.ts';
 
 export interface ControllersOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
-  /** The runs in flight of a controller, by id, whether it runs here or not. */
-  readonly runsInFlight: (id: string) => Pick<RunsInFlight, 'hasAny'>;
   readonly create: (spec: ControllerSpec) => Promise<RunningController>;
   readonly informers: Pick<Informers, 'release'>;
   readonly readerUsers: Pick<ReaderUsers, 'allow' | 'remove'> | undefined;
@@ -169,13 +166,6 @@ export class Controllers {
     const controller = this.#known.get(claims.controller);
     if (!controller) throw new TokenError('the controller of the token does not run');
     return controller.scope;
-  }
-
-  /** Whether the runs that a token names are not over; true for a token that names none. */
-  async isForRuns({ controller, runs }: TokenClaims): Promise<boolean> {
-    if (!runs) return true;
-    const named = Object.entries(runs.keys).map(([run, key]) => ({ key, run: Number(run) }));
-    return this.#options.runsInFlight(controller).hasAny(named, runs.incarnation);
   }
 
   /**

@@ -57,13 +57,12 @@ export class Callbacks {
   async #decide(key: string, { token, run, result }: CallbackBody): Promise<CallbackEnd> {
     const { dispatcher, queue, runtime } = this.#options;
     const named = this.#runsOf(token);
-    if (!named) return { kind: 'over', message: 'the token is not one of this function as it is declared now' };
-    if (named.keys[run] !== key) return { kind: 'over', message: `the token is not for run ${run} of this key` };
-    if (named.incarnation !== (await this.#options.incarnation())) {
-      return { kind: 'over', message: 'the queue has lost data since and does not know this run' };
+    if (!named || named.incarnation !== (await this.#options.incarnation())) {
+      return { kind: 'over', message: 'the function is declared anew, or the queue has lost data since' };
     }
     const { running, failures } = await queue.status(key);
     if (running?.run !== run) return notInFlight(run, running?.run);
+    if (named.keys[run] !== key) return { kind: 'over', message: `the token is not for run ${run} of this key` };
     const finish = await dispatcher.concluded({ key, run, failures, deadlineMs: running.deadlineMs }, result);
     if (finish.kind === 'unknown') {
       // Its run stays on record, and is settled at its deadline.

@@ -1,6 +1,7 @@
 import type { Resource, Runtime } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import { ReaderUsers } from '../access/reader-users.ts';
+import type { TokenClaims } from '../access/token.ts';
 import { TokenKeys } from '../access/token-keys.ts';
 import type { GatewayWriter } from '../cache/gateway-writer.ts';
 import type { Informer } from '../cache/informer.ts';
@@ -75,7 +76,8 @@ export class Manager implements KnownParts {
     const leads = this.#leads;
     const { client, location } = cluster;
     this.#options = options;
-    this.tokenKeys = new TokenKeys({ ring: options.files.keyRing, cluster: location, clock: runtime.clock });
+    const { callbackRing, keyRing: ring } = options.files;
+    this.tokenKeys = new TokenKeys({ ring, callbackRing, cluster: location, clock: runtime.clock });
     this.readerUsers = config.redisUsers
       ? new ReaderUsers({ runtime, location, complete: () => this.knowsAll, leads })
       : undefined;
@@ -84,7 +86,6 @@ export class Manager implements KnownParts {
     this.controllers = new Controllers({
       runtime,
       create: (spec) => this.#factory.create(spec),
-      runsInFlight: (id) => this.#factory.runsInFlight(id),
       informers: this.informers,
       readerUsers: this.readerUsers,
       recovery: {
@@ -155,6 +156,16 @@ export class Manager implements KnownParts {
     this.declared?.lead();
     void this.recovery.check(signal);
     void this.#collectGarbage();
+  }
+
+  /**
+   * Whether one of the runs that a token names is in flight; true for a token that names none.
+   * @throws when Redis does not answer.
+   */
+  async goesOn({ controller, runs }: TokenClaims): Promise<boolean> {
+    if (!runs) return true;
+    const named = Object.entries(runs.keys).map(([run, key]) => ({ key, run: Number(run) }));
+    return this.#factory.runsInFlight(controller).hasAny(named, runs.incarnation);
   }
 
   /**
