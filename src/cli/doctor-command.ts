@@ -7,7 +7,7 @@ import { clusterIdentity, DiscoveryError, discoverResource } from '../gateway/ap
 import { settingsFor } from '../gateway/cache/view-settings.ts';
 import { readAdminTokens } from '../gateway/config/admin-tokens.ts';
 import { type CacheSettings, readCacheSettings } from '../gateway/config/cache-file.ts';
-import { readCacheKeys } from '../gateway/config/cache-keys.ts';
+import { checkSharedKeys, readCacheKeys } from '../gateway/config/cache-keys.ts';
 import { readCertificates } from '../gateway/config/certificates.ts';
 import { variableOf } from '../gateway/config/config.ts';
 import { readSigningKeys } from '../gateway/config/signing-keys.ts';
@@ -85,7 +85,11 @@ async function readFiles(findings: Diagnoses, config: GatewayConfig, files: File
   await read(() => (files.ca = config.functionCaFile && readCertificates(config.functionCaFile, 'functionCaFile')));
   await read(async () => (files.cacheSettings = await readCacheSettings(config.cacheFile)));
   await read(() => readAdminTokens(config.adminTokens, config.adminTokensFile));
-  await read(() => (files.canEncrypt = readCacheKeys(config.cacheKeys, config.cacheKeysFile) !== undefined));
+  await read(() => {
+    const ring = readCacheKeys(config.cacheKeys, config.cacheKeysFile);
+    files.canEncrypt = ring !== undefined;
+    checkSharedKeys(config, ring);
+  });
   if (findings.all.length === 0) findings.ok('the settings are valid');
 }
 

@@ -1,5 +1,6 @@
 import { messageOf, UserError } from '../../core/index.ts';
 import { type CacheKey, KeyRing } from '../../contract/node/key-ring.ts';
+import { variableOf } from './config.ts';
 import { readWords } from './words.ts';
 
 const SETTING = { texts: 'cacheKeys', file: 'cacheKeysFile', what: 'key' } as const;
@@ -12,6 +13,21 @@ const SETTING = { texts: 'cacheKeys', file: 'cacheKeysFile', what: 'key' } as co
 export function readCacheKeys(texts: readonly string[], file: string | undefined): KeyRing | undefined {
   const { words, where } = readWords(SETTING, texts, file);
   return words.length === 0 ? undefined : keyRingOf(words, where);
+}
+
+/**
+ * Each gateway must take the tokens of the others when functions reach them all at one address, and tokens are signed
+ * with keys that follow from those of the cache.
+ * @throws UserError when there are no keys.
+ */
+export function checkSharedKeys(
+  { cacheUrl }: { readonly cacheUrl?: string | undefined },
+  ring: KeyRing | undefined,
+): void {
+  if (cacheUrl === undefined || ring) return;
+  throw new UserError(
+    `${variableOf('cacheUrl')} needs ${variableOf('cacheKeys')}, the same for all gateways, since any gateway may be sent a token there: set it to an id, ":" and base64 of 32 random bytes.`,
+  );
 }
 
 function keyRingOf(texts: readonly string[], where: string): KeyRing {

@@ -1,11 +1,10 @@
-import { UserError } from '../../core/index.ts';
 import type { SigningKey } from '../../contract/index.ts';
 import type { KeyRing } from '../../contract/node/key-ring.ts';
 import { type AdminToken, readAdminTokens } from './admin-tokens.ts';
 import { type CacheSettings, readCacheSettings } from './cache-file.ts';
-import { readCacheKeys } from './cache-keys.ts';
+import { checkSharedKeys, readCacheKeys } from './cache-keys.ts';
 import { readCertificates } from './certificates.ts';
-import { type GatewayConfig, variableOf } from './config.ts';
+import type { GatewayConfig } from './config.ts';
 import { readSigningKeys, ringOfSigningKeys } from './signing-keys.ts';
 
 /** What the files hold that the settings name, and the keys that are in the settings themselves. */
@@ -30,11 +29,7 @@ export async function readConfiguredFiles(config: GatewayConfig): Promise<Config
     config.functionCaFile === undefined ? undefined : readCertificates(config.functionCaFile, 'functionCaFile');
   const cache = await readCacheSettings(config.cacheFile);
   const keyRing = readCacheKeys(config.cacheKeys, config.cacheKeysFile);
-  if (config.cacheUrl !== undefined && !keyRing) {
-    throw new UserError(
-      `${variableOf('cacheUrl')} is the address of each gateway, and without ${variableOf('cacheKeys')} none takes the tokens of another: set it to an id, ":" and base64 of 32 random bytes, the same for all gateways.`,
-    );
-  }
+  checkSharedKeys(config, keyRing);
   const callbackRing = await ringOfSigningKeys(keys);
   return {
     keys,

@@ -177,6 +177,11 @@ describe('levelhook gateway ends with one sentence when', () => {
       /CACHE_KEYS_FILE \/nowhere cannot be read/,
     ],
     [
+      'gateways share an address and no keys',
+      { LEVELHOOK_CACHE_URL: 'https://gateway.example.com/cache' },
+      /LEVELHOOK_CACHE_URL needs LEVELHOOK_CACHE_KEYS, the same for all gateways/,
+    ],
+    [
       'a threshold is no number',
       { LEVELHOOK_CACHE_COMPRESS_ABOVE: 'never' },
       /CACHE_COMPRESS_ABOVE is wrong: must be a number of bytes, or off/,
