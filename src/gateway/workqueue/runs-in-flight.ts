@@ -20,22 +20,33 @@ export class RunsInFlight {
 
   /**
    * Whether one of these runs is the one in flight of its key, before its deadline. For a run whose answer this gateway
-   * waits for it knows that from memory; for any other it asks Redis once.
+   * waits for it knows that from memory; for any other it asks Redis, once unless the first of them is over.
    * @param incarnation of the queue that the runs are of.
    * @throws when Redis does not answer.
    */
-  async hasAny(runs: readonly { readonly key: string; readonly run: number }[], incarnation: string): Promise<boolean> {
+  async hasAny(runs: readonly NamedRun[], incarnation: string): Promise<boolean> {
     const { clock, keys, ownRuns, redis } = this.#options;
     const nowMs = clock.now();
     if (runs.some((run) => ownRuns.waitsFor({ ...run, incarnation }, nowMs))) return true;
-    const [current, ...records] = await Promise.all([
+    // The runs of a batch end together, unless its answer is streamed.
+    const [first, ...others] = runs;
+    if (!first) return false;
+    const [current, isFirst] = await Promise.all([
       redis.hget(keys.queue, 'incarnation'),
-      ...runs.map(({ key }) => redis.hmget(keys.recordPrefix + key, 'run', 'deadline')),
+      this.#isOnRecord(first, nowMs),
     ]);
     if (current === null || current !== incarnation) return false;
-    return runs.some(({ run }, at) => {
-      const [number, deadline] = records[at] ?? [];
-      return number === String(run) && Number(deadline) > nowMs;
-    });
+    return isFirst || (await Promise.all(others.map((run) => this.#isOnRecord(run, nowMs)))).includes(true);
   }
+
+  async #isOnRecord({ key, run }: NamedRun, nowMs: number): Promise<boolean> {
+    const { keys, redis } = this.#options;
+    const [number, deadline] = await redis.hmget(keys.recordPrefix + key, 'run', 'deadline');
+    return number === String(run) && Number(deadline) > nowMs;
+  }
+}
+
+interface NamedRun {
+  readonly key: string;
+  readonly run: number;
 }

@@ -124,8 +124,8 @@ export interface Delivery {
  * The server behind all ReconcileFunctions of the hostile tenant: it believes every caller and keeps what it is sent.
  */
 export class HostileFunction {
-  /** Told of each trigger. */
-  onDelivery: (delivery: Delivery) => void = () => {};
+  /** Told of each trigger, which is answered after it. */
+  onDelivery: (delivery: Delivery) => Promise<void> = async () => {};
   count = 0;
   /** Those that it was asked to reconcile. */
   readonly keys = new Set<string>();
@@ -159,7 +159,7 @@ export class HostileFunction {
       const trigger = JSON.parse(body) as Trigger;
       this.count += 1;
       for (const request of trigger.requests) this.keys.add(formatObjectKey(request));
-      this.onDelivery({ trigger, text: `${request.url}\n${JSON.stringify(request.headers)}\n${body}` });
+      await this.onDelivery({ trigger, text: `${request.url}\n${JSON.stringify(request.headers)}\n${body}` });
       const behaviour = this.#behaviours[this.count % this.#behaviours.length] ?? 'done';
       BEHAVIOURS[behaviour](response, trigger);
     } catch {

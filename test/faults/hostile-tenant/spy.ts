@@ -30,6 +30,8 @@ export interface SpyOptions {
 
 /** Of the newest, each is tried. */
 const TOKENS = 4;
+/** Paths of the cache for each trigger. */
+const PATHS = 3;
 /** Keys that one look at Redis tries, at most: the newest that there are are among them sooner or later. */
 const KEYS = 400;
 
@@ -41,13 +43,17 @@ export class Spy {
   readonly #options: SpyOptions;
   readonly #tokens = new Map<string, string>();
   readonly #redisUsers = new Set<string>();
+  #asked = 0;
 
   constructor(options: SpyOptions) {
     this.#options = options;
   }
 
-  /** Looks at a trigger, and takes from it what to read with. */
-  receive({ trigger, text }: Delivery): void {
+  /**
+   * Looks at a trigger, takes from it what to read with, and reads some paths of the cache before it is answered: a
+   * token ends with its run.
+   */
+  async receive({ trigger, text }: Delivery): Promise<void> {
     this.#look('trigger', text);
     const { cache } = trigger as Partial<Trigger>;
     if (cache?.token !== undefined && cache.url !== undefined) {
@@ -56,6 +62,11 @@ export class Spy {
       for (const old of [...this.#tokens.keys()].slice(0, -TOKENS)) this.#tokens.delete(old);
     }
     if (cache?.redisUser !== undefined) this.#redisUsers.add(cache.redisUser);
+    const paths = await this.#cachePaths();
+    for (let count = 0; count < PATHS && cache?.token !== undefined && cache.url !== undefined; count += 1) {
+      this.#asked += 1;
+      await this.#askWith(cache.token, cache.url, paths[this.#asked % paths.length] ?? '/api');
+    }
   }
 
   /** Reads everything once. */
@@ -77,16 +88,18 @@ export class Spy {
 
   /** Asks the cache API for a path, with each token. The path is sent as it is. */
   async ask(path: string): Promise<void> {
-    for (const [token, url] of this.#tokens) {
-      try {
-        const answer = await fetch(`${url}${path}`, {
-          headers: { authorization: `Bearer ${token}` },
-          signal: AbortSignal.timeout(5000),
-        });
-        this.#look(answer.ok ? 'cache API' : 'refused by the cache API', await answer.text(), path);
-      } catch {
-        // No such URL, or no answer in time: nothing was seen.
-      }
+    for (const [token, url] of this.#tokens) await this.#askWith(token, url, path);
+  }
+
+  async #askWith(token: string, url: string, path: string): Promise<void> {
+    try {
+      const answer = await fetch(`${url}${path}`, {
+        headers: { authorization: `Bearer ${token}` },
+        signal: AbortSignal.timeout(5000),
+      });
+      this.#look(answer.ok ? 'cache API' : 'refused by the cache API', await answer.text(), path);
+    } catch {
+      // No such URL, or no answer in time: nothing was seen.
     }
   }
 
