@@ -62,8 +62,9 @@ export class Spy {
       for (const old of [...this.#tokens.keys()].slice(0, -TOKENS)) this.#tokens.delete(old);
     }
     if (cache?.redisUser !== undefined) this.#redisUsers.add(cache.redisUser);
+    if (cache?.token === undefined || cache.url === undefined) return;
     const paths = await this.#cachePaths();
-    for (let count = 0; count < PATHS && cache?.token !== undefined && cache.url !== undefined; count += 1) {
+    for (let count = 0; count < PATHS; count += 1) {
       this.#asked += 1;
       await this.#askWith(cache.token, cache.url, paths[this.#asked % paths.length] ?? '/api');
     }
