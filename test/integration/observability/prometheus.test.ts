@@ -91,7 +91,7 @@ describe('a busy gateway that Prometheus scrapes', () => {
         setting.secret,
       ),
     );
-    const serving = await reviewServing(started, setting.kubeconfig);
+    const serving = await reviewServing(started, world.setting.kubeconfig);
     const gateway = started.keep(
       await openGateway(setting, [moody.url, broken.url, silent.url, gone.url, guard.url], {
         LEVELHOOK_LEASE: `${namespace}/gateway`,
