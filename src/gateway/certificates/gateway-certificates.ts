@@ -65,6 +65,7 @@ export class GatewayCertificates implements ServingCertificate {
   readonly #listeners = new Set<() => void>();
   /** As last read or written. */
   #stored: StoredCertificates | undefined;
+  #awaitsLeader = false;
   #state: { readonly is: RotationState; readonly bundle: string; readonly sinceMs: number } | undefined;
   /** The bundle that all have, as seen in a row of looks. */
   #bundled: { readonly bundle: string; readonly sinceMs: number } | undefined;
@@ -89,6 +90,11 @@ export class GatewayCertificates implements ServingCertificate {
   notReady(): string | undefined {
     if (this.#stored) return undefined;
     return `there is no certificate for webhooks yet${this.#lastError === '' ? '' : ` (${this.#lastError})`}`;
+  }
+
+  /** There is no certificate yet because another gateway leads, and has not made it: it may not have this setting. */
+  get awaitsLeader(): boolean {
+    return this.#awaitsLeader && this.#stored === undefined;
   }
 
   /** @throws Error before it is ready. */
@@ -134,6 +140,7 @@ export class GatewayCertificates implements ServingCertificate {
     const bundles = leads ? await this.#bundles.list(signal) : [];
     const listedAtMs = clock.now();
     const found = await this.#secret.read(signal);
+    this.#awaitsLeader = !leads;
     if (found?.stored) this.#adopt(found.stored);
     if (!leads) return false;
     if (!found?.stored) {

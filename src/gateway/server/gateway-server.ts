@@ -27,7 +27,7 @@ export interface ServedParts {
   readonly cacheApi: CacheApi;
   readonly kubernetesApi: KubernetesApi;
   /** Undefined when the gateway makes none. */
-  readonly certificates: Pick<GatewayCertificates, 'notReady'> | undefined;
+  readonly certificates: Pick<GatewayCertificates, 'awaitsLeader' | 'notReady'> | undefined;
   /** Undefined when this gateway leads without one. */
   readonly election: Pick<LeaderElection, 'notReady' | 'identity' | 'leader' | 'isLeading'> | undefined;
   readonly replica: DashboardParts['replica'];
@@ -116,9 +116,15 @@ export function readyChecks(
     ['progress', check(({ manager }) => manager.progress.notReady())],
     ['controllers', check(({ manager }) => manager.controllers.notReady())],
     ['reconcilefunctions', check(({ manager }) => manager.declared?.notReady())],
-    ['certificates', check(({ certificates }) => certificates?.notReady())],
+    ['certificates', check(({ certificates }) => certificates && certificateCheck(certificates))],
     ['leader', check(({ election, ...made }) => election?.notReady() ?? leaderWarning(made))],
   ]);
+}
+
+/** As `leaderWarning`. */
+function certificateCheck(certificates: NonNullable<ServedParts['certificates']>): ReturnType<HealthCheck> {
+  const reason = certificates.notReady();
+  return reason !== undefined && certificates.awaitsLeader ? { warning: reason } : reason;
 }
 
 /**
