@@ -153,6 +153,8 @@ export class LeaderElection {
           callbacks.onFollow?.(this.leader);
         }
         await clock.sleep(this.#followerSleepMs(attempt), AbortSignal.any([stop, changed.signal]));
+        // Nothing is under way that could have taken the Lease, so a stop of a follower waits for no apiserver.
+        if (stop.aborted && attempt === 'refused') return false;
       }
     } finally {
       over.abort();
