@@ -136,6 +136,7 @@ describe('results', () => {
 
 describe('the related objects of a result', () => {
   const rule = { apiVersion: 'v1', kind: 'ConfigMap' };
+  const WRONG = { status: 'error', message: expect.stringMatching(/^the result is wrong: .*related/) as string };
   const decoded = (related: unknown) => decodeResults({ version: 'v1', results: [{ status: 'done', related }] })[0];
 
   it.each([
@@ -159,12 +160,12 @@ describe('the related objects of a result', () => {
       'a selector that Kubernetes refuses',
       { ...rule, labelSelector: { matchExpressions: [{ key: 'a', operator: 'In' }] } },
     ],
-  ])('must not have %s', (_, each) => expect(decoded([each])).toBeInstanceOf(TypeError));
+  ])('must not have %s', (_, each) => expect(decoded([each])).toMatchObject(WRONG));
 
   it('are 64 rules with 256 names each at most', () => {
     const many = (count: number) => Array.from({ length: count }, (_, at) => `n${at}`);
     expect(decoded(many(64).map(() => ({ ...rule, names: many(256) })))).toMatchObject({ status: 'done' });
-    expect(decoded(many(65).map(() => rule))).toBeInstanceOf(TypeError);
-    expect(decoded([{ ...rule, names: many(257) }])).toBeInstanceOf(TypeError);
+    expect(decoded(many(65).map(() => rule))).toMatchObject(WRONG);
+    expect(decoded([{ ...rule, names: many(257) }])).toMatchObject(WRONG);
   });
 });

@@ -186,7 +186,17 @@ export function decodeResultLine(text: string): { run: number; result: RequestRe
 function decodeResult(value: unknown, at: readonly PropertyKey[]): RequestResult | TypeError {
   if (isPlainSuccess(value)) return value;
   const parsed = resultSchema.safeParse(value);
-  return parsed.success ? parsed.data : issueOf(parsed.error, at);
+  if (parsed.success) return parsed.data;
+  const issue = issueOf(parsed.error, at);
+  const isOfRules = isRecord(value) && parsed.error.issues.every(({ path }) => path[0] === 'related');
+  return (isOfRules && withoutRules(value, issue.message)) || issue;
+}
+
+/** The run is over, and says what it wrote: wrong rules alone make it fail, and do not make its outcome unknown. */
+function withoutRules({ related: _, ...rest }: Record<string, unknown>, problem: string): RequestResult | undefined {
+  const { data } = resultSchema.safeParse(rest);
+  if (!data || data.status === 'unknown' || data.status === 'accepted') return undefined;
+  return { status: 'error', message: `the result is wrong: ${problem}`, ...(data.writes && { writes: data.writes }) };
 }
 
 /**

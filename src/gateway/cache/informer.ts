@@ -8,6 +8,9 @@ import type { View } from './view.ts';
 import { ViewUpdater } from './view-updater.ts';
 import type { Term } from './gateway-writer.ts';
 
+/** So many times in a row, with this pause between them, a resource is not served before that is believed. */
+const MISSING_ANSWERS = 3;
+const MISSING_PAUSE_MS = 500;
 /** A bookmark that was asked for comes within 2.2 s, as measured. */
 const CATCH_UP_MS = 3000;
 const CATCH_UP_LOOK_MS = 100;
@@ -276,8 +279,9 @@ export class Informer {
   }
 
   /**
-   * The server's version of the resource now; undefined when the server has not served the resource for a while, as
-   * the view says, and does not serve it now. One 404 alone may be that of a server that starts, or of a proxy.
+   * The server's version of the resource now; undefined when the server has not served the resource for a while, as the
+   * view says, and answers three times that it does not serve it now: one 404 alone may be that of a proxy, or of one
+   * server of several that does not know a new definition yet.
    * @param asker the controller that wants to know: it counts against its requests, and its signal gives up. Default:
    *   the gateway itself.
    */
@@ -287,12 +291,15 @@ export class Informer {
   }): Promise<ResourceVersion | undefined> {
     const timeout = AbortSignal.timeout(10_000);
     const signal = asker ? AbortSignal.any([timeout, asker.signal]) : timeout;
-    try {
-      return await this.#listWatch.currentVersion(signal, asker?.controller);
-    } catch (error) {
-      const isMissing = error instanceof ApiError && error.code === 404;
-      if (isMissing && !(await this.view.state()).isServed) return undefined;
-      throw error;
+    for (let missing = 1; ; missing += 1) {
+      try {
+        return await this.#listWatch.currentVersion(signal, asker?.controller);
+      } catch (error) {
+        const isMissing = error instanceof ApiError && error.code === 404;
+        if (!isMissing || (await this.view.state()).isServed) throw error;
+        if (missing === MISSING_ANSWERS) return undefined;
+      }
+      await this.#options.runtime.clock.sleep(MISSING_PAUSE_MS, signal);
     }
   }
 
