@@ -34,7 +34,7 @@ import { connectRedis, type Redis } from './redis/redis.ts';
 import { refuseUnusable } from './redis/redis-server.ts';
 import type { AdminServer } from './server/admin-server.ts';
 import { BullMqBoard } from './server/bullmq-board.ts';
-import { gatewayServer, readyChecks, type ServedParts } from './server/gateway-server.ts';
+import { gatewayServer, gatewayChecks, type ServedParts } from './server/gateway-server.ts';
 import { OuterUrls } from './server/outer-urls.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 import { ReplayRecords } from './workqueue/replay-records.ts';
@@ -271,8 +271,7 @@ export class Gateway {
         election,
         withoutRedisMs: timing.renewMs,
         successor: () => this.#parts?.handover?.successor,
-        onLead: (signal) => manager.lead(signal),
-        fatal: (error) => this.#fatal(error),
+        on: { lead: (signal) => manager.lead(signal), unusable: (error) => this.#fatal(error) },
       });
     const kubernetesApi = new KubernetesApi({
       runtime,
@@ -304,7 +303,7 @@ export class Gateway {
           known: manager,
           replica: made.replica,
           leads: this.#leads,
-          isReady: () => report(readyChecks(() => this.#parts)).healthy,
+          isReady: () => report(gatewayChecks(() => this.#parts)).healthy,
         }),
       leadership,
       login: createLoginBackend({ adminTokens: files.adminTokens, client, location, logger }),

@@ -15,10 +15,14 @@ export interface LeadershipOptions {
   readonly withoutRedisMs: number;
   /** The identity of the gateway that should lead in place of this one; undefined while there is none. */
   readonly successor: () => string | undefined;
-  /** Called when the views are taken. @param signal aborted when this gateway leads no longer. */
-  readonly onLead: (signal: AbortSignal) => void;
-  /** Called when this gateway must not lead on the data in Redis: a newer build has written it. */
-  readonly fatal: (error: UserError) => void;
+  readonly on: LeadershipEvents;
+}
+
+export interface LeadershipEvents {
+  /** The views are taken. @param signal aborted when this gateway leads no longer. */
+  readonly lead: (signal: AbortSignal) => void;
+  /** This gateway must not lead on the data in Redis: a newer build has written it. */
+  readonly unusable: (error: UserError) => void;
 }
 
 /** Another gateway that has not noticed the end of its term is left this much time before the views are taken again. */
@@ -87,13 +91,13 @@ export class Leadership {
 
   /** @returns true. @throws when the data in Redis is that of a newer build, or Redis fails. */
   async #mayWrite(): Promise<true> {
-    const { fatal, location } = this.#options;
+    const { location, on } = this.#options;
     try {
       await raiseDataVersion(location);
       return true;
     } catch (error) {
       // A newer gateway has led since this one started.
-      if (error instanceof UserError) fatal(error);
+      if (error instanceof UserError) on.unusable(error);
       throw error;
     }
   }
@@ -132,12 +136,12 @@ export class Leadership {
     const signal = this.#signal;
     if (!signal || signal.aborted) return;
     this.#term = new AbortController();
-    const { election, informers, onLead, writer } = this.#options;
+    const { election, informers, on, writer } = this.#options;
     const term = writer.begin(AbortSignal.any([signal, this.#term.signal]), () => election.isLeading());
     this.#turn = this.#turn
       .then(() => informers.lead(term))
       .then(() => {
-        if (!term.isOver()) onLead(term.signal);
+        if (!term.isOver()) on.lead(term.signal);
         return undefined;
       });
   }

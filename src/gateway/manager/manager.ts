@@ -113,8 +113,7 @@ export class Manager implements KnownParts {
       controllers: () => this.controllers.running(),
       writer,
       lease: new DispatchLease({ runtime, client, location, clusterId: config.clusterId, gateway: cluster.identity }),
-      gateway: cluster.identity,
-      ownRuns: this.#factory.ownRuns,
+      thisGateway: { id: cluster.identity, runs: this.#factory.ownRuns },
       onWaitChanged: ({ name }) => this.#wakeDeclared(name),
     });
     this.redisHealth = new RedisHealth(location.redis, runtime);

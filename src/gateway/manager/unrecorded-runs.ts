@@ -14,9 +14,11 @@ export interface UnrecordedRunsOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   readonly location: RedisLocation;
   readonly lease: Pick<DispatchLease, 'take' | 'release' | 'forget'>;
-  readonly ownRuns: Pick<GatewayRuns, 'inFlight' | 'beginUntil'>;
-  /** Names this process among the gateways of the deployment. */
-  readonly gateway: string;
+  readonly thisGateway: {
+    /** Names this process among the gateways of the deployment. */
+    readonly id: string;
+    readonly runs: Pick<GatewayRuns, 'inFlight' | 'beginUntil'>;
+  };
 }
 
 /** Until when runs may go on that are not on record: with an answer, and with a callback (0: none does). */
@@ -105,7 +107,8 @@ export class UnrecordedRuns {
    * `recordProcess`. A queue that is closed has no record of its runs until it is opened again. Called with each check.
    */
   async announce(queues: ReadonlySet<string>): Promise<void> {
-    const { gateway, ownRuns, runtime } = this.#options;
+    const { runtime, thisGateway } = this.#options;
+    const { id: gateway, runs: ownRuns } = thisGateway;
     const last = this.#announced;
     const now = runtime.clock.now();
     if (this.#runId === undefined) return;
@@ -122,7 +125,8 @@ export class UnrecordedRuns {
    * with each check.
    */
   async sweep(): Promise<void> {
-    const { gateway, lease, location, runtime } = this.#options;
+    const { lease, location, runtime, thisGateway } = this.#options;
+    const { id: gateway } = thisGateway;
     const { redis, registryKey } = location;
     const now = runtime.clock.now();
     if (now < this.#sweptMs + ANNOUNCE_MS) return;
@@ -230,7 +234,8 @@ export class UnrecordedRuns {
 
   /** Releases the Lease. Never rejects. */
   async release(): Promise<void> {
-    const { gateway, lease, location, runtime } = this.#options;
+    const { lease, location, runtime, thisGateway } = this.#options;
+    const { id: gateway } = thisGateway;
     const { redis, registryKey } = location;
     const isOver = await this.#isEveryRunOver().catch(() => false);
     await lease.release(isOver ? 0 : runtime.clock.now());
@@ -246,7 +251,8 @@ export class UnrecordedRuns {
 
   /** Whether Redis has all records of this gateway's runs, and none of a run that may still be in flight. */
   async #isEveryRunOver(): Promise<boolean> {
-    const { location, ownRuns, runtime } = this.#options;
+    const { location, runtime, thisGateway } = this.#options;
+    const { runs: ownRuns } = thisGateway;
     const { redis, registryKey } = location;
     const nowMs = runtime.clock.now();
     // What is in flight may not have been put back on record yet.

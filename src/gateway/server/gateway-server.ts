@@ -55,7 +55,7 @@ export interface GatewayServerOptions {
 export function gatewayServer(options: GatewayServerOptions): AdminServer {
   const { listen, apiTokens, login, board, metrics, runtime, parts, startWaitsFor } = options;
   const { clock, logger } = runtime;
-  const ready = readyChecks(parts, startWaitsFor);
+  const ready = gatewayChecks(parts, startWaitsFor);
   const data = dashboardData({ parts, checks: ready, clock });
   const dashboard = new Hono<LoginEnv>().route('/bullmq', board.app).route('/', dashboardApp(data, logger));
   const healthy = (): boolean => parts()?.manager.recovery.healthy ?? false;
@@ -98,7 +98,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
   });
 }
 
-export function readyChecks(
+export function gatewayChecks(
   parts: () => ServedParts | undefined,
   startWaitsFor: () => string | undefined = () => undefined,
 ): Map<string, HealthCheck> {

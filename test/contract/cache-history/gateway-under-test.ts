@@ -146,8 +146,7 @@ export class GatewayUnderTest {
       writer: this.#writer,
       // As if no run was in flight.
       lease: { take: async () => ({ beforeMs: 0, others: [] }), release: async () => {}, forget: async () => {} },
-      ownRuns: { inFlight: () => [], beginUntil: () => {} },
-      gateway: 'model',
+      thisGateway: { id: 'model', runs: { inFlight: () => [], beginUntil: () => {} } },
       onWaitChanged: () => {},
     });
   }

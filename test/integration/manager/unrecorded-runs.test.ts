@@ -53,8 +53,7 @@ class Gateway {
         release: async () => {},
         forget: async (gone) => gone.forEach((each) => claims.delete(each)),
       },
-      ownRuns: this.runs,
-      gateway: id,
+      thisGateway: { id, runs: this.runs },
     });
   }
 
