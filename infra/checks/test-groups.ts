@@ -46,7 +46,7 @@ export const GATE: readonly string[] = [
   'test/integration/credentials/{killed,limits,proxy,token}.test.ts',
   'test/faults/{hostile-answers,hostile-writes}.test.ts',
   // Faults of Redis.
-  'test/faults/{dispatch-lease,redis-faults,redis-full,redis-restarts,redis-runs-in-flight}.test.ts',
+  'test/faults/{dispatch-lease,redis-full,redis-restarts,redis-runs-in-flight}.test.ts',
   // Faults of the gateway and the apiserver.
   'test/faults/{gateway-faults,leader-election,loss-etcd,replicas,rolling-updates,stuck-view}.test.ts',
   'test/faults/read-your-writes.test.ts',
@@ -56,8 +56,11 @@ export const GATE: readonly string[] = [
   'infra/checks/{check-imports,counts-reporter,package}.test.ts',
 ];
 
-/** A part of the gate that runs by itself at its end, because it measures how long others wait. */
-export const GATE_ALONE: readonly string[] = ['test/faults/hostile-tenant.test.ts'];
+/**
+ * A part of the gate that runs one file at a time at its end: it measures how long others wait, or fails Redis Cluster,
+ * on which a queue has stood still at loads of 20 and more for a reason that is not known yet (see README.md).
+ */
+export const GATE_ALONE: readonly string[] = ['test/faults/{hostile-tenant,redis-faults}.test.ts'];
 
 /** What `npm run test:nightly` runs, by name. `npm test` and the gate have what these leave. */
 export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
@@ -157,7 +160,8 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     protects: 'that what the gate tries once holds for ten minutes, twenty rounds or a million keys',
     files: [
       'test/faults/{builds,churn,functions-come-and-go,hostile-tenant,overshoot}.test.ts',
-      'test/faults/{read-your-writes,redis-faults,redis-full,redis-runs-in-flight,replicas,rollouts}.test.ts',
+      'test/faults/{read-your-writes,redis-faults,redis-full,redis-restarts,redis-runs-in-flight}.test.ts',
+      'test/faults/{replicas,rolling-updates,rollouts}.test.ts',
       'test/contract/{cache-history,cache-reading,related-objects,work-queue-history}.property.test.ts',
       'test/contract/cache-api-fuzz.test.ts',
       'test/integration/workqueue/{history,mutations}.test.ts',
@@ -183,6 +187,8 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       CHURN_LONG: '1',
       OLD_BUILD: '9f68b2e',
       REPLICAS_LONG: '1',
+      REDIS_RESTARTS_LONG: '1',
+      ROLLING_UPDATES_LONG: '1',
     },
     alone: true,
     repeats: true,
