@@ -137,8 +137,8 @@ export const declaredIndex = (spec: IndexSpec, value: string): string =>
   `${spec}=${encodeURIComponent(value.toWellFormed())}`;
 
 /**
- * The entry, in place of its values, of an object that has too many in a declared index (`indexEntriesOf`). Whoever
- * asks the index looks at these objects as well. No value is escaped to this text.
+ * The entry of an object that has too many values in a declared index (`indexEntriesOf`), in their place. A reader of
+ * the index looks at these objects as well. No value is escaped to this text.
  */
 export const uncountedIndex = (spec: IndexSpec): string => `${spec}=/`;
 

@@ -83,7 +83,8 @@ const MAX_NAMED = 1024;
 
 /**
  * A name that other text gives: a request, a function's rule, an owner reference. Kubernetes forbids no character but
- * `/` and `%` in the names of roles, but nobody names an object by text that is not shown as it is, or by pages of it.
+ * `/` and `%` in the names of roles, but no client names an object by text that is not shown as it is, or by pages of
+ * it.
  */
 export function isNamedName(text: unknown): text is string {
   return isName(text) && text.length <= MAX_NAMED && isPrintable(text) && !text.includes('\ufffd');

@@ -80,7 +80,10 @@ export interface EndpointRequest {
   readonly onLine?: ((line: string) => Promise<void> | undefined) | undefined;
   /** A larger answer that is no stream is not read to its end. Default 1 MiB. */
   readonly maxAnswerBytes?: number;
-  /** Counts what is read of the answer and has not been given to `onLine`. The caller releases it. Default: nobody. */
+  /**
+   * Counts what is read of the answer and has not been given to `onLine`. The caller releases it. Default: it is not
+   * counted.
+   */
   readonly hold?: Hold | undefined;
 }
 
