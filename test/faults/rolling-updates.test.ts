@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { cp, readFile, symlink, writeFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { join, resolve } from 'node:path';
@@ -97,6 +98,17 @@ async function buildOf({ started }: Scene, dataVersion: number): Promise<string>
   return join(directory, 'src/cli/levelhook.js');
 }
 
+/** The build of a commit, with the packages of this one. */
+async function buildAt({ started }: Scene, commit: string): Promise<string> {
+  const directory = await started.directory();
+  const archive = execFileSync('git', ['archive', commit, 'src', 'package.json'], { cwd: ROOT, maxBuffer: 1 << 28 });
+  execFileSync('tar', ['-x', '-C', directory], { input: archive });
+  await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'));
+  return join(directory, 'src/cli/levelhook.js');
+}
+
+/** `ROLLING_UPDATES_FROM=<commit>`: one more form, an update from the build of this commit, and back to it. */
+const EARLIER = process.env['ROLLING_UPDATES_FROM'];
 const THIS_BUILD = 1;
 
 const forms: readonly Form[] = [
@@ -146,7 +158,25 @@ const forms: readonly Form[] = [
       return [{ functionUrls }, { functionUrls, setting: { keyPrefix: uniqueName('test') } }];
     },
   },
+  ...(EARLIER === undefined ? [] : between(EARLIER)),
 ];
+
+function between(commit: string): Form[] {
+  const revisions = async (scene: Scene): Promise<[Revision, Revision]> => {
+    const functionUrls = [await scene.runs.open(scene.started)];
+    return [{ functionUrls, script: await buildAt(scene, commit) }, { functionUrls }];
+  };
+  return [
+    { name: `the build before is that of ${commit}`, revisions },
+    {
+      name: `the build after is that of ${commit}`,
+      revisions: async (scene) => {
+        const [earlier, current] = await revisions(scene);
+        return [current, earlier];
+      },
+    },
+  ];
+}
 
 /** The chart's Deployment has `maxSurge: 1` and `maxUnavailable: 0`: an old gateway ends when the new one is ready. */
 /** Two gateways are for the long form. */
