@@ -83,7 +83,7 @@ export class BullMqJobs {
 
   /**
    * Starts the worker, which calls `work` with the keys of each job. `work` must not throw. The job is active until the
-   * promise of `work` resolves. If it never does, BullMQ gives the job to another gateway after `close(true)`.
+   * promise of `work` resolves. Until then no other gateway gets it, unless this one ends.
    */
   async start(work: (keys: readonly string[]) => Promise<void>): Promise<void> {
     const { redis, keys, name, concurrency } = this.#options;

@@ -100,8 +100,6 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   #runner: Runner | undefined;
   #ended = false;
   readonly #ending = new AbortController();
-  /** A job has failed and stays active, so that BullMQ finds it stalled and gives it to another gateway. */
-  #hasStalledJob = false;
   /** Ready keys whose jobs could not be added: the poller tries again. */
   readonly #keysToRetry = new Set<string>();
   readonly #adds: GroupCommit<readonly QueuedKey[], Promise<void>>;
@@ -370,7 +368,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#sampler?.stop();
     this.#runner?.starter.close();
     this.#paceShare?.leave();
-    await this.#jobs.close(wasSuspended || !haveEnded || this.#hasStalledJob);
+    await this.#jobs.close(wasSuspended || !haveEnded);
   }
 
   /** For the dashboard, which shows BullMQ's own view of the jobs. */
@@ -452,10 +450,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return !this.#ended;
   }
 
-  /**
-   * Starts ready keys here for which there may be a slot, and adds jobs for the others. If a job cannot be added, the
-   * poller tries its keys again, or `Upkeep` finds them.
-   */
+  /** Starts ready keys here for which there may be a slot, and adds jobs for the others. */
   async #startOrEnqueue(keys: readonly string[]): Promise<void> {
     if (keys.length === 0) return;
     const runner = this.#runner;
@@ -471,11 +466,16 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     if (here.length > 0) void this.#track(this.#startHere(here));
     for (const key of here) this.#keysToRetry.delete(key);
     this.#takeJobs();
+    await this.#standstill.endRest(this.#enqueue(others));
+  }
+
+  /** Adds jobs for ready keys. If Redis refuses them, the poller tries the keys again, or `Upkeep` finds them. */
+  async #enqueue(keys: readonly string[]): Promise<void> {
     try {
-      await this.#standstill.endRest(this.#jobs.add(others));
-      for (const key of others) this.#keysToRetry.delete(key);
+      await this.#jobs.add(keys);
+      for (const key of keys) this.#keysToRetry.delete(key);
     } catch (error) {
-      for (const key of others) this.#keysToRetry.add(key);
+      for (const key of keys) this.#keysToRetry.add(key);
       this.#poller?.wake(this.#runtime.clock.now() + IDLE_POLL_INTERVAL_MS);
       throw error;
     }
@@ -491,27 +491,19 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   /** Keys that have not started when this gateway ends go into jobs again, and other gateways start them. */
   async #startHere(keys: readonly string[]): Promise<void> {
-    await this.#jobs.add((await this.#runner?.starter.enter(keys, false)) ?? []);
+    await this.#enqueue((await this.#runner?.starter.enter(keys, false)) ?? []);
   }
 
-  /** Starts the keys of a job, as `#startHere`. If that fails, it never resolves: BullMQ gives the job to others. */
+  /**
+   * Starts the keys of a job, as `#startHere`. The job ends in any case: as long as it is active, BullMQ renews its
+   * lock, and `Upkeep` takes its keys for keys with a job.
+   */
   async #processJob(keys: readonly string[]): Promise<void> {
-    const { starter } = this.#runner ?? {};
-    let hasFailed = false;
-    const startKeys = async (): Promise<void> => {
-      try {
-        await this.#jobs.add((await starter?.enter(keys, true)) ?? keys);
-      } catch (error) {
-        hasFailed = true;
-        this.#hasStalledJob = true;
-        throw error;
-      }
-    };
+    const startKeys = async (): Promise<void> => this.#enqueue((await this.#runner?.starter.enter(keys, true)) ?? keys);
     const job = this.#standstill.endRest(startKeys()).catch((error: unknown) => this.#warn(error, 'job'));
     this.#activeJobs.add(job);
     await job;
     this.#activeJobs.delete(job);
-    if (hasFailed) await new Promise(() => {});
   }
 
   /**

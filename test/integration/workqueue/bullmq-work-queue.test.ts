@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { RedisRecords } from '../../../src/gateway/workqueue/redis-records.ts';
 import type { Known } from '../../../src/gateway/workqueue/work-queue.ts';
+import { startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { TestProcess } from '../../harness/process.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
@@ -125,6 +126,37 @@ describe('the queue in Redis', () => {
     expect(process.runsOf('a')[0]?.failures).toBe(1);
     expect(process.runsOf('c')[0]?.failures).toBe(0);
   });
+});
+
+describe('a job whose keys may not start here', () => {
+  it(
+    'ends, and its keys run later, when Redis refuses a new job for them',
+    { timeout: 120_000 },
+    async ({ onTestFinished }) => {
+      const redis = await startRedis({ ignoreEnvironment: true });
+      onTestFinished(() => redis.stop());
+      const full = await RedisQueueFixture.create(redis.url, clock);
+      onTestFinished(() => full.close());
+      const queue = await full.open({ concurrency: 1 });
+      let end = (): void => {};
+      process.onRun = ({ key }) =>
+        key === 'first' ? new Promise((resolve) => (end = () => resolve(done))) : Promise.resolve(done);
+      await queue.start(process);
+      await queue.add(plain('first'));
+      await eventually(async () => expect(process.keys()).toEqual(['first']));
+      await queue.add(plain('second'));
+      await eventually(async () => expect(await full.redis.llen(full.keys.active)).toBe(1));
+      await full.redis.config('SET', 'maxmemory', '1');
+      queue.openCircuit(clock.now() + 500);
+      await eventually(async () => expect(full.troubles).toContainEqual(expect.stringContaining('OOM')));
+      await full.redis.config('SET', 'maxmemory', '0');
+      end();
+      queue.closeCircuit();
+      await eventually(async () => expect(process.keys()).toEqual(['first', 'second']), 60_000, 50);
+      await eventually(async () => expect(await full.pending()).toBe(0), 60_000, 20);
+      await queue.stop(1000);
+    },
+  );
 });
 
 interface Started {

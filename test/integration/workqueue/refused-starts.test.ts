@@ -123,7 +123,7 @@ return all\n`,
 });
 
 describe('a job that a gateway was given at its end', () => {
-  it('is not ended when its key cannot be handed over', async () => {
+  it('may end although its key cannot be handed over: the next gateway finds the key', async () => {
     const queue = await fixture.open({ timeoutMs: 1000 });
     await queue.start(process);
     // The worker waits for a job, and takes the first one in spite of the pause.
@@ -133,9 +133,7 @@ describe('a job that a gateway was given at its end', () => {
     await eventually(async () => expect(await active()).toBe(1));
     await fixture.redis.config('SET', 'maxmemory', '1');
     await queue.stop(1000);
-    await sleep(300);
     expect(process.runs).toEqual([]);
-    expect(await active()).toBe(1);
     await fixture.redis.config('SET', 'maxmemory', '0');
     const next = await fixture.open({ timeoutMs: 1000 });
     await next.start(process);
