@@ -68,6 +68,7 @@ export class UnrecordedRuns {
   #announced: Announcement | undefined;
   #hasReported = false;
   #sweptMs = -Infinity;
+  #isForgetting = false;
   /** The Redis process that was looked at last. */
   #runId: string | undefined;
 
@@ -125,7 +126,7 @@ export class UnrecordedRuns {
    * with each check.
    */
   async sweep(): Promise<void> {
-    const { lease, location, runtime, thisGateway } = this.#options;
+    const { location, runtime, thisGateway } = this.#options;
     const { id: gateway } = thisGateway;
     const { redis, registryKey } = location;
     const now = runtime.clock.now();
@@ -142,9 +143,21 @@ export class UnrecordedRuns {
         await this.#write(id, { ...found, atMs: now, ended: true });
       }
     }
-    if (over.length === 0) return;
-    await lease.forget(over);
-    await redis.hdel(registryKey, ...over.map((id) => ON_RECORD_FIELD + id));
+    if (over.length > 0 && !this.#isForgetting) void this.#forget(over);
+  }
+
+  /** Nothing waits for the apiserver, which may be away: those that are not forgotten now are found again. */
+  async #forget(gateways: readonly string[]): Promise<void> {
+    const { lease, location } = this.#options;
+    this.#isForgetting = true;
+    try {
+      await lease.forget(gateways);
+      await location.redis.hdel(location.registryKey, ...gateways.map((id) => ON_RECORD_FIELD + id));
+    } catch {
+      // Tried again with a later check.
+    } finally {
+      this.#isForgetting = false;
+    }
   }
 
   async #write(gateway: string, announcement: Announcement): Promise<void> {

@@ -5,6 +5,7 @@ import type { OtherRuns } from '../../../src/gateway/manager/dispatch-lease.ts';
 import { UnrecordedRuns } from '../../../src/gateway/manager/unrecorded-runs.ts';
 import { redisLocation, type RedisLocation } from '../../../src/gateway/redis/redis-location.ts';
 import { GatewayRuns } from '../../../src/gateway/workqueue/own-runs.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { ShiftedClock } from '../../harness/test-clock.ts';
 
@@ -16,6 +17,8 @@ let location: RedisLocation;
 let clock: ShiftedClock;
 /** The gateways with a claim in the Lease. */
 let claims: Set<string>;
+/** The next answer to a write of the Lease. */
+let apiserver: Promise<void>;
 
 beforeAll(async () => {
   redis = new Redis(inject('redisUrl'));
@@ -26,6 +29,7 @@ beforeEach(() => {
   location = redisLocation(redis, uniqueName('unrecorded'), 'c');
   clock = new ShiftedClock();
   claims = new Set();
+  apiserver = Promise.resolve();
 });
 
 afterAll(() => redis.disconnect());
@@ -51,7 +55,10 @@ class Gateway {
           return { beforeMs: others.length === 0 ? 0 : nowMs, others };
         },
         release: async () => {},
-        forget: async (gone) => gone.forEach((each) => claims.delete(each)),
+        forget: async (gone) => {
+          await apiserver;
+          gone.forEach((each) => claims.delete(each));
+        },
       },
       thisGateway: { id, runs: this.runs },
     });
@@ -135,7 +142,19 @@ it('the claim of a gateway that was killed is forgotten when none of its runs ca
   await leader.unrecorded.sweep();
   expect(claims).toContain('killed');
   clock.advance(2 * CALLBACK_MS);
+  // What the gateway dispatches with must not wait for the apiserver.
+  let refuse = (_: Error): void => {};
+  apiserver = new Promise((_, reject) => (refuse = reject));
   await leader.unrecorded.sweep();
-  expect(claims).toEqual(new Set(['leader']));
-  expect(await redis.hkeys(location.registryKey)).not.toContain('onRecord:killed');
+  clock.advance(20_000);
+  await leader.unrecorded.sweep();
+  expect(claims).toContain('killed');
+  refuse(new Error('the apiserver is away'));
+  apiserver = Promise.resolve();
+  await eventually(async () => {
+    clock.advance(20_000);
+    await leader.unrecorded.sweep();
+    expect(claims).toEqual(new Set(['leader']));
+    expect(await redis.hkeys(location.registryKey)).not.toContain('onRecord:killed');
+  });
 });
