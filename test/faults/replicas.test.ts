@@ -188,6 +188,8 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
       name: 'the leader is cut off from Redis by a firewall that drops packets',
       async fault(leader) {
         proxiesOf(leader).toRedis.hold();
+        // A scrape does not wait for Redis.
+        expect(await metric(leader.url, 'process_cpu_seconds_total')).toBeGreaterThan(0);
         await untilOneLeads(others(leader));
         proxiesOf(leader).toRedis.cut();
       },

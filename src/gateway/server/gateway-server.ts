@@ -59,7 +59,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
   const data = dashboardData({ parts, checks: ready, clock });
   const dashboard = new Hono<LoginEnv>().route('/bullmq', board.app).route('/', dashboardApp(data, logger));
   const healthy = (): boolean => parts()?.manager.recovery.healthy ?? false;
-  const scrapes = new Scrapes(() => renderMetrics(metrics, parts()?.manager), systemClock);
+  const scrapes = new Scrapes(() => renderMetrics(metrics, parts()?.manager, systemClock), systemClock);
   return new AdminServer({
     listen,
     live: new Map([['ping', () => undefined]]),

@@ -30,14 +30,27 @@ const VERSION_DIGITS = 15;
  * that is gone, or that another gateway fills, has no series.
  * @param parts undefined while the gateway is starting
  */
-export async function renderMetrics(metrics: PrometheusMetrics, parts: ScrapedParts | undefined): Promise<string> {
+export async function renderMetrics(
+  metrics: PrometheusMetrics,
+  parts: ScrapedParts | undefined,
+  clock: Pick<Clock, 'sleep'>,
+): Promise<string> {
   if (parts) {
-    await Promise.all([readQueues(metrics, parts), readVersions(metrics, parts)]);
+    const answered = new AbortController();
+    const reads = Promise.all([readQueues(metrics, parts), readVersions(metrics, parts)]);
+    try {
+      await Promise.race([reads, clock.sleep(ANSWER_MS, answered.signal)]);
+    } finally {
+      answered.abort();
+    }
     readRuns(metrics, parts);
     readViews(metrics, parts);
   }
   return metrics.registry.metrics();
 }
+
+/** A Redis that has gone silent must not hold up all later scrapes: the last levels stay. */
+const ANSWER_MS = 2000;
 
 /** After a rendering there is none for so many times as long as it took, and for a second at most. */
 const REST = { times: 9, mostMs: 1000 };
