@@ -24,3 +24,16 @@ it('lines of a subject are written at a rate, and the next line says how many we
     ['a', undefined],
   ]);
 });
+
+it('lines are bounded however many subjects they are about', () => {
+  let nowMs = 0;
+  const lines = new LimitedLines({ now: () => nowMs });
+  let written = 0;
+  for (let at = 0; at < 100_000; at += 1) lines.write(`subject ${at % 5000}`, () => (written += 1));
+  expect(written).toBe(10_000 + 10);
+  nowMs += 60_000;
+  lines.write('subject 4999', ({ leftOut }) => expect(leftOut).toBe(100_000 - 10_010 - 1000 * 10));
+  written = 0;
+  for (let at = 6000; at < 6010; at += 1) lines.write(`subject ${at}`, () => (written += 1));
+  expect(written).toBe(9);
+});

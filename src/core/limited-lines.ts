@@ -3,8 +3,9 @@ import { TokenBucket } from './token-bucket.ts';
 
 /** Lines of one subject in a second, and after a pause. */
 const RATE = { perSecond: 1, burst: 10 };
-/** Subjects that are told apart; then all begin anew. */
+/** Subjects that are told apart; further ones count as one, until some of these have been quiet. */
 const MAX_SUBJECTS = 1000;
+const OTHERS = '';
 
 /**
  * Bounds the lines of a log that clients cause without proof of who they are: of each subject ten at once and then one
@@ -13,6 +14,7 @@ const MAX_SUBJECTS = 1000;
 export class LimitedLines {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #subjects = new Map<string, { readonly bucket: TokenBucket; leftOut: number }>();
+  #forgotMs = -Infinity;
 
   constructor(clock: Pick<Clock, 'now'>) {
     this.#clock = clock;
@@ -37,9 +39,20 @@ export class LimitedLines {
   #of(subject: string): { readonly bucket: TokenBucket; leftOut: number } {
     const known = this.#subjects.get(subject);
     if (known) return known;
-    if (this.#subjects.size >= MAX_SUBJECTS) this.#subjects.clear();
+    if (this.#subjects.size >= MAX_SUBJECTS) this.#forgetQuiet();
+    if (this.#subjects.size >= MAX_SUBJECTS && subject !== OTHERS) return this.#of(OTHERS);
     const made = { bucket: new TokenBucket(RATE, () => this.#clock.now()), leftOut: 0 };
     this.#subjects.set(subject, made);
     return made;
+  }
+
+  /** Once a second at most: there may be as many lines as clients like. */
+  #forgetQuiet(): void {
+    const nowMs = this.#clock.now();
+    if (nowMs < this.#forgotMs + 1000) return;
+    this.#forgotMs = nowMs;
+    for (const [subject, { bucket, leftOut }] of this.#subjects) {
+      if (leftOut === 0 && bucket.isFull) this.#subjects.delete(subject);
+    }
   }
 }
