@@ -94,7 +94,9 @@ export class Informers {
       shared = { starting, users: new Set() };
       this.#kinds.set(kind, shared);
       // The next caller tries again from the start.
-      starting.catch(() => this.#kinds.delete(kind));
+      starting.catch(() => {
+        if (this.#kinds.get(kind)?.starting === starting) this.#kinds.delete(kind);
+      });
     }
     shared.users.add(user);
     return shared.starting;

@@ -58,7 +58,7 @@ const MOST = 200;
 const FULL_AGAIN_MS = 20;
 const PROLONG_MS = 4000;
 
-/** Tells the gateways of a queue apart, and the calls of a process. */
+/** Tells the calls of a process apart. */
 let calls = 0;
 
 /**
@@ -247,13 +247,13 @@ export class Starter {
 
   /** With the barriers that are known here to have passed, so that the call need not be made again for them. */
   async #requests(asked: readonly Waiting[]): Promise<readonly StartRequest[]> {
-    const requests: StartRequest[] = [];
-    for (const { request } of asked) {
-      const known = request.passedBarrier === undefined ? this.#options.on.passedBarrier(request.key) : undefined;
-      const passedBarrier = known && (await known);
-      requests.push(passedBarrier === undefined ? request : { ...request, passedBarrier });
-    }
-    return requests;
+    return Promise.all(
+      asked.map(async ({ request }) => {
+        const known = request.passedBarrier === undefined ? this.#options.on.passedBarrier(request.key) : undefined;
+        const passedBarrier = known && (await known);
+        return passedBarrier === undefined ? request : { ...request, passedBarrier };
+      }),
+    );
   }
 
   /** The keys of a call that was refused for what one of them holds, each in a call of its own. */
