@@ -46,7 +46,8 @@ export const GATE: readonly string[] = [
   'test/integration/credentials/{killed,limits,proxy,token}.test.ts',
   'test/faults/{hostile-answers,hostile-writes}.test.ts',
   // Faults of Redis.
-  'test/faults/{dispatch-lease,redis-faults,redis-full,redis-restarts,redis-runs-in-flight}.test.ts',
+  'test/faults/{dispatch-lease,redis-faults,redis-full,redis-lost-writes,redis-restarts}.test.ts',
+  'test/faults/redis-runs-in-flight.test.ts',
   // Faults of the gateway and the apiserver.
   'test/faults/{gateway-faults,leader-election,loss-etcd,replicas,rolling-updates,stuck-view}.test.ts',
   'test/faults/read-your-writes.test.ts',

@@ -22,12 +22,12 @@ export interface ViewKeys {
    * declared indexes (JSON); for any other index, readers filter objects. `filling`: the incomplete indexes that may
    * have entries (JSON, or empty), because they are being filled or were withdrawn. `unserved`: 1 while the server is
    * known not to serve the resource. `encryptedBy`: the only key with which the objects of an encrypted view can be
-   * read.
+   * read. `position`: see `POSITION`; `process`: the Redis process that has all writes up to it (`lua/reclaim.lua`).
    */
   readonly view: string;
   /**
-   * HASH: object key -> encoded object (`node/codec`); and under `COMPLETE` a text while the view may be read, so that
-   * one command gets an object and knows that.
+   * HASH: object key -> encoded object (`node/codec`); and under `POSITION` the view's position while the view may be
+   * read, so that one command gets an object and knows both.
    */
   readonly objects: string;
   /** HASH: object key -> `ObjectEntry`, encoded. */
@@ -46,10 +46,13 @@ export interface ViewKeys {
 }
 
 /**
- * The field of `objects` that marks a view which may be read: its first list is complete, and no list of rewound data
- * is under way. No object has this key.
+ * The field of `objects` with the view's position. It is there while the view may be read: the first list is complete,
+ * no list of rewound data is under way, and the Redis process has all writes. No object has this key.
+ *
+ * The position is a whole number that grows with each write to the view. A view with the same position or a higher one
+ * shows all that it showed at the position, whatever Redis has lost in between.
  */
-export const COMPLETE = '';
+export const POSITION = '';
 
 /**
  * The common prefix of a view's keys, hash tag included. `settings` is a hash of what the view was configured to hold.

@@ -19,6 +19,9 @@ const INDEX = 'levelhook-index';
 export const UNCHANGED = 'levelhook-unchanged';
 export const UNCHANGED_HEADER = 'levelhook-unchanged-seconds';
 
+/** Of an answer from one view: the position of the view (`cache-layout`). */
+export const POSITION_HEADER = 'levelhook-cache-position';
+
 /** The query of a list, without its namespace, which is part of the path. */
 export function encodeSelection({ controlledBy, orphansIn, index, labels, fields }: Selection): URLSearchParams {
   const query = new URLSearchParams();

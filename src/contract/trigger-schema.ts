@@ -38,6 +38,14 @@ const request = z.object({
 const view = z.object({
   prefix: z.string().min(1).describe("The first part of the view's keys in Redis, for the Redis reader."),
   namespace: namespace.exactOptional().describe('The only namespace that the view holds; all when absent.'),
+  position: z
+    .int()
+    .min(0)
+    .exactOptional()
+    .describe(
+      "The view's position when the trigger was sent. A view with a lower one lacks writes that the run may depend on. " +
+        'Absent in a review, and while the view has never been complete.',
+    ),
 });
 
 /** Also of a review. */

@@ -115,6 +115,11 @@ export interface ViewLocation {
   readonly prefix: string;
   /** The only namespace that it holds; all when absent. */
   readonly namespace?: string;
+  /**
+   * The view's position when the trigger was sent: the reader refuses a view with a lower one (`cache-layout`). Absent
+   * in a review, and when the view has never been complete.
+   */
+  readonly position?: number;
 }
 
 /** Something in a signed body that is not what the contract says: a version mismatch or a fault, never an attack. */

@@ -15,7 +15,7 @@ import {
   systemClock,
 } from '../core/index.ts';
 import { type CacheLocation, encodeSelection } from '../contract/index.ts';
-import { UNCHANGED, UNCHANGED_HEADER } from '../contract/cache-query.ts';
+import { POSITION_HEADER, UNCHANGED, UNCHANGED_HEADER } from '../contract/cache-query.ts';
 import { isSecureUrl } from '../contract/secure-url.ts';
 import {
   type CacheReader,
@@ -74,6 +74,8 @@ const RESTARTS = 3;
 export class HttpReader implements CacheReader {
   readonly #location: CacheLocation;
   readonly #options: HttpReaderOptions;
+  /** The highest that an answer had, by kind and by the only namespace of the view. */
+  readonly #positions = new Map<string, number>();
 
   constructor(location: CacheLocation, options: HttpReaderOptions = {}) {
     this.#location = location;
@@ -81,17 +83,18 @@ export class HttpReader implements CacheReader {
   }
 
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
-    const isKept = namespacesOf(this.#location, resource, key.namespace).length > 0;
-    if (!isKept || !canExist(resource, key)) return undefined;
-    return orUndefined(this.#ask(resource, resourcePath(resource, key)) as Promise<T>);
+    const namespaces = namespacesOf(this.#location, resource, key.namespace);
+    if (namespaces.length === 0 || !canExist(resource, key)) return undefined;
+    return orUndefined(this.#ask(resource, namespaces[0], resourcePath(resource, key)) as Promise<T>);
   }
 
   async secondsUnchanged(resource: Resource, key: ObjectKey, field: string): Promise<number | undefined> {
-    const isKept = namespacesOf(this.#location, resource, key.namespace).length > 0;
-    if (!isKept || !canExist(resource, key)) return undefined;
+    const namespaces = namespacesOf(this.#location, resource, key.namespace);
+    if (namespaces.length === 0 || !canExist(resource, key)) return undefined;
     const query = new URLSearchParams({ [UNCHANGED]: field });
     let seconds: string | null = null;
-    const found = this.#ask(resource, `${resourcePath(resource, key)}?${query.toString()}`, (headers) => {
+    const path = `${resourcePath(resource, key)}?${query.toString()}`;
+    const found = this.#ask(resource, namespaces[0], path, (headers) => {
       seconds = headers.get(UNCHANGED_HEADER);
     });
     if ((await orUndefined(found)) === undefined || seconds === null) return undefined;
@@ -109,18 +112,18 @@ export class HttpReader implements CacheReader {
     const nowhere = options.orphansIn !== undefined && options.orphansIn !== namespace;
     if (nowhere || (namespace !== undefined && !isNamespace(namespace))) return { items: [], version: '0' };
     const lists = await Promise.all(
-      namespaces.map((each) => this.#list<T>(resource, namespace ?? each, query, RESTARTS)),
+      namespaces.map((each) => this.#list<T>(resource, { view: each, namespace: namespace ?? each }, query, RESTARTS)),
     );
     return joinedLists(lists);
   }
 
   async #list<T extends KubernetesObject>(
     resource: Resource,
-    namespace: string | undefined,
+    of: { readonly view: string | undefined; readonly namespace: string | undefined },
     query: URLSearchParams,
     restarts: number,
   ): Promise<ListResult<T>> {
-    const path = resourcePath(resource, { namespace });
+    const path = resourcePath(resource, { namespace: of.namespace });
     const items: T[] = [];
     const keptOut: KeptOut[] = [];
     let version: string | undefined;
@@ -131,12 +134,12 @@ export class HttpReader implements CacheReader {
       if (next !== undefined) page.set('continue', next);
       let list: ListBody<T>;
       try {
-        list = (await this.#ask(resource, `${path}?${page.toString()}`)) as ListBody<T>;
+        list = (await this.#ask(resource, of.view, `${path}?${page.toString()}`)) as ListBody<T>;
       } catch (error) {
         // The cache was filled anew in between: what was read so far belongs to another past.
         const expired = error instanceof ApiError && error.code === 410 && next !== undefined;
         if (!expired || restarts === 0) throw error;
-        return this.#list(resource, namespace, query, restarts - 1);
+        return this.#list(resource, of, query, restarts - 1);
       }
       for (const item of list.items) items.push(item);
       keptOut.push(...(list.keptOut ?? []));
@@ -146,15 +149,22 @@ export class HttpReader implements CacheReader {
     return { items, version, keptOut };
   }
 
-  /** Waits while the gateway asks for patience: a cache that is being filled or checked, or too many requests. */
+  /**
+   * Waits while the gateway asks for patience: a cache that is being filled or checked, or too many requests; and for a
+   * cache that shows all that the run has seen.
+   * @param namespace the only one of the view, undefined for all.
+   */
   async #ask(
     resource: Resource,
+    namespace: string | undefined,
     path: string,
     onHeaders: (headers: Answer['headers']) => void = () => {},
   ): Promise<unknown> {
     const { syncWaitMs = SYNC_WAIT_MS, signal = new AbortController().signal, fetch: send = fetch } = this.#options;
     const { url, token } = addressOf(this.#location, isEncryptedKind(this.#location, resource));
     const until = systemClock.now() + syncWaitMs;
+    const view = `${formatKind(resource)} ${namespace ?? ''}`;
+    const seen = this.#positions.get(view) ?? 0;
     for (;;) {
       const response = await send(url + path, {
         headers: { accept: 'application/json', authorization: `Bearer ${token}` },
@@ -162,24 +172,36 @@ export class HttpReader implements CacheReader {
         redirect: 'manual',
         signal,
       });
-      if (response.ok) {
+      const position = Number(response.headers.get(POSITION_HEADER) ?? seen);
+      const isOlder = position < seen;
+      if (!isOlder) this.#positions.set(view, Math.max(position, this.#positions.get(view) ?? 0));
+      if (response.ok && !isOlder) {
         onHeaders(response.headers);
         return await readJson(response, path);
       }
-      const body = await response.text();
-      if (response.status === 400) throw new SelectorError(statusFrom(body, 400).message);
-      const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), systemClock.wallNow());
-      const error = new ApiError(statusFrom(body, response.status), retryAfterMs);
+      const error = errorOf(response, await response.text(), isOlder);
+      const { code, reason, retryAfterMs } = error;
+      if (code === 400) throw new SelectorError(error.message);
       // The gateway's own 503: it checks what it has in Redis. A proxy's names no reason, and says that there is no
       // gateway.
-      const asksForPatience = error.code === 429 || (error.code === 503 && error.reason === 'ServiceUnavailable');
+      const asksForPatience = code === 429 || (code === 503 && reason === 'ServiceUnavailable');
       if (!asksForPatience || retryAfterMs === undefined || systemClock.now() + retryAfterMs > until) {
-        if (error.code !== 429) throw error;
+        if (code !== 429) throw error;
         throw new Error(`the cache of ${formatKind(resource)} cannot be read now`, { cause: error });
       }
       await systemClock.sleep(retryAfterMs, signal);
     }
   }
+}
+
+/** Another gateway may answer next, or this one finds the Redis that the others read. */
+const OLDER_AGAIN_MS = 250;
+const OLDER = { code: 503, reason: 'ServiceUnavailable', message: 'the cache lacks writes that this run has seen' };
+
+/** @param isOlder the answer comes from a cache that is older than one that the run has read. */
+function errorOf({ headers, status }: Answer, body: string, isOlder: boolean): ApiError {
+  if (isOlder) return new ApiError(OLDER, OLDER_AGAIN_MS);
+  return new ApiError(statusFrom(body, status), parseRetryAfter(headers.get('retry-after'), systemClock.wallNow()));
 }
 
 type Answer = Awaited<ReturnType<CacheFetch>>;

@@ -378,7 +378,8 @@ export class Gateway {
       verify: (token) => {
         const claims = tokenKeys.verify('levelhook-cache', token);
         const scope = controllers.scopeOf(claims);
-        return { name: claims.controller, scope, goesOn: () => manager.goesOn(claims) };
+        const { controller: name, positions } = claims;
+        return { name, scope, positions, goesOn: () => manager.goesOn(claims) };
       },
       available: () => recovery.healthy,
       listLimit: this.#config.cacheListLimit,

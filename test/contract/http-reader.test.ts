@@ -17,7 +17,9 @@ for (const [name, options] of CLIENTS) {
   cacheReaderContract(name, async ({ views, location, syncWaitMs }) => {
     const server = await CacheApiServer.start({ views: () => views });
     // Not longer than the reader waits at all, so that the bound is the reader's.
-    const token = server.token({ 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'], 'v1/Node': '*' });
+    const scope = { 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'], 'v1/Node': '*' } as const;
+    const position = location.views['v1/Pod']?.[0]?.position;
+    const token = server.token(scope, 'x', 60, position === undefined ? {} : { 'v1/Pod': { '': position } });
     return {
       reader: new HttpReader({ ...location, url: server.url, token }, { syncWaitMs, ...options }),
       close: () => server.stop(),

@@ -5,6 +5,7 @@ import { type Clock, type Logger, systemClock } from '../../src/core/index.ts';
 import type { CacheScope } from '../../src/contract/index.ts';
 import type { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
 import type { View } from '../../src/gateway/cache/view.ts';
+import type { CachePositions } from '../../src/gateway/access/token.ts';
 import { TokenKeys } from '../../src/gateway/access/token-keys.ts';
 import { CacheApi } from '../../src/gateway/cache-api/cache-api.ts';
 import { Catalog } from '../../src/gateway/cache-api/catalog.ts';
@@ -44,8 +45,8 @@ export class CacheApiServer {
         () => clock.now(),
       ),
       verify: (token) => {
-        const { controller, scope = {} } = this.keys.verify('levelhook-cache', token);
-        return { name: controller, scope, goesOn: async () => true };
+        const { controller, scope = {}, positions } = this.keys.verify('levelhook-cache', token);
+        return { name: controller, scope, positions, goesOn: async () => true };
       },
       available: options.available ?? (() => true),
       listLimit: options.listLimit ?? 50_000,
@@ -67,8 +68,8 @@ export class CacheApiServer {
     return `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}/cache`;
   }
 
-  token(scope: CacheScope, controller = 'x', seconds = 60): string {
-    return this.keys.sign('levelhook-cache', { controller, scope }, this.#clock.now() + seconds * 1000);
+  token(scope: CacheScope, controller = 'x', seconds = 60, positions: CachePositions = {}): string {
+    return this.keys.sign('levelhook-cache', { controller, scope, positions }, this.#clock.now() + seconds * 1000);
   }
 
   async stop(): Promise<void> {

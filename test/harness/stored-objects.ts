@@ -1,9 +1,9 @@
 import type { Redis } from 'ioredis';
-import { COMPLETE } from '../../src/contract/cache-layout.ts';
+import { POSITION } from '../../src/contract/cache-layout.ts';
 
 /** The encoded objects of a view by their keys. @param objects the key of their HASH in Redis */
 export async function storedObjects(redis: Redis, objects: string): Promise<Record<string, Buffer>> {
-  const { [COMPLETE]: _, ...found } = await redis.hgetallBuffer(objects);
+  const { [POSITION]: _, ...found } = await redis.hgetallBuffer(objects);
   return found;
 }
 

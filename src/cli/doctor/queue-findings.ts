@@ -1,5 +1,5 @@
 import { silentLogger } from '../../core/index.ts';
-import { COMPLETE, viewKeys } from '../../contract/cache-layout.ts';
+import { POSITION, viewKeys } from '../../contract/cache-layout.ts';
 import { GatewayClock } from '../../gateway/manager/gateway-clock.ts';
 import { CONTROLLER_FIELD, removalOf } from '../../gateway/manager/registry-fields.ts';
 import { GONE_MS, type Replica, replicasIn } from '../../gateway/manager/replica-record.ts';
@@ -46,7 +46,7 @@ async function checkView(findings: Diagnoses, redis: Redis, prefix: string): Pro
   const keys = viewKeys(prefix);
   const [fields, complete, wakeups] = await Promise.all([
     redis.hlen(keys.objects),
-    redis.hexists(keys.objects, COMPLETE),
+    redis.hexists(keys.objects, POSITION),
     redis.xlen(keys.outbox),
   ]);
   // {PREFIX:v1:CLUSTER:KIND:SETTINGS}

@@ -3,6 +3,7 @@ import {
   decodeEntry,
   type IndexSpec,
   KEPT_OUT_INDEX,
+  POSITION,
   uncountedIndex,
   type ViewKeys,
   viewKeys,
@@ -20,7 +21,7 @@ import { ObjectCodec, ObjectKeptOutError } from './codec.ts';
 
 /** The commands of a Redis connection that reading needs: ioredis' Redis has them. */
 export interface ViewCommands {
-  hgetBuffer(key: string, field: string): Promise<Buffer | null>;
+  hget(key: string, field: string): Promise<string | null>;
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
   hmgetBuffer(key: string, ...fields: string[]): Promise<(Buffer | null)[]>;
   smembers(key: string): Promise<string[]>;
@@ -35,12 +36,32 @@ export interface ReadableState {
   /** Up to which the view is complete. */
   readonly version: ResourceVersion;
   readonly incarnation: string;
+  /**
+   * See `POSITION`: the keys below, and the objects that are read by this state, are of this position or a later one.
+   */
+  readonly position: number;
   /** The declared indexes that are complete. */
   readonly indexes: readonly IndexSpec[];
   /** Keys of the selection by index, as they were just after; undefined when no index says which they are. */
   readonly keys: readonly string[] | undefined;
   /** Keys of the objects that were kept out of the cache just after; none when no selection was given. */
   readonly keptOut: readonly string[];
+}
+
+/** The view may not be read any more, or Redis has come back without writes that were read before. */
+export class LostWritesError extends Error {
+  override readonly name = 'LostWritesError';
+  constructor() {
+    super('the cache is being checked: Redis may have lost writes since the read began');
+  }
+}
+
+/** What a view had under a key at one moment. */
+export interface ViewEntry {
+  /** See `POSITION`. Undefined: the view may not be read. */
+  readonly position: number | undefined;
+  /** Null: the view had no such object. */
+  readonly stored: Buffer | null;
 }
 
 /** One object as it was found. */
@@ -78,6 +99,8 @@ export interface SelectOptions {
    * not looked for.
    */
   readonly onKeptOut?: ((error: ObjectKeptOutError) => void) | undefined;
+  /** Called with the position at which objects were read, before they are yielded. Default: does nothing. */
+  readonly onPosition?: (position: number) => void;
 }
 
 /**
@@ -102,25 +125,29 @@ export class ViewReader {
   }
 
   /**
-   * The state of the view, undefined until it is complete for the first time and while it is a mixture of two
-   * pasts; and in the same trip the keys that belong to a selection, when there is an index for it.
+   * The state of the view, undefined while it may not be read; and in the same trip the keys that belong to a
+   * selection, when there is an index for it.
    */
   async state(selection?: Selection): Promise<ReadableState | undefined> {
-    const [fields, keys, keptOut] = await Promise.all([
+    const [fields, keys, keptOut, position] = await Promise.all([
       // Sent first, so answered first: the keys are not older than the version.
-      this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'indexes', 'rewound'),
+      this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'indexes', 'position'),
       this.#indexed(selection ?? {}, true),
       // They may be many: a look at the version, as for each object, does not read them.
       selection ? this.#redis.smembers(this.#keys.indexPrefix + KEPT_OUT_INDEX) : [],
+      // Sent last: a process that has answered before may have lost what the first answer tells of.
+      this.position(),
     ]);
-    const [version, incarnation, text, rewound] = fields;
-    if (!isComplete(version, rewound)) return undefined;
+    const [version, incarnation, text] = fields;
+    const first = Number(fields[3] ?? 0);
+    if (!isResourceVersion(version) || position === undefined || position < first) return undefined;
     const indexes = text ? (JSON.parse(text) as IndexSpec[]) : [];
     const declared = declaredIndexOf(selection ?? {});
     const filled = declared === undefined || indexes.includes(declared);
     return {
       version,
       incarnation: incarnation ?? '',
+      position: first,
       indexes,
       // An index that is still being filled is no help in finding keys.
       keys: filled ? keys : await this.#indexed(selection ?? {}, false),
@@ -128,23 +155,28 @@ export class ViewReader {
     };
   }
 
-  /**
-   * @throws UnreadableObjectError, as does `select`; ObjectKeptOutError for an object that is kept out of the cache.
-   */
-  async get(key: string): Promise<Found | undefined> {
-    return this.found(key, await this.#redis.hgetBuffer(this.#keys.objects, key));
+  /** The view's position now; undefined while the view may not be read. */
+  async position(): Promise<number | undefined> {
+    return positionOf(await this.#redis.hget(this.#keys.objects, POSITION));
   }
 
-  /** Decodes an object that the caller has read from the view. @throws as `get` does */
+  /** An object before it is decoded. */
+  async get(key: string): Promise<ViewEntry> {
+    const [position, stored = null] = await this.#redis.hmgetBuffer(this.#keys.objects, POSITION, key);
+    return { position: positionOf(position), stored };
+  }
+
+  /**
+   * Decodes an object that was read from the view.
+   * @throws UnreadableObjectError, as does `select`; ObjectKeptOutError for an object that is kept out of the cache.
+   */
   found(key: string, stored: Buffer | null): Found | undefined {
     return stored === null ? undefined : found(key, this.#codec.decode(key, stored));
   }
 
-  /** The selected objects in the order of their keys, in batches. */
-  async *select(
-    selection: Selection,
-    { state, after = '', first = BATCH, commandBytes = Infinity, verbatim = false, onKeptOut }: SelectOptions,
-  ): AsyncGenerator<Found[]> {
+  /** The selected objects in the order of their keys, in batches. @throws LostWritesError */
+  async *select(selection: Selection, options: SelectOptions): AsyncGenerator<Found[]> {
+    const { state, after = '', first = BATCH, commandBytes = Infinity, onKeptOut } = options;
     const told = new Set<string>();
     const tell = (error: ObjectKeptOutError): void => {
       if (told.has(error.key) || !isSelected(error.metadataOnly, onMetadata(selection))) return;
@@ -152,12 +184,12 @@ export class ViewReader {
       onKeptOut?.(error);
     };
     const marked = state.keptOut.filter((key) => key > after && isKeySelected(key, selection));
-    if (onKeptOut && marked.length > 0) await this.#reportKeptOut(marked, tell);
+    if (onKeptOut && marked.length > 0) await this.#reportKeptOut(marked, options, tell);
     for await (const candidates of this.#candidates(selection, state, after, first)) {
       const selected = candidates.filter((key) => isKeySelected(key, selection));
       if (selected.length === 0) continue;
       for (const keys of commandBytes === Infinity ? [selected] : await this.#parts(selected, commandBytes)) {
-        const { stored, isCertain } = await this.#read(keys, selection, verbatim);
+        const { stored, isCertain } = await this.#read(keys, selection, options);
         yield keys.flatMap((key, at) => {
           const bytes = stored[at];
           // Deleted between the trips.
@@ -193,9 +225,13 @@ export class ViewReader {
     return parts;
   }
 
-  async #reportKeptOut(marked: readonly string[], tell: (error: ObjectKeptOutError) => void): Promise<void> {
+  async #reportKeptOut(
+    marked: readonly string[],
+    options: SelectOptions,
+    tell: (error: ObjectKeptOutError) => void,
+  ): Promise<void> {
     const keys = marked.toSorted();
-    const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
+    const stored = objectsOf(await this.#redis.hmgetBuffer(this.#keys.objects, POSITION, ...keys), options);
     for (const [at, key] of keys.entries()) {
       const bytes = stored[at];
       const object = bytes && this.#decode(key, bytes);
@@ -227,20 +263,22 @@ export class ViewReader {
   async #read(
     keys: readonly string[],
     selection: Selection,
-    verbatim: boolean,
+    options: SelectOptions,
   ): Promise<{ stored: (Buffer | null)[]; isCertain: (at: number) => boolean }> {
     const { objects, entries } = this.#keys;
     const { indexes, more } = beyondKey(selection);
     // A client that can write to Redis could alter the entry of an encrypted object, but not the object itself.
-    if (!verbatim || more || indexes.length === 0 || this.#codec.encryptedBy !== undefined) {
+    if (!options.verbatim || more || indexes.length === 0 || this.#codec.encryptedBy !== undefined) {
       const certain = !more && indexes.length === 0;
-      return { stored: await this.#redis.hmgetBuffer(objects, ...keys), isCertain: () => certain };
+      const answer = await this.#redis.hmgetBuffer(objects, POSITION, ...keys);
+      return { stored: objectsOf(answer, options), isCertain: () => certain };
     }
     const commands = [
-      ['hmgetBuffer', objects, ...keys],
+      ['hmgetBuffer', objects, POSITION, ...keys],
       ['hmget', entries, ...keys],
     ];
-    const [stored, texts] = (await this.#inOneTrip(commands)) as [(Buffer | null)[], (string | null)[]];
+    const [answer, texts] = (await this.#inOneTrip(commands)) as [(Buffer | null)[], (string | null)[]];
+    const stored = objectsOf(answer, options);
     const isCertain = (at: number): boolean => {
       const { indexEntries } = decodeEntry(texts[at] ?? '');
       return indexes.every((each) => indexEntries.includes(each));
@@ -273,7 +311,11 @@ export class ViewReader {
     let [min] = range(selection.namespace, after);
     const [, max] = range(selection.namespace, after);
     for (;;) {
-      const keys = await this.#redis.zrangebylex(this.#keys.order, min, max, 'LIMIT', 0, size);
+      const [keys, position] = await Promise.all([
+        this.#redis.zrangebylex(this.#keys.order, min, max, 'LIMIT', 0, size),
+        this.position(),
+      ]);
+      checkedPosition(position, state);
       yield keys;
       if (keys.length < size) return;
       min = `(${keys.at(-1)}`;
@@ -304,11 +346,20 @@ export class ViewReader {
   }
 }
 
-/**
- * Whether a view with these fields may be read: its first list is complete, and no list of rewound data is under way.
- */
-export function isComplete(version: string | null | undefined, rewound: string | null | undefined): version is string {
-  return isResourceVersion(version) && rewound !== '1';
+/** @param text as stored under `POSITION`. */
+export function positionOf(text: string | Buffer | null | undefined): number | undefined {
+  return text === null || text === undefined ? undefined : Number(text.toString());
+}
+
+/** The objects of an answer that begins with the position. @throws LostWritesError */
+function objectsOf([text, ...stored]: (Buffer | null)[], { state, onPosition }: SelectOptions): (Buffer | null)[] {
+  onPosition?.(checkedPosition(positionOf(text), state));
+  return stored;
+}
+
+function checkedPosition(position: number | undefined, state: ReadableState): number {
+  if (position === undefined || position < state.position) throw new LostWritesError();
+  return position;
 }
 
 /** Objects read in one trip. */

@@ -1,16 +1,6 @@
 import type { Redis } from 'ioredis';
-import { COMPLETE, viewKeys } from '../../contract/cache-layout.ts';
-
-/** An object as a view had it at one moment. */
-export interface ReadObject {
-  /**
-   * The view was complete at that moment. False also for a view that an earlier release wrote, which does not say so
-   * beside its objects.
-   */
-  readonly isComplete: boolean;
-  /** Null when the view had no such object. */
-  readonly stored: Buffer | null;
-}
+import { POSITION, viewKeys } from '../../contract/cache-layout.ts';
+import { positionOf, type ViewEntry } from '../../contract/node/view-reader.ts';
 
 /** The most objects in one command, so that Redis serves others in between. */
 const MAX_KEYS = 100;
@@ -36,7 +26,7 @@ export class MergedGets {
   }
 
   /** @param key `namespace/name`, or `name`. @throws the error of Redis */
-  async get(prefix: string, key: string): Promise<ReadObject> {
+  async get(prefix: string, key: string): Promise<ViewEntry> {
     let waiting = this.#waiting.get(prefix);
     if (!waiting || waiting.keys.length >= MAX_KEYS) {
       const keys: string[] = [];
@@ -45,18 +35,18 @@ export class MergedGets {
     }
     const at = waiting.keys.push(key);
     const answer = await waiting.answer;
-    return { isComplete: Boolean(answer[0]), stored: answer[at] ?? null };
+    return { position: positionOf(answer[0]), stored: answer[at] ?? null };
   }
 
   async #read(prefix: string, keys: readonly string[]): Promise<Answer> {
     // Behind all promises that are settled now.
     await new Promise<void>((resolve) => process.nextTick(resolve));
     if (this.#waiting.get(prefix)?.keys === keys) this.#waiting.delete(prefix);
-    return this.#redis.hmgetBuffer(viewKeys(prefix).objects, COMPLETE, ...keys);
+    return this.#redis.hmgetBuffer(viewKeys(prefix).objects, POSITION, ...keys);
   }
 }
 
-/** What is stored under `COMPLETE`, then the objects in the order of their keys. */
+/** What is stored under `POSITION`, then the objects in the order of their keys. */
 type Answer = readonly (Buffer | null)[];
 
 interface Waiting {

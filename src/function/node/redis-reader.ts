@@ -9,11 +9,11 @@ import {
   type Resource,
   systemClock,
 } from '../../core/index.ts';
-import type { CacheLocation, Selection } from '../../contract/index.ts';
+import type { CacheLocation, Selection, ViewLocation } from '../../contract/index.ts';
 import { viewKeys } from '../../contract/cache-layout.ts';
 import { observedAtMs } from '../../contract/observed.ts';
 import { checkFields } from '../../contract/selection.ts';
-import { type ReadableState, ViewReader } from '../../contract/node/view-reader.ts';
+import { LostWritesError, ViewReader } from '../../contract/node/view-reader.ts';
 import {
   type CacheReader,
   type KeptOut,
@@ -35,6 +35,10 @@ export interface RedisReaderOptions {
   readonly signal?: AbortSignal;
   /** The function's steady time when the trigger came, in milliseconds. Default: when the reader was made. */
   readonly startedMs?: number;
+  /**
+   * The positions that reads of the run have seen, by the prefix of the view. Default: those that this reader has seen.
+   */
+  readonly positions?: Map<string, number>;
 }
 
 export interface RedisCacheOptions {
@@ -66,13 +70,15 @@ export function redisCache(url: string | (() => string), options: RedisCacheOpti
     // The signal of the run is made when something waits for it.
     const options = {
       startedMs,
+      positions: new Map<string, number>(),
       fetch: undiciFetch,
       get signal() {
         return run.signal;
       },
     };
+    const overHttp = new HttpReader(location, options);
     const readerOf = async (resource: Resource): Promise<CacheReader> => {
-      if (isEncryptedKind(location, resource)) return new HttpReader(location, options);
+      if (isEncryptedKind(location, resource)) return overHttp;
       return new RedisReader(await connection.as(location.redisUser, run), location, options);
     };
     return {
@@ -94,6 +100,7 @@ export class RedisReader implements CacheReader {
   readonly #location: CacheLocation;
   readonly #options: RedisReaderOptions;
   readonly #startedMs: number;
+  readonly #positions = new Map<string, number>();
 
   constructor(redis: Redis, location: CacheLocation, options: RedisReaderOptions = {}) {
     this.#redis = redis;
@@ -106,54 +113,87 @@ export class RedisReader implements CacheReader {
     // A namespace that is not cached has no objects, as far as this controller is concerned.
     const [location] = viewsOf(this.#location, resource, key.namespace);
     if (!location || !canExist(resource, key)) return undefined;
-    const view = new ViewReader(this.#redis, location.prefix);
     const name = formatObjectKey(key);
-    const { isComplete, stored } = await MergedGets.of(this.#redis).get(location.prefix, name);
-    if (isComplete) return view.found(name, stored)?.decode() as T | undefined;
-    await this.#synced(resource, view);
-    return (await view.get(name))?.decode() as T | undefined;
+    const read = await this.#read(resource, location, () => MergedGets.of(this.#redis).get(location.prefix, name));
+    return new ViewReader(this.#redis, location.prefix).found(name, read.stored)?.decode() as T | undefined;
   }
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
     const selection = selectionOf(resource, options);
     const views = viewsOf(this.#location, resource, options.namespace ?? options.orphansIn);
-    const lists = await Promise.all(
-      views.map(async ({ prefix }) => {
-        const view = new ViewReader(this.#redis, prefix);
-        const state = (await view.state(selection)) ?? (await this.#synced(resource, view, selection));
-        const items: T[] = [];
-        const keptOut: KeptOut[] = [];
-        const onKeptOut = ({ key, reason }: KeptOut): void => void keptOut.push({ key, reason });
-        for await (const batch of view.select(selection, { state, onKeptOut })) {
-          items.push(...batch.map((each) => each.decode() as T));
-        }
-        return { items, version: state.version, keptOut };
-      }),
-    );
-    return joinedLists(lists);
+    const lists = views.map((location) => {
+      const view = new ViewReader(this.#redis, location.prefix);
+      return this.#read(resource, location, (known) => listed(view, selection, known));
+    });
+    return joinedLists(await Promise.all(lists)) as ListResult<T>;
   }
 
   async secondsUnchanged(resource: Resource, key: ObjectKey, field: string): Promise<number | undefined> {
-    const [view] = viewsOf(this.#location, resource, key.namespace);
+    const [location] = viewsOf(this.#location, resource, key.namespace);
     const { now } = this.#location;
-    if (!view || now === undefined || !canExist(resource, key)) return undefined;
-    const stored = await this.#redis.hget(viewKeys(view.prefix).observedPrefix + field, formatObjectKey(key));
+    if (!location || now === undefined || !canExist(resource, key)) return undefined;
+    const { stored } = await this.#read(resource, location, async () => {
+      const [stored, position] = await Promise.all([
+        this.#redis.hget(viewKeys(location.prefix).observedPrefix + field, formatObjectKey(key)),
+        new ViewReader(this.#redis, location.prefix).position(),
+      ]);
+      return { stored, position };
+    });
     if (stored === null) return undefined;
     const nowMs = now + systemClock.now() - this.#startedMs;
     return Math.max(0, nowMs - observedAtMs(stored)) / 1000;
   }
 
-  async #synced(resource: Resource, view: ViewReader, selection?: Selection): Promise<ReadableState> {
-    const { syncWaitMs = SYNC_WAIT_MS } = this.#options;
+  /**
+   * Reads until the view may be read and shows all that the run has seen: what was there at its start, and what was
+   * there when a read before this one has ended.
+   */
+  async #read<R extends { readonly position: number | undefined }>(
+    resource: Resource,
+    { prefix, position = 0 }: ViewLocation,
+    read: (known: number) => Promise<R>,
+  ): Promise<R> {
+    const { positions = this.#positions, syncWaitMs = SYNC_WAIT_MS } = this.#options;
     const until = systemClock.now() + syncWaitMs;
+    const known = Math.max(position, positions.get(prefix) ?? 0);
     for (;;) {
-      const state = await view.state(selection);
-      if (state) return state;
+      const answer = await read(known);
+      if (answer.position !== undefined && answer.position >= known) {
+        positions.set(prefix, Math.max(positions.get(prefix) ?? 0, answer.position));
+        return answer;
+      }
       this.#options.signal?.throwIfAborted();
-      if (systemClock.now() >= until) throw new Error(`the cache of ${formatKind(resource)} is not complete yet`);
+      if (systemClock.now() >= until) {
+        const reason =
+          answer.position === undefined ? 'is not complete yet' : 'lacks writes that this run may have seen';
+        throw new Error(`the cache of ${formatKind(resource)} ${reason}`);
+      }
       await systemClock.sleep(Math.min(POLL_MS, Math.max(1, until - systemClock.now())));
     }
   }
+}
+
+/** @param known the least position. Without it nothing but the state is read. */
+async function listed(view: ViewReader, selection: Selection, known: number) {
+  const items: KubernetesObject[] = [];
+  const keptOut: KeptOut[] = [];
+  const state = await view.state(selection);
+  if (!state || state.position < known) return { items, keptOut, version: '0', position: state?.position };
+  let { position } = state;
+  const options = {
+    state,
+    onKeptOut: ({ key, reason }: KeptOut): void => void keptOut.push({ key, reason }),
+    onPosition: (read: number): void => void (position = Math.max(position, read)),
+  };
+  try {
+    for await (const batch of view.select(selection, options)) {
+      items.push(...batch.map((each) => each.decode()));
+    }
+  } catch (error) {
+    if (error instanceof LostWritesError) return { items: [], keptOut: [], version: '0', position: undefined };
+    throw error;
+  }
+  return { items, keptOut, version: state.version, position };
 }
 
 const POLL_MS = 50;

@@ -1,6 +1,7 @@
 import { type Clock, formatKind, ownValue } from '../../core/index.ts';
 import type { CacheLocation, CacheScope, ViewLocation } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
+import type { CachePositions } from './token.ts';
 import type { TokenRun, TriggerTokens } from './trigger-tokens.ts';
 
 export interface CacheAccessOptions {
@@ -21,6 +22,7 @@ export class CacheAccess {
   /** The views that the function may read in Redis. */
   readonly inRedis: readonly ViewLocation[];
   readonly #options: CacheAccessOptions;
+  readonly #inRedis: readonly View[];
   readonly #places: Pick<CacheLocation, 'views' | 'encrypted'>;
   /** What the function's tokens allow. */
   readonly scope: CacheScope;
@@ -32,6 +34,7 @@ export class CacheAccess {
     // shall.
     const [inRedis, behindApi] = partition(views, (view) => !view.encrypted && isWhole(view, scope));
     const encrypted = scopeOf(behindApi, scope);
+    this.#inRedis = inRedis;
     this.inRedis = inRedis.map(({ location }) => location);
     this.#places = {
       views: locationsOf(inRedis),
@@ -40,9 +43,19 @@ export class CacheAccess {
     this.scope = scopeOf(views, scope);
   }
 
-  /** For a trigger of these runs. */
-  location(runs: readonly TokenRun[]): CacheLocation {
-    return this.#with((tokens) => tokens.signForCache(runs, this.scope));
+  /**
+   * For a trigger of these runs, which have begun. It tells the positions of the views: a reader refuses an older view.
+   * @throws UnavailableError as `View.position` does: then the runs must not go on, since Redis may have lost writes.
+   */
+  async location(runs: readonly TokenRun[]): Promise<CacheLocation> {
+    const positions = new Map<View, number>();
+    const read = async (view: View): Promise<void> => {
+      const position = await view.position();
+      if (position !== undefined) positions.set(view, position);
+    };
+    await Promise.all(this.#options.views.map(read));
+    const located = this.#with((tokens) => tokens.signForCache(runs, this.scope, claimed(positions)));
+    return { ...located, views: locationsOf(this.#inRedis, positions) };
   }
 
   /** For reviews that begin now and take no longer than this. */
@@ -67,10 +80,25 @@ export class CacheAccess {
   }
 }
 
-function locationsOf(views: readonly View[]): CacheLocation['views'] {
+function locationsOf(views: readonly View[], positions?: ReadonlyMap<View, number>): CacheLocation['views'] {
   const kinds = Map.groupBy(views, (view) => formatKind(view.resource));
-  return Object.fromEntries([...kinds].map(([kind, each]) => [kind, each.map(({ location }) => location)]));
+  const locationOf = (view: View): ViewLocation => {
+    const position = positions?.get(view);
+    return position === undefined ? view.location : { ...view.location, position };
+  };
+  return Object.fromEntries([...kinds].map(([kind, each]) => [kind, each.map(locationOf)]));
 }
+
+/** For a token, which is sent as a header with each request: of so many views that it stays small. */
+function claimed(positions: ReadonlyMap<View, number>): CachePositions {
+  const claims: Record<string, Record<string, number>> = {};
+  for (const [{ location, resource }, position] of [...positions].slice(0, MOST_CLAIMED)) {
+    (claims[formatKind(resource)] ??= {})[location.namespace ?? ''] = position;
+  }
+  return claims;
+}
+
+const MOST_CLAIMED = 64;
 
 /** The cached namespaces of these views that the function may read. A kind without any is omitted. */
 function scopeOf(views: readonly View[], allowed: CacheScope | undefined): CacheScope {

@@ -25,6 +25,9 @@ export interface TokenRuns {
   readonly keys: Readonly<Record<string, string>>;
 }
 
+/** The positions of views, by kind and by the only namespace that the view holds; the empty namespace for all. */
+export type CachePositions = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
 export interface TokenClaims {
   /** The controller's id; of a token for a person, a name for logs and refusals. */
   readonly controller: string;
@@ -32,6 +35,8 @@ export interface TokenClaims {
   readonly declaration?: string;
   /** What it reads of the cache. */
   readonly scope?: CacheScope;
+  /** What its runs may have seen of the cache: views with lower positions are refused. Default: none. */
+  readonly positions?: CachePositions;
   /** Undefined: it is for no run. */
   readonly runs?: TokenRuns;
   /** Seconds since the epoch. */
@@ -59,7 +64,7 @@ export function tokenKey(id: string, secret: Uint8Array): TokenKey {
 
 /** @param nowMs the signer's clock. */
 export function createToken(key: TokenKey, audience: TokenAudience, claims: TokenClaims, nowMs: number): string {
-  const { controller, declaration, scope, runs, expiresAt } = claims;
+  const { controller, declaration, scope, positions, runs, expiresAt } = claims;
   const header = { alg: 'HS256', typ: 'JWT', kid: key.id };
   const payload = {
     iat: Math.floor(nowMs / 1000),
@@ -68,6 +73,7 @@ export function createToken(key: TokenKey, audience: TokenAudience, claims: Toke
     exp: expiresAt,
     ...(declaration === undefined ? {} : { declaration }),
     ...(scope === undefined ? {} : { scope }),
+    ...(positions === undefined ? {} : { positions }),
     ...(runs === undefined ? {} : { runs }),
   };
   const content = `${encodePart(header)}.${encodePart(payload)}`;
@@ -94,13 +100,14 @@ export function verifyToken(
   if (signature.length !== expected.length || !timingSafeEqual(signature, expected)) {
     throw new TokenError('the signature of the token does not match');
   }
-  const { aud, sub, exp, declaration, scope, runs } = decodePart(payload);
+  const { aud, sub, exp, declaration, scope, positions, runs } = decodePart(payload);
   if (
     aud !== audience ||
     typeof sub !== 'string' ||
     typeof exp !== 'number' ||
     !(declaration === undefined || typeof declaration === 'string') ||
     !(scope === undefined || isScope(scope)) ||
+    !(positions === undefined || isPositions(positions)) ||
     !(runs === undefined || isRuns(runs))
   ) {
     throw new TokenError('the token was made for something else');
@@ -110,6 +117,7 @@ export function verifyToken(
     controller: sub,
     ...(declaration === undefined ? {} : { declaration }),
     ...(scope === undefined ? {} : { scope }),
+    ...(positions === undefined ? {} : { positions }),
     ...(runs === undefined ? {} : { runs }),
     expiresAt: exp,
   };
@@ -157,6 +165,16 @@ function isScope(value: unknown): value is CacheScope {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   return Object.entries(value).every(
     ([kind, each]) => isFormattedKind(kind) && (each === '*' || (Array.isArray(each) && each.every(isNamespace))),
+  );
+}
+
+function isPositions(value: unknown): value is CachePositions {
+  const isRecord = (each: unknown): each is object => typeof each === 'object' && each !== null;
+  return (
+    isRecord(value) &&
+    Object.values(value).every(
+      (kind) => isRecord(kind) && Object.values(kind).every((position) => Number.isSafeInteger(position)),
+    )
   );
 }
 

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/index.ts';
 import type { CacheScope } from '../../contract/index.ts';
 import type { Run } from '../workqueue/run.ts';
 import type { TokenKeys } from './token-keys.ts';
-import type { TokenAudience } from './token.ts';
+import type { CachePositions, TokenAudience, TokenClaims } from './token.ts';
 
 /** A run, as far as tokens are concerned. */
 export type TokenRun = Pick<Run, 'key' | 'run' | 'incarnation' | 'deadlineMs'>;
@@ -35,7 +35,11 @@ export class TriggerTokens {
   }
 
   /** For the runs of a trigger, which are of one queue. */
-  sign(audience: TokenAudience, runs: readonly TokenRun[], scope?: CacheScope): string {
+  sign(
+    audience: TokenAudience,
+    runs: readonly TokenRun[],
+    reads: Pick<TokenClaims, 'scope' | 'positions'> = {},
+  ): string {
     const { clock, controller, declaration, goOn, keys } = this.#options;
     const deadlineMs = Math.max(...runs.map((run) => run.deadlineMs));
     const goesOnMs = audience === 'levelhook-callback' ? CALLBACK_MS : DAY_MS;
@@ -43,22 +47,23 @@ export class TriggerTokens {
     const expiresAtMs = goOn ? clock.now() + goesOnMs : deadlineMs + MARGIN_MS + 1000;
     const incarnation = runs[0]?.incarnation ?? '';
     const named = { incarnation, keys: Object.fromEntries(runs.map(({ key, run }) => [run, key])) };
-    return keys.sign(audience, { controller, declaration, ...(scope && { scope }), runs: named }, expiresAtMs);
+    return keys.sign(audience, { controller, declaration, ...reads, runs: named }, expiresAtMs);
   }
 
   /**
    * Reads the cache for these runs. A batch with keys so long that a header cannot hold them gets a token that ends
    * with its deadline.
    */
-  signForCache(runs: readonly TokenRun[], scope: CacheScope): string {
+  signForCache(runs: readonly TokenRun[], scope: CacheScope, positions: CachePositions = {}): string {
     const length = runs.reduce((sum, { key }) => sum + key.length, 0);
-    if (length <= HEADER_KEYS) return this.sign('levelhook-cache', runs, scope);
-    return this.signUntil(Math.max(...runs.map((run) => run.deadlineMs)), scope);
+    if (length <= HEADER_KEYS) return this.sign('levelhook-cache', runs, { scope, positions });
+    return this.signUntil(Math.max(...runs.map((run) => run.deadlineMs)), scope, positions);
   }
 
   /** Reads the cache for no run, until then: for a review. */
-  signUntil(untilMs: number, scope: CacheScope): string {
+  signUntil(untilMs: number, scope: CacheScope, positions?: CachePositions): string {
     const { controller, declaration, keys } = this.#options;
-    return keys.sign('levelhook-cache', { controller, declaration, scope }, untilMs + MARGIN_MS + 1000);
+    const claims = { controller, declaration, scope, ...(positions && { positions }) };
+    return keys.sign('levelhook-cache', claims, untilMs + MARGIN_MS + 1000);
   }
 }

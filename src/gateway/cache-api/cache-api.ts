@@ -1,11 +1,12 @@
 import { formatKind, messageOf, type Runtime } from '../../core/index.ts';
 import { allows, type CacheScope } from '../../contract/cache-scope.ts';
-import { TokenError } from '../access/token.ts';
+import { type CachePositions, TokenError } from '../access/token.ts';
 import { negotiate, wantsAggregated } from './accept.ts';
 import type { Catalog, ServedKind } from './catalog.ts';
 import { AGGREGATED, aggregatedDocument, discoveryDocument } from './discovery-documents.ts';
 import {
   badRequest,
+  beingChecked,
   forbidden,
   forbiddenPath,
   HEADERS,
@@ -39,6 +40,8 @@ export interface CacheApiClient {
   readonly name: string;
   /** What it may read now. */
   readonly scope: CacheScope;
+  /** What its runs may have seen: an older cache is refused. Undefined: nothing. */
+  readonly positions: CachePositions | undefined;
   /** Whether what the token was made for goes on. Rejects when Redis does not answer. */
   readonly goesOn: () => Promise<boolean>;
 }
@@ -94,7 +97,7 @@ export class CacheApi {
   }
 
   async #answerTo(reader: CacheApiClient, request: Request, root: string, verb: { text: string }): Promise<Response> {
-    const { available, catalog } = this.#options;
+    const { catalog } = this.#options;
     const url = new URL(request.url);
     const path = decodedPath(url.pathname.slice(root.length));
     const user = `levelhook:controller:${reader.name}`;
@@ -109,22 +112,31 @@ export class CacheApi {
     const kind = this.#authorize(info, reader, user);
     if (request.method !== 'GET') throw methodNotAllowed();
     if (info.verb === 'watch') throw watchNotSupported(info);
-    if (!available() || !kind.views.every(({ checked }) => checked())) throw unavailable('the cache is being checked');
+    this.#checkAvailable(kind);
     const { namespaced } = kind.resource;
     if (info.tooLong || (namespaced ? info.name !== undefined && !info.namespace : !ownPath(info))) {
       throw noSuchResource();
     }
     const form = negotiate(request.headers.get('accept'));
-    const asked = { kind, request: info, query: url.searchParams, form, catalog };
+    const positions = reader.positions?.[formatKind(kind.resource)];
+    const asked = { kind, request: info, query: url.searchParams, form, catalog, positions };
     const { listLimit, runtime } = this.#options;
     const options = { listLimit, clock: runtime.clock };
-    return info.name === undefined ? readList(asked, options) : readObject(asked, options);
+    const response = await (info.name === undefined ? readList(asked, options) : readObject(asked, options));
+    // Redis may have come back without its last writes while it was read.
+    this.#checkAvailable(kind);
+    return response;
+  }
+
+  /** @throws StatusError 503 */
+  #checkAvailable({ views }: ServedKind): void {
+    if (!this.#options.available() || !views.every(({ checked }) => checked())) throw beingChecked();
   }
 
   #authenticate(header: string | null): CacheApiClient {
     const token = /^Bearer +([^ ]+) *$/i.exec(header ?? '')?.[1];
     if (token === undefined) throw unauthorized();
-    if (!this.#options.available()) throw unavailable('the cache is being checked');
+    if (!this.#options.available()) throw beingChecked();
     try {
       return this.#options.verify(token);
     } catch (error) {

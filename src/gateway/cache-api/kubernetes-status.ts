@@ -147,6 +147,8 @@ export const tooManyRequests = (message: string, retryAfterSeconds = 1): StatusE
 export const keptOut = (message: string): StatusError =>
   new StatusError({ code: 500, reason: 'InternalError', message });
 
+export const beingChecked = (): StatusError => unavailable('the cache is being checked');
+
 export const unavailable = (message: string): StatusError =>
   new StatusError({
     code: 503,

@@ -1,17 +1,25 @@
-import { type Clock, compareResourceVersions, formatObjectKey, type ResourceVersion } from '../../core/index.ts';
-import { UNCHANGED, UNCHANGED_HEADER } from '../../contract/cache-query.ts';
+import {
+  type Clock,
+  compareResourceVersions,
+  formatObjectKey,
+  ownValue,
+  type ResourceVersion,
+} from '../../core/index.ts';
+import { POSITION_HEADER, UNCHANGED, UNCHANGED_HEADER } from '../../contract/cache-query.ts';
 import type { Selection } from '../../contract/index.ts';
 import { ObjectKeptOutError } from '../../contract/node/codec.ts';
-import type { Found, ReadableState, ViewReader } from '../../contract/node/view-reader.ts';
+import { type Found, LostWritesError, type ReadableState, type ViewReader } from '../../contract/node/view-reader.ts';
 import type { Form } from './accept.ts';
 import { type AnswerForm, answerForm, itemsOf, joined, type ListMetadata, type Piece } from './answer-form.ts';
 import type { Catalog, ReadableView, ServedKind } from './catalog.ts';
 import { encodeContinue } from './continue-token.ts';
 import {
+  beingChecked,
   expired,
   HEADERS,
   keptOut,
   notFound,
+  statusResponse,
   tooLarge,
   tooLargeResourceVersion,
   tooManyRequests,
@@ -32,6 +40,8 @@ export interface ReadRequest {
   readonly query: URLSearchParams;
   readonly form: Form;
   readonly catalog: Catalog;
+  /** The least positions of the kind's views, by namespace. */
+  readonly positions: Readonly<Record<string, number>> | undefined;
 }
 
 /** A view, and what it said of itself before anything was read. */
@@ -54,32 +64,48 @@ export async function readObject(asked: ReadRequest, options: ReadingOptions): P
   const view = kind.views.find((each) => each.view.contains(request.namespace) || !kind.resource.namespaced);
   const notOlderThan = readVersion(query.get('resourceVersion') ?? '');
   if (!view) throw notFound(request, name);
-  const object = await readOne(view, key, notOlderThan, options);
-  if (!object) throw notFound(request, name);
+  const { object, position } = await readOne(view, key, notOlderThan, asked, options);
+  if (!object) {
+    const missing = statusResponse(notFound(request, name).status);
+    missing.headers.set(POSITION_HEADER, String(position));
+    return missing;
+  }
   const field = query.get(UNCHANGED);
   const seconds =
     field === null ? undefined : await view.view.observations.secondsUnchanged(key, field, options.clock.now());
-  const header = seconds === undefined ? undefined : { [UNCHANGED_HEADER]: String(seconds) };
-  return body(joined(form.one(object)), header);
+  const unchanged = seconds === undefined ? {} : { [UNCHANGED_HEADER]: String(seconds) };
+  return body(joined(form.one(object)), { [POSITION_HEADER]: String(position), ...unchanged });
 }
 
 async function readOne(
-  view: ReadableView,
+  readable: ReadableView,
   key: string,
   notOlderThan: ResourceVersion | undefined,
+  asked: ReadRequest,
   options: ReadingOptions,
-): Promise<Found | undefined> {
-  const { reader } = view.view;
-  if (notOlderThan !== undefined) await readings([view], {}, notOlderThan, options);
+): Promise<{ object: Found | undefined; position: number }> {
+  const { reader } = readable.view;
+  if (notOlderThan !== undefined) await readings([readable], {}, notOlderThan, asked, options);
+  const { position, stored } = await reader.get(key);
+  checkPosition(readable, position, asked);
   try {
-    // In one trip; the state is asked for first.
-    const [state, object] = await Promise.all([reader.state(), reader.get(key)]);
-    if (!state) throw initializing();
-    return object;
+    return { object: reader.found(key, stored), position };
   } catch (error) {
     if (error instanceof ObjectKeptOutError) throw keptOut(error.message);
     throw error;
   }
+}
+
+/**
+ * @throws StatusError 429 while the view is being filled, 503 when it lacks what the runs of the token may have seen
+ */
+function checkPosition(
+  { view }: ReadableView,
+  position: number | undefined,
+  { positions }: ReadRequest,
+): asserts position is number {
+  if (position === undefined) throw initializing();
+  if (position < (ownValue(positions, view.location.namespace ?? '') ?? 0)) throw beingChecked();
 }
 
 /** @throws StatusError */
@@ -89,7 +115,7 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
   const wanted = listRequest(kind.resource, query, namespace);
   const form = await formOf(asked, options);
   const views = kind.views.filter(({ view }) => namespace === undefined || view.contains(namespace));
-  const found = await readings(views, wanted.selection, wanted.notOlderThan, options);
+  const found = await readings(views, wanted.selection, wanted.notOlderThan, asked, options);
   const incarnations = found.map(({ state }) => state.incarnation).join(' ');
   if (wanted.continue && wanted.continue.incarnations !== incarnations) {
     throw expired(
@@ -98,8 +124,20 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
   }
   // Of all pages that of the first: what it promises is true for each of them.
   const version = wanted.continue?.version ?? oldest(found.map(({ state }) => state.version));
-  const list: List = { readings: found, wanted, version, incarnations, form, keptOut: [] };
-  return wanted.limit === undefined ? all(list, options) : page(list, wanted.limit, options);
+  const list: List = {
+    readings: found,
+    wanted,
+    version,
+    incarnations,
+    form,
+    keptOut: [],
+    positions: found.map(({ state }) => state.position),
+  };
+  try {
+    return await (wanted.limit === undefined ? all(list, options) : page(list, wanted.limit, options));
+  } catch (error) {
+    throw error instanceof LostWritesError ? beingChecked() : error;
+  }
 }
 
 interface List {
@@ -110,6 +148,8 @@ interface List {
   readonly form: AnswerForm;
   /** Objects of the list that are kept out of the cache, as far as it has been read. */
   readonly keptOut: { readonly key: string; readonly reason: string }[];
+  /** By view, in the same order: the position at which its objects were read last. */
+  readonly positions: number[];
 }
 
 async function page(list: List, asked: number, options: ReadingOptions): Promise<Response> {
@@ -195,14 +235,22 @@ async function* select(list: List, first?: number): AsyncGenerator<Found[]> {
   const after = wanted.continue?.after ?? '';
   const onKeptOut = ({ key, reason }: ObjectKeptOutError): void => void list.keptOut.push({ key, reason });
   const options = { after, verbatim: form.verbatim, onKeptOut, ...(first === undefined ? {} : { first }) };
-  for (const { reader, state } of list.readings) yield* reader.select(wanted.selection, { state, ...options });
+  for (const [at, { reader, state }] of list.readings.entries()) {
+    const onPosition = (position: number): void => void (list.positions[at] = position);
+    yield* reader.select(wanted.selection, { state, onPosition, ...options });
+  }
 }
 
 function whole(list: List, items: readonly Found[], metadata: ListMetadata): Response {
   const { form, keptOut: left } = list;
   const content = joined([form.head(metadata), ...itemsOf(form, items), tailOf(list)]);
-  if (left.length === 0) return body(content);
-  return body(content, { warning: `299 - "${left.length} objects of this list are kept out of the cache"` });
+  // Of several views there is no single position.
+  const position = list.positions.length === 1 ? { [POSITION_HEADER]: String(list.positions[0]) } : {};
+  if (left.length === 0) return body(content, position);
+  return body(content, {
+    ...position,
+    warning: `299 - "${left.length} objects of this list are kept out of the cache"`,
+  });
 }
 
 /** The views, once each is complete and at least as new as asked for. @throws StatusError 429, 504 */
@@ -210,24 +258,27 @@ async function readings(
   views: readonly ReadableView[],
   selection: Selection,
   notOlderThan: ResourceVersion | undefined,
+  asked: ReadRequest,
   { clock }: ReadingOptions,
 ): Promise<Reading[]> {
   const until = clock.now() + VERSION_WAIT_MS;
   return Promise.all(
-    views.map(async ({ view, requestProgress }) => {
+    views.map(async (readable) => {
+      const { requestProgress, view } = readable;
       const { reader } = view;
-      let asked = false;
+      let isRequested = false;
       for (;;) {
         const state = await reader.state(selection);
         if (!state) throw initializing();
+        checkPosition(readable, state.position, asked);
         if (notOlderThan === undefined || compareResourceVersions(state.version, notOlderThan) >= 0) {
           return { reader, state };
         }
         const left = until - clock.now();
         if (left <= 0) throw tooLargeResourceVersion(notOlderThan, state.version);
         // No event may be on its way that would move it.
-        if (!asked && left < VERSION_WAIT_MS - PATIENCE_MS) {
-          asked = true;
+        if (!isRequested && left < VERSION_WAIT_MS - PATIENCE_MS) {
+          isRequested = true;
           requestProgress();
         }
         await clock.sleep(Math.min(LOOK_MS, left));

@@ -16,6 +16,7 @@ export class ViewWriter {
   readonly #name: string;
   readonly #viewKey: string;
   readonly #objectsKey: string;
+  readonly #reclaim: Script;
   readonly #write: Script;
   readonly #onFailure: () => void;
   #id = '';
@@ -31,7 +32,13 @@ export class ViewWriter {
     this.#viewKey = keys.view;
     this.#objectsKey = keys.objects;
     this.#onFailure = onFailure;
+    this.#reclaim = loadScript(redis, import.meta.url, 'reclaim');
     this.#write = loadScript(redis, import.meta.url, 'write');
+  }
+
+  /** Whether this gateway writes the view, as far as it knows. */
+  get isWriter(): boolean {
+    return this.#id !== '';
   }
 
   /** Whether this writer has the ID. */
@@ -52,11 +59,10 @@ export class ViewWriter {
     this.#onFailure();
   }
 
-  /** Becomes the writer again where Redis has lost its ID. @throws ForeignWriterError */
+  /** Becomes the writer again, also where Redis has lost its ID, before a list. @throws ForeignWriterError */
   async reclaim(): Promise<void> {
     this.#onFailure();
-    if ((await this.#redis.hsetnx(this.#viewKey, 'writerId', this.#id)) === 1) return;
-    if ((await this.#redis.hget(this.#viewKey, 'writerId')) !== this.#id) throw this.#foreign();
+    await this.run(this.#reclaim, [], []);
   }
 
   /**
@@ -75,14 +81,19 @@ export class ViewWriter {
     }
   }
 
-  /** Sets fields of the view's HASH. @throws ForeignWriterError */
-  async set(fields: Readonly<Record<string, string>>): Promise<void> {
-    await this.run(this.#write, [this.#objectsKey], ['', ...Object.entries(fields).flat()]);
+  /**
+   * Sets fields of the view's HASH.
+   * @param position the highest that this gateway has seen: a new incarnation goes on behind it. Default: none.
+   * @returns the view's position.
+   * @throws ForeignWriterError
+   */
+  async set(fields: Readonly<Record<string, string>>, position = 0): Promise<number> {
+    return Number(await this.run(this.#write, [this.#objectsKey], ['', position, ...Object.entries(fields).flat()]));
   }
 
   /** Counts a field of the view's HASH up by one. @throws ForeignWriterError */
   async increment(field: string): Promise<void> {
-    await this.run(this.#write, [this.#objectsKey], [field]);
+    await this.run(this.#write, [this.#objectsKey], [field, 0]);
   }
 
   #foreign(): ForeignWriterError {

@@ -5,6 +5,7 @@ import {
   isResourceVersion,
   type KubernetesObject,
   type Resource,
+  UnavailableError,
 } from '../../core/index.ts';
 import { decodeEntry, type ObjectEntry, type ViewKeys, viewKeys } from '../../contract/cache-layout.ts';
 import type { IndexSpec, ViewLocation } from '../../contract/index.ts';
@@ -16,7 +17,7 @@ import { Observations, type ObservedValues } from './observations.ts';
 import { LastWritten, type ViewState } from './last-written.ts';
 import { Outbox, type OutboxEntry, wakeupArguments } from './outbox.ts';
 import { ViewWriter } from './view-writer.ts';
-import { loadScript, type Redis, type Script, unlinkAll } from '../redis/redis.ts';
+import { connectionLosses, loadScript, type Redis, type Script, unlinkAll } from '../redis/redis.ts';
 import type { PastList } from '../reflector/reflector.ts';
 import { TimeSlice } from '../time-slice.ts';
 
@@ -68,6 +69,9 @@ export class View {
   readonly #reencrypt: Script;
   readonly #findFew: Script;
   readonly #codec: ObjectCodec;
+  /** The highest position that this process has seen. */
+  #position: number | undefined;
+  #asking: Promise<number | undefined> | undefined;
   #onUnreadable: (error: UnreadableObjectError) => void = () => {};
 
   /** @param codec Default: one that encrypts nothing. */
@@ -143,11 +147,21 @@ export class View {
   /** The view's state as Redis has it now. */
   async state(): Promise<ViewState> {
     const known = this.#lastWritten.current;
-    const fields = ['version', 'shownMs', 'incarnation', 'runId', 'rewound', 'unserved', 'writerId'] as const;
-    const [version, shownMs, incarnation, runId, rewound, unserved, writerId] = await this.#redis.hmget(
+    const fields = [
+      'version',
+      'shownMs',
+      'incarnation',
+      'runId',
+      'rewound',
+      'unserved',
+      'writerId',
+      'position',
+    ] as const;
+    const [version, shownMs, incarnation, runId, rewound, unserved, writerId, position] = await this.#redis.hmget(
       this.#keys.view,
       ...fields,
     );
+    this.#recordPosition(Number(position));
     const state = {
       version: isResourceVersion(version) ? version : undefined,
       // Without a version it was emptied after it was found in order: there is nothing that could have been filled.
@@ -172,9 +186,37 @@ export class View {
     return this.#lastWritten.trusted?.state ?? this.state();
   }
 
+  /**
+   * The position of the view at this moment or later, undefined before its first write: a reader that finds a lower one
+   * reads a view that lacks writes from before this call. The gateway that writes the view knows it. Another gateway
+   * asks Redis, with one command for the calls of one turn of the event loop.
+   * @throws UnavailableError when the connection was lost meanwhile: the answer may come from a process that lacks
+   *   writes.
+   */
+  async position(): Promise<number | undefined> {
+    if (this.#writer.isWriter) return this.#position;
+    return (this.#asking ??= this.#askPosition());
+  }
+
+  async #askPosition(): Promise<number | undefined> {
+    // Behind all calls of this turn.
+    await Promise.resolve();
+    this.#asking = undefined;
+    const losses = connectionLosses(this.#redis);
+    const position = await this.#redis.hget(this.#keys.view, 'position');
+    if (losses !== connectionLosses(this.#redis)) throw new UnavailableError('the connection to Redis was lost');
+    return position === null ? undefined : Number(position);
+  }
+
+  /** Answers come in any order, and after a loss of data with a lower position. */
+  #recordPosition(position: number): void {
+    if (position > (this.#position ?? 0)) this.#position = position;
+  }
+
   /** Starts a new incarnation on the Redis process `runId`. @throws ForeignWriterError */
   async renew(runId: string): Promise<void> {
-    await this.#writer.set({ incarnation: randomUUID(), runId });
+    const fields = { incarnation: randomUUID(), runId };
+    this.#recordPosition(await this.#writer.set(fields, this.#position));
     this.#lastWritten.forget();
   }
 
@@ -425,7 +467,8 @@ export class View {
     args.push(chunk.wakeups.length);
     for (const wakeup of chunk.wakeups) args.push(...wakeupArguments(wakeup));
     const answer = await this.#writer.run(this.#apply, [objects, entries, order, outbox], args);
-    const [changed, ...ids] = answer as [number, ...string[]];
+    const [changed, position, ...ids] = answer as [number, number, ...string[]];
+    this.#recordPosition(position);
     this.outbox.recordDeleted(relayed);
     known.recordApplied(chunk, changed === chunk.operations.length);
     return chunk.wakeups.map((wakeup, at) => ({ id: ids[at] ?? '', controller: wakeup.controller, wakeup }));

@@ -147,12 +147,13 @@ export class Dispatcher implements Process {
   async #send(runs: readonly Run[], onFinish: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
     const { clock } = this.#options.runtime;
     const { cacheAccess, callback: later, kubernetes: access, related } = this.#options.target;
-    if (related && (await related.isBehind())) {
+    // First: it notices when the connection to Redis is lost after these runs have begun.
+    const cache = await cacheAccess.location(runs).catch(() => undefined);
+    if (!cache || (related && (await related.isBehind()))) {
       // Nothing was tried. This gateway has the kinds within seconds; another one may have them now.
       runs.forEach((_, at) => onFinish(at, BEHIND));
       return;
     }
-    const cache = cacheAccess.location(runs);
     const callback = later?.location(runs);
     const kubernetes = access && (await this.#kubernetes(access, runs));
     if (kubernetes instanceof Error) {

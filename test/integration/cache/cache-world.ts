@@ -8,8 +8,7 @@ import {
   noCheckpoint,
   silentMetrics,
 } from '../../../src/core/index.ts';
-import { COMPLETE, decodeEntry, viewKeys } from '../../../src/contract/cache-layout.ts';
-import { isComplete } from '../../../src/contract/node/view-reader.ts';
+import { POSITION, decodeEntry, viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
 import type { Redis } from '../../../src/gateway/redis/redis.ts';
@@ -251,8 +250,8 @@ export class CacheWorld {
     );
     expect(keys).toEqual(Object.keys(model).toSorted());
     expect(hash['version']).toBe(this.model.version);
-    const mayBeRead = isComplete(hash['version'], hash['rewound']);
-    expect(await this.#redis.hexists(objects, COMPLETE)).toBe(mayBeRead ? 1 : 0);
+    const mayBeRead = hash['version'] !== undefined && hash['rewound'] !== '1';
+    expect(await this.#redis.hget(objects, POSITION)).toBe(mayBeRead ? hash['position'] : null);
     for (const [key, { metadata }] of this.model.objects) {
       expect(decodeEntry(lines[key] ?? ''), key).toMatchObject({
         resourceVersion: metadata.resourceVersion,

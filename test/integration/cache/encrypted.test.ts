@@ -64,8 +64,9 @@ describe('an encrypted view', () => {
     await fill(view, 3);
     expect(view.encrypted).toBe(true);
     expect(await view.objects(['a/s1', 'a/none'])).toEqual([secret(1), undefined]);
-    expect((await view.reader.get('a/s2'))?.decode()).toEqual(secret(2));
-    await expect(new ViewReader(redis, prefix).get('a/s2')).rejects.toThrow('read it through the cache API');
+    const { stored } = await view.reader.get('a/s2');
+    expect(view.reader.found('a/s2', stored)?.decode()).toEqual(secret(2));
+    expect(() => new ViewReader(redis, prefix).found('a/s2', stored)).toThrow('read it through the cache API');
     await expect(new View(redis, secrets, { prefix }).objects(['a/s2'])).rejects.toThrow(UnreadableObjectError);
   });
 

@@ -1,7 +1,7 @@
 -- Applies one chunk of changes to a view: writes objects, indexes, wakeups and version together or not at all.
 --
--- KEYS[1] view     HASH   version, shownMs, writerId, incarnation, rewound, users, missed:<user>
--- KEYS[2] objects  HASH   key -> encoded object; '' -> '1' while the view may be read
+-- KEYS[1] view     HASH   version, shownMs, writerId, incarnation, process, position, rewound, users, missed:<user>
+-- KEYS[2] objects  HASH   key -> encoded object; '' -> the view's position while the view may be read
 -- KEYS[3] entries  HASH   key -> version \n uid \n T? \n index entry ...
 -- KEYS[4] order    ZSET   keys
 -- KEYS[5] outbox   STREAM wakeups
@@ -20,7 +20,7 @@
 --         (key -> time uid value) and 'uid value' for each 'S' operation, or '' to leave it
 -- then    number of wakeups, then four each: controller, key or '', lookup (JSON) or '', reasons (JSON)
 --
--- Answer: the number of operations that changed the view, then the id of each wakeup in the outbox, in order;
+-- Answer: the number of operations that changed the view, its position, then the id of each wakeup in the outbox, in order;
 -- or -1 when the view has another writer and nothing was done.
 -- A second run of the same chunk changes nothing but the outbox, where a wakeup may then stand twice.
 
@@ -30,6 +30,19 @@ local incarnation, users, is_new, shown_ms = ARGV[5], ARGV[6], ARGV[8] == '1', A
 
 if redis.call('HGET', view, 'writerId') ~= writer_id then
   return -1
+end
+
+-- Another Redis process than that of the writes before may have lost the last of them. From its first write on the view
+-- may not be read, since the write may be newer than writes that are lost, and it has no incarnation: recovery lists it.
+local process = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local written_on = redis.call('HGET', view, 'process')
+local is_whole = not written_on or written_on == process
+if not is_whole then
+  redis.call('HDEL', objects, '')
+  redis.call('HDEL', view, 'incarnation')
+  if written_on ~= '?' .. process then
+    redis.call('HSET', view, 'process', '?')
+  end
 end
 
 -- Arguments of one command, an even number for pairs. Lua's stack has room for 8000.
@@ -169,11 +182,11 @@ call('HDEL', objects, gone)
 call('HDEL', entries, gone)
 call('ZREM', order, gone)
 
-local answer = { changed }
+local answer = { changed, 0 }
 local wakeups = tonumber(ARGV[at])
 at = at + 1
 for nth = 1, wakeups do
-  answer[nth + 1] = redis.call('XADD', outbox, '*', 'c', ARGV[at], 'k', ARGV[at + 1], 'l', ARGV[at + 2], 'r', ARGV[at + 3])
+  answer[nth + 2] = redis.call('XADD', outbox, '*', 'c', ARGV[at], 'k', ARGV[at + 1], 'l', ARGV[at + 2], 'r', ARGV[at + 3])
   at = at + 4
 end
 
@@ -182,11 +195,21 @@ if version ~= '' then
   if shown_ms ~= '' then redis.call('HSET', view, 'shownMs', shown_ms) end
 end
 if incarnation ~= '' then
-  redis.call('HSET', view, 'incarnation', incarnation)
+  if is_whole then redis.call('HSET', view, 'incarnation', incarnation) end
   redis.call('HDEL', view, 'rewound')
 end
+-- Each write moves the position by one. The first begins at the time in microseconds, ahead of what a lost view had given
+-- out. On another process it stays until the view is renewed.
+if not written_on then
+  local time = redis.call('TIME')
+  redis.call('HSET', view, 'process', process, 'position', string.format('%.0f', time[1] * 1e6 + time[2]))
+elseif is_whole then
+  redis.call('HINCRBY', view, 'position', 1)
+end
+local position, complete_to, rewound = unpack(redis.call('HMGET', view, 'position', 'version', 'rewound'))
+answer[2] = tonumber(position)
 -- A view with a version is complete, unless a list of rewound data is under way.
-if version ~= '' and redis.call('HEXISTS', objects, '') == 0 and redis.call('HGET', view, 'rewound') ~= '1' then
-  redis.call('HSET', objects, '', '1')
+if is_whole and complete_to and rewound ~= '1' then
+  redis.call('HSET', objects, '', position)
 end
 return answer
