@@ -46,6 +46,14 @@ export interface FoundBundles {
   readonly entries: readonly { readonly pointer: string; readonly caBundle: string | undefined }[];
 }
 
+/** An object whose bundle was not that of the Secret. */
+export interface LackingBundle {
+  /** Kind and name. */
+  readonly object: string;
+  /** Why it was not written. Undefined: it was. */
+  readonly error: string | undefined;
+}
+
 /** Below it are the webhooks of a gateway: no other entry with its address is one of them. */
 const PATH = '/webhooks/';
 
@@ -79,25 +87,29 @@ export class CaBundles {
 
   /**
    * Writes the bundle where it is missing. A write is refused when the object has changed since it was listed.
-   * @returns how many lacked it, and how many of these have it now.
+   * @returns those that lacked it, and how many of these have it now.
    */
   async write(
     found: readonly FoundBundles[],
     bundle: string,
     signal?: AbortSignal,
-  ): Promise<{ readonly lacking: number; readonly written: number }> {
+  ): Promise<{ readonly lacking: readonly LackingBundle[]; readonly written: number }> {
     const caBundle = Buffer.from(bundle).toString('base64');
-    const lacking = found.filter(({ entries }) => entries.some((entry) => entry.caBundle !== caBundle));
-    let written = 0;
-    for (const each of lacking) if (await this.#writeOne(each, caBundle, signal)) written += 1;
-    return { lacking: lacking.length, written };
+    const lacking: LackingBundle[] = [];
+    for (const each of found) {
+      if (each.entries.every((entry) => entry.caBundle === caBundle)) continue;
+      const error = await this.#writeOne(each, caBundle, signal);
+      lacking.push({ object: `${each.resource.kind} ${each.name}`, error });
+    }
+    return { lacking, written: lacking.filter(({ error }) => error === undefined).length };
   }
 
+  /** @returns why it was not written. */
   async #writeOne(
     { entries, name, resource: kind, resourceVersion }: FoundBundles,
     caBundle: string,
     signal?: AbortSignal,
-  ): Promise<boolean> {
+  ): Promise<string | undefined> {
     const body = [
       { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
       ...entries.map(({ pointer }) => ({ op: 'add', path: `${pointer}/caBundle`, value: caBundle })),
@@ -107,12 +119,12 @@ export class CaBundles {
       const contentType = 'application/json-patch+json';
       await this.#client.json({ method: 'PATCH', path: resourcePath(kind, { name }), body, contentType, signal });
       this.#logger.info(about, 'wrote the CA of webhooks');
-      return true;
+      return undefined;
     } catch (error) {
       // The loop goes on to the other objects. A new CA waits until this object has its bundle.
-      if (!signal?.aborted)
-        this.#logger.warn({ ...about, error: messageOf(error) }, 'the CA of webhooks was not written');
-      return false;
+      const message = messageOf(error);
+      if (!signal?.aborted) this.#logger.warn({ ...about, error: message }, 'the CA of webhooks was not written');
+      return message;
     }
   }
 

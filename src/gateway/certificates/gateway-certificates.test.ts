@@ -239,16 +239,61 @@ describe('the bundles', () => {
       }
       return usual(request);
     };
+    await settle(leader);
+    expect(leader.warning).toBeUndefined();
     for (let at = 0; at < 20; at += 1) {
       await leader.tick();
       clock.advance(times.settleMs);
     }
     expect(leader.current()).toEqual(served);
+    expect(leader.warning).toMatch(
+      /waits for the caBundle of ValidatingWebhookConfiguration refused \(.*no.*\): let the/,
+    );
     expect(bundlesOf(validating, 'refused')).toEqual([before]);
     expect(bundlesOf(validating, 'written')).toEqual([bundle()]);
     refuses = false;
     await rotate(leader);
+    expect(leader.warning).toBeUndefined();
     expect(leader.current()).not.toEqual(served);
     expect(bundlesOf(validating, 'refused')).toEqual([bundle()]);
+  });
+
+  it('that cannot be written do not keep the other webhooks from a certificate for longer than the old one lasts', async () => {
+    const leader = gateway();
+    const own = entry({ service: { ...SERVICE, path: '/webhooks/a/b' } });
+    put(validating, 'refused', { webhooks: [own] });
+    await settle(leader);
+    const served = leader.current();
+    const usual = client.json.bind(client);
+    client.json = async (request) => {
+      if (request.method === 'PATCH') throw new ApiError({ code: 403, message: 'no' });
+      return usual(request);
+    };
+    const found = secret();
+    if (!found) throw new Error('there is no Secret');
+    apiserver.put({ ...found, metadata: { ...found.metadata, annotations: { [ROTATE_ANNOTATION]: '' } } });
+    await rotate(leader);
+    expect(leader.current()).toEqual(served);
+    expect(leader.warning).toContain('ValidatingWebhookConfiguration refused');
+    clock.advance(times.certificateMs);
+    await rotate(leader);
+    expect(leader.current().cert).not.toBe(served.cert);
+    expect(leader.warning).toBeUndefined();
+  });
+
+  it('that something else writes back keep a rotation from going on, and are named', async () => {
+    const leader = gateway();
+    const webhooks = [entry({ service: { ...SERVICE, path: '/webhooks/a/b' } })];
+    put(mutating, 'by-gitops', { webhooks });
+    await settle(leader);
+    const found = secret();
+    if (!found) throw new Error('there is no Secret');
+    apiserver.put({ ...found, metadata: { ...found.metadata, annotations: { [ROTATE_ANNOTATION]: '' } } });
+    for (let at = 0; at < 20; at += 1) {
+      await settle(leader);
+      clock.advance(times.settleMs / 2);
+      put(mutating, 'by-gitops', { webhooks });
+    }
+    expect(leader.warning).toContain('MutatingWebhookConfiguration by-gitops (something else writes the old one back)');
   });
 });

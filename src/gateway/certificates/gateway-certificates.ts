@@ -3,8 +3,9 @@ import type { CertificatePair } from '../../contract/node/certificate-files.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { ChangeWatch } from '../apiserver/change-watch.ts';
 import { expiryOf } from './authority.ts';
-import { BUNDLE_KINDS, BUNDLE_SELECTOR, CaBundles, type WebhookAddress } from './ca-bundles.ts';
+import { BUNDLE_KINDS, BUNDLE_SELECTOR, CaBundles, type LackingBundle, type WebhookAddress } from './ca-bundles.ts';
 import { CertificateSecret, type FoundSecret, type SecretKey, SECRETS } from './certificate-secret.ts';
+import { INJECT_LABEL } from './inject-label.ts';
 import {
   afterStep,
   newCertificates,
@@ -69,6 +70,8 @@ export class GatewayCertificates implements ServingCertificate {
   #state: { readonly is: RotationState; readonly bundle: string; readonly sinceMs: number } | undefined;
   /** The bundle that all have, as seen in a row of looks. */
   #bundled: { readonly bundle: string; readonly sinceMs: number } | undefined;
+  /** At the last look that found any. */
+  #lacking: readonly LackingBundle[] = [];
   #wake = new AbortController();
   #lastError = '';
 
@@ -90,6 +93,26 @@ export class GatewayCertificates implements ServingCertificate {
   notReady(): string | undefined {
     if (this.#stored) return undefined;
     return `there is no certificate for webhooks yet${this.#lastError === '' ? '' : ` (${this.#lastError})`}`;
+  }
+
+  /**
+   * Why a rotation of the authority does not go on, for people: some minutes after it should have. Only a gateway that
+   * leads knows.
+   */
+  get warning(): string | undefined {
+    const [first, ...others] = this.#lacking;
+    const { settleMs, retireMs } = this.#times;
+    const state = this.#state;
+    if (!first || !this.#stored || state?.is !== 'announced') return undefined;
+    if (this.#options.runtime.clock.now() - state.sinceMs <= settleMs + retireMs) return undefined;
+    const { object, error = 'something else writes the old one back' } = first;
+    const more = others.length === 0 ? '' : ` and ${others.length} more`;
+    const expiry = new Date(expiryOf(this.#stored.serving.cert)).toISOString();
+    return (
+      `the rotation of the CA of webhooks waits for the caBundle of ${object}${more} (${error}): ` +
+      `let the gateway write it, or remove the label ${INJECT_LABEL} there; ` +
+      `at ${expiry} the rotation goes on without it, and its reviews fail`
+    );
   }
 
   /** There is no certificate yet because another gateway leads, and has not made it: it may not have this setting. */
@@ -142,6 +165,7 @@ export class GatewayCertificates implements ServingCertificate {
     const found = await this.#secret.read(signal);
     this.#awaitsLeader = !leads;
     if (found?.stored) this.#adopt(found.stored);
+    if (!leads) this.#lacking = [];
     if (!leads) return false;
     if (!found?.stored) {
       await this.#make(found, signal);
@@ -150,12 +174,14 @@ export class GatewayCertificates implements ServingCertificate {
     const { stored } = found;
     const bundle = bundleOf(stored);
     const { lacking, written } = await this.#bundles.write(bundles, bundle, signal);
+    // Those of an earlier look stay: something may write the old bundle back again and again.
+    if (lacking.length > 0) this.#lacking = lacking;
     if (written > 0) {
       this.#bundled = undefined;
       return true;
     }
     // One that cannot be written holds up a new CA, and not a new certificate of this one.
-    if (lacking > 0) this.#bundled = undefined;
+    if (lacking.length > 0) this.#bundled = undefined;
     else if (this.#bundled?.bundle !== bundle) this.#bundled = { bundle, sinceMs: listedAtMs };
     return this.#step(found, stored, { bundledForMs: this.#bundled && lookedAtMs - this.#bundled.sinceMs, signal });
   }

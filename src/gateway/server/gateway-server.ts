@@ -27,7 +27,7 @@ export interface ServedParts {
   readonly cacheApi: CacheApi;
   readonly kubernetesApi: KubernetesApi;
   /** Undefined when the gateway makes none. */
-  readonly certificates: Pick<GatewayCertificates, 'awaitsLeader' | 'notReady'> | undefined;
+  readonly certificates: Pick<GatewayCertificates, 'awaitsLeader' | 'notReady' | 'warning'> | undefined;
   /** Undefined when this gateway leads without one. */
   readonly election: Pick<LeaderElection, 'notReady' | 'identity' | 'leader' | 'isLeading'> | undefined;
   readonly replica: DashboardParts['replica'];
@@ -124,7 +124,9 @@ export function gatewayChecks(
 /** As `leaderWarning`. */
 function certificateCheck(certificates: NonNullable<ServedParts['certificates']>): ReturnType<HealthCheck> {
   const reason = certificates.notReady();
-  return reason !== undefined && certificates.awaitsLeader ? { warning: reason } : reason;
+  if (reason !== undefined) return certificates.awaitsLeader ? { warning: reason } : reason;
+  const { warning } = certificates;
+  return warning === undefined ? undefined : { warning };
 }
 
 /**
