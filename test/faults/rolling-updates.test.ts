@@ -218,8 +218,9 @@ describe.each(REPLICAS)('an update of a deployment of %i gateways', (replicas) =
       const changing = (async () => {
         for (let count = 0; !updated.signal.aborted; count += 1) {
           const name = KEYS[count % KEYS.length] ?? '';
-          await cluster.patch(configMaps, { namespace, name }, { data: { count: String(count) } });
+          // Before the change: its run may begin before the answer is here.
           changed.set(name, runs.begun.length);
+          await cluster.patch(configMaps, { namespace, name }, { data: { count: String(count) } });
           await sleep(50);
         }
       })();
