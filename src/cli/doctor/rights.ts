@@ -90,8 +90,8 @@ export function neededRights(needed: NeededFor): Right[] {
     for (const each of ['services', 'serviceaccounts']) {
       add({ group: '', resource: each, verbs: ['get'], purpose: named });
     }
-    const leads = 'to see that a Service of a function leads to its pods alone';
-    add({ group: '', resource: 'pods', verbs: ['list'], purpose: leads });
+    const leads = 'to see that the endpoint of a function leads to pods of its namespace alone';
+    for (const each of ['pods', 'services']) add({ group: '', resource: each, verbs: ['list'], purpose: leads });
     add({ group: 'discovery.k8s.io', resource: 'endpointslices', verbs: ['list'], purpose: leads });
     const events = { group: 'events.k8s.io', resource: 'events', verbs: ['create'] };
     add({ ...events, purpose: 'to report on ReconcileFunctions', level: 'warning' });

@@ -84,6 +84,21 @@ describe('checkEndpoint', () => {
   });
 });
 
+it('asks about each address of a name before a connection, and about an IPv4 address within IPv6', async () => {
+  const asked: (readonly string[])[] = [];
+  const connectRefusal = async (addresses: readonly string[]) => (asked.push(addresses), 'it is of another');
+  const system = ((_name: string, _options: object, callback: (error: null, found: object[]) => void) =>
+    callback(null, [
+      { address: '10.0.0.7', family: 4 },
+      { address: '::ffff:10.0.0.8', family: 6 },
+    ])) as unknown as typeof lookup;
+  const refused = new Promise((done) =>
+    guardedLookup({ ...outside, connectRefusal }, system)('fn', { all: true }, (error) => done(error?.message)),
+  );
+  expect(await refused).toBe('it is of another');
+  expect(asked).toEqual([['10.0.0.7', '::ffff:10.0.0.8', '10.0.0.8']]);
+});
+
 describe('an address that a name resolves to', () => {
   const connects = (address: string): Promise<boolean> => {
     const found = [{ address, family: address.includes(':') ? 6 : 4 }];

@@ -14,10 +14,10 @@ export interface EndpointRules {
   /** Whether this machine's own addresses are allowed. */
   readonly loopback: boolean;
   /**
-   * Asked before each new connection: why none may be opened now; undefined when one may. Default: nothing more is
-   * asked.
+   * Asked before each new connection: why none may be opened now to a name with these addresses; undefined when one
+   * may. Default: nothing more is asked.
    */
-  readonly connectRefusal?: () => Promise<string | undefined>;
+  readonly connectRefusal?: (addresses: readonly string[]) => Promise<string | undefined>;
 }
 
 /**
@@ -81,9 +81,9 @@ export function checkFunctionUrls(urls: readonly string[]): void {
  * is opened.
  */
 export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup = systemLookup): LookupFunction {
-  const refusalNow = callbackify(async () => {
+  const refusalNow = callbackify(async (addresses: readonly string[]) => {
     try {
-      return await rules.connectRefusal?.();
+      return await rules.connectRefusal?.(addresses);
     } catch (error) {
       return messageOf(error);
     }
@@ -99,7 +99,8 @@ export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup 
       const [first] = found;
       if (!first) return callback(new Error(`${hostname} has no address`), '', 0);
       const connect = (): void => (options.all ? callback(null, found) : callback(null, first.address, first.family));
-      refusalNow((_none, refusal) =>
+      const addresses = found.flatMap(({ address }) => [address, ...embeddedAddresses(address)]);
+      refusalNow(addresses, (_none, refusal) =>
         refusal === undefined ? connect() : callback(new AddressRefusedError(refusal), '', 0),
       );
     });
@@ -118,7 +119,6 @@ function addressRefusal(address: string, rules: EndpointRules): string | undefin
     return 'an address that no function has (link-local, multicast, unspecified, or metadata of a cloud)';
   }
   if (isLoopbackAddress(address)) return rules.loopback ? undefined : 'a loopback address, which is not allowed here';
-  if (family === 'ipv4') return undefined;
   // A gateway of the network takes it to the IPv4 address that it contains.
   for (const embedded of embeddedAddresses(address)) {
     const refusal = addressRefusal(embedded, rules);
@@ -141,6 +141,7 @@ LOOPBACK.addAddress('::1', 'ipv6');
  * RFC 8215's prefix for local use, of which both forms that a network may choose), 6to4 (RFC 3056).
  */
 function embeddedAddresses(address: string): string[] {
+  if (isIP(address) !== 6) return [];
   const words = wordsOf(address);
   const at = (high: number, low: number): string =>
     [high >> 8, high & 255, low >> 8, low & 255].map((byte) => String(byte)).join('.');
@@ -189,6 +190,11 @@ NEVER.addAddress('168.63.129.16', 'ipv4');
 NEVER.addAddress('100.100.100.200', 'ipv4');
 NEVER.addAddress('192.0.0.192', 'ipv4');
 NEVER.addAddress('192.80.8.124', 'ipv4');
+
+/** Whether the operator's list has the origin of a URL itself, rather than a star for it. */
+export function isNamed(url: URL, allow: readonly string[]): boolean {
+  return allow.some((pattern) => !pattern.includes('*') && matches(url, pattern));
+}
 
 function matches(url: URL, pattern: string): boolean {
   const [scheme, rest = ''] = pattern.split('://');

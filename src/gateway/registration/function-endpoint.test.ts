@@ -2,7 +2,7 @@ import type { lookup } from 'node:dns';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/harness/eventually.ts';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
-import { guardedLookup } from '../endpoint/endpoint-rules.ts';
+import { type EndpointRules, guardedLookup } from '../endpoint/endpoint-rules.ts';
 import { functionEndpoint } from './function-endpoint.ts';
 import type { ReconcileFunctionSpec } from './reconcile-function.ts';
 
@@ -35,6 +35,7 @@ const at = (endpoint: ReconcileFunctionSpec['endpoint'], allowed: string[] = [])
     allowed,
     signal: AbortSignal.timeout(10_000),
   });
+const refusalOf = ({ connectRefusal }: EndpointRules, ...addresses: string[]) => connectRefusal?.(addresses);
 const service = (more: object = {}) => ({
   service: { name: 'web', port: 'http', path: '/', scheme: 'http' as const, ...more },
 });
@@ -97,27 +98,35 @@ describe('where a ReconcileFunction is', () => {
     const endpoints = (...addresses: string[]): object => ({ endpoints: [{ addresses }] });
     pods = [{ status: { podIPs: [{ ip: '10.0.0.7' }, { ip: 'fd00::7' }] } }];
     slices = [endpoints('10.0.0.7'), endpoints('fd00:0::7')];
-    expect(await rules.connectRefusal?.()).toBeUndefined();
+    expect(await refusalOf(rules)).toBeUndefined();
     for (const address of ['10.0.0.8', '168.63.129.16', 'fd00::8', 'node.example.com']) {
       slices = [endpoints('10.0.0.7'), { endpoints: null }, endpoints(address)];
       await eventually(async () =>
-        expect(await rules.connectRefusal?.()).toBe(
+        expect(await refusalOf(rules)).toBe(
           `an EndpointSlice of web has the address ${address}, which is of none of its pods`,
         ),
       );
     }
     slices = [];
-    expect(await rules.connectRefusal?.()).toBeUndefined();
+    expect(await refusalOf(rules)).toBeUndefined();
+  });
+
+  it('is its pods alone, also where the name of a headless Service leads to an address that no slice has any more', async () => {
+    services['web'] = { metadata, spec: { clusterIP: 'None', selector, ports: [{ name: 'http', port: 8080 }] } };
+    pods = [{ status: { podIPs: [{ ip: '10.0.0.7' }] } }];
+    const { rules } = await at(service());
+    expect(await refusalOf(rules, '10.0.0.7')).toBeUndefined();
+    expect(await refusalOf(rules, '10.0.0.7', '10.0.0.8')).toBe('10.0.0.8 is the address of none of its pods');
   });
 
   it('asks once for connections that are opened together, and opens none while nobody knows', async () => {
     const { rules } = await at(service());
     asked = 0;
-    const answers = await Promise.all(Array.from({ length: 50 }, async () => rules.connectRefusal?.()));
+    const answers = await Promise.all(Array.from({ length: 50 }, async () => refusalOf(rules)));
     // The Service and its EndpointSlices.
     expect([asked, new Set(answers)]).toEqual([2, new Set([undefined])]);
     await server[Symbol.asyncDispose]();
-    await eventually(async () => expect(rules.connectRefusal?.()).rejects.toThrow());
+    await eventually(async () => expect(refusalOf(rules)).rejects.toThrow());
   });
 
   it('is where the operator allows, on this machine only if he names it', async () => {

@@ -1,0 +1,198 @@
+import { BlockList, isIP } from 'node:net';
+import {
+  formatLabelSelector,
+  type KubernetesObject,
+  type ObjectKey,
+  orUndefined,
+  requirementsOf,
+  type Resource,
+  resource,
+  resourcePath,
+  systemClock,
+} from '../../core/index.ts';
+import type { ApiClient } from '../apiserver/api-client.ts';
+import { variableOf } from '../config/config.ts';
+import type { EndpointRules } from '../endpoint/endpoint-rules.ts';
+
+type Guard = NonNullable<EndpointRules['connectRefusal']>;
+type Client = Pick<ApiClient, 'json'>;
+
+export interface Service extends KubernetesObject {
+  readonly spec?: {
+    readonly type?: string;
+    readonly clusterIP?: string;
+    readonly selector?: Readonly<Record<string, string>> | null;
+    readonly ports?: readonly { readonly name?: string; readonly port: number }[];
+  };
+}
+
+interface EndpointSlice extends KubernetesObject {
+  readonly endpoints?: readonly { readonly addresses?: readonly string[] }[] | null;
+}
+
+interface Pod extends KubernetesObject {
+  readonly status?: { readonly podIPs?: readonly { readonly ip: string }[] };
+}
+
+export const Service = resource<Service>('v1', 'Service');
+const EndpointSlice = resource<EndpointSlice>('discovery.k8s.io/v1', 'EndpointSlice');
+const Pod = resource<Pod>('v1', 'Pod');
+
+/**
+ * A Service that becomes an ExternalName, or leads to an address that is of none of its pods, gets no new connection
+ * after this time, which is also that of the question.
+ */
+const LOOK_MS = 2000;
+/** The owner of an address changes less often than the addresses of a name. */
+const OWNER_MS = 60_000;
+const MOST_OWNERS = 256;
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+/** A pod that has ended keeps its address in its status while another pod may have it. */
+const IS_ALIVE = 'status.phase!=Succeeded,status.phase!=Failed';
+
+/** Why a Service can be no endpoint, whatever its EndpointSlices say; undefined when it can. */
+export function serviceRefusal(
+  { spec }: Service,
+  name: string,
+): { readonly reason: 'ServiceIsExternalName' | 'ServiceWithoutSelector'; readonly message: string } | undefined {
+  const remedy = 'use a Service with a selector, or spec.endpoint.url';
+  // Its name may stand for anything, another namespace's Service and the gateway's own machine included.
+  if (spec?.type === 'ExternalName') {
+    const message = `${name} is an ExternalName, which may lead anywhere: ${remedy}`;
+    return { reason: 'ServiceIsExternalName', message };
+  }
+  if (Object.keys(spec?.selector ?? {}).length > 0) return undefined;
+  return { reason: 'ServiceWithoutSelector', message: `${name} has no selector, so it may lead anywhere: ${remedy}` };
+}
+
+/** Lets connections go to a Service only while it leads to its own pods. */
+export function serviceGuard(client: Client, key: ObjectKey): Guard {
+  const look = rememberedFor(LOOK_MS, () => lookAt(client, key));
+  return async (addresses) => {
+    const looked = await look();
+    if (looked.refusal !== undefined) return looked.refusal;
+    const { headlessPods } = looked;
+    const foreign = headlessPods && addresses.find((address) => !isAmong(headlessPods, address));
+    return foreign && `${foreign} is the address of none of its pods`;
+  };
+}
+
+/**
+ * Lets connections go to the addresses of the cluster's pods and Services only if these are of one namespace: the owner
+ * of a name in DNS could lead the gateway to any pod, past the NetworkPolicies that let the gateway in.
+ */
+export function addressGuard(client: Client, namespace: string): Guard {
+  const owners = new Map<string, () => Promise<Owner>>();
+  return async (addresses) => {
+    for (const address of addresses) {
+      const owner = owners.get(address) ?? rememberedFor(OWNER_MS, () => ownerOf(client, namespace, address));
+      if (owners.size >= MOST_OWNERS) owners.clear();
+      owners.set(address, owner);
+      const { refusal, guard } = await owner();
+      const refused = refusal ?? (await guard?.(addresses));
+      if (refused !== undefined) return refused;
+    }
+    return undefined;
+  };
+}
+
+interface Owner {
+  /** Why the address may not be sent to. */
+  readonly refusal: string | undefined;
+  /** Of the namespace's own Service that has it. */
+  readonly guard?: Guard | undefined;
+}
+
+interface Look {
+  readonly refusal: string | undefined;
+  /** Of a Service without an address of its own, to whose pods its name leads. */
+  readonly headlessPods?: BlockList | undefined;
+}
+
+async function lookAt(client: Client, key: ObjectKey): Promise<Look> {
+  const { namespace, name } = key;
+  // The signal of the resolution is over by now.
+  const signal = AbortSignal.timeout(LOOK_MS);
+  const now = await orUndefined(client.json<Service>({ path: resourcePath(Service, key), signal }));
+  if (!now) return { refusal: `there is no Service ${name} in ${namespace}` };
+  const refusal = serviceRefusal(now, name);
+  if (refusal) return { refusal: refusal.message };
+  return lookAtPods(client, now, key);
+}
+
+/**
+ * Whether each address in the EndpointSlices of a Service is of one of its pods. Whoever may write EndpointSlices can
+ * label one with the name of the Service, and kube-proxy serves that too.
+ */
+async function lookAtPods(client: Client, { spec }: Service, { namespace, name }: ObjectKey): Promise<Look> {
+  const signal = AbortSignal.timeout(LOOK_MS);
+  const list = async <T>(of: Resource, labels: Readonly<Record<string, string>>, query = {}): Promise<readonly T[]> => {
+    const path = resourcePath(of, { namespace });
+    const labelSelector = formatLabelSelector(requirementsOf({ matchLabels: labels }));
+    return (
+      (await client.json<{ items?: readonly T[] | null }>({ path, query: { ...query, labelSelector }, signal }))
+        .items ?? []
+    );
+  };
+  const slices = await list<EndpointSlice>(EndpointSlice, { 'kubernetes.io/service-name': name });
+  const addresses = slices.flatMap(({ endpoints }) => (endpoints ?? []).flatMap((each) => each.addresses ?? []));
+  const isHeadless = spec?.clusterIP === 'None';
+  if (addresses.length === 0 && !isHeadless) return { refusal: undefined };
+  // After the slices, so that a pod is there if its address is.
+  const pods = await list<Pod>(Pod, spec?.selector ?? {}, { fieldSelector: IS_ALIVE });
+  const known = new BlockList();
+  for (const { status } of pods) for (const { ip } of status?.podIPs ?? []) known.addAddress(ip, familyOf(ip));
+  const foreign = addresses.find((address) => !isAmong(known, address));
+  if (foreign === undefined) return { refusal: undefined, headlessPods: isHeadless ? known : undefined };
+  return { refusal: `an EndpointSlice of ${name} has the address ${foreign}, which is of none of its pods` };
+}
+
+/**
+ * Whether an address may be sent to for a namespace, because no pod or Service of another one has it. A node has the
+ * address of its pods in the host's network, such as kube-proxy.
+ */
+async function ownerOf(client: Client, namespace: string, address: string): Promise<Owner> {
+  const having = async (of: Resource, fieldSelector: string): Promise<ObjectKey[]> => {
+    const { items } = await client.json<{ items?: readonly KubernetesObject[] | null }>({
+      path: resourcePath(of),
+      query: { fieldSelector },
+      accept: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
+      maxBytes: MAX_ANSWER_BYTES,
+      signal: AbortSignal.timeout(LOOK_MS),
+    });
+    return (items ?? []).map(({ metadata }) => metadata);
+  };
+  const services = await having(Service, `spec.clusterIP=${address}`);
+  const pods = await having(Pod, `status.podIP=${address},${IS_ALIVE}`);
+  if ([...services, ...pods].some((each) => each.namespace !== namespace)) {
+    const remedy = `the operator can name the origin itself in ${variableOf('allowedEndpoints')}`;
+    return { refusal: `the endpoint has ${address}, an address of another namespace's pod or Service: ${remedy}` };
+  }
+  const [service] = services;
+  return { refusal: undefined, guard: service && serviceGuard(client, service) };
+}
+
+function isAmong(known: BlockList, address: string): boolean {
+  return isIP(address) !== 0 && known.check(address, familyOf(address));
+}
+
+function familyOf(address: string): 'ipv4' | 'ipv6' {
+  return isIP(address) === 6 ? 'ipv6' : 'ipv4';
+}
+
+/** Connections that are opened together share one question. What has failed, or was refused, is asked again. */
+function rememberedFor<T extends { readonly refusal: string | undefined }>(
+  ms: number,
+  ask: () => Promise<T>,
+): () => Promise<T> {
+  let known: { readonly answer: Promise<T>; readonly atMs: number } | undefined;
+  return () => {
+    const nowMs = systemClock.now();
+    if (known && nowMs - known.atMs < ms) return known.answer;
+    const answer = ask();
+    known = { answer, atMs: nowMs };
+    const forget = (): void => void (known = undefined);
+    answer.then(({ refusal }) => refusal !== undefined && forget(), forget);
+    return answer;
+  };
+}

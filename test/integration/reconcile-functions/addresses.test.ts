@@ -1,0 +1,158 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type KubernetesObject, resource, resourcePath } from '../../../src/core/index.ts';
+import type { EndpointRules } from '../../../src/gateway/endpoint/endpoint-rules.ts';
+import { functionEndpoint } from '../../../src/gateway/registration/function-endpoint.ts';
+import type { ReconcileFunctionSpec } from '../../../src/gateway/registration/reconcile-function.ts';
+import { type Cluster, pods } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
+import { Started } from '../../harness/started.ts';
+
+const services = resource<KubernetesObject & { spec: { clusterIP: string } }>('v1', 'Service');
+const slices = resource('discovery.k8s.io/v1', 'EndpointSlice');
+const tenant = uniqueName('tenant');
+const victim = uniqueName('victim');
+/** TEST-NET-1 and -2 (RFC 5737): no pod of another test has these. */
+const OWN = '192.0.2.1';
+const ENDED = '192.0.2.2';
+const NODE = '192.0.2.3';
+const FOREIGN = '198.51.100.1';
+const FOREIGN_ENDED = '198.51.100.2';
+const OUTSIDE = '203.0.113.1';
+
+const started = new Started();
+let cluster: Cluster;
+
+beforeAll(async () => {
+  cluster = await started.cluster(inject('kubeconfig'), tenant);
+  await cluster.createNamespace(victim);
+  started.add(() => cluster.deleteNamespace(victim));
+  await pod(tenant, 'web', OWN);
+  await pod(tenant, 'job', ENDED, 'Succeeded');
+  await pod(victim, 'db', FOREIGN);
+  await pod(victim, 'job', FOREIGN_ENDED, 'Failed');
+  // Both are in the network of one node.
+  await pod(tenant, 'agent', NODE);
+  await pod(victim, 'agent', NODE);
+  // The apiserver answers lists from a cache of its own.
+  await eventually(async () => {
+    const listed = [...(await cluster.list(pods, tenant)).items, ...(await cluster.list(pods, victim)).items];
+    expect(listed.filter(({ status }) => status?.phase !== 'Pending')).toHaveLength(6);
+  });
+});
+afterAll(() => started.stop());
+
+async function pod(namespace: string, name: string, ip: string, phase = 'Running'): Promise<void> {
+  const spec = { containers: [{ name: 'a', image: 'a' }], automountServiceAccountToken: false };
+  await cluster.create(pods, { metadata: { namespace, name, labels: { app: 'web' } }, spec });
+  await cluster.client.json({
+    method: 'PATCH',
+    path: resourcePath(pods, { namespace, name, subresource: 'status' }),
+    contentType: 'application/merge-patch+json',
+    body: { status: { phase, podIP: ip, podIPs: [{ ip }] } },
+  });
+}
+
+/** @returns its address. */
+async function service(namespace: string, name: string, more: object = {}): Promise<string> {
+  const spec = { ports: [{ port: 80 }], selector: { app: 'web' }, ...more };
+  return (await cluster.create(services, { metadata: { namespace, name }, spec })).spec.clusterIP;
+}
+
+/** As a tenant makes it. */
+function slice(name: string, of: string, ...addresses: string[]): Promise<unknown> {
+  return cluster.create(slices, {
+    metadata: { namespace: tenant, name, labels: { 'kubernetes.io/service-name': of } },
+    addressType: 'IPv4',
+    endpoints: addresses.map((address) => ({ addresses: [address] })),
+    ports: [{ port: 80 }],
+  });
+}
+
+async function rulesOf(endpoint: ReconcileFunctionSpec['endpoint'], allowed: string[] = []): Promise<EndpointRules> {
+  const where = { client: cluster.client, namespace: tenant, allowed, signal: AbortSignal.timeout(10_000) };
+  return (await functionEndpoint(endpoint, where)).rules;
+}
+
+const refusal = async ({ connectRefusal }: EndpointRules, ...addresses: string[]) => connectRefusal?.(addresses);
+const serviceRules = (name: string) => rulesOf({ service: { name, port: 80, path: '/', scheme: 'http' } });
+
+describe('a connection to the Service of a ReconcileFunction', () => {
+  it('is opened while its EndpointSlices have addresses of its own pods alone', async () => {
+    const address = await service(tenant, 'good');
+    await slice('good', 'good', OWN);
+    const rules = await serviceRules('good');
+    expect(await refusal(rules, address)).toBeUndefined();
+    await slice('more', 'good', OWN, FOREIGN);
+    const foreign = `an EndpointSlice of good has the address ${FOREIGN}, which is of none of its pods`;
+    await eventually(async () => expect(await refusal(rules, address)).toBe(foreign));
+    await cluster.delete(slices, { namespace: tenant, name: 'more' });
+    await eventually(async () => expect(await refusal(rules, address)).toBeUndefined());
+  });
+
+  it('is refused at the address of a pod that has ended, which another pod may have by now', async () => {
+    const address = await service(tenant, 'ended');
+    await slice('ended', 'ended', ENDED);
+    expect(await refusal(await serviceRules('ended'), address)).toContain(`has the address ${ENDED}`);
+  });
+
+  it('is refused when the name of a headless Service has another address than its pods', async () => {
+    await service(tenant, 'headless', { clusterIP: 'None' });
+    const rules = await serviceRules('headless');
+    expect(await refusal(rules, OWN)).toBeUndefined();
+    expect(await refusal(rules, FOREIGN)).toBe(`${FOREIGN} is the address of none of its pods`);
+  });
+
+  it('is refused without a selector, at the declaration and at the use', async () => {
+    await expect(
+      service(tenant, 'anywhere', { selector: undefined }).then(() => serviceRules('anywhere')),
+    ).rejects.toThrow('has no selector');
+    const address = await service(tenant, 'changed');
+    const rules = await serviceRules('changed');
+    expect(await refusal(rules, address)).toBeUndefined();
+    await cluster.client.json({
+      method: 'PATCH',
+      path: resourcePath(services, { namespace: tenant, name: 'changed' }),
+      contentType: 'application/merge-patch+json',
+      body: { spec: { selector: null } },
+    });
+    await slice('changed', 'changed', FOREIGN);
+    await eventually(async () => expect(await refusal(rules, address)).toContain('changed has no selector'));
+  });
+});
+
+describe('a connection to a URL that a star of the operator allows', () => {
+  const url = 'http://fn.example.com';
+  const star = () => rulesOf({ url }, ['http://*.example.com']);
+  const another = (address: string): string => `the endpoint has ${address}, an address of another namespace's pod or`;
+
+  it('goes outside of the cluster, and to pods of its namespace', async () => {
+    const rules = await star();
+    for (const address of [OUTSIDE, OWN, FOREIGN_ENDED]) expect(await refusal(rules, address)).toBeUndefined();
+  });
+
+  it("goes to no pod, Service or node's pod of another namespace", async () => {
+    const rules = await star();
+    for (const address of [FOREIGN, NODE, await service(victim, 'db')]) {
+      expect(await refusal(rules, OUTSIDE, address)).toContain(another(address));
+    }
+  });
+
+  it('goes to a Service of its namespace only while this leads to its pods alone', async () => {
+    const rules = await star();
+    const anywhere = await service(tenant, 'no-selector', { selector: undefined });
+    expect(await refusal(rules, anywhere)).toContain('no-selector has no selector');
+    const address = await service(tenant, 'by-name');
+    expect(await refusal(rules, address)).toBeUndefined();
+    await slice('by-name', 'by-name', FOREIGN);
+    await eventually(async () => expect(await refusal(rules, address)).toContain(`has the address ${FOREIGN}`));
+  });
+
+  it('goes anywhere when the operator names the origin itself', async () => {
+    const rules = await rulesOf({ url }, ['http://*.example.com', url]);
+    expect(await refusal(rules, FOREIGN)).toBeUndefined();
+    // A star is no name.
+    const starred = await rulesOf({ url: 'http://*.example.com' }, ['http://*.example.com']);
+    expect(await refusal(starred, FOREIGN)).toContain(another(FOREIGN));
+  });
+});
