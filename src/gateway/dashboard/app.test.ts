@@ -139,6 +139,7 @@ function served(more: Partial<DashboardData> = {}, visitor: Partial<Visitor> = {
   const present: Visitor = {
     name: 'ann',
     mayChange: async () => true,
+    readRefusal: async () => undefined,
     recheck: async () => true,
     csrfToken: 'the-token',
     canLogOut: true,

@@ -19,6 +19,7 @@ import { objectPage, objectsPage, viewsPage } from './pages/views.ts';
 import { runStream } from './run-stream.ts';
 import { Times } from './times.ts';
 import { DASHBOARD_PATH } from './urls.ts';
+import { LoginUnavailableError } from '../login/identity.ts';
 import type { LoginEnv } from '../login/visitor.ts';
 
 /** The browser runs and loads what this server sends, and nothing else. */
@@ -56,6 +57,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
         const rendered = await render(page, context);
         return rendered === undefined ? context.html(notFoundPage(page), 404) : context.html(rendered);
       } catch (error) {
+        if (error instanceof LoginUnavailableError) throw error;
         logger.warn({ path: context.req.path, error: messageOf(error) }, 'a page of the dashboard failed');
         return context.html(failedPage(page, messageOf(error)), 500);
       }

@@ -3,6 +3,7 @@ import type { Description, WebhookDescription } from '../../contract/index.ts';
 import type { KeySelection } from '../controllers/requeue.ts';
 import type { SeenReviews } from '../dispatch/review-sender.ts';
 import type { HealthCheck } from '../manager/health.ts';
+import type { Visitor } from '../login/visitor.ts';
 import type { ListedReplica, ReplicaRole } from '../manager/replica-record.ts';
 import type { DeadLetterQueue } from '../workqueue/dead-letters.ts';
 import type { RightsReview } from '../registration/rights-review.ts';
@@ -133,22 +134,30 @@ export interface ControllerAccess {
   readonly views: readonly string[];
   /** See `RunningController.requeue`. @throws UserError for a selection that is none of the controller's. */
   requeue(which: KeySelection, priority: 'high' | 'low'): Promise<number>;
-  /** The object of a key, in the cache and on the server. */
-  object(key: string): Promise<ObjectStates>;
+  /** The object of a key, in the cache and on the server. @throws LoginUnavailableError */
+  object(visitor: ObjectVisitor, key: string): Promise<ObjectStates>;
 }
 
+/** Who looks at objects: each read asks whether this visitor may read them in the cluster. */
+export type ObjectVisitor = Pick<Visitor, 'readRefusal'>;
+
+/** What is shown to a visitor, or why it is not. */
+export type Shown<T> = { readonly kind: 'hidden'; readonly reason: string } | ({ readonly kind: 'shown' } & T);
+
 /** One object as the cache has it and as the server has it. */
-export type ObjectStates =
-  /** It must not be shown, and why. */
-  | { readonly kind: 'hidden'; readonly reason: string }
-  | {
-      readonly kind: 'shown';
-      /** Undefined when it is not there. */
-      readonly cached: KubernetesObject | undefined;
-      readonly server: KubernetesObject | undefined;
-      /** Why the server's is not known. */
-      readonly serverError: string | undefined;
-    };
+export type ObjectStates = Shown<{
+  /** Undefined when it is not there. */
+  readonly cached: KubernetesObject | undefined;
+  readonly server: KubernetesObject | undefined;
+  /** Why the server's is not known. */
+  readonly serverError: string | undefined;
+}>;
+
+/** Some objects of a view, and the key behind which the next ones are; undefined when there are no more. */
+export interface ObjectPage {
+  readonly objects: readonly KubernetesObject[];
+  readonly next: string | undefined;
+}
 
 /** Which objects of a view. */
 export interface ObjectSelection {
@@ -160,15 +169,15 @@ export interface ObjectSelection {
 export interface ViewAccess {
   readonly name: string;
   readonly namespaced: boolean;
-  /** Why its objects are not shown; undefined when they are. */
-  readonly hidden: string | undefined;
   /**
-   * The keys of selected objects behind `after`, in order, at most `limit`.
-   * @throws SelectorError
+   * Selected objects behind `after`, in the order of their keys, at most `limit`.
+   * @throws SelectorError; LoginUnavailableError
    */
-  keys(
+  list(
+    visitor: ObjectVisitor,
     selection: ObjectSelection,
     page: { readonly after: string; readonly limit: number },
-  ): Promise<{ readonly objects: readonly KubernetesObject[]; readonly next: string | undefined }>;
-  get(key: string): Promise<KubernetesObject | undefined>;
+  ): Promise<Shown<ObjectPage>>;
+  /** @throws LoginUnavailableError */
+  get(visitor: ObjectVisitor, key: string): Promise<Shown<{ readonly object: KubernetesObject | undefined }>>;
 }

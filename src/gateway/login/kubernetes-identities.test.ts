@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ApiError, type LogFields, silentLogger } from '../../core/index.ts';
+import { ApiError, type LogFields, resource, silentLogger } from '../../core/index.ts';
 import type { ApiRequest } from '../apiserver/api-client.ts';
 import { LoginUnavailableError } from './identity.ts';
 import { KubernetesIdentities } from './kubernetes-identities.ts';
@@ -47,6 +47,27 @@ describe('KubernetesIdentities', () => {
         nonResourceAttributes: { path: '/queues/web/pause', verb: 'post' },
       },
     });
+  });
+
+  it.each([
+    [
+      { namespace: 'shop', name: 'web' },
+      { verb: 'get', namespace: 'shop', name: 'web' },
+    ],
+    [{ namespace: 'shop' }, { verb: 'list', namespace: 'shop' }],
+    [{}, { verb: 'list' }],
+  ])('asks whether the user may read %j of a kind', async (read, attributes) => {
+    const ann = await identities.identify('good');
+    expect(await ann?.mayRead({ resource: resource('apps/v1', 'Deployment'), ...read })).toBe(true);
+    const kind = { group: 'apps', version: 'v1', resource: 'deployments' };
+    expect(asked.at(-1)?.spec['resourceAttributes']).toEqual({ ...kind, ...attributes });
+  });
+
+  it('asks about the whole cluster for a kind without namespaces: a Role of a namespace grants nothing there', async () => {
+    const ann = await identities.identify('good');
+    await ann?.mayRead({ resource: resource('v1', 'Node', { namespaced: false }), namespace: 'shop', name: 'n1' });
+    const kind = { group: '', version: 'v1', resource: 'nodes' };
+    expect(asked.at(-1)?.spec['resourceAttributes']).toEqual({ ...kind, verb: 'get', name: 'n1' });
   });
 
   it('uses each answer for ten seconds, for its own user, method and path', async () => {

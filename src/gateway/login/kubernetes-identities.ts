@@ -2,15 +2,17 @@ import { createHash, createHmac, randomBytes } from 'node:crypto';
 import {
   ApiError,
   type Clock,
+  groupOf,
   type Logger,
   messageOf,
   resource,
   type Resource,
   resourcePath,
   TokenBucket,
+  versionOf,
 } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { type Identities, type Identity, LoginUnavailableError } from './identity.ts';
+import { type Identities, type Identity, LoginUnavailableError, type ObjectRead } from './identity.ts';
 import { ReviewCache } from './review-cache.ts';
 
 export interface KubernetesIdentitiesOptions {
@@ -50,9 +52,9 @@ const LOG_MS = 10_000;
 
 /**
  * Kubernetes' users and their rights, as kube-apiserver's delegated authentication and authorization: a TokenReview
- * says who sends a token, a SubjectAccessReview on the request's path and method says whether this user may. Each
- * answer is used for ten seconds. The cache knows a token by a hash with a key of this process. There is no anonymous
- * user.
+ * says who sends a token, a SubjectAccessReview on the request's path and method, or on objects that an answer shows,
+ * says whether this user may. Each answer is used for ten seconds. The cache knows a token by a hash with a key of this
+ * process. There is no anonymous user.
  */
 export class KubernetesIdentities implements Identities {
   readonly #options: KubernetesIdentitiesOptions;
@@ -80,7 +82,12 @@ export class KubernetesIdentities implements Identities {
     }
     const user = await cache.get(key, () => this.#reviewToken(token));
     if (!user) return undefined;
-    return { name: user.name, from: 'kubernetes', may: (verb, path) => this.#may(user, verb, path) };
+    return {
+      name: user.name,
+      from: 'kubernetes',
+      may: (verb, path) => this.#may(user, { nonResourceAttributes: { path, verb } }),
+      mayRead: (read) => this.#may(user, { resourceAttributes: attributesOf(read) }),
+    };
   }
 
   async #reviewToken(token: string): Promise<User | undefined> {
@@ -95,9 +102,9 @@ export class KubernetesIdentities implements Identities {
     };
   }
 
-  #may(user: User, verb: string, path: string): Promise<boolean> {
+  #may(user: User, what: object): Promise<boolean> {
     const { name, ...rest } = user;
-    const spec = { user: name, ...rest, nonResourceAttributes: { path, verb } };
+    const spec = { user: name, ...rest, ...what };
     const key = createHash('sha256').update(JSON.stringify(spec)).digest('base64');
     return this.#accessReviews.get(key, async () => {
       const { status } = await this.#create<{ status?: { allowed?: boolean; denied?: boolean } }>(ACCESS_REVIEW, spec);
@@ -131,4 +138,16 @@ export class KubernetesIdentities implements Identities {
     const shown = error instanceof ApiError ? `${error.code} ${error.reason}` : messageOf(error);
     this.#options.logger.warn({ review, error: shown }, 'a review of a login failed');
   }
+}
+
+/** A kind without namespaces is reviewed for the cluster: a Role of some namespace may name it, and grants nothing. */
+function attributesOf({ resource: of, namespace, name }: ObjectRead): object {
+  return {
+    verb: name === undefined ? 'list' : 'get',
+    group: groupOf(of),
+    version: versionOf(of),
+    resource: of.plural,
+    ...(of.namespaced && namespace !== undefined ? { namespace } : {}),
+    ...(name === undefined ? {} : { name }),
+  };
 }

@@ -351,7 +351,9 @@ it('the login shows hostile names and paths as text, and bounds them in the audi
   const name = `<script>alert(1)</script>\n${'x'.repeat(5000)}`;
   backend = backend && {
     ...backend,
-    identities: [{ identify: async () => ({ name, from: 'kubernetes', may: async () => false }) }],
+    identities: [
+      { identify: async () => ({ name, from: 'kubernetes', may: async () => false, mayRead: async () => false }) },
+    ],
   };
   const app = serve();
   const refused = await app.request('/login', form({ token: OPERATOR, to: '/dashboard/<script>' }, SAME));

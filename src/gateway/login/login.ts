@@ -2,8 +2,8 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
-import { boundedText, LimitedLines, type Logger, systemClock } from '../../core/index.ts';
-import { type Identities, type Identity, LOCAL, LoginUnavailableError } from './identity.ts';
+import { boundedText, groupOf, LimitedLines, type Logger, systemClock } from '../../core/index.ts';
+import { type Identities, type Identity, LOCAL, LoginUnavailableError, type ObjectRead } from './identity.ts';
 import { PRIVATE_HEADERS, LOGIN_PATH, loginPage, LOGOUT_PATH, onwardPage, problemPage } from './login-page.ts';
 import {
   isHttps,
@@ -156,6 +156,7 @@ export class LoginGuard {
     return {
       name: shownName(identity),
       mayChange: (path = context.req.path) => identity.may('post', path),
+      readRefusal: async (read) => ((await identity.mayRead(read)) ? undefined : lacksRead(identity, read)),
       recheck: async () => {
         try {
           return (await (await this.#callerOf(context))?.identity.may('get', context.req.path)) ?? false;
@@ -287,6 +288,17 @@ function isEqual(a: string, b: string): boolean {
 
 function shownName({ name }: Identity): string {
   return boundedText(name, 256);
+}
+
+/** `ann has no right to list deployments.apps in the namespace shop: RBAC must grant it.` */
+function lacksRead(identity: Identity, { resource, namespace, name }: ObjectRead): string {
+  const group = groupOf(resource);
+  const kind = group === '' ? resource.plural : `${resource.plural}.${group}`;
+  const isEverywhere = resource.namespaced && namespace === undefined;
+  const where = !resource.namespaced ? '' : isEverywhere ? ' in all namespaces' : ` in the namespace ${namespace}`;
+  const what = `${name === undefined ? 'list' : 'get'} ${kind}${where}`;
+  const remedy = isEverywhere ? 'RBAC must grant it, or name a namespace' : 'RBAC must grant it';
+  return boundedText(`${shownName(identity)} has no right to ${what}: ${remedy}.`, 512);
 }
 
 function refuse(

@@ -1,4 +1,5 @@
 import type { Context } from 'hono';
+import type { ObjectRead } from './identity.ts';
 
 /** Who has sent a request that the login let through. */
 export interface Visitor {
@@ -13,6 +14,12 @@ export interface Visitor {
    * @throws LoginUnavailableError
    */
   mayChange(path?: string): Promise<boolean>;
+  /**
+   * Why this visitor may not see these objects, in one sentence that names the missing right; undefined when the
+   * visitor may. The right to a page is none to the objects that it shows.
+   * @throws LoginUnavailableError
+   */
+  readRefusal(read: ObjectRead): Promise<string | undefined>;
   /**
    * Whether this request would be let through now. An answer that goes on for a long time asks every ten seconds and
    * ends at false. Never rejects: false also while the login cannot be checked.

@@ -1,6 +1,7 @@
 import {
   ApiError,
   type Clock,
+  decodeObjectKey,
   formatKind,
   fulfils,
   isNamespace,
@@ -22,8 +23,11 @@ import type {
   FunctionSummary,
   GatewaySummary,
   AnswerSummary,
+  ObjectPage,
   ObjectSelection,
   ObjectStates,
+  ObjectVisitor,
+  Shown,
   ViewAccess,
   ViewSummary,
 } from '../dashboard/data.ts';
@@ -245,27 +249,34 @@ function controllerAccess(
     namespaced: views[0]?.resource.namespaced ?? true,
     views: views.map((view) => view.name),
     requeue: (which, priority) => controller.requeue({ which, priority, message: 'by the dashboard' }),
-    object: (key) => objectStates(views, key, parts()),
+    object: (visitor, key) => objectStates(views, key, visitor, parts()),
   };
 }
 
-/** Why the objects of a view are shown to nobody; undefined when they are shown. */
-function hiddenReason(view: View): string | undefined {
-  const isSecret = view.encrypted || formatKind(view.resource) === 'v1/Secret';
-  return isSecret ? 'Secrets are not shown here: ask the cluster with kubectl.' : undefined;
+/** Why objects of a view are not shown to a visitor; undefined when they are. Secrets are shown to nobody. */
+async function hiddenReason(
+  view: View,
+  visitor: ObjectVisitor,
+  at: { readonly namespace?: string | undefined; readonly name?: string },
+): Promise<string | undefined> {
+  const { resource, encrypted, location } = view;
+  const isSecret = encrypted || formatKind(resource) === 'v1/Secret';
+  if (isSecret) return 'Secrets are not shown here: ask the cluster with kubectl.';
+  return visitor.readRefusal({ ...at, resource, namespace: at.namespace ?? location.namespace });
 }
 
 async function objectStates(
   views: readonly View[],
   key: string,
+  visitor: ObjectVisitor,
   parts: DashboardParts | undefined,
 ): Promise<ObjectStates> {
   const { namespace, name } = parseObjectKey(key);
   const view = views.find((each) => each.contains(namespace));
   if (!view || !parts) return { kind: 'hidden', reason: 'The cache has no view of objects in this namespace.' };
-  const reason = hiddenReason(view);
-  if (reason !== undefined) return { kind: 'hidden', reason };
   const at = namespace === undefined ? { name } : { namespace, name };
+  const reason = await hiddenReason(view, visitor, at);
+  if (reason !== undefined) return { kind: 'hidden', reason };
   const [[cached], server] = await Promise.all([view.objects([key]), serverObject(view, at, parts)]);
   return { kind: 'shown', cached, ...server };
 }
@@ -295,31 +306,38 @@ async function serverObject(
 }
 
 function viewAccess(view: View): ViewAccess {
-  const hidden = hiddenReason(view);
+  const shown = async <T>(reason: Promise<string | undefined>, read: () => Promise<T>): Promise<Shown<T>> => {
+    const hidden = await reason;
+    return hidden === undefined ? { kind: 'shown', ...(await read()) } : { kind: 'hidden', reason: hidden };
+  };
   return {
     name: view.name,
     namespaced: view.resource.namespaced,
-    hidden,
-    keys: (selection, page) => (hidden === undefined ? objectPage(view, selection, page) : noObjects()),
-    get: async (key) => (hidden === undefined ? (await view.objects([key]))[0] : undefined),
+    list: async (visitor, selection, page) => {
+      const { namespace } = selection;
+      if (namespace !== undefined && !isNamespace(namespace)) return { kind: 'shown', ...NO_OBJECTS };
+      return shown(hiddenReason(view, visitor, { namespace }), () => objectPage(view, selection, page));
+    },
+    get: async (visitor, key) => {
+      const at = decodeObjectKey(key);
+      if (!at) return { kind: 'shown', object: undefined };
+      return shown(hiddenReason(view, visitor, at), async () => ({ object: (await view.objects([key]))[0] }));
+    },
   };
 }
 
-async function noObjects(): Promise<{ objects: KubernetesObject[]; next: undefined }> {
-  return { objects: [], next: undefined };
-}
+const NO_OBJECTS: ObjectPage = { objects: [], next: undefined };
 
 async function objectPage(
   view: View,
   { namespace, labels = '' }: ObjectSelection,
   { after, limit }: { readonly after: string; readonly limit: number },
-): ReturnType<ViewAccess['keys']> {
+): Promise<ObjectPage> {
   const requirements = parseLabelSelector(labels);
-  if (namespace !== undefined && !isNamespace(namespace)) return noObjects();
   const selection = namespace === undefined ? {} : { namespace };
   const { reader } = view;
   const state = await reader.state();
-  if (!state) return noObjects();
+  if (!state) return NO_OBJECTS;
   const objects: KubernetesObject[] = [];
   let looked = 0;
   // The keys of a namespace are read in their order, a page at a time; labels are compared here, to a limit.

@@ -11,7 +11,7 @@ import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { clusterAccess } from '../../../src/kubeconfig/cluster-access.ts';
 import { Credentials } from '../../../src/kubeconfig/credentials.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
-import type { Cluster } from '../../harness/cluster.ts';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { type Opened, openGateway } from '../../harness/opened.ts';
@@ -22,6 +22,8 @@ import { Started } from '../../harness/started.ts';
 const RBAC = 'rbac.authorization.k8s.io';
 const accounts = resource('v1', 'ServiceAccount');
 const clusterRoles = resource(`${RBAC}/v1`, 'ClusterRole', { namespaced: false });
+const roles = resource(`${RBAC}/v1`, 'Role');
+const roleBindings = resource(`${RBAC}/v1`, 'RoleBinding');
 const clusterRoleBindings = resource(`${RBAC}/v1`, 'ClusterRoleBinding', { namespaced: false });
 
 const CONTROLLER = 'greeting';
@@ -191,6 +193,66 @@ describe('a token of Kubernetes', () => {
     const mia = await eventually(() => identities.identify(asked));
     expect(mia?.name).toBe(`system:serviceaccount:${namespace}:mia`);
     expect(await mia?.may('get', '/queues')).toBe(false);
+  });
+});
+
+describe('a person who may read the dashboard', () => {
+  const CONTENT = 'only-for-readers-of-the-object';
+  const KEY = () => `${namespace}/shown`;
+  const pages = () => ({
+    all: '/dashboard/views/objects?view=v1%2FConfigMap',
+    list: `/dashboard/views/objects?view=v1%2FConfigMap&namespace=${namespace}`,
+    object: `/dashboard/views/object?view=v1%2FConfigMap&key=${encodeURIComponent(KEY())}`,
+    key: `/dashboard/controllers/${CONTROLLER}/keys/${KEY()}`,
+  });
+  const textOf = async (path: string, token: string): Promise<string> => {
+    const answer = await fetch(gateway.url + path, { headers: { authorization: `Bearer ${token}` } });
+    expect(answer.status, path).toBe(200);
+    return answer.text();
+  };
+  const grant = async (name: string, verbs: string[]): Promise<void> => {
+    const metadata = { namespace, name };
+    await cluster.create(roles, { metadata, rules: [{ apiGroups: [''], resources: ['configmaps'], verbs }] });
+    const roleRef = { apiGroup: RBAC, kind: 'Role', name };
+    await cluster.create(roleBindings, {
+      metadata,
+      roleRef,
+      subjects: [{ kind: 'ServiceAccount', namespace, name: 'eve' }],
+    });
+  };
+
+  it('sees the objects that RBAC lets this person read, and else one sentence with the missing right', async () => {
+    const labels = { note: CONTENT };
+    await cluster.create(configMaps, { metadata: { namespace, name: 'shown', labels }, data: { a: CONTENT } });
+    const token = await account('eve');
+    await allow('eve', 'eve', ['get'], ['/dashboard', '/dashboard/*', '/queues', '/queues/*']);
+    await eventually(async () => expect(await ask('/dashboard', token)).toBe(200));
+    const { all, list, object, key } = pages();
+    await eventually(async () => expect(await textOf(object, STATIC.reader)).toContain(`a: ${CONTENT}`));
+    const eve = `system:serviceaccount:${namespace}:eve has no right to`;
+    const within = `configmaps in the namespace ${namespace}: RBAC must grant it`;
+    for (const [path, sentence] of [
+      [all, `${eve} list configmaps in all namespaces: RBAC must grant it, or name a namespace`],
+      [list, `${eve} list ${within}`],
+      [object, `${eve} get ${within}`],
+      [key, `${eve} get ${within}`],
+    ] as const) {
+      const text = await textOf(path, token);
+      expect(text, path).toContain(sentence);
+      expect(text, path).not.toContain(CONTENT);
+    }
+    for (const path of ['/queues', `/queues/${CONTROLLER}/keys/${KEY()}`, `/queues/${CONTROLLER}/runs`]) {
+      expect(await textOf(path, token), path).not.toContain(CONTENT);
+    }
+
+    await grant('lists', ['list']);
+    await eventually(async () => expect(await textOf(list, token)).toContain(CONTENT));
+    for (const path of [all, object, key]) expect(await textOf(path, token), path).not.toContain(CONTENT);
+    await grant('gets', ['get']);
+    for (const path of [object, key]) {
+      await eventually(async () => expect(await textOf(path, token), path).toContain(`a: ${CONTENT}`));
+    }
+    expect(await textOf(all, token)).not.toContain(CONTENT);
   });
 });
 

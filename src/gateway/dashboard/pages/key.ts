@@ -23,7 +23,7 @@ export async function keyPage(
   const [summary, status, object] = await Promise.all([
     controller.summary(),
     controller.queue.status(key),
-    controller.object(key),
+    controller.object(page.visitor, key),
   ]);
   const { id } = summary;
   const state = keyState(status, page.times);

@@ -63,17 +63,13 @@ const PAGE = 50;
 
 /** The objects of one view. */
 export async function objectsPage(page: PageRequest, view: ViewAccess, filter: ObjectsFilter): Promise<Html> {
-  const { name, namespaced, hidden } = view;
+  const { name, namespaced } = view;
   const { namespace, labels, after } = filter;
-  let body: Content;
-  if (hidden !== undefined) body = empty(hidden);
-  else {
-    const selection: ObjectSelection = {
-      ...(namespace === '' ? {} : { namespace }),
-      ...(labels === '' ? {} : { labels }),
-    };
-    body = await objectTable(page, view, filter, selection);
-  }
+  const selection: ObjectSelection = {
+    ...(namespace === '' ? {} : { namespace }),
+    ...(labels === '' ? {} : { labels }),
+  };
+  const body = await objectTable(page, view, filter, selection);
   const form = html`<form class="row" method="get" action="${VIEWS_URL}/objects">
     <input type="hidden" name="view" value="${name}" />
     ${
@@ -92,19 +88,25 @@ export async function objectsPage(page: PageRequest, view: ViewAccess, filter: O
     content: html`
       ${crumbs(['Cache', VIEWS_URL])}
       <h1>${name}</h1>
-      ${panel('Objects', html`${hidden === undefined && html`<div class="body">${form}</div>`}${body}`)}
+      ${panel(
+        'Objects',
+        html`<div class="body">${form}</div>
+          ${body}`,
+      )}
     `,
   });
 }
 
 async function objectTable(
-  { times }: PageRequest,
+  { times, visitor }: PageRequest,
   view: ViewAccess,
   { namespace, labels, after }: ObjectsFilter,
   selection: ObjectSelection,
 ): Promise<Content> {
   try {
-    const { objects, next } = await view.keys(selection, { after, limit: PAGE });
+    const shown = await view.list(visitor, selection, { after, limit: PAGE });
+    if (shown.kind === 'hidden') return empty(shown.reason);
+    const { objects, next } = shown;
     if (objects.length === 0) return empty('The cache has no such object.');
     const rows = table('Objects', objects, [
       {
@@ -143,11 +145,12 @@ function keyText({ metadata }: KubernetesObject): string {
 
 /** One object of a view as YAML. */
 export async function objectPage(page: PageRequest, view: ViewAccess, key: string): Promise<Html> {
-  const { name, hidden } = view;
-  const object = hidden === undefined ? await view.get(key) : undefined;
+  const { name } = view;
+  const shown = await view.get(page.visitor, key);
+  const object = shown.kind === 'shown' ? shown.object : undefined;
   const body =
-    hidden !== undefined
-      ? empty(hidden)
+    shown.kind === 'hidden'
+      ? empty(shown.reason)
       : object
         ? yamlBlock(object, key)
         : empty(
