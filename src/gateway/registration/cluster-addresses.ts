@@ -80,12 +80,14 @@ export function serviceGuard(client: Client, key: ObjectKey): Guard {
 /**
  * Lets connections go to the addresses of the cluster's pods and Services only if these are of one namespace: the owner
  * of a name in DNS could lead the gateway to any pod, past the NetworkPolicies that let the gateway in.
+ * @param allowed the operator's list: an address of a Service that it names may be sent to, such as that of an ingress.
  */
-export function addressGuard(client: Client, namespace: string): Guard {
+export function addressGuard(client: Client, namespace: string, allowed: readonly string[]): Guard {
   const owners = new Map<string, () => Promise<Owner>>();
   return async (addresses) => {
     for (const address of addresses) {
-      const owner = owners.get(address) ?? rememberedFor(OWNER_MS, () => ownerOf(client, namespace, address));
+      const owner =
+        owners.get(address) ?? rememberedFor(OWNER_MS, () => ownerOf(client, address, { namespace, allowed }));
       if (owners.size >= MOST_OWNERS) owners.clear();
       owners.set(address, owner);
       const { refusal, guard } = await owner();
@@ -151,7 +153,11 @@ async function lookAtPods(client: Client, { spec }: Service, { namespace, name }
  * Whether an address may be sent to for a namespace, because no pod or Service of another one has it. A node has the
  * address of its pods in the host's network, such as kube-proxy.
  */
-async function ownerOf(client: Client, namespace: string, address: string): Promise<Owner> {
+async function ownerOf(
+  client: Client,
+  address: string,
+  { namespace, allowed }: { readonly namespace: string; readonly allowed: readonly string[] },
+): Promise<Owner> {
   const having = async (of: Resource, fieldSelector: string): Promise<ObjectKey[]> => {
     const { items } = await client.json<{ items?: readonly KubernetesObject[] | null }>({
       path: resourcePath(of),
@@ -163,13 +169,23 @@ async function ownerOf(client: Client, namespace: string, address: string): Prom
     return (items ?? []).map(({ metadata }) => metadata);
   };
   const services = await having(Service, `spec.clusterIP=${address}`);
+  if (services.some((each) => isServiceNamed(each, allowed))) return { refusal: undefined };
   const pods = await having(Pod, `status.podIP=${address},${IS_ALIVE}`);
   if ([...services, ...pods].some((each) => each.namespace !== namespace)) {
-    const remedy = `the operator can name the origin itself in ${variableOf('allowedEndpoints')}`;
+    const remedy = `the operator can name the origin, or that Service's, in ${variableOf('allowedEndpoints')}`;
     return { refusal: `the endpoint has ${address}, an address of another namespace's pod or Service: ${remedy}` };
   }
   const [service] = services;
   return { refusal: undefined, guard: service && serviceGuard(client, service) };
+}
+
+/** Whether an origin of the operator's list is this Service: `http://ingress.tools.svc`. */
+function isServiceNamed({ namespace, name }: ObjectKey, allowed: readonly string[]): boolean {
+  const host = `${name}.${namespace}.svc`;
+  return allowed.some((pattern) => {
+    const hostname = URL.canParse(pattern) ? new URL(pattern).hostname : '';
+    return hostname === host || hostname.startsWith(`${host}.`);
+  });
 }
 
 function isAmong(known: BlockList, address: string): boolean {

@@ -42,7 +42,9 @@ export async function functionEndpoint(
   try {
     const found = checkEndpoint(url ?? '', rules);
     // The owner of a name behind a star says where it leads.
-    const guarded = isNamed(found, allow) ? rules : { ...rules, connectRefusal: addressGuard(client, namespace) };
+    const guarded = isNamed(found, allow)
+      ? rules
+      : { ...rules, connectRefusal: addressGuard(client, namespace, allow) };
     return { url: found.href, rules: guarded, ca };
   } catch (error) {
     if (!(error instanceof EndpointError)) throw error;

@@ -148,6 +148,16 @@ describe('a connection to a URL that a star of the operator allows', () => {
     await eventually(async () => expect(await refusal(rules, address)).toContain(`has the address ${FOREIGN}`));
   });
 
+  it('goes to a Service of another namespace that the operator names, such as that of an ingress', async () => {
+    const ingress = await service(victim, 'ingress');
+    const named = [`http://ingress.${victim}.svc`, `http://ingress.${victim}.svc.cluster.local:8080`];
+    for (const origin of named) {
+      expect(await refusal(await rulesOf({ url }, ['http://*.example.com', origin]), ingress)).toBeUndefined();
+    }
+    const other = `http://ingress.${victim}.svcs`;
+    expect(await refusal(await rulesOf({ url }, ['http://*.example.com', other]), ingress)).toContain(another(ingress));
+  });
+
   it('goes anywhere when the operator names the origin itself', async () => {
     const rules = await rulesOf({ url }, ['http://*.example.com', url]);
     expect(await refusal(rules, FOREIGN)).toBeUndefined();
