@@ -31,6 +31,12 @@ interface Deployment {
   };
 }
 
+interface NetworkPolicy {
+  readonly spec: {
+    readonly ingress: readonly { readonly from: readonly { podSelector?: object; namespaceSelector?: object }[] }[];
+  };
+}
+
 /** Values to render each chart with: its defaults, its example, and those of `ci/`. */
 const RENDERINGS = CHARTS.flatMap((chart) => [
   { chart, values: undefined },
@@ -100,6 +106,26 @@ it('a gateway that takes reviews goes on for a moment after its pod has left the
   const [lifecycle, seconds] = await stops('webhooks: { generate: true }');
   expect(lifecycle).toEqual({ preStop: { sleep: { seconds: 5 } } });
   expect(await stops('')).toEqual([undefined, seconds - 5]);
+});
+
+it('the bundled Redis is reached from its own namespace, and from others that are named', async () => {
+  const file = join(await started.directory(), 'values.yaml');
+  const reachedFrom = async (values: string): Promise<object | undefined> => {
+    await writeFile(file, values);
+    const { objects } = await render('levelhook', file);
+    const policy = objects.find(({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === 'test-redis');
+    const [rule] = (policy as unknown as NetworkPolicy).spec.ingress;
+    const [gateway, functions, ...others] = rule?.from ?? [];
+    expect([Object.keys(gateway ?? {}), others]).toEqual([['podSelector'], []]);
+    expect(functions?.podSelector).toEqual({ matchLabels: { 'levelhook.dev/reads-redis': 'true' } });
+    return functions?.namespaceSelector;
+  };
+  const named = (...values: string[]): object => ({
+    matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'In', values }],
+  });
+  expect(await reachedFrom('')).toEqual(named('render'));
+  expect(await reachedFrom('networkPolicy: { redisNamespaces: [web, shop] }')).toEqual(named('render', 'web', 'shop'));
+  expect(await reachedFrom('networkPolicy: { redisNamespaces: ["*"] }')).toEqual({ matchLabels: {} });
 });
 
 describe('the rights that values ask for', () => {

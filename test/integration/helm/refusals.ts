@@ -8,6 +8,11 @@ export const REFUSALS: readonly [chart: 'levelhook' | 'levelhook-functions', val
   ['levelhook', 'redis: { url: "redis://user:password@redis" }', /at '\/redis\/url': .*does not match pattern/],
   ['levelhook', 'redis: { url: "http://redis" }', /at '\/redis\/url': .*does not match pattern/],
   ['levelhook', 'image: { digest: latest }', /at '\/image\/digest': .*does not match pattern/],
+  [
+    'levelhook',
+    'networkPolicy: { redisNamespaces: [Shop] }',
+    /at '\/networkPolicy\/redisNamespaces\/0': .*does not match/,
+  ],
   ['levelhook', 'rbac: { reads: [{ resources: [pods] }] }', /at '\/rbac\/reads\/0': missing property 'apiGroups'/],
   ['levelhook', 'monitoring: { rules: { enable: true } }', /at '\/monitoring\/rules': .*'enable' not allowed/],
   ['levelhook', 'rbac: { credentials: { own: { enabled: true } } }', /at '\/rbac\/credentials': .*'own' not allowed/],
