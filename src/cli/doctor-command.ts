@@ -90,7 +90,14 @@ async function readFiles(findings: Diagnoses, config: GatewayConfig, files: File
     files.canEncrypt = ring !== undefined;
     checkSharedKeys(config, ring);
   });
+  const { webhookClientCaFile, webhookListen } = config;
+  await read(() => webhookClientCaFile !== undefined && readCertificates(webhookClientCaFile, 'webhookClientCaFile'));
   if (findings.all.length === 0) findings.ok('the settings are valid');
+  if (webhookListen !== undefined && webhookClientCaFile === undefined) {
+    findings.warning(
+      `anyone who reaches the port of webhooks may send a review, so functions get none with the cache: set ${variableOf('webhookClientCaFile')}, or answer reviews without the cache if the apiserver cannot be given a certificate, as in managed clusters`,
+    );
+  }
 }
 
 async function examineRedis(

@@ -448,10 +448,21 @@ test('the page of a controller lists its webhooks with their last answers', asyn
   } as const;
   const text = await page({
     webhooks: () => [
-      { webhook, seen: { count: 1234, atMs: NOW - 60_000, failure: HOSTILE } },
+      { webhook, seen: { count: 1234, atMs: NOW - 60_000, failure: HOSTILE, isSenderKnown: false } },
       { webhook: conversion, seen: undefined },
     ],
   });
+  const WITHOUT_CACHE = 'without the cache: unknown sender';
+  expect(text).toContain(WITHOUT_CACHE);
+  const fine = { count: 1, atMs: NOW, failure: undefined };
+  const others = await page({
+    webhooks: () => [
+      { webhook, seen: { ...fine, isSenderKnown: true } },
+      // An apiserver has no certificate for these.
+      { webhook: conversion, seen: { ...fine, isSenderKnown: false } },
+    ],
+  });
+  expect(others).not.toContain(WITHOUT_CACHE);
   for (const part of ['names', 'v1/Pod', 'CREATE, all namespaces', '1 min ago', 'versions v1, v2', 'none yet']) {
     expect(text).toContain(part);
   }

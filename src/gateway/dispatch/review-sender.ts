@@ -52,6 +52,8 @@ export interface SeenReviews {
   readonly atMs: number;
   /** Why the last one had no answer; undefined when it had one. */
   readonly failure: string | undefined;
+  /** Whether the gateway knew that an apiserver had sent the last one, and sent the cache with it. */
+  readonly isSenderKnown: boolean;
 }
 
 /** Waits for a place. */
@@ -108,9 +110,9 @@ export class ReviewSender {
   }
 
   /** A review has ended. @param failure why it had no answer. */
-  record(webhook: string, failure: string | undefined): void {
+  record(webhook: string, failure: string | undefined, { isKnown }: RequestSource): void {
     const count = (this.#seen.get(webhook)?.count ?? 0) + 1;
-    this.#seen.set(webhook, { count, atMs: this.#options.clock.now(), failure });
+    this.#seen.set(webhook, { count, atMs: this.#options.clock.now(), failure, isSenderKnown: isKnown });
   }
 
   /** The cache now, as far as Redis tells at once. */

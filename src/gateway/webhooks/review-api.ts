@@ -94,7 +94,7 @@ export class ReviewApi {
           failure = messageOf(error);
           throw error;
         } finally {
-          controller.reviews?.sender.record(name, failure);
+          controller.reviews?.sender.record(name, failure, source);
         }
       }, this.#options.runtime.logger),
     );

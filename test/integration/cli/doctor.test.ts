@@ -131,6 +131,16 @@ describe('levelhook doctor', () => {
     expect(said.output).not.toContain(setting.secret);
   });
 
+  it('warns that reviews come without the cache where the gateway cannot know the apiserver', async () => {
+    const webhooks = { LEVELHOOK_WEBHOOK_LISTEN: '127.0.0.1:0', LEVELHOOK_WEBHOOK_URL: 'https://127.0.0.1:1' };
+    const said = await doctor(webhooks);
+    expect(said.code, said.output).toBe(0);
+    expect(said.of('settings', 'warning')).toEqual([expect.stringContaining('set LEVELHOOK_WEBHOOK_CLIENT_CA_FILE')]);
+    const known = await doctor({ ...webhooks, LEVELHOOK_WEBHOOK_CLIENT_CA_FILE: join(folder, 'no-such-file') });
+    expect(known.of('settings', 'warning')).toEqual([]);
+    expect(known.of('settings', 'problem')).toEqual([expect.stringContaining('no-such-file')]);
+  });
+
   it('prints lines for a person, and warns of a Redis without persistence', async () => {
     const command = levelhook(['doctor', '--kubeconfig', setting.kubeconfig], {
       REDIS_URL: inject('redisUrl'),

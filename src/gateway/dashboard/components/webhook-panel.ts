@@ -21,10 +21,12 @@ export function webhookPanel({ times }: PageRequest, controller: ControllerAcces
       {
         title: 'Last answer',
         look: 'text',
-        cell: ({ seen }) =>
+        cell: ({ webhook, seen }) =>
           seen
             ? html`${seen.failure === undefined ? badge('ok', 'answered') : badge('bad', 'failed')}
-                ${times.at(seen.atMs)} <span class="reason">${seen.failure}</span>`
+                ${times.at(seen.atMs)}
+                ${webhook.type !== 'conversion' && !seen.isSenderKnown && badge('warn', 'without the cache: unknown sender')}
+                <span class="reason">${seen.failure}</span>`
             : 'none yet',
       },
     ]),
