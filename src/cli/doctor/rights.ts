@@ -93,6 +93,13 @@ export function neededRights(needed: NeededFor): Right[] {
     const leads = 'to see that the endpoint of a function leads to pods of its namespace alone';
     for (const each of ['pods', 'services']) add({ group: '', resource: each, verbs: ['list'], purpose: leads });
     add({ group: 'discovery.k8s.io', resource: 'endpointslices', verbs: ['list'], purpose: leads });
+    add({
+      group: 'authentication.k8s.io',
+      resource: 'selfsubjectreviews',
+      verbs: ['impersonate-on:serviceaccount:create'],
+      purpose: 'for credentials: proxy with constrained impersonation',
+      level: 'warning',
+    });
     const events = { group: 'events.k8s.io', resource: 'events', verbs: ['create'] };
     add({ ...events, purpose: 'to report on ReconcileFunctions', level: 'warning' });
   }

@@ -116,7 +116,7 @@ export class KubernetesCredentials {
     if (status === 403) {
       throw new CredentialsError(
         'ImpersonationRefused',
-        `proxy: the gateway may not impersonate the ServiceAccount (apply infra/rbac/credentials-proxy.yaml): ${statusFrom(answer, status).message}`,
+        `proxy: the gateway may not impersonate the ServiceAccount (apply infra/rbac/credentials-proxy.yaml, or credentials-proxy-constrained.yaml on Kubernetes 1.36): ${statusFrom(answer, status).message}`,
       );
     }
     // An apiserver that does not know the review has found nothing wrong.

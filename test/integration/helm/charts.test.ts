@@ -157,9 +157,46 @@ describe('the rights that values ask for', () => {
     await installed.kubectl(['delete', '--filename', file]);
   });
 
+  it('let the gateway act as a function within its own rights, by constrained impersonation', async () => {
+    const { text } = await render('levelhook-functions', 'levelhook-functions/ci/credentials-values.yaml');
+    const file = join(await started.directory(), 'acts.yaml');
+    const isRight = (part: string): boolean =>
+      /^kind: (Cluster)?Role(Binding)?$/m.test(part) && part.includes(':gateway-acts');
+    await writeFile(file, text.split(/^---$/m).filter(isRight).join('---\n'));
+    const acts = (verb: string, resource: string, ...more: string[]): Promise<boolean> =>
+      can('levelhook:levelhook', `impersonate-on:serviceaccount:${verb}`, resource, ...more);
+    // kubectl knows no ServiceAccounts of this group: the apiserver asks for them when it is told to impersonate.
+    const be = async (name: string): Promise<boolean> => {
+      const kind = { group: 'authentication.k8s.io', resource: 'serviceaccounts' };
+      const resourceAttributes = { ...kind, verb: 'impersonate:serviceaccount', namespace: 'render', name };
+      const { status } = await installed.cluster.client.json<{ status: { allowed: boolean } }>({
+        method: 'POST',
+        path: '/apis/authorization.k8s.io/v1/subjectaccessreviews',
+        body: { spec: { user: 'system:serviceaccount:levelhook:levelhook', resourceAttributes } },
+      });
+      return status.allowed;
+    };
+    await installed.kubectl(['apply', '--filename', file]);
+    await eventually(async () => {
+      expect(await be('proxied')).toBe(true);
+      expect(await acts('deletecollection', 'configmaps', '-n', 'web')).toBe(true);
+      expect(await acts('patch', 'nodes/n1')).toBe(true);
+    });
+    // Neither another account, nor what the function may not, nor elsewhere, nor all of it.
+    expect(await be('knative')).toBe(false);
+    expect(await acts('get', 'secrets', '-n', 'render')).toBe(false);
+    expect(await acts('get', 'configmaps', '-n', 'shop')).toBe(false);
+    expect(await acts('patch', 'nodes/n2')).toBe(false);
+    expect(await can('levelhook:levelhook', 'impersonate', 'serviceaccounts', '-n', 'render')).toBe(false);
+    await installed.kubectl(['delete', '--filename', file]);
+    expect((await render('levelhook-functions', 'levelhook-functions/ci/all-values.yaml')).text).not.toContain(
+      'impersonate',
+    );
+  });
+
   it('are none without such values', async () => {
     const { text } = await render('levelhook');
-    expect(text).not.toMatch(/serviceaccounts\/token|impersonate|metrics-read/);
+    expect(text).not.toMatch(/serviceaccounts\/token|impersonate\b(?!-on:serviceaccount:create$)|metrics-read/m);
   });
 });
 
