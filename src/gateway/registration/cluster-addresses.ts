@@ -68,12 +68,15 @@ export function serviceRefusal(
 /** Lets connections go to a Service only while it leads to its own pods. */
 export function serviceGuard(client: Client, key: ObjectKey): Guard {
   const look = rememberedFor(LOOK_MS, () => lookAt(client, key));
-  return async (addresses) => {
-    const looked = await look();
-    if (looked.refusal !== undefined) return looked.refusal;
-    const { headlessPods } = looked;
+  const refusalOf = ({ refusal, headlessPods }: Look, addresses: readonly string[]): string | undefined => {
+    if (refusal !== undefined) return refusal;
     const foreign = headlessPods && addresses.find((address) => !isAmong(headlessPods, address));
     return foreign && `${foreign} is the address of none of its pods`;
+  };
+  return async (addresses) => {
+    if (refusalOf(await look(), addresses) === undefined) return undefined;
+    // A pod may have started since, or ended between the two lists of one look.
+    return refusalOf(await lookAt(client, key), addresses);
   };
 }
 

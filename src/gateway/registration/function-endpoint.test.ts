@@ -117,6 +117,9 @@ describe('where a ReconcileFunction is', () => {
     const { rules } = await at(service());
     expect(await refusalOf(rules, '10.0.0.7')).toBeUndefined();
     expect(await refusalOf(rules, '10.0.0.7', '10.0.0.8')).toBe('10.0.0.8 is the address of none of its pods');
+    // A pod that has just started is one of its pods at once: a function that was at zero must not wait.
+    pods = [{ status: { podIPs: [{ ip: '10.0.0.7' }, { ip: '10.0.0.8' }] } }];
+    expect(await refusalOf(rules, '10.0.0.8')).toBeUndefined();
   });
 
   it('asks once for connections that are opened together, and opens none while nobody knows', async () => {
