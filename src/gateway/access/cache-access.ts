@@ -111,6 +111,12 @@ function scopeOf(views: readonly View[], allowed: CacheScope | undefined): Cache
   return Object.fromEntries(entries.filter(([, namespaces]) => namespaces.length > 0));
 }
 
+/** What both scopes allow. */
+export function commonScope(a: CacheScope, b: CacheScope): CacheScope {
+  const kinds = Object.entries(a).map(([kind, of]) => [kind, intersection(of, ownValue(b, kind) ?? [])] as const);
+  return Object.fromEntries(kinds.filter(([, namespaces]) => namespaces.length > 0));
+}
+
 function intersection(a: '*' | readonly string[], b: '*' | readonly string[]): '*' | readonly string[] {
   if (a === '*') return b;
   return b === '*' ? a : a.filter((namespace) => b.includes(namespace));

@@ -285,6 +285,24 @@ describe('a token of a controller', () => {
     expect(controllers.holder(tokenOf('second'))?.declaration).toBe('second');
   });
 
+  it('reads no more than both declarations may while one replaces the other', async () => {
+    const world = new World();
+    const { controllers } = world;
+    const scopes = [
+      { 'v1/Pod': ['a', 'b'], 'v1/Service': '*' },
+      { 'v1/Pod': ['b', 'c'], 'v1/Service': ['a'], 'v1/Secret': '*' },
+    ] as const;
+    await controllers.apply(world.spec('ns.web', 'first', { scope: scopes[0] }), { signal: going });
+    const synced = Promise.withResolvers<void>();
+    const plan = { scope: scopes[1], sync: () => synced.promise };
+    const changing = controllers.apply(world.spec('ns.web', 'second', plan), { signal: going });
+    await new Promise(setImmediate);
+    expect(controllers.scopeOf(tokenOf('first'))).toEqual({ 'v1/Pod': ['b'], 'v1/Service': ['a'] });
+    expect(controllers.scopeOf(tokenOf('second'))).toEqual(scopes[1]);
+    synced.resolve();
+    await changing;
+  });
+
   it('is not revived by another controller of the same name', async () => {
     const world = new World();
     const { controllers } = world;

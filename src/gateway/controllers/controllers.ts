@@ -1,4 +1,5 @@
 import { formatKind, messageOf, type Runtime, UserError } from '../../core/index.ts';
+import { commonScope } from '../access/cache-access.ts';
 import { type TokenClaims, TokenError } from '../access/token.ts';
 import type { CacheScope } from '../../contract/index.ts';
 import type { KeyWakeup } from '../cache/change.ts';
@@ -157,7 +158,8 @@ export class Controllers {
 
   /**
    * What a token allows to read of the cache now. That of a ReconcileFunction is worth no more than its controller may
-   * read at this moment, and nothing once it has lost its rights; any other what stands in it.
+   * read at this moment, and nothing once it has lost its rights; while its declaration is being replaced, no more than
+   * both allow. Any other is worth what stands in it.
    * @throws TokenError
    */
   scopeOf(claims: TokenClaims): CacheScope {
@@ -165,7 +167,9 @@ export class Controllers {
     if (holder?.origin !== 'declared') return claims.scope ?? {};
     const controller = this.#known.get(claims.controller);
     if (!controller) throw new TokenError('the controller of the token does not run');
-    return controller.scope;
+    return holder.declaration === controller.declaration
+      ? controller.scope
+      : commonScope(holder.scope, controller.scope);
   }
 
   /**
