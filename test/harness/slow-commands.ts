@@ -1,3 +1,7 @@
+import { createHash } from 'node:crypto';
+import { globSync, readFileSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { measureSlowdown } from './pace.ts';
 import type { Redis } from '../../src/gateway/redis/redis.ts';
 
 /** A command in Redis' SLOWLOG. */
@@ -6,7 +10,13 @@ export interface SlowCommand {
   readonly what: string;
   /** What Redis took to execute it. */
   readonly us: number;
+  /** When, in whole seconds of Redis' clock. */
+  readonly atMs: number;
+  /** The name of the gateway's script; the hash of another program's; undefined: it is no script. */
+  readonly script: string | undefined;
 }
+
+type Entry = readonly [id: number, atSeconds: number, us: number, args: readonly string[]];
 
 const MOST = 10_000;
 
@@ -16,12 +26,47 @@ export async function watchSlowCommands(redis: Redis, longerThanUs: number): Pro
   await redis.config('SET', 'slowlog-log-slower-than', String(longerThanUs));
 }
 
+/** The commands of all clients that Redis has noted since this was last called. */
+export async function takeSlowCommands(redis: Redis): Promise<SlowCommand[]> {
+  const entries = (await redis.call('SLOWLOG', 'GET', String(MOST))) as Entry[];
+  await redis.call('SLOWLOG', 'RESET');
+  return entries.map(([, atSeconds, us, args]) => {
+    const [name = '', hash = ''] = args;
+    const isScript = /^(eval|evalsha|fcall)$/i.test(name);
+    const script = isScript ? (scripts.get(hash) ?? hash.slice(0, 40)) : undefined;
+    return { what: args.slice(0, 9).join(' '), us, atMs: atSeconds * 1000, script };
+  });
+}
+
 /** Runs `work`, and returns the commands of all clients that Redis has noted meanwhile, the slowest first. */
 export async function slowCommandsOf(redis: Redis, work: () => Promise<unknown>): Promise<SlowCommand[]> {
   await redis.call('SLOWLOG', 'RESET');
   await work();
-  const entries = (await redis.call('SLOWLOG', 'GET', String(MOST))) as [number, number, number, string[]][];
-  return entries
-    .map(([, , us, args]) => ({ what: args.slice(0, 9).join(' '), us }))
-    .toSorted((one, other) => other.us - one.us);
+  return (await takeSlowCommands(redis)).toSorted((one, other) => other.us - one.us);
 }
+
+/** What no script of the gateway takes longer than, on a machine that does nothing else. */
+export const LONGEST_SCRIPT_MS = 50;
+
+/**
+ * The longest script that Redis has executed while `work` ran, in milliseconds, less what the machine was slower.
+ * @param redis a server of the test's own: the scripts of others count, too.
+ */
+export async function longestScriptMs(redis: Redis, work: () => Promise<unknown>): Promise<number> {
+  await watchSlowCommands(redis, 0);
+  const before = measureSlowdown();
+  const commands = await slowCommandsOf(redis, work);
+  const scripts = commands.filter(({ script }) => script !== undefined);
+  return Math.max(0, ...scripts.map(({ us }) => us)) / 1000 / Math.max(before, measureSlowdown());
+}
+
+const root = resolve(import.meta.dirname, '../..');
+/** By hash. */
+const scripts = new Map(
+  globSync('src/**/*.lua', { cwd: root }).map((path) => {
+    const hash = createHash('sha1')
+      .update(readFileSync(resolve(root, path)))
+      .digest('hex');
+    return [hash, basename(path)];
+  }),
+);

@@ -18,7 +18,7 @@ import { Listing } from './listing.ts';
 import { isDataError } from '../redis/redis.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { OutboxEntry } from './outbox.ts';
-import { type Chunk, MAX_ENTRIES, type ViewOperation } from './chunk.ts';
+import { type Chunk, costOf, costOfWakeups, MAX_ENTRIES, type ViewOperation } from './chunk.ts';
 import type { View } from './view.ts';
 
 interface ChunkInProgress {
@@ -39,9 +39,6 @@ interface PendingWrite {
 
 /** The oldest version there can be. */
 const BEFORE_ALL = '1';
-/** One script writes at most so many wakeups and bytes of objects, because a large script blocks Redis. */
-const MAX_WAKEUPS = 10_000;
-const MAX_BYTES = 8 * 1024 * 1024;
 /** Deleted objects that are read at a time: each may have megabytes. */
 const DELETE_PAGE = 50;
 
@@ -326,7 +323,6 @@ export class Applier {
     };
     let onlyNew = fromNothing;
     let version: ResourceVersion | undefined;
-    let bytes = 0;
     let entries = 0;
     slice.restart();
     for (const event of events) {
@@ -339,14 +335,13 @@ export class Applier {
       const operation = await this.#comparer.operationFor(event, { cached, wakeups, listing, slice });
       entries += cached.get(key)?.entry.indexEntries.length ?? 0;
       if (operation) operations.set(operation.key, operation);
-      if (operation?.kind === 'S') bytes += operation.object.length;
+      if (operation) entries += costOf(operation);
       if (slice.isOver) await slice.next();
-      if (wakeups.length < MAX_WAKEUPS && bytes < MAX_BYTES && entries < MAX_ENTRIES) continue;
+      if (entries + costOfWakeups(wakeups.length) < MAX_ENTRIES) continue;
       await write();
       slice.restart();
       operations.clear();
       wakeups.length = 0;
-      bytes = 0;
       entries = 0;
       onlyNew = fromNothing;
       heard = this.#options.handlers.begin();

@@ -4,6 +4,22 @@ import type { Wakeup } from './change.ts';
 
 /** Index entries that one script writes and removes, because a large script blocks Redis: one takes some 5 us. */
 export const MAX_ENTRIES = 4000;
+/** What else takes as long: an object with its observed fields and its bytes, and a wakeup. */
+const OBSERVED_ENTRIES = 3;
+const BYTES_OF_ENTRY = 1024;
+const WAKEUP_ENTRIES = 0.6;
+
+/** What an operation takes beside its index entries, as a number of those. */
+export function costOf(operation: ViewOperation): number {
+  if (operation.kind === 'D') return 1;
+  const { object, observed = {} } = operation;
+  return 1 + Object.keys(observed).length * OBSERVED_ENTRIES + object.length / BYTES_OF_ENTRY;
+}
+
+/** The same of wakeups. */
+export function costOfWakeups(count: number): number {
+  return count * WAKEUP_ENTRIES;
+}
 
 /** One operation of the apply script. */
 export type ViewOperation =

@@ -7,6 +7,8 @@ import type { ViewWriter } from './view-writer.ts';
 
 /** Longer values are stored as their hash. */
 const MAX_VALUE = 64;
+/** Values that one script compares, because a large script blocks Redis. */
+const PAGE_VALUES = 1000;
 
 /** The values of an object's observed fields, by field. */
 export type ObservedValues = Readonly<Record<string, string>>;
@@ -77,11 +79,14 @@ export class Observations {
   async record(objects: readonly { key: string; version: string; values: ObservedValues }[]): Promise<void> {
     if (objects.length === 0) return;
     const fields = this.#fields;
-    const args: (string | number)[] = [this.#time(), fields.length, ...fields];
-    for (const { key, version, values } of objects) {
-      args.push(key, version, ...fields.map((field) => values[field] ?? ''));
+    const page = Math.max(1, Math.floor(PAGE_VALUES / Math.max(1, fields.length)));
+    for (let from = 0; from < objects.length; from += page) {
+      const args: (string | number)[] = [this.#time(), fields.length, ...fields];
+      for (const { key, version, values } of objects.slice(from, from + page)) {
+        args.push(key, version, ...fields.map((field) => values[field] ?? ''));
+      }
+      await this.#writer.run(this.#observe, [this.#keys.entries], [this.#keys.observedPrefix, ...args]);
     }
-    await this.#writer.run(this.#observe, [this.#keys.entries], [this.#keys.observedPrefix, ...args]);
   }
 
   /** Removes the times of a field that is observed no longer. @throws ForeignWriterError */

@@ -34,6 +34,8 @@ import {
 import type { PauseScope, LowReason, QueuedKey } from './work-queue.ts';
 
 const SCRIPTS = ['add', 'start', 'finish', 'due', 'wake', 'postpone', 'resume', 'drop', 'forget', 'put-back'] as const;
+/** Keys that one script moves or writes, because a large script blocks Redis. */
+const PAGE = 500;
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
 /**
@@ -223,11 +225,23 @@ export class RedisRecords {
     const { recordPrefix, inFlight, runs: counter, slots, queue, busiesPrefix } = this.#keys;
     const each = own
       .inFlight(nowMs)
-      .flatMap(({ key, run, deadlineMs, state, busies = 0 }) => [key, run, Math.ceil(deadlineMs), state, busies]);
-    await this.#scripts['put-back'](
-      [recordPrefix, inFlight, counter, slots, queue, busiesPrefix + own.id],
-      [runId, RUN_MARGIN_MS, nowMs + SLOT_MS, own.highest, own.busies, BUSIES_MS, ...each],
-    );
+      .map(({ key, run, deadlineMs, state, busies = 0 }) => [key, run, Math.ceil(deadlineMs), state, busies]);
+    for (let from = 0; from === 0 || from < each.length; from += PAGE) {
+      // Each page compares with how many had become busy as far as Redis knew before, so only the last one tells.
+      const busies = from + PAGE >= each.length ? own.busies : 0;
+      await this.#scripts['put-back'](
+        [recordPrefix, inFlight, counter, slots, queue, busiesPrefix + own.id],
+        [
+          runId,
+          RUN_MARGIN_MS,
+          nowMs + SLOT_MS,
+          own.highest,
+          busies,
+          BUSIES_MS,
+          ...each.slice(from, from + PAGE).flat(),
+        ],
+      );
+    }
   }
 
   /** Deletes the records of keys that are still at rest and still have these barriers, which have passed. */
@@ -265,7 +279,11 @@ export class RedisRecords {
   /** @param onlyIfEnds the end as it was read: a pause that was prolonged since stays. */
   async resume(scope: string, onlyIfEnds = ''): Promise<void> {
     const { pauses, pauseEnds, pausedPrefix, backlog } = this.#keys;
-    await this.#scripts.resume([pauses, pauseEnds, pausedPrefix + scope, backlog], [scope, onlyIfEnds]);
+    const keys = [pauses, pauseEnds, pausedPrefix + scope, backlog];
+    // The first call ends the pause, and marks it as due for the others.
+    for (let ends = onlyIfEnds; ; ends = '0') {
+      if ((await this.#scripts.resume(keys, [scope, ends, PAGE])) === 0) return;
+    }
   }
 
   async drop(keys: readonly string[], nowMs: number): Promise<number> {

@@ -11,13 +11,12 @@ const BATCH = 20;
 const PAGE = 500;
 
 /**
- * The rules of the related objects of a controller's keys, shared by its gateways. Each method is one script. A key's
- * rules are written by its run in flight alone.
+ * The rules of the related objects of a controller's keys, shared by its gateways. A key's rules are written by its run
+ * in flight alone.
  */
 export class RelatedRules {
   readonly #keys: QueueKeys;
   readonly #relate: Script;
-  readonly #related: Script;
   readonly #relatedKinds: Script;
   readonly #redis: Redis;
 
@@ -26,19 +25,21 @@ export class RelatedRules {
     this.#redis = redis;
     this.#relatedKinds = loadScript(redis, import.meta.url, 'related-kinds');
     this.#relate = loadScript(redis, import.meta.url, 'relate');
-    this.#related = loadScript(redis, import.meta.url, 'related');
   }
 
   /**
    * Replaces the rules of a key. Does nothing when the run is not in flight.
    * @returns whether one of them is new, and how many members of the index have changed. A change that came before a
    *   new rule was stored has not woken the key.
+   * @param pay runs the work over the rules.
    */
   async replace(
     { key, run }: { key: string; run: number },
     rules: readonly RelatedRule[],
+    pay: <T>(work: () => T) => T = (work) => work(),
   ): Promise<{ readonly isNew: boolean; readonly changed: number }> {
-    const [isNew, changed] = (await this.#set(key, run, new Set(rules.map(canonical)))) as [number, number];
+    const texts = pay(() => new Set(rules.map(canonical)));
+    const [isNew, changed] = (await this.#set(key, run, texts)) as [number, number];
     return { isNew: isNew === 1, changed };
   }
 
@@ -58,9 +59,12 @@ export class RelatedRules {
    * @param run runs the work over one key. It may throw, to end the lookup.
    */
   async keysOf(change: RelatedChange, run: <T>(work: () => T) => T = (work) => work()): Promise<string[]> {
-    const { related, relatedIndex } = this.#keys;
+    const { related } = this.#keys;
     const { kind, namespace = '', name } = change;
-    const [named, selecting] = (await this.#related([relatedIndex], [kind, namespace, name])) as [string[], string[]];
+    const places = [...new Set(['', namespace])].map((each) => `${kind}\n${each}\n`);
+    const named = await this.#keysAfter(places.map((place) => `${place}${name}\n`));
+    // Rules without names.
+    const selecting = await this.#keysAfter(places.map((place) => `${place}\n`));
     const selected: string[] = [];
     const slice = new TimeSlice();
     for (let from = 0; from < selecting.length; from += BATCH) {
@@ -74,6 +78,23 @@ export class RelatedRules {
       }
     }
     return [...new Set([...named, ...selected])];
+  }
+
+  /** The keys at the end of the members of the index that begin with one of these texts, page by page. */
+  async #keysAfter(starts: readonly string[]): Promise<string[]> {
+    const found = await Promise.all(
+      starts.map(async (start) => {
+        const keys: string[] = [];
+        const end = `(${start.slice(0, -1)}\v`;
+        for (let from = `[${start}`; ;) {
+          const members = await this.#redis.zrangebylex(this.#keys.relatedIndex, from, end, 'LIMIT', 0, PAGE);
+          for (const member of members) keys.push(member.slice(start.length));
+          if (members.length < PAGE) return keys;
+          from = `(${members.at(-1)}`;
+        }
+      }),
+    );
+    return found.flat();
   }
 
   /** The kinds of all rules: `apiVersion/Kind`, each once. */

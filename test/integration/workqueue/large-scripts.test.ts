@@ -1,0 +1,78 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/core/index.ts';
+import { connectRedis, loadScript, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { RecordingProcess } from '../../harness/recording-process.ts';
+import { RedisQueueFixture } from '../../harness/redis-queue.ts';
+import { LONGEST_SCRIPT_MS, longestScriptMs } from '../../harness/slow-commands.ts';
+
+/** Keys that one tenant can have. */
+const KEYS = 100_000;
+
+let server: RedisServer;
+let admin: Redis;
+let fixture: RedisQueueFixture;
+
+beforeEach(async () => {
+  // Of its own: the scripts of others must not stand in its log.
+  server = await startRedis({ ignoreEnvironment: true });
+  admin = await connectRedis(server.url);
+  fixture = await RedisQueueFixture.create(server.url, systemClock);
+});
+
+afterEach(async () => {
+  await fixture.close();
+  admin.disconnect();
+  await server.stop();
+});
+
+async function fill(set: string, member: (at: number) => string, score = (at: number) => at): Promise<void> {
+  for (let from = 0; from < KEYS; from += 1000) {
+    await admin.zadd(set, ...Array.from({ length: 1000 }, (_, at) => [score(from + at), member(from + at)]).flat());
+  }
+}
+
+describe('a tenant with a hundred thousand keys', () => {
+  it('ends a pause in scripts of few keys, all of them and in their order', async () => {
+    const queue = await fixture.open();
+    const { backlog, pausedPrefix } = fixture.keys;
+    await fill(`${pausedPrefix}controller`, (at) => `a/key-${at}`);
+    await queue.pause('controller');
+    expect(await longestScriptMs(admin, () => queue.resume('controller'))).toBeLessThan(LONGEST_SCRIPT_MS);
+    expect(await admin.zcard(backlog)).toBe(KEYS);
+    expect(await admin.zrange(backlog, '0', '2')).toEqual(['a/key-0', 'a/key-1', 'a/key-2']);
+    expect(await queue.pauses()).toEqual([]);
+  });
+
+  it('has the rest of a pause ended by another gateway, if the one that ends it is killed', async () => {
+    const queue = await fixture.open();
+    const { backlog, pauseEnds, pausedPrefix, pauses } = fixture.keys;
+    const paused = `${pausedPrefix}controller`;
+    await fill(paused, (at) => `a/key-${at}`);
+    await queue.pause('controller');
+    // All that it has done.
+    const resume = loadScript(admin, import.meta.resolve('../../../src/gateway/workqueue/redis-records.ts'), 'resume');
+    expect(await resume([pauses, pauseEnds, paused, backlog], ['controller', '', 500])).toBe(KEYS - 500);
+    expect(await queue.pauses()).toEqual([]);
+    const process = new RecordingProcess();
+    process.onRun = () => new Promise(() => {});
+    await queue.start(process);
+    await eventually(async () => expect(await admin.zcard(paused)).toBe(0));
+  });
+
+  it('looks up the keys that have named an object without a script that reads them all', async () => {
+    const queue = await fixture.open();
+    const { relatedIndex } = fixture.keys;
+    await fill(
+      relatedIndex,
+      (at) => `v1/ConfigMap\na\nx\na/key-${at}`,
+      () => 0,
+    );
+    let found: readonly string[] = [];
+    const change = { kind: 'v1/ConfigMap', namespace: 'a', name: 'x' };
+    const look = async (): Promise<void> => void (found = await queue.relatedRules.keysOf(change));
+    expect(await longestScriptMs(admin, look)).toBeLessThan(LONGEST_SCRIPT_MS);
+    expect(new Set(found).size).toBe(KEYS);
+  });
+});
