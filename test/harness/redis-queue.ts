@@ -1,6 +1,6 @@
 import { type Clock, type Logger, silentLogger } from '../../src/core/index.ts';
 import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
-import { BullMqWorkQueue } from '../../src/gateway/workqueue/bullmq-work-queue.ts';
+import { BullMqWorkQueue, type WorkQueueOptions } from '../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { queueKeys, type QueueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
 import type { QueueOptions } from '../../src/gateway/workqueue/work-queue.ts';
 import { uniqueName } from './levelhook.ts';
@@ -38,7 +38,7 @@ export class RedisQueueFixture {
   /** One more gateway: with a connection of its own, as in a process of its own. */
   async open(
     options: Partial<QueueOptions> = {},
-    history: { readonly historyRuns?: number } = {},
+    more: Pick<WorkQueueOptions, 'historyRuns' | 'pace'> = {},
   ): Promise<BullMqWorkQueue> {
     const redis = await connectWith(this.#url, this.#scripts);
     const { clock, scope } = this;
@@ -47,7 +47,7 @@ export class RedisQueueFixture {
     const queue = new BullMqWorkQueue({
       name: scope.name,
       behaviour,
-      ...history,
+      ...more,
       location: { redis, ...scope },
       runtime: quietRuntime({ clock, logger: noting(this.troubles) }),
     });

@@ -21,6 +21,7 @@ import { RunWrites } from '../workqueue/run-writes.ts';
 import { RunsInFlight } from '../workqueue/runs-in-flight.ts';
 import { IdlePace } from '../workqueue/idle-pace.ts';
 import { GatewayRuns } from '../workqueue/own-runs.ts';
+import { StartRates } from '../workqueue/start-rates.ts';
 import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
@@ -64,12 +65,14 @@ export class ControllerFactory {
   /** Of all controllers that it has made. */
   readonly ownRuns = new GatewayRuns();
   readonly #idlePace = new IdlePace();
+  readonly #startRates: StartRates;
   /** Of the answers to triggers, by tenant. */
   readonly #heldBytes = new HeldBytes();
   readonly #options: ControllerFactoryOptions;
 
   constructor(options: ControllerFactoryOptions) {
     this.#options = options;
+    this.#startRates = new StartRates(options.runtime.clock);
   }
 
   /**
@@ -116,7 +119,8 @@ export class ControllerFactory {
       runtime,
       onPauseChanged: onChanged,
       ownRuns,
-      idlePace: this.#idlePace,
+      // What the operator has configured begins as fast as it comes.
+      pace: { idle: this.#idlePace, starts: tenant === undefined ? undefined : this.#startRates.of(tenant) },
       historyRuns,
     });
     queue.suspend();

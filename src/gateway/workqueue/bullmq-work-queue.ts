@@ -22,6 +22,7 @@ import { Runner } from './runner.ts';
 import { RelatedRules } from './related-rules.ts';
 import { RedisSamples, type Sample, Sampler } from './samples.ts';
 import { type DueKeys, Standstill } from './standstill.ts';
+import { ANY_RATE, type StartRate } from './start-rates.ts';
 import { Upkeep } from './upkeep.ts';
 import {
   DEMAND_AHEAD_MS,
@@ -49,8 +50,12 @@ export interface WorkQueueOptions {
   readonly onPauseChanged?: () => void;
   /** The runs that this gateway has started of the queue of this name. Default: none. */
   readonly ownRuns?: OwnRuns;
-  /** How often the queues of this gateway ask Redis while nothing is due. Default: as a single queue does. */
-  readonly idlePace?: IdlePace;
+  readonly pace?: {
+    /** How often the queues of this gateway ask Redis while nothing is due. Default: as a single queue does. */
+    readonly idle?: IdlePace;
+    /** How many runs of the controller's tenant may begin. Default: any number. */
+    readonly starts?: StartRate | undefined;
+  };
   /** How many runs of all keys the history holds; 0: none but failures. Default 10,000. */
   readonly historyRuns?: number | undefined;
 }
@@ -94,6 +99,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #recorder: RunRecorder | undefined;
   readonly #jobs: BullMqJobs;
   readonly #idlePace: IdlePace;
+  readonly #startRate: StartRate;
   #paceShare: PaceShare | undefined;
   #poller: Poller | undefined;
   readonly #standstill: Standstill;
@@ -115,7 +121,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   constructor(options: WorkQueueOptions) {
     const { name, behaviour, location, runtime, onPauseChanged = () => {}, ownRuns = new OwnRuns() } = options;
-    const { historyRuns = HISTORY_RUNS, idlePace = new IdlePace() } = options;
+    const { historyRuns = HISTORY_RUNS, pace = {} } = options;
     const { redis } = location;
     const { clock, logger } = runtime;
     const { concurrency } = behaviour;
@@ -138,7 +144,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#recorder = historyRuns > 0 ? new RunRecorder({ name, redis, keys, historyRuns, clock, logger }) : undefined;
     this.#sampler = historyRuns > 0 ? new Sampler({ name, samples: this.#samples, clock, logger }) : undefined;
     this.#jobs = jobs;
-    this.#idlePace = idlePace;
+    this.#idlePace = pace.idle ?? new IdlePace();
+    this.#startRate = pace.starts ?? ANY_RATE;
     this.#circuit = new Circuit({ clock, onChanged: () => this.#circuitChanged() });
     const isOpen = (): boolean => this.#circuit.room === 0;
     this.#standstill = new Standstill({ concurrency, clock, read: () => this.#dueKeys(), isOpen });
@@ -290,6 +297,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       opened: (): Promise<boolean> => this.#opened(),
       closed: (): boolean => this.#gate !== undefined,
       circuit: this.#circuit,
+      startRate: this.#startRate,
     };
     const on = {
       work: (work: Promise<unknown>): void => void this.#track(work),

@@ -3,6 +3,7 @@ import { backoffMs, messageOf, type Runtime } from '../../core/index.ts';
 import type { Circuit } from './circuit.ts';
 import { isAboutOneCommand } from '../redis/redis.ts';
 import { RUN_MARGIN_MS, SLOT_MS } from './queue-options.ts';
+import type { StartRate } from './start-rates.ts';
 import type { LowRequest, Start, StartRequest, Starts, StartTimes } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
 
@@ -43,6 +44,8 @@ export interface RunGate {
   readonly closed: () => boolean;
   /** How many may begin here, as the circuit breaker of the function says. */
   readonly circuit: Pick<Circuit, 'room' | 'started' | 'ended'>;
+  /** How many may begin here, as those of other tenants must not wait for them. */
+  readonly startRate: StartRate;
 }
 
 /** How soon starts that Redis refused are tried again. */
@@ -83,7 +86,8 @@ export class Starter {
   /** Since when low-priority keys have been passed over; undefined: the last call took some. */
   #lowSinceMs: number | undefined;
   /**
-   * The last call found every slot taken, or no room for keys of the backlog: until a slot is free, or a while later.
+   * The last call found every slot taken, or no room for keys of the backlog, or asked for as many as may begin now:
+   * until a slot is free, or a while later.
    */
   #isFull = false;
   #isLowFull = false;
@@ -102,7 +106,8 @@ export class Starter {
   get room(): number {
     const { gate, limits } = this.#options;
     if (this.#waiting.length > 0 || this.#isFull || gate.closed()) return 0;
-    return Math.max(0, Math.min(limits.concurrency - this.#held.size, gate.circuit.room) - this.#asked);
+    const room = Math.min(limits.concurrency - this.#held.size, gate.circuit.room, Math.floor(gate.startRate.room()));
+    return Math.max(0, room - this.#asked);
   }
 
   /**
@@ -180,6 +185,21 @@ export class Starter {
     if (this.#asking || this.#isFull) return;
     const room = Math.min(limits.concurrency - this.#held.size, circuit.room, MOST);
     if (room <= 0) return;
+    if (gate.startRate.room() < room) return this.#askSome(Math.floor(gate.startRate.room()));
+    this.#askFor(room);
+  }
+
+  /** As many keys as may begin now; the others a moment later. */
+  #askSome(room: number): void {
+    if (this.#waiting.length === 0 && !this.#hasLow) return;
+    if (room > 0) this.#askFor(room);
+    this.#isFull = true;
+    void this.#retry();
+  }
+
+  #askFor(room: number): void {
+    const { gate } = this.#options;
+    const { circuit } = gate;
     const asked = this.#waiting.splice(0, room);
     const low = asked.length < circuit.room ? this.#lowRequest(room - asked.length) : undefined;
     if (asked.length === 0 && !low) return;
@@ -313,6 +333,7 @@ export class Starter {
       }
     });
     decided.push(...lows);
+    gate.startRate.take(decided.filter(({ start }) => start.kind === 'go').length);
     for (const { request, start } of decided) {
       if (start.kind !== 'go') continue;
       this.#held.set(request.key, { run: start.run, endMs: times.deadlineMs + RUN_MARGIN_MS });

@@ -1,0 +1,59 @@
+import { describe, expect, it } from 'vitest';
+import { type StartRate, StartRates } from './start-rates.ts';
+
+/** Runs of a tenant that begin within so many seconds, if keys are always ready. */
+function begun(rate: StartRate, clock: { nowMs: number }, seconds: number): number {
+  let count = 0;
+  for (let tick = 0; tick <= seconds * 50; tick += 1) {
+    const room = Math.max(0, Math.floor(rate.room()));
+    rate.take(room);
+    count += room;
+    clock.nowMs += 20;
+  }
+  return count;
+}
+
+function rates() {
+  const clock = { nowMs: 0 };
+  return { clock, of: new StartRates({ now: () => clock.nowMs }) };
+}
+
+describe('StartRates', () => {
+  it('bounds what one tenant begins, however often it asks', () => {
+    const { clock, of } = rates();
+    // A burst, and 500 a second.
+    expect(begun(of.of('a'), clock, 10)).toBeCloseTo(6000, -2);
+  });
+
+  it('counts all controllers of a tenant as one, whenever they are declared', () => {
+    const { clock, of } = rates();
+    const controllers = Array.from({ length: 50 }, () => {
+      // An idle tenant is forgotten when another one comes.
+      clock.nowMs += 60_000;
+      of.of(`other-${clock.nowMs}`).room();
+      return of.of('a');
+    });
+    const count = controllers.reduce((sum, rate) => {
+      const room = Math.max(0, Math.floor(rate.room()));
+      rate.take(room);
+      return sum + room;
+    }, 0);
+    expect(count).toBe(1000);
+  });
+
+  it('leaves each tenant its own when all together begin too many', () => {
+    const { clock, of } = rates();
+    const many = Array.from({ length: 20 }, (_, at) => of.of(`tenant-${at}`));
+    for (let tick = 0; tick < 500; tick += 1) {
+      for (const each of many) each.take(Math.max(0, Math.floor(each.room())));
+      clock.nowMs += 20;
+    }
+    // One that has begun none yet.
+    const victim = of.of('victim');
+    for (let second = 0; second < 10; second += 1) {
+      expect(victim.room()).toBeGreaterThanOrEqual(40);
+      victim.take(40);
+      clock.nowMs += 1000;
+    }
+  });
+});

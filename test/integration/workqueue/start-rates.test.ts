@@ -1,0 +1,32 @@
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { systemClock } from '../../../src/core/index.ts';
+import { StartRates } from '../../../src/gateway/workqueue/start-rates.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { RecordingProcess } from '../../harness/recording-process.ts';
+import { RedisQueueFixture } from '../../harness/redis-queue.ts';
+
+let fixture: RedisQueueFixture;
+
+beforeEach(async () => {
+  fixture = await RedisQueueFixture.create(inject('redisUrl'), systemClock);
+});
+afterEach(() => fixture.close());
+
+describe('keys of a tenant that are ready again and again', () => {
+  it('start no faster than a tenant may, in all of its queues, and each of them runs', async () => {
+    const rates = new StartRates(systemClock);
+    const process = new RecordingProcess();
+    const pace = { starts: rates.of('tenant') };
+    const queue = await fixture.open({ concurrency: 100 }, { pace });
+    await queue.start(process);
+    const keys = Array.from({ length: 2000 }, (_, at) => ({ key: `a/key-${at}`, reasons: [] }));
+    const startedMs = systemClock.now();
+    await queue.add(keys);
+    await eventually(async () => expect(process.runs.length).toBe(keys.length), 60_000);
+    // A thousand at once, and five hundred a second.
+    expect(systemClock.now() - startedMs).toBeGreaterThan(1500);
+    expect(new Set(process.runs.map(({ key }) => key)).size).toBe(keys.length);
+    // Another tenant's bound is its own.
+    expect(rates.of('another').room()).toBeGreaterThan(100);
+  });
+});
