@@ -5,5 +5,6 @@ import { HeldBytes } from '../../src/gateway/endpoint/held-bytes.ts';
 /** Of a controller that shares its gateway with no other. */
 export function ownBounds(): ControllerBounds {
   const held = new HeldBytes();
-  return { budget: new CpuBudgets().of('own'), openHold: () => held.open('own') };
+  const budget = new CpuBudgets().of('own');
+  return { budget, reviewBudget: () => budget, openHold: () => held.open('own') };
 }

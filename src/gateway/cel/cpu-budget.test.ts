@@ -122,6 +122,23 @@ describe('work that waits for its turn', () => {
     expect(await worked(processor, budget, 1)).toBeGreaterThan(((701 + 150 - 1) / 50) * 1000);
   });
 
+  it('is given up when its turn does not come in time, and what is behind it goes on', async () => {
+    const processor = new Processor();
+    const budget = processor.budgets.of('web');
+    budget.charge(1000);
+    const order: string[] = [];
+    const waiting = (name: string, withinMs?: number): Promise<unknown> =>
+      budget
+        .inTurn(() => order.push(name), withinMs)
+        .catch((error: unknown) => order.push(`${name}: ${String(error)}`));
+    await Promise.all([waiting('first'), waiting('hasty', 5000), waiting('patient', 60_000)]);
+    expect(order).toEqual([
+      'hasty: TimeLimitError: has used up its processor time, and its turn did not come in time',
+      'first',
+      'patient',
+    ]);
+  });
+
   it('goes on after work that has thrown', async () => {
     const budget = new Processor().budgets.of('web');
     budget.charge(400);

@@ -51,6 +51,14 @@ export interface CpuBudgetsOptions {
   readonly sleep?: (ms: number) => Promise<unknown>;
 }
 
+/** Work that waits until its controller's budget allows it. */
+interface Turn {
+  /** It waits until then at most. */
+  readonly endMs: number;
+  readonly take: () => void;
+  readonly giveUp: () => void;
+}
+
 /** What a tenant has of the guaranteed part. */
 interface Share {
   leftMs: number;
@@ -195,9 +203,8 @@ export class CpuBudget {
   #dueMs = 0;
   /** The same by the clock. */
   #blockedMs = 0;
-  /** Work that waits for its turn. */
-  #waiting = 0;
-  #line: Promise<void> = Promise.resolve();
+  /** Work that waits for its turn, and the work that has it. */
+  readonly #line: Turn[] = [];
   /** Time that has passed in runs and has not shown in the thread's yet, which may count in ticks. */
   #unseenMs = 0;
 
@@ -208,7 +215,7 @@ export class CpuBudget {
   }
 
   get isFull(): boolean {
-    return this.#depth === 0 && this.#waiting === 0 && this.#own.isFull;
+    return this.#depth === 0 && this.#line.length === 0 && this.#own.isFull;
   }
 
   /** What an evaluation that starts now may take; 0: none may. */
@@ -264,21 +271,41 @@ export class CpuBudget {
   /**
    * Runs synchronous work as `run` does, at once when the budget is not used up. Otherwise the work waits, behind what
    * has come before, and other work of the thread has a turn in between.
+   * @param withinMs it does not wait for longer. Default: it waits until its turn comes.
+   * @throws TimeLimitError when its turn has not come by then; what the work throws.
    */
-  async inTurn<T>(work: () => T): Promise<T> {
-    if (this.#waiting === 0 && this.limitMs > 0) return this.run(work);
-    this.#waiting += 1;
-    const before = this.#line;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#line = promise;
-    try {
-      await before;
+  async inTurn<T>(work: () => T, withinMs = Infinity): Promise<T> {
+    if (this.#line.length === 0 && this.limitMs > 0) return this.run(work);
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    this.#line.push({
+      endMs: this.#shared.now() + withinMs,
+      giveUp: () => reject(new TimeLimitError('has used up its processor time, and its turn did not come in time')),
+      take: () => {
+        try {
+          resolve(this.run(work));
+        } catch (error) {
+          reject(error);
+        }
+      },
+    });
+    if (this.#line.length === 1) void this.#serve();
+    return promise;
+  }
+
+  async #serve(): Promise<void> {
+    while (this.#line.length > 0) {
       await nextTurn();
-      while (this.limitMs === 0) await this.#shared.sleep(LOOK_MS);
-      return this.run(work);
-    } finally {
-      this.#waiting -= 1;
-      resolve();
+      const nowMs = this.#shared.now();
+      for (const late of this.#line.filter(({ endMs }) => endMs <= nowMs)) {
+        this.#line.splice(this.#line.indexOf(late), 1);
+        late.giveUp();
+      }
+      if (this.limitMs === 0) {
+        await this.#shared.sleep(LOOK_MS);
+        continue;
+      }
+      this.#line[0]?.take();
+      this.#line.shift();
     }
   }
 

@@ -1,4 +1,11 @@
-import { formatKind, type GroupVersionKind, type Resource, type Runtime, UserError } from '../../core/index.ts';
+import {
+  formatKind,
+  type GroupVersionKind,
+  type RequestSource,
+  type Resource,
+  type Runtime,
+  UserError,
+} from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
@@ -179,8 +186,12 @@ export class ControllerFactory {
         runtime,
       });
     const whole = { ...target, relatedKinds, reviews };
+    const { cpuBudgets } = this.#options;
+    const budget = cpuBudgets.of(id, tenant);
     const bounds = {
-      budget: this.#options.cpuBudgets.of(id, tenant),
+      budget,
+      reviewBudget: ({ isKnown, name }: RequestSource) =>
+        isKnown ? budget : cpuBudgets.of(`${id} for ${name}`, `${tenant ?? id} for ${name}`),
       openHold: () => this.#heldBytes.open(tenant ?? id),
     };
     return new RunningController({ spec, sources, queue, target: whole, bounds, settings, runtime, onChanged });

@@ -21,6 +21,7 @@ import { HandlerError, type KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { LookupBudget } from '../cache/lookup.ts';
 import type { View } from '../cache/view.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
 import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
@@ -179,6 +180,16 @@ export class RunningController {
     metrics.set('controller_runtime_max_concurrent_reconciles', labels, description.concurrency);
   }
 
+  /** What it may take of this process. */
+  get bounds(): ControllerBounds {
+    return this.#options.bounds;
+  }
+
+  /** To whom it belongs: all controllers of a tenant share its bounds. */
+  get tenant(): string {
+    return this.#options.spec.tenant ?? this.name;
+  }
+
   /** What its function may read of the cache. */
   get scope(): CacheScope {
     return this.#options.target.cacheAccess.scope;
@@ -190,9 +201,15 @@ export class RunningController {
   }
 
   /** Undefined unless its function writes through the gateway. */
-  get proxied(): (NonNullable<ControllerTarget['proxied']> & { readonly resources: readonly Resource[] }) | undefined {
-    const { sources, target } = this.#options;
-    return target.proxied && { ...target.proxied, resources: sources.map(({ resource }) => resource) };
+  get proxied():
+    | (NonNullable<ControllerTarget['proxied']> & {
+        readonly resources: readonly Resource[];
+        readonly budget: CpuBudget;
+      })
+    | undefined {
+    const { bounds, sources, target } = this.#options;
+    const { budget } = bounds;
+    return target.proxied && { ...target.proxied, resources: sources.map(({ resource }) => resource), budget };
   }
 
   /** Undefined when it has no webhooks. */
@@ -429,7 +446,7 @@ export class RunningController {
       new RecordedWrites(
         proxied.runWrites,
         views.map(({ view }) => view),
-        runtime.clock,
+        { clock: runtime.clock, budget: this.#options.bounds.budget },
       );
     const related = this.#relatedObjects();
     const dispatcher = new Dispatcher({

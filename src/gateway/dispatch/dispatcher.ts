@@ -5,6 +5,7 @@ import {
   formatObjectKey,
   messageOf,
   parseObjectKey,
+  type RequestSource,
   type ResourceVersion,
   type Runtime,
   TokenBucket,
@@ -86,7 +87,12 @@ export interface ControllerBounds {
    * wait to be decoded; meanwhile their runs hold their slots, so fewer begin.
    */
   readonly budget: CpuBudget;
-  /** For the bytes of one answer of its function. */
+  /**
+   * Pays for reviews: the controller's own budget, but for reviews of a source that is not known, which anyone may make
+   * up. Each such source has a budget for the controller, beside which the controller's runs go on.
+   */
+  readonly reviewBudget: (source: RequestSource) => CpuBudget;
+  /** For the bytes of one answer of its function, or of one callback. */
   readonly openHold: () => Hold;
 }
 
@@ -374,11 +380,16 @@ export class Dispatcher implements Process {
     if (counter) metrics.count(counter, { controller });
   }
 
-  passed(barrier: string): Promise<boolean> {
-    return this.#barriers.passed(barrier);
+  async passed(barrier: string): Promise<boolean> {
+    const { budget } = this.#options.bounds;
+    return budget.inTurn(() => this.#barriers.passed(barrier));
   }
 
   late(barrier: string): void {
+    this.#options.bounds.budget.run(() => this.#askForLate(barrier));
+  }
+
+  #askForLate(barrier: string): void {
     const waitedFor = new Set(this.#barriers.viewsOf(barrier));
     for (const each of this.#options.views) {
       if (!waitedFor.has(each.view)) continue;

@@ -1,6 +1,7 @@
 import { type Clock, formatKind, type GroupVersionKind } from '../../core/index.ts';
 import type { Write } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { RunWrites } from '../workqueue/run-writes.ts';
 
 /** What a write is of, as far as it is known before it is sent. */
@@ -31,16 +32,27 @@ export class RecordedWrites {
   readonly #runWrites: RunWrites;
   readonly #views: readonly View[];
   readonly #clock: Pick<Clock, 'now'>;
+  readonly #budget: Pick<CpuBudget, 'inTurn'>;
 
-  constructor(runWrites: RunWrites, views: readonly View[], clock: Pick<Clock, 'now'>) {
+  /** @param budget pays for reading the records. */
+  constructor(
+    runWrites: RunWrites,
+    views: readonly View[],
+    { clock, budget }: { readonly clock: Pick<Clock, 'now'>; readonly budget: Pick<CpuBudget, 'inTurn'> },
+  ) {
     this.#runWrites = runWrites;
     this.#views = views;
     this.#clock = clock;
+    this.#budget = budget;
   }
 
   /** Ends the writes of a run, which has ended, and tells what they were. @throws when Redis does not answer */
   async end(run: { key: string; run: number; deadlineMs: number }): Promise<Recorded> {
     const { writes, more } = await this.#runWrites.endAll(run, run.deadlineMs - this.#clock.now());
+    return this.#budget.inTurn(() => this.#read(writes, more));
+  }
+
+  #read(writes: readonly string[], more: number): Recorded {
     const done: Write[] = [];
     let [isUnanswered, isUnclear] = [false, more > 0];
     for (const text of writes) {

@@ -8,8 +8,8 @@ import type { Run, WorkQueue } from '../workqueue/work-queue.ts';
 export interface RelatedObjectsOptions {
   readonly queue: Pick<WorkQueue, 'add'>;
   readonly rules: RelatedRules;
-  /** Pays for the time that the rules take of Redis. */
-  readonly budget: Pick<CpuBudget, 'inTurn' | 'charge'>;
+  /** Pays for the time that the rules take, here and of Redis. */
+  readonly budget: Pick<CpuBudget, 'run' | 'inTurn' | 'charge'>;
   /** `apiVersion/Kind` of the sources with the map `related`; undefined: any kind may be named. */
   readonly kinds: ReadonlySet<string> | undefined;
   /** `apiVersion/Kind` of the kinds that keys have named and whose views are complete here. Default: none. */
@@ -48,10 +48,10 @@ export class RelatedObjects {
 
   /** Why these rules cannot be stored; undefined when they can. @throws when Redis does not answer */
   async refusal(rules: readonly RelatedRule[]): Promise<string | undefined> {
-    const { complete, kinds } = this.#options;
+    const { budget, complete, kinds } = this.#options;
     const other = rules.map(formatKind).find((kind) => kinds?.has(kind) === false);
     if (other !== undefined) return noSource(other);
-    const bytes = Buffer.byteLength(JSON.stringify(rules));
+    const bytes = budget.run(() => Buffer.byteLength(JSON.stringify(rules)));
     if (bytes > MAX_RELATED_BYTES) {
       return `the result names related objects in ${bytes} bytes of JSON: ${MAX_RELATED_BYTES} at most`;
     }
@@ -82,7 +82,7 @@ export class RelatedObjects {
     const { budget, rules: stored } = this.#options;
     const paidMs = rules.reduce((sum, { names }) => sum + (names?.length ?? 1), 0) * NAME_MS;
     const giveBack = await budget.inTurn(() => budget.charge(paidMs));
-    const { isNew, changed } = await stored.replace(run, rules);
+    const { isNew, changed } = await stored.replace(run, rules, (work) => budget.run(work));
     giveBack(paidMs - changed * NAME_MS);
     return { isNew };
   }

@@ -3,6 +3,7 @@ import { type Clock, SharedRoom, type RequestSource } from '../../core/index.ts'
 import { type CacheLocation, CONTRACT_VERSION, type ReviewRequest } from '../../contract/index.ts';
 import { ColdStart } from '../endpoint/cold-start.ts';
 import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
+import type { Hold } from '../endpoint/held-bytes.ts';
 
 export interface ReviewSenderOptions {
   /** What the function calls the controller. */
@@ -29,6 +30,8 @@ export interface OutgoingReview {
   /** By the sender's clock. */
   readonly deadlineMs: number;
   readonly maxAnswerBytes: number;
+  /** Counts what is held of the answer. */
+  readonly hold?: Hold | undefined;
 }
 
 /** The cache as a review finds it. Reviews of the same time share one. */
@@ -151,13 +154,14 @@ export class ReviewSender {
         };
         // The review stays as it is: to write it anew could change its numbers.
         const body = `${JSON.stringify(head).slice(0, -1)},"review":${review.json}}`;
-        const { maxAnswerBytes } = review;
+        const { hold, maxAnswerBytes } = review;
         const answer = await coldStart.send({
           method: 'POST',
           id: randomUUID(),
           body,
           timeoutMs: leftMs,
           maxAnswerBytes,
+          hold,
         });
         const mayStart = answer.kind === 'refused' && answer.reason !== 'timeout' && coldStart.isStarting;
         if (!mayStart || review.deadlineMs - clock.now() <= AGAIN_MS) return answer;

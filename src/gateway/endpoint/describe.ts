@@ -40,9 +40,18 @@ const NOT_CONNECTED = {
   timeout: 'AnswerTimedOut',
 } as const satisfies Record<(Answer & { kind: 'refused' })['reason'], DescribeFailure>;
 
+/** Of an answer, which has 32 KiB at most without its white space. */
+const MAX_BYTES = 128 * 1024;
+
 /** Asks a function what its controller is: a signed `GET`. @throws DescribeError with the reason, for the log. */
 export async function describeFunction(endpoint: Endpoint): Promise<Description> {
-  const answer = await endpoint.send({ method: 'GET', body: '', id: randomUUID(), timeoutMs: 5000 });
+  const answer = await endpoint.send({
+    method: 'GET',
+    body: '',
+    id: randomUUID(),
+    timeoutMs: 5000,
+    maxAnswerBytes: MAX_BYTES,
+  });
   if (answer.kind === 'refused') throw new DescribeError(NOT_CONNECTED[answer.reason], answer.message);
   if (answer.kind === 'failed') throw new DescribeError(FAILURES[answer.reason], answer.message);
   if (answer.status === 401) {

@@ -1,5 +1,6 @@
 import { messageOf, type Resource, type Runtime } from '../../core/index.ts';
 import { RUN_HEADER } from '../../contract/index.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
 import { TokenError, type TokenRuns } from '../access/token.ts';
 import type { ApiClient, ForwardedAnswer, ForwardedRequest } from '../apiserver/api-client.ts';
@@ -27,6 +28,8 @@ export interface ProxiedController {
   readonly runWrites: RunWrites;
   /** The kinds that it reads, as the cluster serves them. */
   readonly resources: readonly Resource[];
+  /** Pays for the decoding of what it sends and of what it is answered. */
+  readonly budget: Pick<CpuBudget, 'inTurn'>;
 }
 
 /** The bearer of a token. */
@@ -199,7 +202,7 @@ export class KubernetesApi {
     if (!types.includes(type)) throw unsupported(type, types);
     const signal = this.#callerSignal(asked);
     const sent = await readBody(request, hold, signal);
-    const options = requestOptions(what, sent);
+    const options = await proxied.budget.inTurn(() => requestOptions(what, sent));
     // Before the run is checked: it may wait here until its deadline.
     await turn(client, method, signal);
     if (!what.resource) throw badRequest('this cannot be written');
@@ -218,7 +221,7 @@ export class KubernetesApi {
     // Of an answer that is too long to be held only the status is read.
     const text = taken.rest ? '' : taken.content.toString();
     const answered = { request: what.resource, target, options, status: answer.status, text };
-    const entry = answer.status === 401 ? undefined : recordedWrite(answered);
+    const entry = answer.status === 401 ? undefined : await proxied.budget.inTurn(() => recordedWrite(answered));
     // What is not known stays on record as it is, however many writes the run has.
     if (!entry || !('open' in entry)) await proxied.runWrites.end(run, begun.id, entry && JSON.stringify(entry));
     checkIdentity(answer);

@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { type LogFields, silentLogger, systemClock } from '../../core/index.ts';
 import { type CallbackBody, generateSecret, importSecret, LEVELHOOK_HEADER, sign } from '../../contract/index.ts';
+import { ownBounds } from '../../../test/harness/own-bounds.ts';
+import { CpuBudgets } from '../cel/cpu-budget.ts';
+import { HeldBytes } from '../endpoint/held-bytes.ts';
 import { callbackApi, type CallbackApiOptions, type CallbackTaker } from './callback-api.ts';
 
 const secret = generateSecret();
@@ -15,7 +18,12 @@ const body: CallbackBody = {
   result: { status: 'done' },
 };
 
-const taker = (callback: CallbackTaker['callback']): CallbackTaker => ({ functionName: 'web', keys, callback });
+const taker = (callback: CallbackTaker['callback']): CallbackTaker => ({
+  functionName: 'web',
+  keys,
+  bounds: ownBounds(),
+  callback,
+});
 
 async function send(options: Partial<CallbackApiOptions> = {}, text = JSON.stringify(body)) {
   const taken: CallbackBody[] = [];
@@ -44,6 +52,37 @@ async function send(options: Partial<CallbackApiOptions> = {}, text = JSON.strin
 describe('the callback API', () => {
   it('gives what was signed to the controller', async () => {
     expect(await send()).toMatchObject({ status: 200, answer: {}, taken: [body] });
+  });
+
+  it('decodes what is signed when the budget of the controller allows it, and refuses it for a while otherwise', async () => {
+    let nowMs = 0;
+    const sleep = async (ms: number): Promise<void> => void (nowMs += ms);
+    const budget = new CpuBudgets({ now: () => nowMs, sleep }).of('web');
+    const taken: CallbackBody[] = [];
+    const controller = (): CallbackTaker => ({
+      ...taker(async (given) => {
+        taken.push(given);
+        return { kind: 'taken' };
+      }),
+      bounds: { ...ownBounds(), budget },
+    });
+    // In debt for 6 s at least, with what it gets back.
+    budget.charge(600);
+    expect(await send({ controller })).toMatchObject({ status: 503, retryAfter: '1' });
+    expect(taken).toEqual([]);
+    expect(nowMs).toBeCloseTo(5000, -2);
+    expect(await send({ controller })).toMatchObject({ status: 200 });
+    expect(taken).toEqual([body]);
+    expect(nowMs).toBeGreaterThan(8000);
+  });
+
+  it('keeps no more of one tenant than its callbacks may take together', async () => {
+    const held = new HeldBytes({ perOwner: 100, total: 1000, reserved: 0 });
+    const controller = (): CallbackTaker => ({
+      ...taker(async () => ({ kind: 'taken' })),
+      bounds: { ...ownBounds(), openHold: () => held.open('a') },
+    });
+    expect(await send({ controller })).toMatchObject({ status: 503, retryAfter: '1' });
   });
 
   it('tells how long a run may go on', async () => {

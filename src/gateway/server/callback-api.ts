@@ -11,7 +11,9 @@ import {
 } from '../../contract/index.ts';
 import { callbackSchema } from '../../contract/callback-schema.ts';
 import { NO_MATCH, signedParts } from '../../contract/signature.ts';
+import { TimeLimitError } from '../cel/time-limit.ts';
 import type { CallbackEnd } from '../dispatch/callbacks.ts';
+import type { ControllerBounds } from '../dispatch/dispatcher.ts';
 import { sourceOf } from '../login/request.ts';
 import { boundedRequests } from './bounded-requests.ts';
 
@@ -33,18 +35,22 @@ export interface CallbackTaker {
   readonly functionName: string;
   /** What its callbacks are signed with, as its triggers are. */
   readonly keys: readonly SigningKey[];
+  readonly bounds: Pick<ControllerBounds, 'budget' | 'openHold'>;
   callback(body: CallbackBody): Promise<CallbackEnd>;
 }
 
 /** Hono's environment of the handlers of a callback. */
 export interface CallbackEnv {
-  Variables: { taker: CallbackTaker };
+  Variables: { taker: CallbackTaker; verified: () => void };
 }
 
 /** As an answer to a trigger. */
 const MAX_BODY_BYTES = 1024 * 1024;
 /** Of bodies whose signature is not verified yet. One source alone may have half, see `SharedRoom`. */
 const MAX_UNVERIFIED_BYTES = 64 * MAX_BODY_BYTES;
+
+/** A callback waits so long for its controller's budget; then its function sends it again. */
+const TURN_MS = 5000;
 
 /**
  * `POST /<controller>`: the outcome of a run that went on after its 202, signed as a trigger is. Nothing is parsed
@@ -85,18 +91,24 @@ export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
     const source = sourceOf(context);
     const bytes = announcedBytes(context);
     if (!unverified.take(source, bytes)) return later(context, 'too many callbacks are being read');
+    let left = bytes;
+    const verified = (): void => {
+      unverified.giveBack(source, left);
+      left = 0;
+    };
     context.set('taker', taker);
+    context.set('verified', verified);
     try {
       await next();
     } finally {
-      unverified.giveBack(source, bytes);
+      verified();
     }
     return undefined;
   });
 
   app.post('/:controller', limit, async (context) => {
     const name = context.req.param('controller');
-    const { taker } = context.var;
+    const { taker, verified } = context.var;
     const text = await context.req.text();
     try {
       await verify(taker.keys, { headers: context.req.raw.headers, nowMs: clock.wallNow(), body: text });
@@ -104,7 +116,10 @@ export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
       if (!(error instanceof SignatureError)) throw error;
       return refuseSignature(context, name, error);
     }
-    const parsed = callbackSchema.safeParse(parsedJson(text));
+    // From here on it is the tenant's own, and takes no room from those that are being verified.
+    verified();
+    const parsed = await decoded(text, taker);
+    if (!parsed) return later(context, 'too many callbacks of this controller wait to be read');
     if (!parsed.success) {
       const [issue] = parsed.error.issues;
       return refuse(context, 400, `the callback is wrong at ${issue?.path.join('.')}: ${issue?.message}`);
@@ -122,6 +137,23 @@ export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
   });
   app.all('/:controller', (context) => refuse(context, 405, 'POST only'));
   return app;
+}
+
+/** Decodes a body that is verified in the controller's budget. @returns undefined when there is no room or no time. */
+async function decoded(
+  text: string,
+  { bounds }: CallbackTaker,
+): Promise<ReturnType<typeof callbackSchema.safeParse> | undefined> {
+  const hold = bounds.openHold();
+  try {
+    if (!hold.add(Buffer.byteLength(text))) return undefined;
+    return await bounds.budget.inTurn(() => callbackSchema.safeParse(parsedJson(text)), TURN_MS);
+  } catch (error) {
+    if (error instanceof TimeLimitError) return undefined;
+    throw error;
+  } finally {
+    hold.release();
+  }
 }
 
 /** The most that the body may have. */

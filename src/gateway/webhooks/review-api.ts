@@ -1,8 +1,9 @@
 import { type Condition, LimitedLines, messageOf, type Runtime, type RequestSource } from '../../core/index.ts';
 import type { WebhookDescription } from '../../contract/index.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
+import { TimeLimitError } from '../cel/time-limit.ts';
 import { variableOf } from '../config/config.ts';
 import type { RunningController } from '../controllers/controller.ts';
-import type { Controllers } from '../controllers/controllers.ts';
 import type { CacheNow } from '../dispatch/review-sender.ts';
 import { methodNotAllowed, StatusError, statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
 import { checkReview, reviewKindOf, type ServedWebhook } from './declared-review.ts';
@@ -13,7 +14,7 @@ import { reviewMs } from './review-timeout.ts';
 
 export interface ReviewApiOptions {
   /** Undefined while the gateway is starting. */
-  readonly controllers: () => Pick<Controllers, 'reviewer' | 'known'> | undefined;
+  readonly controllers: () => ReviewTakers | undefined;
   /** The conditions of a ReconcileFunction, by the id of its controller; undefined when there is none. */
   readonly conditions: (id: string) => readonly Condition[] | undefined;
   /** Whether a controller that is not here may come yet: its function has not been asked what it is. */
@@ -24,6 +25,16 @@ export interface ReviewApiOptions {
   readonly knowsApiservers: boolean;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
 }
+
+/** The controllers of a gateway, as far as reviews are concerned. */
+export interface ReviewTakers {
+  /** Undefined when it takes no reviews. */
+  readonly reviewer: (id: string) => ReviewTaker | undefined;
+  readonly known: () => { readonly has: (id: string) => boolean };
+}
+
+/** A controller whose function reviews. */
+export type ReviewTaker = Pick<RunningController, 'name' | 'tenant' | 'bounds' | 'reviews' | 'declaredKinds'>;
 
 /** Where the webhooks are. */
 export const WEBHOOKS_PATH = '/webhooks';
@@ -101,7 +112,7 @@ export class ReviewApi {
   }
 
   /** @throws StatusError when no controller of this id takes reviews. */
-  #controller(id: string): RunningController {
+  #controller(id: string): ReviewTaker {
     const controllers = this.#options.controllers();
     if (this.#options.ending()) throw unavailable('this gateway is stopping');
     if (!controllers) throw unavailable('the gateway is starting');
@@ -129,7 +140,7 @@ export class ReviewApi {
       source,
       deadlineMs,
     }: { readonly request: Request; readonly source: RequestSource; readonly deadlineMs: number },
-    controller: RunningController,
+    controller: ReviewTaker,
     served: ServedWebhook,
   ): Promise<Response> {
     const { logger } = this.#options.runtime;
@@ -138,17 +149,21 @@ export class ReviewApi {
     const sender = controller.reviews?.sender;
     if (!sender) throw new Error('a controller without a sender of reviews');
     const bounds = webhook.type === 'conversion' ? BOUNDS.conversion : BOUNDS.admission;
-    const body = { controller: controller.name, maxBytes: bounds.maxBytes, source };
-    return this.#bodies.with(request, body, async (json) => {
-      const uid = checkReview(json, served);
+    const body = { tenant: controller.tenant, maxBytes: bounds.maxBytes, source };
+    const budget = controller.bounds.reviewBudget(source);
+    const inTurn = <T>(work: () => T): Promise<T> => this.#inTurn(work, { budget, deadlineMs });
+    return this.#bodies.with(request, body, async (json, hold) => {
+      const uid = await inTurn(() => checkReview(json, served));
       const cache = await sender.cache();
       const stale = this.#whenStale(controller, webhook, cache);
       if (stale !== undefined) return allowed(webhook, uid, stale);
       const { maxAnswerBytes } = bounds;
-      const answer = await sender.send({ webhook: webhookName, json, source, deadlineMs, maxAnswerBytes }, cache);
+      const review = { webhook: webhookName, json, source, deadlineMs, maxAnswerBytes, hold };
+      const answer = await sender.send(review, cache);
       this.#metrics.countBroken(webhook, answer);
       try {
-        return new Response(answeredReview(answer, webhook, uid), { headers: JSON_HEADERS });
+        const text = await inTurn(() => answeredReview(answer, webhook, uid));
+        return new Response(text, { headers: JSON_HEADERS });
       } catch (error) {
         const details = answer.kind === 'answered' ? {} : { cause: answer.message };
         const fields = { controller: controller.name, webhook: webhookName, error: messageOf(error), ...details };
@@ -159,11 +174,28 @@ export class ReviewApi {
   }
 
   /**
+   * Decodes what others have sent, in the budget of those for whom it is.
+   * @throws StatusError 504 when the turn does not come before the deadline: the failure policy decides.
+   */
+  async #inTurn<T>(
+    work: () => T,
+    { budget, deadlineMs }: { readonly budget: CpuBudget; readonly deadlineMs: number },
+  ): Promise<T> {
+    try {
+      return await budget.inTurn(work, deadlineMs - this.#options.runtime.clock.now());
+    } catch (error) {
+      if (!(error instanceof TimeLimitError)) throw error;
+      const message = 'the reviews of the controller took more processor time than they may before the timeout';
+      throw new StatusError({ code: 504, reason: 'Timeout', message });
+    }
+  }
+
+  /**
    * What happens when the cache is older than the webhook allows.
    * @returns the warning with which the write is allowed without a review; undefined: there is a review.
    * @throws StatusError when there is none.
    */
-  #whenStale(controller: RunningController, webhook: WebhookDescription, { ages }: CacheNow): string | undefined {
+  #whenStale(controller: ReviewTaker, webhook: WebhookDescription, { ages }: CacheNow): string | undefined {
     if (webhook.type === 'conversion' || !webhook.cache) return undefined;
     const { maxAgeSeconds, otherwise } = webhook.cache;
     const old = controller.declaredKinds.find((kind) => (ages.get(kind) ?? Infinity) > maxAgeSeconds * 1000);

@@ -1,13 +1,14 @@
 import { SharedRoom, type RequestSource } from '../../core/index.ts';
+import type { Hold } from '../endpoint/held-bytes.ts';
 import { StatusError, tooLarge, unavailable } from '../cache-api/kubernetes-status.ts';
 
 const MEBIBYTE = 1024 * 1024;
 /**
- * Of all reviews that are being read or wait for their answer, and of those of one controller, which must not take the
- * place of all. Anyone who reaches the port may send some, so each source has its share: see `SharedRoom`.
+ * Of all reviews that are being read or wait for their answer, with the answers, and of those of one tenant, which must
+ * not take the place of all. Anyone who reaches the port may send some, so each source has its share: see `SharedRoom`.
  */
 const MAX_TOGETHER_BYTES = 192 * MEBIBYTE;
-const MAX_CONTROLLER_BYTES = 64 * MEBIBYTE;
+const MAX_TENANT_BYTES = 64 * MEBIBYTE;
 /** Of a body that is too large, before its connection is closed. */
 const DISCARDED_BYTES = 64 * MEBIBYTE;
 /** A body comes whole within this time. */
@@ -16,7 +17,7 @@ const RECEIVE_MS = 10_000;
 /** Reads the bodies of reviews, and bounds what they take together. */
 export class ReviewBodies {
   readonly #all = new SharedRoom(MAX_TOGETHER_BYTES);
-  readonly #ofController = new Map<string, SharedRoom>();
+  readonly #ofTenant = new Map<string, SharedRoom>();
   readonly #whole = new WeakSet<Request>();
 
   /** Whether a request was read to its end. */
@@ -26,23 +27,33 @@ export class ReviewBodies {
 
   /**
    * Reads a body, and counts it until `work` has ended.
-   * @param controller for which it is
+   * @param tenant of the controller for which it is
    * @param source from which it comes
    * @throws StatusError 413 when it is larger than `maxBytes`, 408 when it does not come within ten seconds, 503 when
    *   there is no room; whatever `work` throws.
+   * @param work may count what it holds besides.
    */
   async with<T>(
     request: Request,
     {
-      controller,
+      tenant,
       maxBytes,
       source,
-    }: { readonly controller: string; readonly maxBytes: number; readonly source: RequestSource },
-    work: (text: string) => Promise<T>,
+    }: { readonly tenant: string; readonly maxBytes: number; readonly source: RequestSource },
+    work: (text: string, hold: Hold) => Promise<T>,
   ): Promise<T> {
     const large = tooLarge(`the review is larger than ${maxBytes / MEBIBYTE} MiB`);
     let isLarge = Number(request.headers.get('content-length') ?? 0) > maxBytes;
     let [bytes, counted] = [0, 0];
+    const hold: Hold = {
+      add: (more) => {
+        if (this.#take(tenant, source, more) !== undefined) return false;
+        counted += more;
+        return true;
+      },
+      // All is given back at the end.
+      release: () => {},
+    };
     const chunks: Uint8Array[] = [];
     try {
       for await (const chunk of withinTime(request.body)) {
@@ -53,32 +64,34 @@ export class ReviewBodies {
           if (bytes > DISCARDED_BYTES) throw large;
           continue;
         }
-        this.#take(controller, source, chunk.length);
+        const full = this.#take(tenant, source, chunk.length);
+        if (full) throw full;
         counted += chunk.length;
         chunks.push(chunk);
       }
       this.#whole.add(request);
       if (isLarge) throw large;
-      return await work(Buffer.concat(chunks).toString('utf8'));
+      return await work(Buffer.concat(chunks).toString('utf8'), hold);
     } finally {
-      if (counted > 0) this.#giveBack(controller, source, counted);
+      if (counted > 0) this.#giveBack(tenant, source, counted);
     }
   }
 
-  /** @throws StatusError 503 when there is no room. */
-  #take(controller: string, source: RequestSource, bytes: number): void {
-    const own = this.#ofController.get(controller) ?? new SharedRoom(MAX_CONTROLLER_BYTES);
-    if (!own.hasFor(source, bytes)) throw unavailable(`the controller ${controller} has too many reviews in flight`);
-    if (!this.#all.take(source, bytes)) throw unavailable('the gateway has too many reviews in flight');
+  /** @returns the refusal when there is no room: 503. */
+  #take(tenant: string, source: RequestSource, bytes: number): StatusError | undefined {
+    const own = this.#ofTenant.get(tenant) ?? new SharedRoom(MAX_TENANT_BYTES);
+    if (!own.hasFor(source, bytes)) return unavailable(`the controllers of ${tenant} have too many reviews in flight`);
+    if (!this.#all.take(source, bytes)) return unavailable('the gateway has too many reviews in flight');
     own.take(source, bytes);
-    this.#ofController.set(controller, own);
+    this.#ofTenant.set(tenant, own);
+    return undefined;
   }
 
-  #giveBack(controller: string, source: RequestSource, bytes: number): void {
+  #giveBack(tenant: string, source: RequestSource, bytes: number): void {
     this.#all.giveBack(source, bytes);
-    const own = this.#ofController.get(controller);
+    const own = this.#ofTenant.get(tenant);
     own?.giveBack(source, bytes);
-    if (own?.taken === 0) this.#ofController.delete(controller);
+    if (own?.taken === 0) this.#ofTenant.delete(tenant);
   }
 }
 
