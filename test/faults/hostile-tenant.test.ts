@@ -8,7 +8,7 @@ import { Campaign } from './hostile-tenant/campaign.ts';
 import { summary } from './hostile-tenant/single-writes.ts';
 import { Ground, World } from './hostile-tenant/world.ts';
 
-/** How long a generated tenant acts: ten minutes by `npm run soak hostile`. */
+/** How long a generated tenant acts: thirty minutes by `npm run soak hostile`. */
 const SECONDS = Number(process.env['HOSTILE_SECONDS'] ?? 30);
 /** A file of actions to do again, as a failed run has written it. */
 const RECORDING = process.env['HOSTILE_ACTIONS'];
@@ -52,14 +52,17 @@ describe('a hostile tenant, generated', () => {
       process.stdout.write(
         `hostile tenant: ${campaign.actions} actions (${campaign.accepted} accepted), ${world.fn.count} triggers, ` +
           `${findings.seen} changes seen within ${findings.slowestMs} ms, ${findings.polls} polls of /livez within ` +
-          `${findings.slowestPollMs} ms, not ready for ${findings.notReadyMs} ms, ` +
+          `${findings.slowestPollMs} ms, ${findings.reviews} reviews, not ready for ${findings.notReadyMs} ms, ` +
           `processors slower by ${findings.slowdown.toFixed(1)} at most; ` +
           `looked at ${JSON.stringify(Object.fromEntries(looked))}; ${JSON.stringify(Object.fromEntries(campaign.conditions))}; ` +
-          `${JSON.stringify(Object.fromEntries(world.replies))}\n`,
+          `${JSON.stringify(Object.fromEntries(world.replies))}; ${world.fn.reviews} reviews, ` +
+          `callbacks ${JSON.stringify(Object.fromEntries(world.fn.calledBack))}, ` +
+          `scripts of over 20 ms ${JSON.stringify(world.slowestScripts())}\n`,
       );
       if (violations.length > 0) expect(summary(violations), await campaign.report()).toEqual([]);
       await eventually(async () => {
-        const { seen, polls } = world.violations(startedAtMs).findings;
+        const { reviews, seen, polls } = world.violations(startedAtMs).findings;
+        expect(reviews).toBeGreaterThan(SECONDS / 2);
         expect(seen).toBeGreaterThan(SECONDS * 4);
         expect(polls).toBeGreaterThan(SECONDS * 2);
       });

@@ -1,18 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Controller, controller, type Resource } from 'levelhook/function';
+import { validatingWebhook } from 'levelhook/function/webhooks';
 import { machineMs } from './machine-clock.ts';
 import type { Observation, ObserverSpec } from './observer.ts';
 import type { Line } from './program.ts';
 
 /** A controller over any kind that does nothing but tell what it was shown. */
 export function observerController(
-  { onlyIn, delayMs = 0, readsAgain = false, ...options }: ObserverSpec,
+  { onlyIn, allows, delayMs = 0, readsAgain = false, ...options }: ObserverSpec,
   tell: (line: Line) => void,
 ): Controller {
   const kind: Resource = 'resource' in options.for ? options.for.resource : options.for;
   const inTests = { timeoutSeconds: 1, concurrency: 10 };
   const running = new Set<string>();
-  return controller({ ...inTests, ...options }).reconcile(
+  const webhooks =
+    allows === undefined
+      ? {}
+      : { webhooks: [validatingWebhook({ name: allows, for: kind, operations: ['CREATE'] }).validate(async () => {})] };
+  return controller({ ...inTests, ...options, ...webhooks }).reconcile(
     async ({ namespace, name, attempt, reasons }, { cache, signal }) => {
       const [startedAtMs, startedAtMachineMs] = [Date.now(), machineMs()];
       // Kubernetes itself has a ConfigMap in every namespace.

@@ -22,6 +22,8 @@ import type { Started } from './started.ts';
 export interface ObserverSpec extends ControllerOptions {
   /** Tells of this namespace's objects only, and not of Kubernetes' own. Default: of all. */
   readonly onlyIn?: string;
+  /** The name of a validating webhook that allows each new object of its kind. Default: it has none. */
+  readonly allows?: string;
   /** How long a run takes after what it told. Default 0. */
   readonly delayMs?: number;
   /** Whether a run reads its object again at its end, after the delay. Default false. */

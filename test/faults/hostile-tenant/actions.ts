@@ -1,4 +1,4 @@
-import type { BulkObject } from './bulk.ts';
+import type { Bulk, BulkObject } from './bulk.ts';
 import type { BehaviourName } from './hostile-function.ts';
 
 /** The kinds that a tenant writes, by their plural: those of its own group are `things`. */
@@ -7,6 +7,7 @@ export const WRITTEN = [
   'pods',
   'secrets',
   'services',
+  'endpointslices',
   'serviceaccounts',
   'events',
   'things',
@@ -19,10 +20,22 @@ export type Action =
   /** Creates an object in its own namespace, or merges this into the one that is there. */
   | { readonly do: 'put'; readonly what: Written; readonly name: string; readonly object: BulkObject }
   | { readonly do: 'remove'; readonly what: Written; readonly name: string }
+  | { readonly do: 'remove all'; readonly what: Written }
   /** From now on its functions answer so, in turn. */
   | { readonly do: 'behave'; readonly as: readonly BehaviourName[] }
+  /** As many ReconcileFunctions as a namespace may have, all with this spec but for their endpoints. */
+  | { readonly do: 'declare many'; readonly spec: BulkObject }
+  /** Sends an outcome that no run has had, to a controller. */
+  | { readonly do: 'call back'; readonly controller: string; readonly body: Bulk; readonly isSigned: boolean }
+  /** Sends a review that no apiserver has made, to a webhook. */
+  | { readonly do: 'review'; readonly controller: string; readonly webhook: string; readonly body: Bulk }
   /** Asks the cache API for a path, with each of its newest tokens. */
   | { readonly do: 'ask'; readonly path: string };
+
+/** The name of the victim's ReconcileFunction, which the tenant knows. */
+export const VICTIM_FUNCTION = 'healthy';
+/** The name of the webhook of each ReconcileFunction that has one. */
+export const WEBHOOK = 'rule';
 
 /** A few words of an action, for a message. */
 export function describeAction(action: Action): string {

@@ -14,6 +14,8 @@ export type Bulk =
   | { readonly text: string; readonly times: number }
   /** The same element many times over. */
   | { readonly items: Bulk; readonly times: number }
+  /** A list of texts that all differ: this one with a number after it. */
+  | { readonly numbered: string; readonly times: number }
   /** An object with that many fields. */
   | { readonly keys: number; readonly value: Bulk }
   /** Lists in lists, or objects in objects, around a value. */
@@ -44,6 +46,9 @@ export function textOf(bulk: Bulk): string {
     return `{${bulk.fields.map(([key, value]) => `${JSON.stringify(key)}:${textOf(value)}`).join()}}`;
   if ('text' in bulk) return JSON.stringify(bulk.text.repeat(bulk.times));
   if ('items' in bulk) return `[${Array<string>(bulk.times).fill(textOf(bulk.items)).join()}]`;
+  if ('numbered' in bulk) {
+    return `[${Array.from({ length: bulk.times }, (_, at) => JSON.stringify(bulk.numbered + at.toString(36))).join()}]`;
+  }
   if ('keys' in bulk) {
     const value = textOf(bulk.value);
     return `{${Array.from({ length: bulk.keys }, (_, at) => `"key-${at}":${value}`).join()}}`;

@@ -80,6 +80,7 @@ export class Campaign {
     await Promise.all([watching, spying]);
     await this.#world.spy.readAll();
     await sleep(LOOK_EVERY_MS + 500);
+    await this.#world.readSlowScripts();
     this.#violations = this.#world.violations(startedAtMs).violations;
     if (this.#violations.length > 0) await this.#untilTold(startedAtMs);
     return this.#violations;
@@ -122,6 +123,7 @@ export class Campaign {
   async #watch(startedAtMs: number, over: AbortController): Promise<void> {
     while (!over.signal.aborted) {
       await sleep(LOOK_EVERY_MS);
+      await this.#world.readSlowScripts();
       if (this.#world.violations(startedAtMs).violations.length > 0) over.abort();
     }
   }

@@ -34,6 +34,8 @@ const NASTY: readonly [what: string, where: Place, pattern: Pattern][] = [
     (_, action) => action.includes('"nested":"object","levels":5000'),
   ],
   ['lists in lists, 9,000 levels deep', 'object', (_, action) => action.includes('"nested":"list","levels":9000')],
+  ['120,000 values of an index', 'object', (_, action) => action.includes('"times":120000')],
+  ['addresses of other machines', 'object', /"addressType".*100\.100\.100\.200/],
   ['more than a megabyte', 'object', (text) => text.length > 1_000_000],
   [
     'expensive expressions',
@@ -48,6 +50,8 @@ const NASTY: readonly [what: string, where: Place, pattern: Pattern][] = [
   ['endpoints elsewhere', 'declaration', /169\.254\.169\.254|file:|\.svc/],
   ['services', 'declaration', /"service":\{/],
   ['signing secrets of others', 'declaration', /"signingSecret":\{"name":"(?!signing")/],
+  ['another account alone', 'declaration', /^\{"spec":\{"serviceAccountName":"second"\}\}$/],
+  ['a webhook', 'declaration', /"type":"validating"/],
   ['a map by index', 'declaration', /"by":"index"/],
   ['a map by selector', 'declaration', /"by":"selector"/],
   ['a map by owner', 'declaration', /"by":"owner"/],
@@ -92,8 +96,12 @@ describe('the grammar of a hostile tenant', () => {
       const what = action.do === 'put' ? action.what : action.do;
       counts.set(what, (counts.get(what) ?? 0) + 1);
     }
-    for (const what of [...WRITTEN, 'remove', 'behave', 'ask']) {
+    for (const what of [...WRITTEN, 'remove', 'behave', 'ask', 'call back', 'review']) {
       expect(counts.get(what), what).toBeGreaterThan(ACTIONS / 100);
+    }
+    // Each is fifty, or takes all away.
+    for (const what of ['declare many', 'remove all']) {
+      expect(counts.get(what), what).toBeGreaterThan(ACTIONS / 500);
     }
   });
 

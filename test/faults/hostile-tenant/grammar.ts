@@ -1,7 +1,9 @@
 import * as fc from 'fast-check';
 import { type Action, PLACES } from './actions.ts';
 import { BEHAVIOURS, type BehaviourName } from './hostile-function.ts';
-import { declaring } from './grammar/declarations.ts';
+import { mostly } from './grammar/combinators.ts';
+import { declaring, declaringMany, turning } from './grammar/declarations.ts';
+import { callingBack, reviewing } from './grammar/made-up.ts';
 import { nastyKind, nastyName, objectName } from './grammar/names.ts';
 import { putting, removing } from './grammar/objects.ts';
 
@@ -11,10 +13,14 @@ import { putting, removing } from './grammar/objects.ts';
  */
 export function action(): fc.Arbitrary<Action> {
   return fc.oneof(
-    { weight: 5, arbitrary: declaring() },
+    // Each of the others is fifty.
+    { weight: 6, arbitrary: mostly(declaring(), declaringMany()) },
     { weight: 12, arbitrary: putting() },
     { weight: 2, arbitrary: removing() },
-    { weight: 1, arbitrary: behaving() },
+    { weight: 2, arbitrary: behaving() },
+    { weight: 2, arbitrary: turning() },
+    { weight: 2, arbitrary: callingBack() },
+    { weight: 2, arbitrary: reviewing() },
     {
       weight: 2,
       arbitrary: cachePath().map((path): Action => ({ do: 'ask', path })),

@@ -3,10 +3,26 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { formatObjectKey } from '../../../src/core/index.ts';
-import { randomBytes } from 'node:crypto';
-import { CONTRACT_VERSION, LEVELHOOK_HEADER, RESULT_STREAM, type Trigger } from '../../../src/contract/index.ts';
+import { randomBytes, randomUUID } from 'node:crypto';
+import {
+  CONTRACT_VERSION,
+  importSecret,
+  LEVELHOOK_HEADER,
+  RESULT_STREAM,
+  type ReviewRequest,
+  sign,
+  type Trigger,
+} from '../../../src/contract/index.ts';
+import { decodeReviewRequest, isReviewRequest } from '../../../src/contract/webhook.ts';
 
-type Answer = (response: ServerResponse, trigger: Trigger) => void;
+/** Callbacks at a time, and how long it waits for the answer to one. */
+const CALLS = 20;
+const CALL_MS = 10_000;
+
+type Answer = (response: ServerResponse, trigger: Trigger, call: CallBack) => void;
+
+/** Sends the outcome of a run later, signed as a function signs it. */
+type CallBack = (trigger: Trigger, result: object) => void;
 
 const results = (trigger: Trigger, result: object, status = 200) => {
   return { status, body: JSON.stringify({ version: CONTRACT_VERSION, results: trigger.requests.map(() => result) }) };
@@ -49,6 +65,15 @@ function otherRelated(): object[] {
   return Array.from({ length: 18 }, () => ({ apiVersion: 'v1', kind: 'ConfigMap', names: names() }));
 }
 
+/** Selectors instead of names: each change of the kind has the gateway look at all of them. */
+function selectingRelated(): object[] {
+  const values = Array.from({ length: 16 }, () => randomBytes(4).toString('hex'));
+  const expressions = ['a', 'b', 'c'].map((key) => ({ key, operator: 'NotIn', values }));
+  return Array.from({ length: 40 }, () => {
+    return { apiVersion: 'v1', kind: 'ConfigMap', labelSelector: { matchExpressions: expressions } };
+  });
+}
+
 /** How a function answers its triggers, by name. */
 export const BEHAVIOURS = {
   done: answer((trigger) => results(trigger, { status: 'done' })),
@@ -82,6 +107,32 @@ export const BEHAVIOURS = {
     for (const { run } of trigger.requests) response.write(`${JSON.stringify({ run, result })}\n`);
     response.end();
   },
+  'related objects by selector': answer((trigger) =>
+    results(trigger, { status: 'done', related: selectingRelated(), ...AGAIN }),
+  ),
+  'as many lines of a stream as there may be': (response, trigger) => {
+    response.writeHead(200, { 'content-type': RESULT_STREAM, [LEVELHOOK_HEADER]: 'v1' });
+    const line = JSON.stringify({ run: -1, result: { status: 'done', related: otherRelated().slice(0, 4) } });
+    for (let at = 0; at < 900; at += 1) response.write(`${line}\n`);
+    for (const { run } of trigger.requests) {
+      response.write(`${JSON.stringify({ run, result: { status: 'done', related: otherRelated(), ...AGAIN } })}\n`);
+    }
+    response.end();
+  },
+  'accepted, and as many writes as fit by callback': (response, trigger, call) => {
+    const { status, body } = results(trigger, { status: 'accepted', withinSeconds: 2 }, 202);
+    response.writeHead(status, { 'content-type': 'application/json', [LEVELHOOK_HEADER]: 'v1' }).end(body);
+    call(trigger, {
+      status: 'done',
+      writes: manyWrites({ ...trigger, requests: trigger.requests.slice(0, 1) }),
+      ...AGAIN,
+    });
+  },
+  'accepted, and other related objects by callback': (response, trigger, call) => {
+    const { status, body } = results(trigger, { status: 'accepted', withinSeconds: 2 }, 202);
+    response.writeHead(status, { 'content-type': 'application/json', [LEVELHOOK_HEADER]: 'v1' }).end(body);
+    call(trigger, { status: 'done', related: otherRelated(), ...AGAIN });
+  },
   'inherited status': answer((trigger) => results(trigger, { status: 'constructor' })),
   accepted: answer((trigger) => results(trigger, { status: 'accepted', withinSeconds: 2 }, 202)),
   'accepted without a callback': answer(() => ({ status: 202, body: '' })),
@@ -113,6 +164,20 @@ export const BEHAVIOURS = {
 
 export type BehaviourName = keyof typeof BEHAVIOURS;
 
+/** How it answers reviews, in turn. */
+const VERDICTS: readonly ((review: ReviewRequest) => string)[] = [
+  ({ review }) => verdict(review, { allowed: true }),
+  ({ review }) => verdict(review, { allowed: true, patch: 'e30=', patchType: 'JSONPatch' }),
+  ({ review }) => verdict(review, { allowed: true, warnings: Array.from({ length: 300_000 }, () => '') }),
+  ({ review }) => verdict(review, { allowed: false, status: { message: 'm'.repeat(3_000_000) } }),
+  () => `{"response":${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}}`,
+];
+
+function verdict({ apiVersion, kind, request }: ReviewRequest['review'], response: object): string {
+  const { uid } = (request ?? {}) as { uid?: unknown };
+  return JSON.stringify({ apiVersion, kind, response: { uid, ...response } });
+}
+
 /** What a trigger gave the tenant: to look at, and to read with. */
 export interface Delivery {
   readonly trigger: Trigger;
@@ -127,10 +192,21 @@ export class HostileFunction {
   /** Told of each trigger, which is answered after it. */
   onDelivery: (delivery: Delivery) => Promise<void> = async () => {};
   count = 0;
+  reviews = 0;
+  /** Callbacks that it has sent, by how they were answered. */
+  readonly calledBack = new Map<number, number>();
   /** Those that it was asked to reconcile. */
   readonly keys = new Set<string>();
   #behaviours: readonly BehaviourName[] = ['done'];
+  readonly #secret: string;
+  /** So many at a time. */
+  #calls = 0;
   readonly #server: Server = createServer((request, response) => void this.#answer(request, response));
+
+  /** @param secret what its callbacks are signed with. */
+  constructor(secret: string) {
+    this.#secret = secret;
+  }
 
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
@@ -156,15 +232,50 @@ export class HostileFunction {
       // The path names the ReconcileFunction whose endpoint it is.
       const name = (request.url ?? '/').slice(1);
       if (request.method === 'GET') return this.#describe(name, response);
-      const trigger = JSON.parse(body) as Trigger;
+      const value: unknown = JSON.parse(body);
+      if (isReviewRequest(value)) return this.#review(decodeReviewRequest(value), response);
+      const trigger = value as Trigger;
       this.count += 1;
       for (const request of trigger.requests) this.keys.add(formatObjectKey(request));
       await this.onDelivery({ trigger, text: `${request.url}\n${JSON.stringify(request.headers)}\n${body}` });
       const behaviour = this.#behaviours[this.count % this.#behaviours.length] ?? 'done';
-      BEHAVIOURS[behaviour](response, trigger);
+      const act: Answer = BEHAVIOURS[behaviour];
+      act(response, trigger, (...call) => void this.#callBack(...call));
     } catch {
       // The gateway has hung up.
       response.destroy();
+    }
+  }
+
+  #review(review: ReviewRequest, response: ServerResponse): void {
+    this.reviews += 1;
+    response.writeHead(200, { 'content-type': 'application/json', [LEVELHOOK_HEADER]: 'v1' });
+    response.end(VERDICTS[this.reviews % VERDICTS.length]?.(review));
+  }
+
+  async #callBack({ callback, controller, requests }: Trigger, result: object): Promise<void> {
+    if (!callback) return;
+    const { token, url } = callback;
+    for (const { namespace, name, run } of requests) {
+      if (this.#calls >= CALLS) return;
+      this.#calls += 1;
+      const body = JSON.stringify({ version: CONTRACT_VERSION, controller, token, namespace, name, run, result });
+      const status = await this.send(url, body).finally(() => (this.#calls -= 1));
+      this.calledBack.set(status, (this.calledBack.get(status) ?? 0) + 1);
+    }
+  }
+
+  /** Sends a signed body. @returns the status of the answer; 0: there is none. */
+  async send(url: string, body: string): Promise<number> {
+    const keys = [await importSecret(this.#secret)];
+    const signature = await sign(keys, { id: randomUUID(), nowMs: Date.now(), body });
+    const headers = { 'content-type': 'application/json', ...signature };
+    try {
+      const answer = await fetch(url, { method: 'POST', headers, body, signal: AbortSignal.timeout(CALL_MS) });
+      await answer.arrayBuffer();
+      return answer.status;
+    } catch {
+      return 0;
     }
   }
 

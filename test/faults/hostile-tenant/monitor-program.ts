@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type KubernetesObject, messageOf, type Resource } from '../../../src/core/index.ts';
+import { type KubernetesObject, messageOf, type Resource, resourcePath } from '../../../src/core/index.ts';
 import { ChangeWatch } from '../../harness/change-watch.ts';
 import { Cluster, configMaps, pods } from '../../harness/cluster.ts';
 import { measureSlowdown } from '../../harness/pace.ts';
-import type { Changed, Paced, Polled, Told } from './monitor.ts';
+import type { Changed, Paced, Polled, Reviewed, Told } from './monitor.ts';
 import { secrets, victimNames } from './victim.ts';
 
 /**
@@ -11,6 +11,7 @@ import { secrets, victimNames } from './victim.ts';
  * is. A process of its own, so that what the tenant's requests cost their sender delays no measurement.
  */
 const CHANGE_EVERY_MS = 250;
+const REVIEW_EVERY_MS = 500;
 const POLL_EVERY_MS = 200;
 const POLL_LIMIT_MS = 20_000;
 /** How often it is looked whether this process itself comes late. */
@@ -20,7 +21,8 @@ const PACE_EVERY_MS = 1000;
 
 const [kubeconfig = '', namespace = '', canary = '', gatewayUrl = ''] = process.argv.slice(2);
 const cluster = await Cluster.connect(kubeconfig);
-const say = (line: Changed | Told | Polled | Paced): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
+const say = (line: Changed | Told | Polled | Paced | Reviewed): void =>
+  void process.stdout.write(`${JSON.stringify(line)}\n`);
 
 let lagMs = 0;
 let lookedAtMs = performance.now();
@@ -33,7 +35,7 @@ setInterval(() => {
 for (const kind of [configMaps, pods, secrets]) {
   await ChangeWatch.start(cluster, kind, namespace, (_, object) => say({ msg: 'told', ...idOf(object, kind) }));
 }
-await Promise.all([change(), poll('/livez'), poll('/readyz'), pace()]);
+await Promise.all([change(), poll('/livez'), poll('/readyz'), review(), pace()]);
 
 async function change(): Promise<void> {
   // Each key is woken by one kind alone: another one's wakeup must not stand in for its own.
@@ -57,6 +59,26 @@ async function change(): Promise<void> {
       process.stdout.write(`not changed: ${messageOf(error)}\n`);
     }
     await sleep(CHANGE_EVERY_MS);
+  }
+}
+
+/** Has a new object reviewed, and not stored. */
+async function review(): Promise<void> {
+  for (;;) {
+    let error = '';
+    try {
+      await cluster.client.json({
+        method: 'POST',
+        path: resourcePath(configMaps, { namespace }),
+        query: { dryRun: 'All' },
+        body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name: `reviewed-${canary}` } },
+      });
+    } catch (thrown) {
+      error = messageOf(thrown);
+    }
+    // The apiserver may be too busy to ask.
+    if (error === '' || error.includes('webhook')) say({ msg: 'reviewed', error, atMs: Date.now() });
+    await sleep(REVIEW_EVERY_MS);
   }
 }
 

@@ -14,6 +14,14 @@ export interface Changed {
   readonly atMs: number;
 }
 
+/** A new object of the victim, which its function must review, was tried. */
+export interface Reviewed {
+  readonly msg: 'reviewed';
+  /** Why it was refused; '' if it was not. */
+  readonly error: string;
+  readonly atMs: number;
+}
+
 /** The apiserver has told of it to an ordinary watch. */
 export interface Told {
   readonly msg: 'told';
@@ -62,6 +70,8 @@ export interface Findings {
   readonly slowestMs: number;
   /** A change is late and still unseen. */
   readonly waiting: boolean;
+  /** New objects of the victim that were reviewed, or should have been. */
+  readonly reviews: number;
   readonly polls: number;
   readonly slowestPollMs: number;
   readonly notReadyMs: number;
@@ -101,10 +111,7 @@ export class Monitor {
     const nowMs = Date.now();
     const told = new Map(this.#lines<Told>('told').map((each) => [idOf(each), each.atMs]));
     const paces = this.#lines<Paced>('paced').filter(({ atMs }) => atMs >= sinceMs);
-    const slowdown = (fromMs: number, toMs: number): number =>
-      paces
-        .filter(({ atMs }) => atMs >= fromMs - PACE_AROUND_MS && atMs <= toMs + PACE_AROUND_MS)
-        .reduce((most, each) => Math.max(most, Math.min(MOST_SLOWDOWN, each.slowdown)), 1);
+    const slowdown = (fromMs: number, toMs: number): number => this.slowdown(fromMs, toMs);
     const violations: string[] = [];
     const delays: number[] = [];
     let waiting = false;
@@ -121,7 +128,8 @@ export class Monitor {
         delays.push(lateMs);
         if (lateMs <= SEEN_WITHIN_MS * slowdown(fromMs, fromMs + lateMs)) continue;
         waiting ||= seenAtMs === undefined;
-        const how = `${seenAtMs === undefined ? 'not seen for' : 'seen after'} ${lateMs} ms`;
+        const pace = `while everything took ${this.#pace(fromMs, fromMs + lateMs).toFixed(1)} times as long`;
+        const how = `${seenAtMs === undefined ? 'not seen for' : 'seen after'} ${lateMs} ms, ${pace}`;
         violations.push(`wakeup of ${name}: ${change.object} at ${change.resourceVersion} was ${how}`);
         if (lateMs > TOLD_WITHIN_MS + SEEN_WITHIN_MS && !this.#saidSo(fromMs)) {
           violations.push(`silence: ${change.object} was not seen by ${name} for ${lateMs} ms while /readyz was ok`);
@@ -134,6 +142,8 @@ export class Monitor {
       if (status === 200 && tookMs - lagMs <= LIVE_WITHIN_MS * slowdown(atMs - tookMs, atMs)) continue;
       violations.push(`livez: answered ${status === 0 ? text : status} after ${Math.round(tookMs)} ms`);
     }
+    const reviews = this.#lines<Reviewed>('reviewed').filter(({ atMs }) => atMs >= sinceMs);
+    for (const { error } of reviews) if (error !== '') violations.push(`review: ${error}`);
     if (!this.#gateway.alive) violations.push('exit: the gateway has ended');
     if (!this.#process.alive) violations.push(`the monitor has ended: ${this.#process.output.slice(-500)}`);
     return {
@@ -141,11 +151,24 @@ export class Monitor {
       seen: delays.length,
       waiting,
       slowestMs: Math.round(Math.max(0, ...delays)),
+      reviews: reviews.length,
       polls: counted.length,
       slowestPollMs: Math.round(Math.max(0, ...counted.map(({ tookMs }) => tookMs))),
       notReadyMs: notReadyMs(polls.filter(({ path }) => path === '/readyz')),
       slowdown: Math.max(1, ...paces.map((each) => each.slowdown)),
     };
+  }
+
+  /** By how much everything took longer at that time because other programs took the processors: at least 1. */
+  slowdown(fromMs: number, toMs: number): number {
+    return Math.min(MOST_SLOWDOWN, this.#pace(fromMs, toMs));
+  }
+
+  /** The same, whatever it is. */
+  #pace(fromMs: number, toMs: number): number {
+    return this.#lines<Paced>('paced')
+      .filter(({ atMs }) => atMs >= fromMs - PACE_AROUND_MS && atMs <= toMs + PACE_AROUND_MS)
+      .reduce((most, each) => Math.max(most, each.slowdown), 1);
   }
 
   /** What `/readyz` said when it was not ok, each text once. */

@@ -54,7 +54,7 @@ export class Spy {
    * token ends with its run.
    */
   async receive({ trigger, text }: Delivery): Promise<void> {
-    this.#look('trigger', text);
+    this.look('trigger', text);
     const { cache } = trigger as Partial<Trigger>;
     if (cache?.token !== undefined && cache.url !== undefined) {
       this.#tokens.delete(cache.token);
@@ -83,7 +83,7 @@ export class Spy {
     for (const what of WRITTEN) {
       const { status, text } = await user.get(kinds[what], { namespace });
       if (status !== 200) throw new Error(`the tenant cannot list its own ${what}: ${text}`);
-      this.#look(`${what} of its namespace`, text);
+      this.look(`${what} of its namespace`, text);
     }
   }
 
@@ -98,7 +98,7 @@ export class Spy {
         headers: { authorization: `Bearer ${token}` },
         signal: AbortSignal.timeout(5000),
       });
-      this.#look(answer.ok ? 'cache API' : 'refused by the cache API', await answer.text(), path);
+      this.look(answer.ok ? 'cache API' : 'refused by the cache API', await answer.text(), path);
     } catch {
       // No such URL, or no answer in time: nothing was seen.
     }
@@ -121,10 +121,10 @@ export class Spy {
       redis.on('error', () => {});
       try {
         await redis.connect();
-        for (const command of COMMANDS) this.#look('Redis', await attempt(redis, command));
+        for (const command of COMMANDS) this.look('Redis', await attempt(redis, command));
         for (const each of sample(keys)) {
           const answers = await Promise.all(READS(each).map((command) => attempt(redis, command)));
-          for (const answer of answers) this.#look('Redis', answer, each);
+          for (const answer of answers) this.look('Redis', answer, each);
         }
         await this.#readFields(redis, keys);
       } catch {
@@ -142,7 +142,7 @@ export class Spy {
     for (const key of keys) {
       if ((await admin.type(key)) !== 'hash') continue;
       const fields = (await admin.hkeys(key)).slice(0, 200);
-      if (fields.length > 0) this.#look('Redis', await attempt(redis, ['hmget', key, ...fields]), key);
+      if (fields.length > 0) this.look('Redis', await attempt(redis, ['hmget', key, ...fields]), key);
     }
   }
 
@@ -163,7 +163,8 @@ export class Spy {
     return [...roots, ...lists, '/api/v1/nodes', '/api/v1/namespaces', '/apis/apps/v1/deployments'];
   }
 
-  #look(where: string, text: string, detail = ''): void {
+  /** Looks whether something of the victim is in a text. */
+  look(where: string, text: string, detail = ''): void {
     this.looked.set(where, (this.looked.get(where) ?? 0) + 1);
     for (const secret of this.#options.secretTexts) {
       const at = text.indexOf(secret);

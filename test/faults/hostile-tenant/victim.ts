@@ -5,11 +5,12 @@ import type { Setting } from '../../harness/levelhook.ts';
 import { type Observer, startObserver } from '../../harness/observer.ts';
 import type { Started } from '../../harness/started.ts';
 import { Tenant } from '../../harness/tenant.ts';
+import { VICTIM_FUNCTION, WEBHOOK } from './actions.ts';
 
 export const secrets = resource('v1', 'Secret');
 
-/** The name of its ReconcileFunction. */
-const NAME = 'healthy';
+/** How long the apiserver waits for its function. */
+const REVIEW_SECONDS = 10;
 /** The label of a Secret that names a ConfigMap. */
 export const CONFIG_LABEL = 'config';
 /** ConfigMaps, each with a pod that it owns and a Secret that leads to it. */
@@ -59,9 +60,10 @@ export class Victim {
       await startObserver(
         { ...setting, secret: tenant.secret },
         {
-          name: NAME,
+          name: VICTIM_FUNCTION,
           for: { resource: configMaps, namespaces: [namespace] },
           owns: [{ resource: pods, namespaces: [namespace] }],
+          allows: WEBHOOK,
         },
       ),
     );
@@ -70,15 +72,24 @@ export class Victim {
   /** Declares its ReconcileFunction and waits until it runs. */
   async declare(): Promise<void> {
     const of = (kind: string) => ({ apiVersion: 'v1', kind, namespaces: [this.namespace] });
-    await this.tenant.declare(NAME, {
+    await this.tenant.declare(VICTIM_FUNCTION, {
       endpoint: { url: this.observer.url },
       for: of('ConfigMap'),
       owns: [of('Pod')],
       watches: [{ ...of('Secret'), map: { by: 'label', label: CONFIG_LABEL } }],
       concurrency: 10,
       timeoutSeconds: 5,
+      webhooks: [
+        {
+          type: 'validating',
+          name: WEBHOOK,
+          ...of('ConfigMap'),
+          operations: ['CREATE'],
+          timeoutSeconds: REVIEW_SECONDS,
+        },
+      ],
     });
-    await this.tenant.until(NAME, 'Ready', { status: 'True' });
+    await this.tenant.until(VICTIM_FUNCTION, 'Ready', { status: 'True' });
   }
 
   /** What must be seen nowhere else: the canary, and how base64 has it at each offset. */

@@ -1,17 +1,30 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:https';
+import { text } from 'node:stream/consumers';
 import { Redis } from 'ioredis';
 import { expect } from 'vitest';
 import { type ObjectKey, type Resource, resource } from '../../../src/core/index.ts';
+import { generateSecret } from '../../../src/contract/index.ts';
 import { type ControlPlane, type RedisServer, startControlPlane, startRedis } from '../../../src/testing/index.ts';
 import { Cluster, configMaps, pods } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import {
+  LONGEST_SCRIPT_MS,
+  type SlowCommand,
+  takeSlowCommands,
+  watchSlowCommands,
+} from '../../harness/slow-commands.ts';
 import { startObserver } from '../../harness/observer.ts';
 import type { TestProcess } from '../../harness/process.ts';
 import { Started } from '../../harness/started.ts';
+import { configureWebhook, reviewServing, reviewsUrl } from '../../harness/webhook-configurations.ts';
 import { installReconcileFunctions, ReconcileFunction, settingsFor, Tenant } from '../../harness/tenant.ts';
-import { type Action, placed, type Written, WRITTEN } from './actions.ts';
+import { type Action, placed, VICTIM_FUNCTION, type Written, WEBHOOK, WRITTEN } from './actions.ts';
 import { type Bulk, type BulkObject, fields, textOf, withEntries } from './bulk.ts';
+import { FUNCTION_NAMES } from './grammar/names.ts';
 import { HostileFunction } from './hostile-function.ts';
 import { findInMetrics, findInRedis } from './leftovers.ts';
 import { type Findings, Monitor } from './monitor.ts';
@@ -54,6 +67,13 @@ export class Ground {
   }
 }
 
+/** ReconcileFunctions that a namespace runs at most: `LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE`. */
+const MANY = 50;
+/** Scripts that take longer are noted. */
+const NOTED_MS = 20;
+/** Of the tenant's pods, as the gateway sees them. */
+const STRANGERS_ADDRESS = '127.0.0.9';
+
 /** The name of the operator's own function. */
 const OPERATOR = 'operator';
 
@@ -67,7 +87,7 @@ export class World {
   readonly victim: Victim;
   /** Its namespace, ServiceAccount and Secret are as any tenant's. */
   readonly hostile: Tenant;
-  readonly fn = new HostileFunction();
+  readonly fn: HostileFunction;
   /** In each object of the hostile tenant, to find what is left of it. */
   readonly mark = `mark-${randomBytes(8).toString('hex')}`;
   readonly kinds: HostileKinds;
@@ -75,19 +95,24 @@ export class World {
   spy!: Spy;
   monitor!: Monitor;
   gateway!: { process: TestProcess; url: string };
+  /** Where the gateway takes reviews. */
+  reviewsUrl = '';
   /** How the apiserver took what was done, by status. */
   readonly replies = new Map<string, number>();
   readonly #started = new Started();
+  readonly #slowScripts: SlowCommand[] = [];
 
   private constructor(ground: Ground) {
     this.ground = ground;
     this.victim = new Victim(ground.cluster, uniqueName('victim'));
     this.hostile = new Tenant(ground.cluster, uniqueName('hostile'));
+    this.fn = new HostileFunction(this.hostile.secret);
     this.kinds = {
       configmaps: configMaps,
       pods,
       secrets,
       services: resource('v1', 'Service'),
+      endpointslices: resource('discovery.k8s.io/v1', 'EndpointSlice'),
       serviceaccounts: resource('v1', 'ServiceAccount'),
       events: resource('v1', 'Event'),
       things: resource(`${this.group}/v1`, 'Thing'),
@@ -121,6 +146,7 @@ export class World {
     await this.#defineThings();
     await hostile.create();
     await this.#allow();
+    await this.#giveAlternatives();
     const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
     await victim.start(this.#started, setting);
     await fn.open();
@@ -134,8 +160,11 @@ export class World {
         timeoutSeconds: 5,
       }),
     );
+    const serving = await reviewServing(this.#started, plane.kubeconfig);
     this.gateway = this.#started.keep(
       await startGateway(setting, [operator.url], {
+        // It knows no apiserver: whoever reaches its port may send reviews.
+        ...serving.anonymous,
         ...settingsFor([hostile.namespace, victim.namespace], [fn.url, victim.observer.url]),
         // Nothing but rights keeps Secrets from the tenant, and what is in Redis can be searched.
         LEVELHOOK_CACHE_KEYS: `test:${Buffer.alloc(32, 7).toString('base64')}`,
@@ -157,7 +186,9 @@ export class World {
     });
     fn.onDelivery = (delivery) => this.spy.receive(delivery);
     await untilReady(this.gateway.url);
+    await watchSlowCommands(ground.admin, NOTED_MS * 1000);
     await victim.declare();
+    await this.#configureWebhooks(serving.ca);
     this.monitor = this.#started.keep(
       Monitor.start(plane.kubeconfig, victim, [victim.observer, operator], this.gateway),
     );
@@ -185,10 +216,12 @@ export class World {
   /** The user writes in its namespace; the account of its functions reads there, and all objects of its own group. */
   async #allow(): Promise<void> {
     const { ground, group, hostile } = this;
+    const slices = { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'] };
     const core = ['configmaps', 'pods', 'secrets', 'services', 'serviceaccounts', 'events'];
     const verbs = ['get', 'list', 'create', 'update', 'patch', 'delete', 'deletecollection'];
     const rules = [
       { apiGroups: [''], resources: core, verbs },
+      { ...slices, verbs },
       { apiGroups: [group], resources: ['things'], verbs },
       { apiGroups: ['levelhook.dev'], resources: ['reconcilefunctions'], verbs },
     ];
@@ -203,6 +236,42 @@ export class World {
     await hostile.allow('own', [{ apiGroups: [''], resources: core }]);
     await hostile.allowEverywhere(`${namespace}-group`, [{ apiGroups: [group], resources: ['*'] }]);
     this.#started.add(() => hostile.denyEverywhere(`${namespace}-group`).catch(() => {}));
+  }
+
+  /** Another account and another secret, to which its ReconcileFunctions may turn. */
+  async #giveAlternatives(): Promise<void> {
+    const { cluster } = this.ground;
+    const { namespace } = this.hostile;
+    await cluster.create(resource('v1', 'ServiceAccount'), { metadata: { namespace, name: 'second' } });
+    await cluster.create(secrets, {
+      metadata: { namespace, name: 'another' },
+      stringData: { secrets: generateSecret() },
+    });
+    await cluster.create(resource('rbac.authorization.k8s.io/v1', 'RoleBinding'), {
+      metadata: { namespace, name: 'second' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'own' },
+      subjects: [{ kind: 'ServiceAccount', name: 'second', namespace }],
+    });
+  }
+
+  /** New ConfigMaps of the victim are reviewed by its function, and those of the tenant by one of its own. */
+  async #configureWebhooks(ca: string): Promise<void> {
+    const { gateway, ground, hostile, victim } = this;
+    const url = `${await reviewsUrl(gateway)}/webhooks`;
+    this.reviewsUrl = url;
+    const options = { cluster: ground.cluster, started: this.#started, ca };
+    const rule = ['', 'v1', 'configmaps'] as const;
+    const webhook = { type: 'validating', name: WEBHOOK, rule } as const;
+    await configureWebhook(
+      { ...options, namespace: victim.namespace, name: victim.namespace },
+      `${url}/${victim.namespace}.${VICTIM_FUNCTION}`,
+      { ...webhook, operations: ['CREATE'] },
+    );
+    await configureWebhook(
+      { ...options, namespace: hostile.namespace, name: hostile.namespace },
+      `${url}/${hostile.namespace}.${FUNCTION_NAMES[0]}`,
+      { ...webhook, operations: ['CREATE'], failurePolicy: 'Ignore', timeoutSeconds: 1 },
+    );
   }
 
   /** Does one thing as the tenant would. What the apiserver refuses is counted. */
@@ -220,6 +289,14 @@ export class World {
         return this.put(action.what, action.name, action.object);
       case 'remove':
         return this.#counted('remove', await this.user.remove(this.kinds[action.what], this.#key(action.name)));
+      case 'remove all':
+        return this.#counted('remove all', await this.user.removeAll(this.kinds[action.what], namespace));
+      case 'declare many':
+        return this.#declareMany(action.spec);
+      case 'call back':
+        return this.#callBack(action);
+      case 'review':
+        return this.#counted('review', await this.#review(action));
       case 'behave':
         this.fn.behave(action.as);
         return undefined;
@@ -261,6 +338,42 @@ export class World {
   /** A ReconcileFunction of the tenant's, at its own function. */
   declare(name: string, spec: Readonly<Record<string, Bulk | undefined>>): Promise<Reply> {
     return this.put('reconcilefunctions', name, fields({ spec: this.specOf(name, spec) }));
+  }
+
+  async #declareMany(spec: BulkObject): Promise<Reply | undefined> {
+    let last: Reply | undefined;
+    for (let at = 0; at < MANY; at += 1) {
+      const name = `many-${at}`;
+      const endpoint = fields({ url: `${this.fn.url}/${name}` });
+      last = await this.put('reconcilefunctions', name, fields({ spec: withEntries(spec, { endpoint }) }));
+    }
+    return last;
+  }
+
+  async #callBack({ controller, body, isSigned }: Action & { do: 'call back' }): Promise<Reply> {
+    const url = `${this.gateway.url}/cache/callbacks/${controller}`;
+    const text = textOf(body);
+    if (isSigned) return this.#counted('call back', { status: await this.fn.send(url, text), text: '' });
+    const answer = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: text });
+    return this.#counted('call back', { status: answer.status, text: await answer.text() });
+  }
+
+  /** From an address of its own, which is not the apiserver's. */
+  async #review({ controller, webhook, body }: Action & { do: 'review' }): Promise<Reply> {
+    const sent = request(`${this.reviewsUrl}/${controller}/${webhook}?timeout=5s`, {
+      method: 'POST',
+      rejectUnauthorized: false,
+      localAddress: STRANGERS_ADDRESS,
+      agent: false,
+      headers: { 'content-type': 'application/json' },
+    });
+    // The gateway closes the connection before it has read what is too large.
+    sent.on('error', () => {});
+    sent.end(textOf(body));
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    const answer = await text(response);
+    this.spy.look('review', answer);
+    return { status: response.statusCode ?? 0, text: answer };
   }
 
   specOf(name: string, spec: Readonly<Record<string, Bulk | undefined>>): BulkObject {
@@ -321,8 +434,30 @@ export class World {
   /** What was wrong since then, in words. */
   violations(sinceMs = 0): { violations: string[]; findings: Findings } {
     const findings = this.monitor.findings(sinceMs);
+    const slow = this.#slowScripts
+      .filter(
+        ({ atMs, us }) =>
+          atMs + 1000 >= sinceMs && us / 1000 > LONGEST_SCRIPT_MS * this.monitor.slowdown(atMs, atMs + 1000),
+      )
+      .map(({ script, us, what }) => `script: ${script} took ${Math.round(us / 1000)} ms: ${what.slice(0, 300)}`);
     const leaks = this.spy.leaks.map(({ where, text }) => `leak: in ${where}: ${JSON.stringify(text)}`);
-    return { violations: [...findings.violations, ...leaks], findings };
+    return { violations: [...findings.violations, ...slow, ...leaks], findings };
+  }
+
+  /** Reads what Redis has noted of scripts that took long. */
+  async readSlowScripts(): Promise<void> {
+    for (const each of await takeSlowCommands(this.ground.admin)) {
+      if (each.script !== undefined) this.#slowScripts.push(each);
+    }
+  }
+
+  /** The scripts that took longest, and for how long at most, in milliseconds. */
+  slowestScripts(): Record<string, number> {
+    const longest = new Map<string, number>();
+    for (const { script = '', us } of this.#slowScripts) {
+      longest.set(script, Math.max(longest.get(script) ?? 0, Math.round(us / 1000)));
+    }
+    return Object.fromEntries([...longest].toSorted(([, one], [, other]) => other - one));
   }
 
   /** What the gateway said meanwhile, for the message of a failed assertion. */

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { type Action, PLACES } from '../actions.ts';
+import { type Action, PLACES, WEBHOOK } from '../actions.ts';
 import { type Bulk, type BulkObject, fields } from '../bulk.ts';
 import { mostly } from './combinators.ts';
 import { FUNCTION_NAMES, INHERITED, nastyKind, nastyName, objectName, otherKind, ownKind } from './names.ts';
@@ -19,6 +19,32 @@ export function declaring(): fc.Arbitrary<Action> {
       name,
       object: fields({ spec }),
     })),
+  );
+}
+
+/** Declares as many ReconcileFunctions as a namespace may have, alike. */
+export function declaringMany(): fc.Arbitrary<Action> {
+  return declarationOf('many', SOUND).map((spec): Action => ({
+    do: 'declare many',
+    spec: { fields: spec.fields.filter(([name]) => name !== 'endpoint') },
+  }));
+}
+
+/** Another account or another endpoint, while runs of the declaration are under way. */
+export function turning(): fc.Arbitrary<Action> {
+  return fc.constantFrom(...FUNCTION_NAMES).chain((name) =>
+    fc
+      .oneof(
+        fc
+          .constantFrom('reader', 'second', 'second', 'default')
+          .map((serviceAccountName) => fields({ serviceAccountName })),
+        fc
+          .constantFrom(name, 'elsewhere', '')
+          // Merged into what is there: the other way of naming an endpoint goes.
+          .map((path) => fields({ endpoint: fields({ url: `${PLACES.functionUrl}/${path}`, service: null }) })),
+        fc.constantFrom('signing', 'another').map((secret) => fields({ signingSecret: fields({ name: secret }) })),
+      )
+      .map((spec): Action => ({ do: 'put', what: 'reconcilefunctions', name, object: fields({ spec }) })),
   );
 }
 
@@ -78,6 +104,19 @@ export function declarationOf(name: string, sources: Sources): fc.Arbitrary<Bulk
       callbackSeconds: fc.option(fc.constantFrom<Bulk>(1, 5), {
         nil: undefined,
       }),
+      webhooks: fc.option(
+        fc.constantFrom('ConfigMap', 'Event').map((kind): Bulk => [
+          fields({
+            type: 'validating',
+            name: WEBHOOK,
+            apiVersion: 'v1',
+            kind,
+            namespaces: [PLACES.namespace],
+            operations: ['CREATE', 'UPDATE'],
+          }),
+        ]),
+        { nil: undefined, freq: 2 },
+      ),
       paused: fc.oneof({ weight: 15, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.boolean() }),
       queue: fc.option(
         fc.constantFrom<Bulk>(

@@ -179,14 +179,25 @@ export function anyValue(): fc.Arbitrary<Bulk> {
   );
 }
 
+/** As many values of an index as an object may hold: others for each object and each change of it. */
+function indexValues(): fc.Arbitrary<Bulk> {
+  return fc
+    .record({ numbered: fc.constantFrom('', 'a', 'b', 'c'), times: fc.constantFrom(1000, 10_000, 120_000) })
+    .map((each): Bulk => each);
+}
+
 /** The fields by which maps and indexes find other objects. */
 export function objectBody(): fc.Arbitrary<BulkObject> {
   return fc
     .record({
       ref: fc.option(anyValue(), { nil: undefined }),
-      refs: fc.option(fc.array(anyValue(), { maxLength: 3 }), {
-        nil: undefined,
-      }),
+      refs: fc.option(
+        fc.oneof(
+          { weight: 3, arbitrary: fc.array(anyValue(), { maxLength: 3 }) },
+          { weight: 1, arbitrary: indexValues() },
+        ),
+        { nil: undefined },
+      ),
       selector: fc.option(selector(), { nil: undefined }),
       constructor: fc.option(objectName(), { nil: undefined, freq: 2 }),
     })
@@ -255,16 +266,21 @@ export function putting(): fc.Arbitrary<Action> {
       weight: 1,
       arbitrary: put(
         'services',
-        metadata.map((each) =>
-          fields({
-            metadata: each,
-            spec: fields({
-              type: 'ExternalName',
-              externalName: 'kubernetes.default.svc',
-            }),
-          }),
-        ),
+        fc
+          .record({
+            metadata,
+            spec: fc.constantFrom<Bulk>(
+              fields({ type: 'ExternalName', externalName: 'kubernetes.default.svc' }),
+              fields({ clusterIP: 'None', ports: [fields({ port: 80 })] }),
+              fields({ clusterIP: 'None', ports: [fields({ port: 80 })], selector: fields({ app: 'a' }) }),
+            ),
+          })
+          .map(fields),
       ),
+    },
+    {
+      weight: 1,
+      arbitrary: endpointSlice(metadata).chain((object) => put('endpointslices', fc.constant(object))),
     },
     {
       weight: 1,
@@ -288,6 +304,29 @@ export function putting(): fc.Arbitrary<Action> {
   );
 }
 
+/** Of a Service of its own, by which that leads to the gateway's machine, to others, or to many addresses. */
+function endpointSlice(metadata: fc.Arbitrary<BulkObject>): fc.Arbitrary<BulkObject> {
+  const endpoints = fc.constantFrom<Bulk>(
+    [fields({ addresses: ['10.0.0.1'] })],
+    [fields({ addresses: ['100.100.100.200'] })],
+    { items: fields({ addresses: ['10.0.0.1'] }), times: 1000 },
+  );
+  return fc.record({ metadata, service: fc.constantFrom(...OBJECT_NAMES), endpoints }).map((each) => {
+    const { fields: own } = each.metadata;
+    return fields({
+      metadata: {
+        fields: [
+          ...own.filter(([name]) => name !== 'labels'),
+          ['labels', fields({ 'kubernetes.io/service-name': each.service })],
+        ],
+      },
+      addressType: 'IPv4',
+      ports: [fields({ port: 80 })],
+      endpoints: each.endpoints,
+    });
+  });
+}
+
 export function removing(): fc.Arbitrary<Action> {
   return fc.oneof(
     {
@@ -304,6 +343,13 @@ export function removing(): fc.Arbitrary<Action> {
         do: fc.constant('remove' as const),
         what: fc.constant('reconcilefunctions' as const),
         name: fc.constantFrom(...FUNCTION_NAMES),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        do: fc.constant('remove all' as const),
+        what: fc.constantFrom('reconcilefunctions' as const, 'things' as const),
       }),
     },
   );
