@@ -21,8 +21,8 @@ function rates() {
 describe('StartRates', () => {
   it('bounds what one tenant begins, however often it asks', () => {
     const { clock, of } = rates();
-    // A burst, and 500 a second.
-    expect(begun(of.of('a'), clock, 10)).toBeCloseTo(6000, -2);
+    // A burst, and 1,000 a second.
+    expect(begun(of.of('a'), clock, 10)).toBeCloseTo(12_000, -2);
   });
 
   it('counts all controllers of a tenant as one, whenever they are declared', () => {
@@ -38,7 +38,7 @@ describe('StartRates', () => {
       rate.take(room);
       return sum + room;
     }, 0);
-    expect(count).toBe(1000);
+    expect(count).toBe(2000);
   });
 
   it('leaves each tenant its own when all together begin too many', () => {
