@@ -19,10 +19,11 @@ import {
 export interface ViewKeys {
   /**
    * HASH: `version` (up to which the view is complete), `writerId`, `incarnation`, `runId`, and `indexes`: the complete
-   * declared indexes (JSON); for any other index, readers filter objects. `filling`: the incomplete indexes that may
-   * have entries (JSON, or empty), because they are being filled or were withdrawn. `unserved`: 1 while the server is
-   * known not to serve the resource. `encryptedBy`: the only key with which the objects of an encrypted view can be
-   * read. `position`: see `POSITION`; `process`: the Redis process that has all writes up to it (`lua/reclaim.lua`).
+   * declared indexes (JSON, each a `MadeIndex`); for any other index, readers filter objects. `filling`: the incomplete
+   * indexes that may have entries (JSON, or empty), because they are being filled or were withdrawn. `unserved`: 1
+   * while the server is known not to serve the resource. `encryptedBy`: the only key with which the objects of an
+   * encrypted view can be read. `position`: see `POSITION`; `process`: the Redis process that has all writes up to it
+   * (`lua/reclaim.lua`).
    */
   readonly view: string;
   /**
@@ -109,6 +110,9 @@ export function viewKeys(prefix: string): ViewKeys {
  * (pkg/controller/controller_utils.go, `PodControllerIndex`).
  */
 export const namespaceIndex = (namespace: string): string => `namespace:${namespace}`;
+/** The namespace that index entries name. */
+export const namespaceOf = (entries: readonly string[]): string | undefined =>
+  entries.find((entry) => entry.startsWith('namespace:'))?.slice('namespace:'.length);
 export const controllerIndex = (ownerUid: string): string => `controller:${ownerUid}`;
 export const orphanIndex = (namespace: string): string => `orphan:${namespace}`;
 
@@ -126,6 +130,32 @@ export const KEPT_OUT_INDEX = 'kept-out';
  */
 export type IndexSpec =
   `field:${string}` | `label:${string}` | `annotation:${string}` | 'labels' | `selector:${string}`;
+
+/**
+ * A declared index as it is made: of all objects, or (`NAMESPACE/` before it) of those in one namespace, where its
+ * users may read no others. No name of an index has a slash before its colon.
+ */
+export type MadeIndex = IndexSpec | `${string}/${IndexSpec}`;
+
+/** Whether a declared index, as far as it is made, has all objects of the namespace; undefined: of all namespaces. */
+export function isMade(made: readonly string[], spec: IndexSpec, namespace: string | undefined): boolean {
+  return made.includes(spec) || (namespace !== undefined && made.includes(`${namespace}/${spec}`));
+}
+
+/** The declared indexes in which objects of the namespace stand. */
+export function madeIn(made: readonly MadeIndex[], namespace: string | undefined): IndexSpec[] {
+  const specs = made.flatMap((each): IndexSpec[] => {
+    const { place, spec } = parseMade(each);
+    return place === undefined || place === namespace ? [spec] : [];
+  });
+  return [...new Set(specs)];
+}
+
+/** @returns the namespace of which it is made, if it is of one, and the declared index. */
+export function parseMade(made: MadeIndex): { place: string | undefined; spec: IndexSpec } {
+  const [, place, spec = made] = /^([^:/]+)\/(.*)$/s.exec(made) ?? [];
+  return { place, spec: spec as IndexSpec };
+}
 
 /** Whether a list may name this index. */
 export function isIndexSpec(text: string): text is IndexSpec {

@@ -1,8 +1,9 @@
 import { formatObjectKey, type KubernetesObject, type ResourceVersion, isResourceVersion } from '../../core/index.ts';
 import {
   decodeEntry,
-  type IndexSpec,
+  isMade,
   KEPT_OUT_INDEX,
+  type MadeIndex,
   POSITION,
   uncountedIndex,
   type ViewKeys,
@@ -41,7 +42,7 @@ export interface ReadableState {
    */
   readonly position: number;
   /** The declared indexes that are complete. */
-  readonly indexes: readonly IndexSpec[];
+  readonly indexes: readonly MadeIndex[];
   /** Keys of the selection by index, as they were just after; undefined when no index says which they are. */
   readonly keys: readonly string[] | undefined;
   /** Keys of the objects that were kept out of the cache just after; none when no selection was given. */
@@ -141,9 +142,9 @@ export class ViewReader {
     const [version, incarnation, text] = fields;
     const first = Number(fields[3] ?? 0);
     if (!isResourceVersion(version) || position === undefined || position < first) return undefined;
-    const indexes = text ? (JSON.parse(text) as IndexSpec[]) : [];
+    const indexes = text ? (JSON.parse(text) as MadeIndex[]) : [];
     const declared = declaredIndexOf(selection ?? {});
-    const filled = declared === undefined || indexes.includes(declared);
+    const filled = declared === undefined || isMade(indexes, declared, selection?.namespace);
     return {
       version,
       incarnation: incarnation ?? '',

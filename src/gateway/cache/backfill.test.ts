@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { boundedIndexes, MOST_OF_TENANT, type UserIndexes } from './backfill.ts';
+import { boundedIndexes, MOST_OF_TENANT, MOST_PLACES, type UserIndexes } from './backfill.ts';
 
 const NEEDED = 'annotation:paused';
 const user = (tenant: string | undefined, count: number, name: string): UserIndexes => ({
@@ -38,5 +38,20 @@ describe('the indexes of a view', () => {
 
   it('have no bound for functions that the operator has configured', () => {
     expect(boundedIndexes([user(undefined, 500, 'x')]).kept).toHaveLength(501);
+  });
+
+  it('are made of the namespaces that their users may read, unless another user may read all', () => {
+    const of = (...namespaces: string[]): UserIndexes => ({ ...user('a', 1, 'x'), namespaces });
+    const scoped = boundedIndexes([of('m', 'n'), { ...of('n', 'o'), tenant: 'b' }]);
+    expect(scoped.kept).toEqual([NEEDED, ...['m', 'n', 'o'].map((each) => `${each}/field:spec.x0000`)]);
+    expect(boundedIndexes([of('m', 'n'), user('b', 1, 'x')]).kept).toEqual([NEEDED, 'field:spec.x0000']);
+  });
+
+  it('of many namespaces are bounded as well', () => {
+    const namespaces = Array.from({ length: 100 }, (_, at) => `team-${at}`);
+    const { kept, left } = boundedIndexes([{ ...user('a', 16, 'x'), namespaces }]);
+    expect(kept.length - 1).toBe(200);
+    expect(kept.length - 1).toBeLessThanOrEqual(MOST_PLACES);
+    expect(left).toHaveLength(1400);
   });
 });

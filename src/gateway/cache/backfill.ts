@@ -1,5 +1,13 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
-import { encodeEntry, indexEntriesOf, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/cache-layout.ts';
+import {
+  encodeEntry,
+  indexEntriesOf,
+  KEPT_OUT_INDEX,
+  madeIn,
+  type MadeIndex,
+  type ObjectEntry,
+  parseMade,
+} from '../../contract/cache-layout.ts';
 import type { IndexSpec } from '../../contract/index.ts';
 import { MAX_ENTRIES } from './chunk.ts';
 import type { View } from './view.ts';
@@ -7,33 +15,56 @@ import type { View } from './view.ts';
 /** What a user of a view reads by. */
 export interface UserIndexes {
   readonly specs: readonly IndexSpec[];
-  /** Those that the gateway itself needs: they are made whatever the bound. Default: none. */
+  /** Those that the gateway itself needs: they are made of all objects, whatever the bound. Default: none. */
   readonly needed?: readonly IndexSpec[];
+  /** The only namespaces whose objects it may read. Default: it may read all. */
+  readonly namespaces?: readonly string[] | undefined;
   /** Whose bound counts. Undefined: none does. */
   readonly tenant: string | undefined;
 }
 
 /**
  * An object carries an entry for each value in each index, so a tenant has a bound of indexes in a view, however many
- * functions it declares. An index beyond it is not made: readers look at each object, as while an index is being
- * filled.
+ * functions it declares, and of namespaces of which they are made. An index beyond it is not made: readers look at each
+ * object, as while an index is being filled.
  */
 export const MOST_OF_TENANT = 64;
+/** Each namespace is a word in the list of indexes, which each reader reads. */
+export const MOST_PLACES = 256;
 
-/** The indexes to maintain, and those of tenants beyond their bound. Both in the order of their names. */
+/**
+ * The indexes to maintain, and those of tenants beyond their bound. Both in the order of their names. An index that
+ * only users of some namespaces have is made of the objects in these.
+ */
 export function boundedIndexes(users: Iterable<UserIndexes>): {
-  readonly kept: IndexSpec[];
-  readonly left: IndexSpec[];
+  readonly kept: MadeIndex[];
+  readonly left: MadeIndex[];
 } {
   const all = [...users];
-  const kept = new Set(all.flatMap(({ needed = [] }) => needed));
-  const left = new Set<IndexSpec>();
+  const kept = new Set<MadeIndex>(all.flatMap(({ needed = [] }) => needed));
+  const left = new Set<MadeIndex>();
   for (const [tenant, own] of Map.groupBy(all, (each) => each.tenant)) {
-    const specs = [...new Set(own.flatMap((each) => each.specs))].toSorted();
-    const most = tenant === undefined ? Infinity : MOST_OF_TENANT;
-    for (const [at, spec] of specs.entries()) (at < most ? kept : left).add(spec);
+    const wanted = new Set(own.flatMap(placesOf));
+    const bySpec = Map.groupBy([...wanted].toSorted(), (each) => parseMade(each).spec);
+    let places = 0;
+    for (const [at, spec] of [...bySpec.keys()].toSorted().entries()) {
+      // The index of all objects has those of each namespace.
+      const made = wanted.has(spec) ? [spec] : (bySpec.get(spec) ?? []);
+      const isBeyond = tenant !== undefined && (at >= MOST_OF_TENANT || places + made.length > MOST_PLACES);
+      if (!isBeyond) places += made.length;
+      for (const each of made) (isBeyond ? left : kept).add(each);
+    }
   }
-  return { kept: [...kept].toSorted(), left: [...left].filter((spec) => !kept.has(spec)).toSorted() };
+  const isWhole = (each: MadeIndex): boolean => kept.has(each) || kept.has(parseMade(each).spec);
+  return {
+    kept: [...kept].filter((each) => parseMade(each).place === undefined || !kept.has(parseMade(each).spec)).toSorted(),
+    left: [...left].filter((each) => !isWhole(each)).toSorted(),
+  };
+}
+
+function placesOf({ specs, namespaces }: UserIndexes): MadeIndex[] {
+  if (namespaces === undefined) return [...specs];
+  return specs.flatMap((spec) => namespaces.map((each): MadeIndex => `${each}/${spec}`));
 }
 
 export interface BackfillOptions {
@@ -155,7 +186,7 @@ export async function compareObserved(view: View, fields: readonly string[], sig
  * must use the same specs for what it writes meanwhile (`Indexer.maintain`). An index counts as complete only when
  * every object has been through; one that already was stays so.
  */
-export async function backfill(view: View, specs: readonly IndexSpec[], signal: AbortSignal): Promise<void> {
+export async function backfill(view: View, specs: readonly MadeIndex[], signal: AbortSignal): Promise<void> {
   const complete = await view.indexer.complete();
   const cutOff = await view.indexer.incomplete();
   const known = complete.filter((spec) => specs.includes(spec));
@@ -176,7 +207,10 @@ export async function backfill(view: View, specs: readonly IndexSpec[], signal: 
       // specs.
       if (!from || !object || object.metadata.resourceVersion !== from.resourceVersion) continue;
       const kept = from.indexEntries.filter((entry) => entry === KEPT_OUT_INDEX);
-      const to = { ...from, indexEntries: [...indexEntriesOf(object, specs), ...kept] };
+      const to = {
+        ...from,
+        indexEntries: [...indexEntriesOf(object, madeIn(specs, object.metadata.namespace)), ...kept],
+      };
       if (encodeEntry(to) === encodeEntry(from)) continue;
       moves.push({ key, from, to });
       left -= from.indexEntries.length + to.indexEntries.length;

@@ -3,11 +3,12 @@ import {
   encodeEntry,
   indexEntriesOf,
   KEPT_OUT_INDEX,
+  madeIn,
+  type MadeIndex,
   namespaceIndex,
   type ObjectEntry,
   type ViewKeys,
 } from '../../contract/cache-layout.ts';
-import type { IndexSpec } from '../../contract/index.ts';
 import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 import type { ViewWriter } from './view-writer.ts';
 
@@ -23,7 +24,7 @@ export class Indexer {
   readonly #writer: ViewWriter;
   readonly #reindex: Script;
   readonly #onMoved: (keys: readonly string[]) => void;
-  #maintained: readonly IndexSpec[] = [];
+  #maintained: readonly MadeIndex[] = [];
 
   /** @param onMoved called with the keys of the objects whose entries `move` may have changed. */
   constructor(redis: Redis, keys: ViewKeys, writer: ViewWriter, onMoved: (keys: readonly string[]) => void) {
@@ -34,15 +35,15 @@ export class Indexer {
     this.#reindex = loadScript(redis, import.meta.url, 'reindex');
   }
 
-  /** Sets the declared indexes that every object written from now on stands in. */
-  maintain(specs: readonly IndexSpec[]): void {
-    this.#maintained = specs;
+  /** Sets the declared indexes in which the objects stand that are written from now on. */
+  maintain(made: readonly MadeIndex[]): void {
+    this.#maintained = made;
   }
 
   /** The entry with which an object is written. */
   entryOf(object: KubernetesObject, isKeptOut: boolean): ObjectEntry {
     const { resourceVersion, uid, deletionTimestamp } = object.metadata;
-    const indexEntries = indexEntriesOf(object, this.#maintained);
+    const indexEntries = indexEntriesOf(object, madeIn(this.#maintained, object.metadata.namespace));
     if (isKeptOut) indexEntries.push(KEPT_OUT_INDEX);
     return { resourceVersion, uid, terminating: deletionTimestamp !== undefined, indexEntries };
   }
@@ -69,19 +70,19 @@ export class Indexer {
   }
 
   /** The declared indexes that are complete. */
-  async complete(): Promise<IndexSpec[]> {
+  async complete(): Promise<MadeIndex[]> {
     const text = await this.#redis.hget(this.#keys.view, 'indexes');
-    return text === null ? [] : (JSON.parse(text) as IndexSpec[]);
+    return text === null ? [] : (JSON.parse(text) as MadeIndex[]);
   }
 
   /** Declared indexes that objects may stand in though they are not complete: being filled, or withdrawn. */
-  async incomplete(): Promise<IndexSpec[]> {
+  async incomplete(): Promise<MadeIndex[]> {
     const text = await this.#redis.hget(this.#keys.view, 'filling');
-    return text ? (JSON.parse(text) as IndexSpec[]) : [];
+    return text ? (JSON.parse(text) as MadeIndex[]) : [];
   }
 
   /** Records which declared indexes are complete, and which are not (see `incomplete`). @throws ForeignWriterError */
-  async record(complete: readonly IndexSpec[], incomplete: readonly IndexSpec[] = []): Promise<void> {
+  async record(complete: readonly MadeIndex[], incomplete: readonly MadeIndex[] = []): Promise<void> {
     const filling = incomplete.length === 0 ? '' : JSON.stringify(incomplete);
     await this.#writer.set({ indexes: JSON.stringify(complete), filling });
   }

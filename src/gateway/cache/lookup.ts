@@ -1,5 +1,12 @@
 import { asLabelSelector, fieldAt, type KubernetesObject, matchesLabels } from '../../core/index.ts';
-import { declaredIndex, indexEntriesOf, indexValues, uncountedIndex } from '../../contract/cache-layout.ts';
+import {
+  declaredIndex,
+  indexEntriesOf,
+  indexValues,
+  isMade,
+  namespaceOf,
+  uncountedIndex,
+} from '../../contract/cache-layout.ts';
 import type { Lookup, RelatedChange } from './change.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { EncodedObject, View } from './view.ts';
@@ -36,7 +43,7 @@ export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBu
     const few = await view.findFew({ declared, entries, anyOf });
     if (few) return charged(await filter(view, few.keys, lookup, budget, few.objects), budget);
   }
-  const complete = declared === undefined || (await view.indexer.complete()).includes(declared);
+  const complete = declared === undefined || isMade(await view.indexer.complete(), declared, namespaceOf(entries));
   const others = declared === undefined ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
   // An index that is still being filled cannot be asked; the objects can.
   // Sent together, in one trip. A selector gives an index one value, which has always room.

@@ -7,7 +7,7 @@ import {
   type Resource,
   UnavailableError,
 } from '../../core/index.ts';
-import { decodeEntry, type ObjectEntry, type ViewKeys, viewKeys } from '../../contract/cache-layout.ts';
+import { decodeEntry, namespaceOf, type ObjectEntry, type ViewKeys, viewKeys } from '../../contract/cache-layout.ts';
 import type { IndexSpec, ViewLocation } from '../../contract/index.ts';
 import { type Mark, ObjectCodec, ObjectKeptOutError, UnreadableObjectError } from '../../contract/node/codec.ts';
 import { ViewReader } from '../../contract/node/view-reader.ts';
@@ -314,7 +314,8 @@ export class View {
    */
   async findFew({ entries, anyOf, declared }: IndexQuery): Promise<FoundObjects | undefined> {
     const keys = [this.#keys.view, this.#keys.objects, this.#keys.indexPrefix];
-    const answer = await this.#findFew(keys, [declared, MOST_FEW, entries.length, ...entries, ...anyOf]);
+    const made = `${namespaceOf(entries) ?? ''}/${declared}`;
+    const answer = await this.#findFew(keys, [declared, made, MOST_FEW, entries.length, ...entries, ...anyOf]);
     if (answer === null) return undefined;
     const [names, objects] = answer as [Buffer[], (Buffer | null)[]];
     const found = names.map((name) => name.toString('utf8'));

@@ -4,6 +4,7 @@ import {
   type GroupVersionKind,
   keyOf,
   type KubernetesObject,
+  ownValue,
   parseObjectKey,
   type Resource,
   type Runtime,
@@ -60,7 +61,7 @@ import { ScopedProcess } from './scoped-process.ts';
 export interface RunningControllerOptions {
   readonly spec: Pick<
     ControllerSpec,
-    'id' | 'origin' | 'declaration' | 'tenant' | 'description' | 'related' | 'keys' | 'parsed'
+    'id' | 'origin' | 'declaration' | 'tenant' | 'description' | 'related' | 'keys' | 'parsed' | 'scope'
   >;
   /** Every kind that the description names, the one of `for` first, and then those that keys have named. */
   readonly sources: readonly ControllerSource[];
@@ -364,9 +365,11 @@ export class RunningController {
 
   /** Declared by the function, or needed to find the referrers of what it watches. */
   #indexesOf(kind: string, isEncrypted: boolean): UserIndexes {
-    const { description, tenant } = this.#options.spec;
+    const { description, scope, tenant } = this.#options.spec;
     const declared = description.indexes.filter((each) => formatKind(each) === kind).map(({ index }) => index);
-    if (kind !== formatKind(description.for)) return { specs: declared, tenant };
+    const allowed = scope === undefined ? '*' : (ownValue(scope, kind) ?? []);
+    const own = { tenant, namespaces: allowed === '*' ? undefined : allowed };
+    if (kind !== formatKind(description.for)) return { specs: declared, ...own };
     const specs = [
       ...declared,
       ...description.watches
@@ -376,7 +379,7 @@ export class RunningController {
           return !isEncrypted || !index.startsWith('selector:');
         }),
     ];
-    return { specs, tenant, needed: [PAUSED_INDEX] };
+    return { specs, ...own, needed: [PAUSED_INDEX] };
   }
 
   /**

@@ -4,19 +4,20 @@
 -- KEYS[2] objects HASH
 -- KEYS[3] what an index entry is appended to, to name the SET of keys that carry it (same hash tag)
 -- ARGV[1] the declared index
--- ARGV[2] how many objects are few
--- ARGV[3] how many of the index entries that follow each object carries; besides, it carries one of the others, if any
+-- ARGV[2] the same as it is made of the namespace that the index entries name, if they name one
+-- ARGV[3] how many objects are few
+-- ARGV[4] how many of the index entries that follow each object carries; besides, it carries one of the others, if any
 --
 -- Answer: {keys, objects}; nil if the index is not complete, there are more objects than that, or the sets of keys are too
 -- large to tell cheaply how many there are.
 
 local complete, is_complete = redis.call('HGET', KEYS[1], 'indexes'), false
 for _, index in ipairs(complete and cjson.decode(complete) or {}) do
-  if index == ARGV[1] then is_complete = true end
+  if index == ARGV[1] or index == ARGV[2] then is_complete = true end
 end
 if not is_complete then return false end
 
-local most, first_other = tonumber(ARGV[2]), 4 + tonumber(ARGV[3])
+local most, first_other = tonumber(ARGV[3]), 5 + tonumber(ARGV[4])
 -- Sets of this size are compared in microseconds. A tenant could make larger ones.
 local LARGE = 200
 
@@ -30,7 +31,7 @@ end
 local keys, seen = {}, {}
 for at = first_other, math.max(first_other, #ARGV) do
   local sets = {}
-  for place = 4, first_other - 1 do sets[#sets + 1] = KEYS[3] .. ARGV[place] end
+  for place = 5, first_other - 1 do sets[#sets + 1] = KEYS[3] .. ARGV[place] end
   if ARGV[at] then sets[#sets + 1] = KEYS[3] .. ARGV[at] end
   local found = members(sets)
   if not found then return false end
