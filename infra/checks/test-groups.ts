@@ -141,10 +141,10 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     minutes: 6,
   },
   'large-objects': {
-    protects: 'that one tenant with many large objects delays no other',
-    files: ['test/faults/hostile-large-objects.test.ts'],
-    guards: ['src/gateway/cache', 'src/gateway/reflector', 'test/faults/hostile-tenant'],
-    minutes: 3,
+    protects: "that one tenant with many large objects delays no other and does not take all of Redis' memory",
+    files: ['test/faults/hostile-{large-objects,memory}.test.ts'],
+    guards: ['src/gateway/cache', 'src/gateway/redis', 'src/gateway/reflector', 'test/faults/hostile-tenant'],
+    minutes: 8,
     alone: true,
   },
   conformance: {

@@ -118,6 +118,11 @@ export const orphanIndex = (namespace: string): string => `orphan:${namespace}`;
 
 /** The index of objects that are kept out of the cache: every view has it. */
 export const KEPT_OUT_INDEX = 'kept-out';
+/**
+ * The index of the objects among them that are kept out only because memory is short. Its entry is the last of an
+ * object: the apply script replaces such a mark by the same version of the object.
+ */
+export const LEFT_OUT_INDEX = 'left-out';
 
 /**
  * An index that a controller declares. What it is made of is its name, so two controllers share one without knowing.
@@ -254,8 +259,13 @@ const LIST_ENTRIES = { bytesEach: 256, least: 32, most: 1000 };
  * The index entries of an object, `name:value`. The applier keeps the SETs in step with them. A declared index in which
  * the object has several values gets them as long as there is room, those with few values first; the others get
  * `uncountedIndex`.
+ * @param valuesOf undefined for an index whose values are not to be found: it gets `uncountedIndex`. Default: all are.
  */
-export function indexEntriesOf(object: KubernetesObject, declared: readonly IndexSpec[] = []): string[] {
+export function indexEntriesOf(
+  object: KubernetesObject,
+  declared: readonly IndexSpec[] = [],
+  valuesOf: (object: KubernetesObject, spec: IndexSpec) => readonly string[] | undefined = indexValues,
+): string[] {
   const { namespace } = object.metadata;
   const owner = controllerOf(object);
   const entries = namespace ? [namespaceIndex(namespace)] : [];
@@ -264,8 +274,9 @@ export function indexEntriesOf(object: KubernetesObject, declared: readonly Inde
   else if (namespace) entries.push(orphanIndex(namespace));
   const lists: { readonly spec: IndexSpec; readonly values: readonly string[] }[] = [];
   for (const spec of declared) {
-    const values = indexValues(object, spec);
-    if (values.length > 1) lists.push({ spec, values });
+    const values = valuesOf(object, spec);
+    if (!values) entries.push(uncountedIndex(spec));
+    else if (values.length > 1) lists.push({ spec, values });
     else for (const value of values) entries.push(declaredIndex(spec, value));
   }
   if (lists.length === 0) return entries;

@@ -108,7 +108,7 @@ export const METRICS = {
     levelhook_reflector_watch_ends_total: { help: 'Ended watches by reason.', labels: ['resource', 'reason'] },
     levelhook_cache_changes_total: { help: 'Changes applied to the cache.', labels: ['resource', 'type'] },
     levelhook_cache_kept_out_total: {
-      help: 'Changes of objects that are kept out of the cache, since they are nested too deep or too large.',
+      help: 'Changes of objects that are kept out of the cache, since they are nested too deep or too large, or memory is short.',
       labels: ['resource'],
     },
     levelhook_cache_skipped_events_total: {
@@ -199,6 +199,10 @@ export const METRICS = {
     levelhook_redis_problem: {
       help: '1 while Redis has this problem: eviction, memory, persistence, role or version.',
       labels: ['problem'],
+    },
+    levelhook_memory_left_out: {
+      help: '1 while nothing more of the namespace is stored in Redis, which is short of memory; holding: objects or keys.',
+      labels: ['namespace', 'holding'],
     },
     levelhook_gateway_suspended: { help: '1 while nothing is dispatched.', labels: [] },
   },

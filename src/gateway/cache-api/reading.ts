@@ -52,6 +52,8 @@ interface Reading {
 
 /** How long a version is waited for: the apiserver's `blockTimeout` (storage/cacher/watch_cache.go). */
 const VERSION_WAIT_MS = 3000;
+/** Of objects that one command reads: Redis holds its answer in memory, which a list of large ones would fill. */
+const COMMAND_BYTES = 4 * 1024 * 1024;
 /** Above this a list is sent as it is read. */
 const WHOLE = 500;
 
@@ -237,7 +239,7 @@ async function* select(list: List, first?: number): AsyncGenerator<Found[]> {
   const options = { after, verbatim: form.verbatim, onKeptOut, ...(first === undefined ? {} : { first }) };
   for (const [at, { reader, state }] of list.readings.entries()) {
     const onPosition = (position: number): void => void (list.positions[at] = position);
-    yield* reader.select(wanted.selection, { state, onPosition, ...options });
+    yield* reader.select(wanted.selection, { state, commandBytes: COMMAND_BYTES, onPosition, ...options });
   }
 }
 

@@ -300,12 +300,14 @@ export class Applier {
     let heard = this.#options.handlers.begin();
     const cached = await this.#comparer.readCached(events.filter(isObjectEvent), listing);
     const operations = new Map<string, ViewOperation>();
+    const sent = new Map<string, ObjectEvent>();
     const wakeups: Wakeup[] = [];
     const fromNothing = listing?.fromNothing ?? false;
     // A change that was read late, after the watch was closed for a while, says nothing of those behind it.
     const hasBookmark = given.some(({ kind }) => kind === 'bookmark');
     const isPipelined = fromNothing && chunk !== undefined && chunk.events === chunk.given;
     const write = async (): Promise<void> => {
+      await this.#reserveMemory(operations, sent);
       const part: Chunk = {
         ...(listing || version === undefined ? {} : { version, shownMs: hasBookmark ? this.#readMs : undefined }),
         incomparable: listing?.rewound ?? false,
@@ -336,17 +338,32 @@ export class Applier {
       entries += cached.get(key)?.entry.indexEntries.length ?? 0;
       if (operation) operations.set(operation.key, operation);
       if (operation) entries += costOf(operation);
+      sent.set(key, event);
       if (slice.isOver) await slice.next();
       if (entries + costOfWakeups(wakeups.length) < MAX_ENTRIES) continue;
       await write();
       slice.restart();
       operations.clear();
+      sent.clear();
       wakeups.length = 0;
       entries = 0;
       onlyNew = fromNothing;
       heard = this.#options.handlers.begin();
     }
     await write();
+  }
+
+  /** Asks for the memory of a write. Objects of namespaces that have no more of it are replaced by marks. */
+  async #reserveMemory(operations: Map<string, ViewOperation>, sent: ReadonlyMap<string, ObjectEvent>): Promise<void> {
+    const { view } = this.#options;
+    const namespaceOf = (key: string): string | undefined => sent.get(key)?.object.metadata.namespace;
+    await view.reserve(() => [...operations.values()].map((each) => [namespaceOf(each.key), sizeOf(each)]));
+    for (const [key, operation] of operations) {
+      const event = sent.get(key);
+      if (operation.kind !== 'S' || !event || event.keptOut !== undefined) continue;
+      const reason = view.leftOut(event.object.metadata.namespace);
+      if (reason !== undefined) operations.set(key, this.#comparer.leftOutOperation(event, reason));
+    }
   }
 
   async #run(chunk: Chunk): Promise<void> {
@@ -384,6 +401,11 @@ function* pagesOf(operations: readonly { operation: ViewOperation; entries: numb
     left -= entries;
   }
   if (page.length > 0) yield page;
+}
+
+/** Of what an operation adds to Redis, about: an index entry is a SET, whose name it is. */
+function sizeOf(operation: ViewOperation): number {
+  return operation.kind === 'S' ? operation.object.length + operation.entry.length * 4 : 0;
 }
 
 function isFrame({ kind }: WatchEvent): boolean {

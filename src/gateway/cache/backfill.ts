@@ -1,15 +1,14 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
 import {
   encodeEntry,
-  indexEntriesOf,
   KEPT_OUT_INDEX,
-  madeIn,
+  LEFT_OUT_INDEX,
   type MadeIndex,
   type ObjectEntry,
   parseMade,
 } from '../../contract/cache-layout.ts';
 import type { IndexSpec } from '../../contract/index.ts';
-import { MAX_ENTRIES } from './chunk.ts';
+import { ENTRY_BYTES, MAX_ENTRIES } from './chunk.ts';
 import type { View } from './view.ts';
 
 /** What a user of a view reads by. */
@@ -19,7 +18,7 @@ export interface UserIndexes {
   readonly needed?: readonly IndexSpec[];
   /** The only namespaces whose objects it may read. Default: it may read all. */
   readonly namespaces?: readonly string[] | undefined;
-  /** Whose bound counts. Undefined: none does. */
+  /** The namespace whose bound counts. Undefined: none does. */
   readonly tenant: string | undefined;
 }
 
@@ -112,7 +111,7 @@ export class Backfill {
     const { view, indexes, observed, started, applied, clock, logger, signal } = this.#options;
     const { indexer, observations } = view;
     await started;
-    const { kept: specs, left } = boundedIndexes(indexes.values());
+    const { left } = boundedIndexes(indexes.values());
     if (left.length > 0) {
       logger.warn(
         { resource: view.name, indexes: left },
@@ -121,6 +120,7 @@ export class Backfill {
     }
     const fields = [...new Set([...observed.values()].flat())].toSorted();
     while (!signal.aborted) {
+      const specs = this.#wanted();
       try {
         // Readers go on to use the indexes that are recorded as complete, so the applier maintains them until then.
         indexer.maintain([...new Set([...(await indexer.complete()), ...specs])]);
@@ -132,7 +132,8 @@ export class Backfill {
           await observations.forget(field);
           this.#compared.delete(field);
         }
-        await backfill(view, specs, signal);
+        // Some tenant is left out by now, or is no more.
+        if (!(await backfill(view, specs, signal, () => this.#wanted().join() === specs.join()))) continue;
         indexer.maintain(specs);
         await this.#compare(fields);
         return;
@@ -145,6 +146,13 @@ export class Backfill {
         await clock.sleep(1000, signal);
       }
     }
+  }
+
+  /** The indexes to maintain: none of tenants for whose objects there is no memory. */
+  #wanted(): readonly MadeIndex[] {
+    const { indexes, view } = this.#options;
+    const served = [...indexes.values()].map((user) => (view.leftOut(user.tenant) ? { ...user, specs: [] } : user));
+    return boundedIndexes(served).kept;
   }
 
   /** Reads the objects only for a field that is new here, or whose times were lost with other data. */
@@ -181,16 +189,25 @@ export async function compareObserved(view: View, fields: readonly string[], sig
   }
 }
 
+const MARKS: readonly string[] = [KEPT_OUT_INDEX, LEFT_OUT_INDEX];
+
 /**
  * Brings what is already cached under the declared indexes, and out of those that are no longer declared. The applier
  * must use the same specs for what it writes meanwhile (`Indexer.maintain`). An index counts as complete only when
  * every object has been through; one that already was stays so.
+ * @param goesOn asked between objects. Default: it does.
+ * @returns whether it went on to the end.
  */
-export async function backfill(view: View, specs: readonly MadeIndex[], signal: AbortSignal): Promise<void> {
+export async function backfill(
+  view: View,
+  specs: readonly MadeIndex[],
+  signal: AbortSignal,
+  goesOn: () => boolean = () => true,
+): Promise<boolean> {
   const complete = await view.indexer.complete();
   const cutOff = await view.indexer.incomplete();
   const known = complete.filter((spec) => specs.includes(spec));
-  if (cutOff.length === 0 && known.length === specs.length && known.length === complete.length) return;
+  if (cutOff.length === 0 && known.length === specs.length && known.length === complete.length) return true;
   // First withdrawn, then emptied; first filled, then promised. A gateway that takes over in between finds the
   // unfinished indexes.
   const underWay = new Set([...cutOff, ...complete, ...specs]);
@@ -206,20 +223,32 @@ export async function backfill(view: View, specs: readonly MadeIndex[], signal: 
       // Read one after the other: an object of another version than its entry has just been written, with the new
       // specs.
       if (!from || !object || object.metadata.resourceVersion !== from.resourceVersion) continue;
-      const kept = from.indexEntries.filter((entry) => entry === KEPT_OUT_INDEX);
+      const marks = from.indexEntries.filter((entry) => MARKS.includes(entry));
       const to = {
         ...from,
-        indexEntries: [...indexEntriesOf(object, madeIn(specs, object.metadata.namespace)), ...kept],
+        indexEntries: [...view.indexer.indexEntriesOf(object, specs), ...marks],
       };
       if (encodeEntry(to) === encodeEntry(from)) continue;
       moves.push({ key, from, to });
       left -= from.indexEntries.length + to.indexEntries.length;
       if (left > 0) continue;
+      await view.reserve(() => moves.map(sizeOf));
+      if (!goesOn()) return false;
       await view.indexer.move(moves);
       moves = [];
       left = MAX_ENTRIES;
     }
+    await view.reserve(() => moves.map(sizeOf));
+    if (!goesOn()) return false;
     await view.indexer.move(moves);
   }
   await view.indexer.record(specs);
+  return true;
+}
+
+/** What the entries of an object take in addition, about. */
+function sizeOf({ key, from, to }: { key: string; from: ObjectEntry; to: ObjectEntry }): [string | undefined, number] {
+  const slash = key.indexOf('/');
+  const added = Math.max(0, to.indexEntries.length - from.indexEntries.length);
+  return [slash < 0 ? undefined : key.slice(0, slash), added * ENTRY_BYTES];
 }

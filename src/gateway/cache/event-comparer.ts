@@ -1,17 +1,22 @@
 import { formatKind, formatObjectKey, keyOf, type Logger, type Metrics } from '../../core/index.ts';
-import { encodeEntry, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/cache-layout.ts';
+import { encodeEntry, KEPT_OUT_INDEX, LEFT_OUT_INDEX, type ObjectEntry } from '../../contract/cache-layout.ts';
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import type { TimeSlice } from '../time-slice.ts';
 import { type CachedObject, changesOf, compareCached, readCached } from './cached-object.ts';
 import type { Change, Wakeup } from './change.ts';
 import type { ChangeHandlers } from './change-handlers.ts';
 import type { ViewOperation } from './chunk.ts';
-import { MAX_LENGTH, metadataOf, unhandledReason } from './kept-out.ts';
+import { leastMetadataOf, MAX_LENGTH, metadataOf, unhandledReason } from './kept-out.ts';
 import type { Listing } from './listing.ts';
 import type { View } from './view.ts';
 
 /** An object event of a watch or a list, and the reason why the view has a mark in place of the object, if it has. */
-export type ObjectEvent = WatchEvent & SentObject & { readonly keptOut?: string };
+export type ObjectEvent = WatchEvent &
+  SentObject & {
+    readonly keptOut?: string;
+    /** The reason is that there is no memory for the object. Default: it is another. */
+    readonly isLeftOut?: boolean;
+  };
 
 export interface EventComparerOptions {
   readonly view: View;
@@ -52,8 +57,11 @@ export class EventComparer {
    */
   keepOutUnhandled(event: ObjectEvent): ObjectEvent {
     const reason = event.keptOut ?? unhandledReason(event);
-    if (reason === undefined) return event;
     const { logger, metrics, view } = this.#options;
+    if (reason === undefined) {
+      const leftOut = event.kind === 'deleted' ? undefined : view.leftOut(event.object.metadata.namespace);
+      return leftOut === undefined ? event : this.#leaveOut(event, leftOut);
+    }
     const resource = formatKind(view.resource);
     metrics.count('levelhook_cache_kept_out_total', { resource });
     logger.warn(
@@ -61,6 +69,18 @@ export class EventComparer {
       'an object is kept out of the cache',
     );
     return { ...event, object: metadataOf(event.object), json: undefined, keptOut: reason };
+  }
+
+  #leaveOut(event: ObjectEvent, reason: string): ObjectEvent {
+    const { metrics, view } = this.#options;
+    metrics.count('levelhook_cache_kept_out_total', { resource: formatKind(view.resource) });
+    return { ...event, object: leastMetadataOf(event.object), json: undefined, keptOut: reason, isLeftOut: true };
+  }
+
+  /** The operation that writes a mark in place of an object for which there is no memory. */
+  leftOutOperation(event: ObjectEvent, reason: string): ViewOperation {
+    this.#marksChanged = true;
+    return this.#storing(this.#leaveOut(event, reason), '').operation;
   }
 
   /** The cached objects of these events, by key; whole objects only where a handler or the comparison needs them. */
@@ -95,7 +115,8 @@ export class EventComparer {
       return { kind: 'D', key, version: resourceVersion };
     }
     listing?.add(key);
-    if (before && ahead >= 0) {
+    const isBack = ahead === 0 && reason === undefined && before !== undefined && isLeftOut(before.entry);
+    if (before && ahead >= 0 && !isBack) {
       if (ahead > 0 && event.kind === 'listed') listing?.recordAhead(before.entry.resourceVersion);
       return undefined;
     }
@@ -106,12 +127,22 @@ export class EventComparer {
     for (const change of changesOf(before, object)) {
       for (const wakeup of await this.wake(change, context)) wakeups.push(wakeup);
     }
-    const { view } = this.#options;
-    const entry = view.indexer.entryOf(object, reason !== undefined);
+    const { operation, entry } = this.#storing(event, json);
     cached.set(key, { entry, object });
+    return operation;
+  }
+
+  #storing(
+    { object, keptOut: reason, isLeftOut: isShort = false }: ObjectEvent,
+    json: string,
+  ): { readonly operation: ViewOperation; readonly entry: ObjectEntry } {
+    const { view } = this.#options;
+    const key = formatObjectKey(keyOf(object));
+    const marks = reason === undefined ? [] : [KEPT_OUT_INDEX, ...(isShort ? [LEFT_OUT_INDEX] : [])];
+    const entry = view.indexer.entryOf(object, marks, json.length);
     const stored = reason === undefined ? view.encode(key, json) : view.encodeMark(key, { reason, object });
     const observed = view.observations.valuesOf(object);
-    return { kind: 'S', key, entry: encodeEntry(entry), object: stored, observed };
+    return { entry, operation: { kind: 'S', key, entry: encodeEntry(entry), object: stored, observed } };
   }
 
   /** The operation that deletes a cached object. */
@@ -137,6 +168,10 @@ export class EventComparer {
 
 export function isObjectEvent(event: WatchEvent): event is ObjectEvent {
   return 'object' in event;
+}
+
+function isLeftOut({ indexEntries }: ObjectEntry): boolean {
+  return indexEntries.at(-1) === LEFT_OUT_INDEX;
 }
 
 function isMark({ indexEntries }: ObjectEntry): boolean {

@@ -1,8 +1,11 @@
-import type { KubernetesObject } from '../../core/index.ts';
+import { type KubernetesObject, parseObjectKey } from '../../core/index.ts';
 import {
   encodeEntry,
   indexEntriesOf,
+  type IndexSpec,
+  indexValues,
   KEPT_OUT_INDEX,
+  LEFT_OUT_INDEX,
   madeIn,
   type MadeIndex,
   namespaceIndex,
@@ -11,6 +14,17 @@ import {
 } from '../../contract/cache-layout.ts';
 import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 import type { ViewWriter } from './view-writer.ts';
+
+/** Processor time for the values of the objects of one namespace, in milliseconds. */
+export interface IndexTime {
+  /** What may be taken now; 0: nothing. */
+  readonly limitMs: number;
+  /** Runs work, and counts what it takes. */
+  run<T>(work: () => T): T;
+}
+
+/** Of an object with less JSON the values cost less than the change itself. */
+const LARGE_LENGTH = 32 * 1024;
 
 /**
  * The indexes of one view: SETs of keys, one for each index entry that an object carries. Every view has the built-in
@@ -24,14 +38,25 @@ export class Indexer {
   readonly #writer: ViewWriter;
   readonly #reindex: Script;
   readonly #onMoved: (keys: readonly string[]) => void;
+  readonly #timeOf: (namespace: string) => IndexTime | undefined;
   #maintained: readonly MadeIndex[] = [];
 
-  /** @param onMoved called with the keys of the objects whose entries `move` may have changed. */
-  constructor(redis: Redis, keys: ViewKeys, writer: ViewWriter, onMoved: (keys: readonly string[]) => void) {
+  /**
+   * @param onMoved called with the keys of the objects whose entries `move` may have changed.
+   * @param timeOf Default: objects may take any time.
+   */
+  constructor(
+    redis: Redis,
+    keys: ViewKeys,
+    writer: ViewWriter,
+    onMoved: (keys: readonly string[]) => void,
+    timeOf: (namespace: string) => IndexTime | undefined = () => undefined,
+  ) {
     this.#redis = redis;
     this.#keys = keys;
     this.#writer = writer;
     this.#onMoved = onMoved;
+    this.#timeOf = timeOf;
     this.#reindex = loadScript(redis, import.meta.url, 'reindex');
   }
 
@@ -40,12 +65,36 @@ export class Indexer {
     this.#maintained = made;
   }
 
-  /** The entry with which an object is written. */
-  entryOf(object: KubernetesObject, isKeptOut: boolean): ObjectEntry {
+  /**
+   * The index entries of an object. A large one pays for finding its values with the time of its namespace; when that
+   * is used up, it has no values in the indexes that are left, and readers look at it.
+   * @param length of its JSON. Default: it counts as large.
+   */
+  indexEntriesOf(object: KubernetesObject, made: readonly MadeIndex[], length = Infinity): string[] {
+    const { namespace } = object.metadata;
+    const specs = madeIn(made, namespace);
+    const isLarge = namespace !== undefined && length > LARGE_LENGTH && specs.some(isLong);
+    const time = isLarge ? this.#timeOf(namespace) : undefined;
+    if (!time) return indexEntriesOf(object, specs);
+    return indexEntriesOf(object, specs, (_, spec) => {
+      if (!isLong(spec)) return indexValues(object, spec);
+      return time.limitMs === 0 ? undefined : time.run(() => indexValues(object, spec));
+    });
+  }
+
+  /**
+   * The entry with which an object is written.
+   * @param marks indexes that say why it is kept out. Default: it is not.
+   */
+  entryOf(object: KubernetesObject, marks: readonly string[] = [], length?: number): ObjectEntry {
     const { resourceVersion, uid, deletionTimestamp } = object.metadata;
-    const indexEntries = indexEntriesOf(object, madeIn(this.#maintained, object.metadata.namespace));
-    if (isKeptOut) indexEntries.push(KEPT_OUT_INDEX);
-    return { resourceVersion, uid, terminating: deletionTimestamp !== undefined, indexEntries };
+    const indexEntries = this.indexEntriesOf(object, this.#maintained, length);
+    return {
+      resourceVersion,
+      uid,
+      terminating: deletionTimestamp !== undefined,
+      indexEntries: [...indexEntries, ...marks],
+    };
   }
 
   /**
@@ -62,11 +111,21 @@ export class Indexer {
     return first === undefined ? this.#redis.hkeys(this.#keys.entries) : this.#redis.sinter(first, ...others);
   }
 
-  /** How many objects are kept out of the cache. @param namespaces count in these alone */
-  async keptOutCount(namespaces?: readonly string[]): Promise<number> {
-    if (namespaces === undefined) return this.#redis.scard(this.#keys.indexPrefix + KEPT_OUT_INDEX);
-    const found = await Promise.all(namespaces.map((each) => this.keysWith([KEPT_OUT_INDEX, namespaceIndex(each)])));
+  /**
+   * How many objects are kept out of the cache.
+   * @param namespaces count in these alone
+   * @param index count only those for want of memory. Default: for any reason.
+   */
+  async keptOutCount(namespaces?: readonly string[], index = KEPT_OUT_INDEX): Promise<number> {
+    if (namespaces === undefined) return this.#redis.scard(this.#keys.indexPrefix + index);
+    const found = await Promise.all(namespaces.map((each) => this.keysWith([index, namespaceIndex(each)])));
     return found.reduce((sum, keys) => sum + keys.length, 0);
+  }
+
+  /** The namespaces that have objects which are kept out for want of memory. */
+  async leftOutNamespaces(): Promise<string[]> {
+    const keys = await this.keysWith([LEFT_OUT_INDEX]);
+    return [...new Set(keys.flatMap((key) => parseObjectKey(key).namespace ?? []))];
   }
 
   /** The declared indexes that are complete. */
@@ -97,4 +156,9 @@ export class Indexer {
     await this.#writer.run(this.#reindex, [this.#keys.entries], [this.#keys.indexPrefix, ...args]);
     this.#onMoved(moves.map(({ key }) => key));
   }
+}
+
+/** Whether a tenant can make the values of an index many: the others are one value each. */
+function isLong(spec: IndexSpec): boolean {
+  return spec === 'labels' || spec.startsWith('field:');
 }

@@ -267,6 +267,19 @@ export class Informer {
     await this.relist(signal);
   }
 
+  /**
+   * Other namespaces than before are left out for want of memory: the indexes of their tenants go or come back. Does
+   * nothing unless this gateway leads.
+   */
+  shareMemory(): void {
+    this.#updater?.fillIndexes();
+  }
+
+  /** Objects for which there was no memory come back, if there is some by now. Nothing unless this gateway leads. */
+  async takeBack(): Promise<void> {
+    await this.#updater?.takeBack();
+  }
+
   /** Sends what may be left in the outbox. */
   drainOutbox(): void {
     this.#updater?.drainOutbox();

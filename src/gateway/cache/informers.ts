@@ -8,7 +8,7 @@ import { Informer } from './informer.ts';
 import type { CacheListeners, InformerOptions } from './informer-options.ts';
 import { unlinkAll } from '../redis/redis.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
-import { View } from './view.ts';
+import { View, type ViewBounds } from './view.ts';
 import type { CacheSettings, ViewSettings } from '../config/cache-file.ts';
 import { isEncrypted, settingsFor, settingsHash } from './view-settings.ts';
 
@@ -20,6 +20,8 @@ export interface InformersOptions {
   readonly keyRing?: KeyRing | undefined;
   /** See `ObjectCodecOptions`. */
   readonly compressAbove?: number;
+  /** Of what objects take. Default: there are none. */
+  readonly bounds?: ViewBounds;
   readonly writer: InformerOptions['writer'];
   readonly listeners: CacheListeners;
   readonly runtime: Runtime;
@@ -171,7 +173,7 @@ export class Informers {
     const location = { prefix, ...(namespace === undefined ? {} : { namespace }) };
     const viewAt = (wanted: string): View | undefined =>
       this.all().find(({ view }) => view.location.prefix === wanted)?.view;
-    const view = new View(redis, resource, location, codec);
+    const view = new View(redis, resource, location, codec, this.#options.bounds);
     return new Informer({ client, resource, settings, view, viewAt, writer, listeners, runtime });
   }
 

@@ -29,6 +29,18 @@ export function isDeeper(value: object, levels: number): boolean {
   return false;
 }
 
+/** Characters of the metadata that is kept of an object for which there is no memory. */
+const LEAST_LENGTH = 4096;
+
+/** As `metadataOf`, of an object for which there is no memory: without what a tenant can make long, if that is long. */
+export function leastMetadataOf(object: KubernetesObject): KubernetesObject {
+  const whole = metadataOf(object);
+  if (JSON.stringify(whole).length <= LEAST_LENGTH) return whole;
+  const { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp } = whole.metadata;
+  const metadata = { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp };
+  return metadataOf({ ...whole, metadata: metadata as ObjectMeta });
+}
+
 /** The fields of metadata whose form the apiserver enforces for each kind: none of them is deep. */
 const FIELDS = [
   'name',

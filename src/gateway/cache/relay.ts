@@ -257,7 +257,7 @@ export class Relay {
     await checkpoint('relay:before-add');
     const { absent, failed } = (await enqueue(mergeWakeups(found.flat()))) ?? NOTHING;
     const failure = failed.get(controller);
-    if (isDataError(failure)) undeliverable = failure;
+    if (isDataError(failure) || failure instanceof HandlerError) undeliverable = failure;
     else if (failure !== undefined) throw new Error(messageOf(failure), { cause: failure });
     const isAbsent = absent.includes(controller) || (!budget && wakeups.some((wakeup) => 'lookup' in wakeup));
     // The controller gets all its keys when this gateway runs it again, or when its handlers work again.

@@ -61,6 +61,8 @@ const CHUNK = 200;
 const CHUNK_BYTES = 8 * 1024 * 1024;
 /** A chunk that has failed so often for what it holds is applied event by event. */
 const ATTEMPTS = 3;
+/** A list for objects that were kept out for want of memory comes no sooner after the last: it may fail them again. */
+const TAKE_BACK_MS = 60_000;
 /** How long a stop waits for a Redis that does not answer. */
 const FLUSH_TIMEOUT_MS = 1000;
 
@@ -97,6 +99,8 @@ export class ViewUpdater {
   #applyingSinceMs: number | undefined;
   #applyingEvents = 0;
   #discarding: Promise<void> | undefined;
+  /** Not before this time. */
+  #takeBackAtMs = 0;
 
   constructor(options: ViewUpdaterOptions) {
     const { informer, listWatch, handlers, needs, term } = options;
@@ -218,6 +222,16 @@ export class ViewUpdater {
   /** The indexes have changed. */
   fillIndexes(): void {
     this.#backfill.start();
+  }
+
+  /** Reads the server again if objects were kept out for want of memory, and some of them are no longer. */
+  async takeBack(): Promise<void> {
+    const { clock } = this.#options.informer.runtime;
+    if (!this.#begun || clock.now() < this.#takeBackAtMs) return;
+    const places = await this.#view.indexer.leftOutNamespaces();
+    if (places.every((namespace) => this.#view.leftOut(namespace) !== undefined)) return;
+    this.#takeBackAtMs = clock.now() + TAKE_BACK_MS;
+    this.#reflector.relist();
   }
 
   /** Sends what may be left in the outbox. */

@@ -12,11 +12,12 @@ import type { IndexSpec, ViewLocation } from '../../contract/index.ts';
 import { type Mark, ObjectCodec, ObjectKeptOutError, UnreadableObjectError } from '../../contract/node/codec.ts';
 import { ViewReader } from '../../contract/node/view-reader.ts';
 import type { Chunk } from './chunk.ts';
-import { Indexer } from './indexer.ts';
+import { Indexer, type IndexTime } from './indexer.ts';
 import { Observations, type ObservedValues } from './observations.ts';
 import { LastWritten, type ViewState } from './last-written.ts';
 import { Outbox, type OutboxEntry, wakeupArguments } from './outbox.ts';
 import { ViewWriter } from './view-writer.ts';
+import { type Holding, type MemoryGuard, type MemoryHolder, unlimitedMemory } from '../redis/memory-shares.ts';
 import { connectionLosses, loadScript, type Redis, type Script, unlinkAll } from '../redis/redis.ts';
 import type { PastList } from '../reflector/reflector.ts';
 import { TimeSlice } from '../time-slice.ts';
@@ -26,6 +27,14 @@ export interface EncodedObject {
   /** Its length, encrypted or compressed as it may be. */
   readonly bytes: number;
   readonly decode: () => KubernetesObject;
+}
+
+/** Bounds of what the objects of a view take. */
+export interface ViewBounds {
+  /** Of Redis' memory. Default: no bound. */
+  readonly memory?: MemoryGuard | undefined;
+  /** Of processor time for the index values of large objects, by namespace. Default: no bound. */
+  readonly indexTime?: ((namespace: string) => IndexTime) | undefined;
 }
 
 /** Asks for the objects that carry all `entries` and, if `anyOf` names any, one of them. */
@@ -45,6 +54,8 @@ export interface FoundObjects {
 
 /** Objects may be large, and Redis does nothing else while it collects them. */
 const MOST_FEW = 20;
+/** Objects that one answer holds, unless it is a single one. */
+const ANSWER_BYTES = 2 * 1024 * 1024;
 
 /** The field of a view's HASH that counts how often a user was not there to hear of changes. */
 function missedField(user: string): string {
@@ -52,7 +63,8 @@ function missedField(user: string): string {
 }
 
 /** One resource's part of the cache in Redis: reads and the writes of its one writer. All keys share a hash tag. */
-export class View {
+export class View implements MemoryHolder {
+  readonly holding: Holding = 'objects';
   readonly resource: Resource;
   readonly location: ViewLocation;
   /** Wakeups of its changes that are in no queue yet. */
@@ -68,33 +80,42 @@ export class View {
   readonly #apply: Script;
   readonly #reencrypt: Script;
   readonly #findFew: Script;
+  readonly #read: Script;
   readonly #codec: ObjectCodec;
+  readonly #memory: MemoryGuard;
+  readonly #weigh: Script;
   /** The highest position that this process has seen. */
   #position: number | undefined;
   #asking: Promise<number | undefined> | undefined;
   #onUnreadable: (error: UnreadableObjectError) => void = () => {};
 
-  /** @param codec Default: one that encrypts nothing. */
+  /**
+   * @param codec Default: one that encrypts nothing.
+   * @param bounds of what its objects take. Default: there are none.
+   */
   constructor(
     redis: Redis,
     resource: Resource,
     location: ViewLocation,
     codec: ObjectCodec = new ObjectCodec({ prefix: location.prefix }),
+    { memory = unlimitedMemory, indexTime }: ViewBounds = {},
   ) {
     this.#redis = redis;
     this.resource = resource;
     this.location = location;
     this.#codec = codec;
+    this.#memory = memory;
     this.#keys = viewKeys(location.prefix);
     this.#lastWritten = new LastWritten(redis);
     this.#writer = new ViewWriter(redis, this.name, this.#keys, () => this.#lastWritten.forget());
     this.outbox = new Outbox(redis, this.#keys.outbox);
-    this.indexer = new Indexer(redis, this.#keys, this.#writer, (keys) =>
-      this.#lastWritten.current.forgetEntries(keys),
-    );
+    const onMoved = (keys: readonly string[]): void => this.#lastWritten.current.forgetEntries(keys);
+    this.indexer = new Indexer(redis, this.#keys, this.#writer, onMoved, indexTime);
     this.observations = new Observations(redis, this.#keys, this.#writer);
     this.#apply = loadScript(redis, import.meta.url, 'apply');
     this.#reencrypt = loadScript(redis, import.meta.url, 'reencrypt');
+    this.#weigh = loadScript(redis, import.meta.url, 'weigh-objects');
+    this.#read = loadScript(redis, import.meta.url, 'read', 'buffers');
     this.#findFew = loadScript(redis, import.meta.url, 'find-few', 'buffers');
   }
 
@@ -102,6 +123,11 @@ export class View {
   get name(): string {
     const { namespace } = this.location;
     return namespace === undefined ? formatKind(this.resource) : `${formatKind(this.resource)} in ${namespace}`;
+  }
+
+  /** Begins all its keys in Redis. */
+  get prefix(): string {
+    return this.location.prefix;
   }
 
   /** Whether its objects are encrypted in Redis. */
@@ -124,6 +150,32 @@ export class View {
   /** Whether an object of this namespace would be here. */
   contains(namespace: string | undefined): boolean {
     return this.location.namespace === undefined || this.location.namespace === namespace;
+  }
+
+  /** See `MemoryGuard.reserve`. @param sizes namespaces, and the bytes that are written of them. */
+  reserve(sizes: () => readonly (readonly [namespace: string | undefined, bytes: number])[]): Promise<void> {
+    return this.#memory.reserve(this.prefix, sizes);
+  }
+
+  /** Why objects of this namespace are kept out for want of memory; undefined: they are not. */
+  leftOut(namespace: string | undefined): string | undefined {
+    return this.#memory.leftOut(this.prefix, this.holding, namespace);
+  }
+
+  /** See `MemoryHolder`. */
+  async weigh(): Promise<ReadonlyMap<string, number>> {
+    const sums = new Map<string, number>();
+    if (!this.resource.namespaced) return sums;
+    const { entries, objects, order } = this.#keys;
+    for (let from = '-'; ;) {
+      const [last, ...found] = (await this.#weigh([order, objects, entries], [from])) as [string, ...unknown[]];
+      for (let at = 0; at < found.length; at += 2) {
+        const namespace = String(found[at]);
+        sums.set(namespace, (sums.get(namespace) ?? 0) + Number(found[at + 1]));
+      }
+      if (last === '') return sums;
+      from = `(${last}`;
+    }
   }
 
   /** Becomes the writer in place of any other: from now on the scripts refuse every other writer ID. */
@@ -294,18 +346,30 @@ export class View {
     keys: readonly string[],
     slice = new TimeSlice(),
   ): AsyncGenerator<{ key: string; object: KubernetesObject | undefined }> {
-    const found = await this.stored(keys);
-    slice.restart();
-    for (const [at, key] of keys.entries()) {
-      yield { key, object: found[at]?.decode() };
-      if (slice.isOver) await slice.next();
+    for (let from = 0; from < keys.length;) {
+      const found = await this.#readFirst(keys.slice(from));
+      slice.restart();
+      for (const [at, object] of found.entries()) {
+        yield { key: keys[from + at] ?? '', object: object?.decode() };
+        if (slice.isOver) await slice.next();
+      }
+      from += found.length;
     }
   }
 
   /** The same before they are decoded, which is what reading them costs this thread. */
   async stored(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
-    if (keys.length === 0) return [];
-    return this.#encoded(keys, await this.#redis.hmgetBuffer(this.#keys.objects, ...keys));
+    const found: (EncodedObject | undefined)[] = [];
+    while (found.length < keys.length) found.push(...(await this.#readFirst(keys.slice(found.length))));
+    return found;
+  }
+
+  /**
+   * The first of these objects, as many as have `ANSWER_BYTES`: Redis holds an answer in its memory, which it fills.
+   */
+  async #readFirst(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
+    const stored = (await this.#read([this.#keys.objects], [ANSWER_BYTES, ...keys])) as (Buffer | null)[];
+    return this.#encoded(keys.slice(0, stored.length), stored);
   }
 
   /**
@@ -315,7 +379,8 @@ export class View {
   async findFew({ entries, anyOf, declared }: IndexQuery): Promise<FoundObjects | undefined> {
     const keys = [this.#keys.view, this.#keys.objects, this.#keys.indexPrefix];
     const made = `${namespaceOf(entries) ?? ''}/${declared}`;
-    const answer = await this.#findFew(keys, [declared, made, MOST_FEW, entries.length, ...entries, ...anyOf]);
+    const most = [MOST_FEW, ANSWER_BYTES];
+    const answer = await this.#findFew(keys, [declared, made, ...most, entries.length, ...entries, ...anyOf]);
     if (answer === null) return undefined;
     const [names, objects] = answer as [Buffer[], (Buffer | null)[]];
     const found = names.map((name) => name.toString('utf8'));

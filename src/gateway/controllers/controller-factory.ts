@@ -12,6 +12,7 @@ import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource } from '../apiserver/discovery.ts';
 import type { Informers } from '../cache/informers.ts';
 import type { ReaderUsers } from '../access/reader-users.ts';
+import type { MemoryGuard } from '../redis/memory-shares.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
 import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import { CacheAccess } from '../access/cache-access.ts';
@@ -31,6 +32,7 @@ import { GatewayRuns } from '../workqueue/own-runs.ts';
 import { StartRates } from '../workqueue/start-rates.ts';
 import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
+import { namespaceOfTenant } from './controller-id.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { agesOf } from './controller-source.ts';
 import { queueOptions } from './queue-options.ts';
@@ -45,6 +47,8 @@ export interface ControllerFactoryOptions {
   readonly wayBack: WayBack;
   /** Of all controllers. */
   readonly cpuBudgets: CpuBudgets;
+  /** The shares of Redis' memory. */
+  readonly memory: MemoryGuard;
   readonly settings: ControllerSettings & Pick<WorkQueueOptions, 'historyRuns'>;
   readonly on: {
     /** A controller, or the pause of all its keys, has changed: see `RunningControllerOptions`, `WorkQueueOptions`. */
@@ -119,6 +123,8 @@ export class ControllerFactory {
     const behaviour = queueOptions(description);
     const ownRuns = this.ownRuns.of(id);
     const { historyRuns } = settings;
+    const { prefix } = queueKeys(location, id);
+    const namespace = tenant && namespaceOfTenant(tenant);
     const queue = new BullMqWorkQueue({
       name: id,
       behaviour,
@@ -129,6 +135,7 @@ export class ControllerFactory {
       // What the operator has configured begins as fast as it comes.
       pace: { idle: this.#idlePace, starts: tenant === undefined ? undefined : this.#startRates.of(tenant) },
       historyRuns,
+      leftOut: () => this.#options.memory.leftOut(prefix, 'keys', namespace),
     });
     queue.suspend();
     const views = sources.flatMap((source) => source.informers.map(({ view }) => view));

@@ -18,5 +18,15 @@ export function originOf(id: string): ControllerOrigin {
 
 /** Whose share of processor time a ReconcileFunction draws on: that of its namespace, under no controller's id. */
 export function tenantOf({ metadata }: KubernetesObject): string {
-  return `${metadata.namespace}.`;
+  return tenantNamed(metadata.namespace ?? '');
+}
+
+/** The tenant that a namespace is. */
+export function tenantNamed(namespace: string): string {
+  return `${namespace}.`;
+}
+
+/** The namespace of a tenant, whose share of Redis' memory and of indexes counts. */
+export function namespaceOfTenant(tenant: string): string {
+  return tenant.slice(0, -1);
 }

@@ -17,6 +17,7 @@ import type {
   ViewLocation,
   WebhookDescription,
 } from '../../contract/index.ts';
+import { KEPT_OUT_INDEX, LEFT_OUT_INDEX } from '../../contract/cache-layout.ts';
 import type { UserIndexes } from '../cache/backfill.ts';
 import { HandlerError, type KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
@@ -44,10 +45,11 @@ import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
 import { indexOfMap } from '../handlers/mapper.ts';
 import { PAUSED_INDEX } from '../handlers/paused.ts';
+import type { MemoryHolder } from '../redis/memory-shares.ts';
 import type { RunWrites } from '../workqueue/run-writes.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
-import type { ControllerOrigin } from './controller-id.ts';
+import { type ControllerOrigin, namespaceOfTenant } from './controller-id.ts';
 import { type ControllerSource, informersOf } from './controller-source.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { EventSources } from './event-sources.ts';
@@ -313,8 +315,26 @@ export class RunningController {
     this.#options.onChanged();
   }
 
-  /** How many objects of its kinds, in the namespaces that it names, are kept out of the cache. */
-  async keptOut(): Promise<number> {
+  /** The queue of its keys, for the shares of Redis' memory. Undefined for a controller of no tenant. */
+  get memoryHolder(): MemoryHolder | undefined {
+    const { tenant } = this.#options.spec;
+    if (tenant === undefined) return undefined;
+    const { queue } = this;
+    const weigh = async (): Promise<ReadonlyMap<string, number>> =>
+      new Map([[namespaceOfTenant(tenant), await queue.weigh()]]);
+    return { prefix: queue.prefix, holding: 'keys', weigh };
+  }
+
+  /**
+   * How many objects of its kinds, in the namespaces that it names, are kept out of the cache, and how many of them
+   * only for want of memory.
+   */
+  async keptOut(): Promise<{ readonly all: number; readonly leftOut: number }> {
+    const [all, leftOut] = await Promise.all([this.#marked(KEPT_OUT_INDEX), this.#marked(LEFT_OUT_INDEX)]);
+    return { all, leftOut };
+  }
+
+  async #marked(index: string): Promise<number> {
     const { spec, sources } = this.#options;
     const { description } = spec;
     const { for: reconciled, owns, watches, reads } = description;
@@ -324,7 +344,7 @@ export class RunningController {
         const wanted = declared.filter((each) => formatKind(each) === formatKind(resource));
         const isEverywhere = wanted.some(({ namespaces }) => namespaces === undefined);
         const named = [...new Set(wanted.flatMap(({ namespaces = [] }) => namespaces))];
-        return informers.map(({ view }) => view.indexer.keptOutCount(isEverywhere ? undefined : named));
+        return informers.map(({ view }) => view.indexer.keptOutCount(isEverywhere ? undefined : named, index));
       }),
     );
     return counts.reduce((sum, count) => sum + count, 0);
@@ -368,7 +388,7 @@ export class RunningController {
     const { description, scope, tenant } = this.#options.spec;
     const declared = description.indexes.filter((each) => formatKind(each) === kind).map(({ index }) => index);
     const allowed = scope === undefined ? '*' : (ownValue(scope, kind) ?? []);
-    const own = { tenant, namespaces: allowed === '*' ? undefined : allowed };
+    const own = { tenant: tenant && namespaceOfTenant(tenant), namespaces: allowed === '*' ? undefined : allowed };
     if (kind !== formatKind(description.for)) return { specs: declared, ...own };
     const specs = [
       ...declared,
@@ -385,8 +405,11 @@ export class RunningController {
   /**
    * Queues keys that an event has woken, once the event is in the cache: so it is known whether their objects are
    * paused. What an earlier declaration of this controller has left in an outbox may be none of its keys any more.
+   * @throws HandlerError while there is no memory for its keys: it gets all of them later.
    */
   async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
+    const { leftOut } = this.queue;
+    if (leftOut !== undefined) throw new HandlerError(`its keys are not queued: ${leftOut}`);
     const own = wakeups.filter(({ key }) => this.#scope.containsKey(key));
     for (let from = 0; from < own.length; from += WAKE_CHUNK) {
       const chunk = own.slice(from, from + WAKE_CHUNK);
@@ -486,15 +509,16 @@ export class RunningController {
     const { queue } = this;
     const { budget } = this.#options.bounds;
     const rules = queue.relatedRules;
+    const leftOut = (): string | undefined => queue.leftOut;
     const exists = (key: string): Promise<boolean> => this.#exists(key);
-    if (!relatedKinds) return new RelatedObjects({ queue, rules, budget, kinds, exists });
+    if (!relatedKinds) return new RelatedObjects({ queue, leftOut, rules, budget, kinds, exists });
     const complete = (): ReadonlySet<string> => {
       const related = this.#options.sources.filter(({ isRelated, informers }) => {
         return isRelated && informers.every(({ synced }) => synced);
       });
       return new Set(related.map(({ resource }) => formatKind(resource)));
     };
-    return new RelatedObjects({ queue, rules, budget, kinds: undefined, complete, exists });
+    return new RelatedObjects({ queue, leftOut, rules, budget, kinds: undefined, complete, exists });
   }
 
   /** Whether the cache has the object of a key, and the controller reconciles it. */

@@ -84,7 +84,7 @@ export class Resyncer {
     const states = await Promise.all(declared.map(({ view }) => view.state()));
     const missed = await Promise.all(declared.map(({ view }) => view.missedBy(spec.id)));
     const wanted = this.#initialHash([incarnation, ...states.map((state) => state.incarnation), ...missed]);
-    if (wanted === undefined || wanted === initial || failures.isRecent) return;
+    if (wanted === undefined || wanted === initial || failures.isRecent || queue.leftOut !== undefined) return;
     failures.delivered();
     const count = await this.#queueAll('initial');
     await this.#forgetOutOfScope();

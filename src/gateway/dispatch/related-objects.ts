@@ -7,6 +7,8 @@ import type { Run, WorkQueue } from '../workqueue/work-queue.ts';
 
 export interface RelatedObjectsOptions {
   readonly queue: Pick<WorkQueue, 'add'>;
+  /** Why there is no memory for more rules. Default: there is. */
+  readonly leftOut?: () => string | undefined;
   readonly rules: RelatedRules;
   /** Pays for the time that the rules take, here and of Redis. */
   readonly budget: Pick<CpuBudget, 'run' | 'inTurn' | 'charge'>;
@@ -55,6 +57,8 @@ export class RelatedObjects {
     if (bytes > MAX_RELATED_BYTES) {
       return `the result names related objects in ${bytes} bytes of JSON: ${MAX_RELATED_BYTES} at most`;
     }
+    const leftOut = this.#options.leftOut?.();
+    if (leftOut !== undefined && rules.length > 0) return `related objects are not stored: ${leftOut}`;
     const own = complete?.();
     const isNew = own && rules.some((rule) => !own.has(formatKind(rule)));
     const all = isNew ? new Set([...(await this.#options.rules.kinds()), ...rules.map(formatKind)]) : undefined;

@@ -1,4 +1,4 @@
-import type { Resource, Runtime } from '../../core/index.ts';
+import { messageOf, type Resource, type Runtime } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import { ReaderUsers } from '../access/reader-users.ts';
 import type { TokenClaims } from '../access/token.ts';
@@ -10,9 +10,11 @@ import { CpuBudgets } from '../cel/cpu-budget.ts';
 import type { GatewayConfig } from '../config/config.ts';
 import type { ConfiguredFiles } from '../config/files.ts';
 import type { RunningController } from '../controllers/controller.ts';
+import { tenantNamed } from '../controllers/controller-id.ts';
 import { ControllerFactory, type WayBack } from '../controllers/controller-factory.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import { type ControllerEvents, Controllers } from '../controllers/controllers.ts';
+import { MemoryShares } from '../redis/memory-shares.ts';
 import { ConfiguredFunctions } from '../registration/configured-functions.ts';
 import { DeclaredFunctions } from '../registration/declared-functions.ts';
 import { FunctionResolver } from '../registration/function-resolver.ts';
@@ -58,6 +60,8 @@ export class Manager implements KnownParts {
   readonly controllers: Controllers;
   readonly recovery: Recovery;
   readonly redisHealth: RedisHealth;
+  /** Keeps one namespace from taking all of Redis' memory. */
+  readonly memory: MemoryShares;
   readonly progress: Progress;
   /** Functions whose URLs are in the settings. */
   readonly configured: ConfiguredFunctions;
@@ -81,6 +85,16 @@ export class Manager implements KnownParts {
     this.readerUsers = config.redisUsers
       ? new ReaderUsers({ runtime, location, complete: () => this.knowsAll, leads })
       : undefined;
+    this.memory = new MemoryShares({
+      redis: location.redis,
+      runtime,
+      holders: () => [
+        ...this.informers.all().map(({ view }) => view),
+        ...this.controllers.running().flatMap((each) => each.memoryHolder ?? []),
+      ],
+      onChanged: () => this.informers.all().forEach((informer) => informer.shareMemory()),
+      onTakeBack: () => this.#takeBack(),
+    });
     this.informers = this.#createInformers();
     this.#factory = this.#createFactory();
     this.controllers = new Controllers({
@@ -144,6 +158,8 @@ export class Manager implements KnownParts {
     lifecycle.started('recovery', () => checking);
     const looking = this.redisHealth.run(ending);
     lifecycle.started('redis health', () => looking);
+    const sharing = this.memory.run(ending);
+    lifecycle.started('memory shares', () => sharing);
     const watching = this.progress.run(ending);
     lifecycle.started('progress', () => watching);
     const sweeping = sweepRegistry(cluster.location, runtime, { signal: ending, leads: this.#leads });
@@ -219,6 +235,15 @@ export class Manager implements KnownParts {
     await collectGarbage(cluster.location, runtime, this.informers, { configured, declared: this.declared?.ids() });
   }
 
+  #takeBack(): void {
+    const { logger } = this.#options.runtime;
+    for (const informer of this.informers.all()) {
+      informer.takeBack().catch((error: unknown) => {
+        logger.warn({ resource: informer.name, error: messageOf(error) }, 'objects could not be taken back');
+      });
+    }
+  }
+
   /** What the conditions of a ReconcileFunction are about has changed; does nothing for another controller. */
   #wakeDeclared(id: string): void {
     this.declared?.wake(id);
@@ -240,6 +265,10 @@ export class Manager implements KnownParts {
       settings: files.cache,
       keyRing: files.keyRing,
       compressAbove: config.cacheCompressAbove,
+      bounds: {
+        memory: this.memory,
+        indexTime: (namespace) => this.#cpuBudgets.of(tenantNamed(namespace)),
+      },
       writer,
       listeners: {
         enqueue: (wakeups) => this.controllers.enqueue(wakeups),
@@ -263,6 +292,7 @@ export class Manager implements KnownParts {
       informers: this.informers,
       wayBack: { kubernetes, tokenKeys, readerUsers, ...urls },
       cpuBudgets: this.#cpuBudgets,
+      memory: this.memory,
       settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
       on: { changed: (id) => this.#wakeDeclared(id), relatedKinds: (id) => this.declared?.review(id) },
     });

@@ -31,6 +31,14 @@ export function masters(redis: Redis): Redis[] {
   return nodes.filter(({ options: { host, port } }) => serving.has(`${host}:${port}`));
 }
 
+/** The master of a cluster that has the key, as `host:port`; the empty text for a server that is none. */
+export async function serverOf(redis: Redis, key: string): Promise<string> {
+  const cluster = clusterOf(redis);
+  if (!cluster) return '';
+  const slot = Number(await masters(redis)[0]?.call('CLUSTER', 'KEYSLOT', key));
+  return cluster.slots[slot]?.[0] ?? '';
+}
+
 /**
  * Listens for the loss of the connection: from then on another process may answer, for a part of the keys at least.
  * @param back there is a connection again, or for a cluster the search for one goes on.

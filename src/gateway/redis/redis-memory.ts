@@ -44,7 +44,8 @@ export interface Memory {
   readonly limit: number;
 }
 
-async function readMemory(redis: Redis): Promise<Memory> {
+/** As the server behind this connection tells it. */
+export async function readMemory(redis: Redis): Promise<Memory> {
   return memoryOf(await redis.info('memory'));
 }
 

@@ -169,7 +169,7 @@ export class Reflector {
     const newest = before?.newest ?? false;
     const why = isRewound
       ? REWOUND
-      : 'the gateway asked for it: data was lost in Redis, or no event came after a write';
+      : 'the gateway asked for it: data was lost in Redis, no event came after a write, or Redis has memory again';
     this.#state = { kind: 'listing', why, list: this.#lists, rewound: isRewound, newest, atLeast };
     this.#endWatch?.();
     return this.#lists;

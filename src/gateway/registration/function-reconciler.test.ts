@@ -37,6 +37,7 @@ class World {
   misses: string | undefined;
   waitsFor: string | undefined;
   keptOut = 0;
+  leftOut = 0;
   standstill: string | undefined;
   openReason: string | undefined;
   lastAnswer: LastAnswer | undefined;
@@ -147,7 +148,7 @@ class World {
           endsMs: this.clock.now() < this.endsMs ? this.endsMs : Infinity,
           keptOut: async () => {
             this.asked.redis += 1;
-            return this.keptOut;
+            return { all: this.keptOut, leftOut: this.leftOut };
           },
         },
       waitsFor: () => this.waitsFor,
@@ -317,6 +318,16 @@ describe('a ReconcileFunction that runs says on its object', () => {
     world.keptOut = 2;
     world.declare({ hash: 'a' });
     await world.until('Synced', { status: 'True', reason: 'ObjectsKeptOut' });
+  });
+
+  it('how many of them are kept out for want of memory', async () => {
+    world.keptOut = 3;
+    world.leftOut = 2;
+    world.declare({ hash: 'a' });
+    const message =
+      'All that it reads is in the cache but 1 objects that are nested too deep or too large and 2 objects of namespaces ' +
+      "that hold more than their share of Redis' short memory.";
+    await world.until('Synced', { status: 'True', reason: 'ObjectsKeptOut', message });
   });
 });
 

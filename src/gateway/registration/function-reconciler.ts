@@ -452,7 +452,11 @@ function handledBy({ missesEvents, remarks }: RunningController, standstill: str
 async function syncedOf(controller: RunningController, waitsFor: string | undefined): Promise<Finding> {
   if (waitsFor !== undefined) return FALSE('Recovering', `Its keys wait after a loss of data: ${waitsFor}.`);
   const keptOut = await controller.keptOut();
-  if (keptOut === 0) return COMPLETE;
-  const message = `All that it reads is in the cache but ${keptOut} objects that are nested too deep or too large.`;
-  return TRUE('ObjectsKeptOut', message);
+  const { all, leftOut } = keptOut;
+  if (all === 0) return COMPLETE;
+  const reasons = [
+    ...(all > leftOut ? [`${all - leftOut} objects that are nested too deep or too large`] : []),
+    ...(leftOut > 0 ? [`${leftOut} objects of namespaces that hold more than their share of Redis' short memory`] : []),
+  ];
+  return TRUE('ObjectsKeptOut', `All that it reads is in the cache but ${reasons.join(' and ')}.`);
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Queue } from 'bullmq';
 import { messageOf, type Runtime } from '../../core/index.ts';
 import type { Incarnated } from '../cache/incarnation.ts';
-import { type Redis, unlinkAll } from '../redis/redis.ts';
+import { loadScript, type Redis, type Script, unlinkAll } from '../redis/redis.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
 import { BullMqJobs } from './bullmq-jobs.ts';
 import { Circuit } from './circuit.ts';
@@ -58,6 +58,8 @@ export interface WorkQueueOptions {
   };
   /** How many runs of all keys the history holds; 0: none but failures. Default 10,000. */
   readonly historyRuns?: number | undefined;
+  /** Why there is no memory for more of its keys. Default: there is. */
+  readonly leftOut?: () => string | undefined;
 }
 
 /** The fields of a queue as a whole. */
@@ -90,6 +92,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #ownRuns: OwnRuns;
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
+  readonly #leftOut: () => string | undefined;
+  readonly #weigh: Script;
   readonly #records: RedisRecords;
   readonly #inspector: RedisInspector;
   readonly #history: RedisHistory;
@@ -121,7 +125,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   constructor(options: WorkQueueOptions) {
     const { name, behaviour, location, runtime, onPauseChanged = () => {}, ownRuns = new OwnRuns() } = options;
-    const { historyRuns = HISTORY_RUNS, pace = {} } = options;
+    const { historyRuns = HISTORY_RUNS, pace = {}, leftOut = () => undefined } = options;
     const { redis } = location;
     const { clock, logger } = runtime;
     const { concurrency } = behaviour;
@@ -130,6 +134,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const jobs = new BullMqJobs({ redis, keys, name, concurrency, clock, logger });
     this.#redis = redis;
     this.#keys = keys;
+    this.#leftOut = leftOut;
+    this.#weigh = loadScript(redis, import.meta.url, 'weigh-keys');
     this.name = name;
     this.#labels = { name, controller: name };
     this.#behaviour = behaviour;
@@ -141,7 +147,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#inspector = new RedisInspector(redis, keys);
     this.#history = new RedisHistory(redis, keys);
     this.#samples = new RedisSamples(redis, keys);
-    this.#recorder = historyRuns > 0 ? new RunRecorder({ name, redis, keys, historyRuns, clock, logger }) : undefined;
+    const isLeftOut = (): boolean => leftOut() !== undefined;
+    const history = { name, redis, keys, historyRuns, isLeftOut, clock, logger };
+    this.#recorder = historyRuns > 0 ? new RunRecorder(history) : undefined;
     this.#sampler = historyRuns > 0 ? new Sampler({ name, samples: this.#samples, clock, logger }) : undefined;
     this.#jobs = jobs;
     this.#idlePace = pace.idle ?? new IdlePace();
@@ -386,6 +394,23 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async obliterate(): Promise<void> {
     await unlinkAll(this.#redis, `${this.#keys.prefix}:`);
+  }
+
+  /** Begins all its keys in Redis. */
+  get prefix(): string {
+    return this.#keys.prefix;
+  }
+
+  /** Why there is no memory for more of its keys; undefined: there is. */
+  get leftOut(): string | undefined {
+    return this.#leftOut();
+  }
+
+  /** What its keys take of Redis, in bytes, about. */
+  async weigh(): Promise<number> {
+    const { backlog, dead, debounced, inFlight, queued, recent, related, relatedIndex, resting, timers } = this.#keys;
+    const sets = [queued, backlog, timers, debounced, inFlight, resting];
+    return Number(await this.#weigh([related, relatedIndex, recent, dead, ...sets], []));
   }
 
   async state(): Promise<QueueState> {

@@ -11,6 +11,8 @@ export interface RunRecorderOptions {
   readonly keys: QueueKeys;
   /** How many runs of all keys the history holds. */
   readonly historyRuns: number;
+  /** Whether there is no memory for a history now: it ends then. */
+  readonly isLeftOut: () => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -119,9 +121,9 @@ export class RunRecorder {
   }
 
   async #write(entries: readonly (number | Buffer)[]): Promise<void> {
-    const { name, keys, historyRuns, logger } = this.#options;
+    const { name, keys, historyRuns, isLeftOut, logger } = this.#options;
     try {
-      await this.#script([keys.recent, keys.queue], [historyRuns, ...entries]);
+      await this.#script([keys.recent, keys.queue], [isLeftOut() ? 1 : historyRuns, ...entries]);
     } catch (error) {
       logger.debug({ controller: name, error: messageOf(error) }, 'runs could not be added to the history');
     }

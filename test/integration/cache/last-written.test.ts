@@ -42,7 +42,7 @@ function pod(name: string, version: number): KubernetesObject {
 }
 const change = (name: string, version: number) => applier.apply([{ kind: 'changed', object: pod(name, version) }]);
 const versionOf = async (name: string) => (await view.recentEntries([`a/${name}`]))[0]?.resourceVersion;
-const entry = (name: string, version: number): string => encodeEntry(view.indexer.entryOf(pod(name, version), false));
+const entry = (name: string, version: number): string => encodeEntry(view.indexer.entryOf(pod(name, version)));
 /** Puts older values into Redis, so that a test can tell whether a value came from Redis or from memory. */
 async function replaceInRedis(): Promise<void> {
   await admin.hset(keys.view, 'version', '3');

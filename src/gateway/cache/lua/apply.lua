@@ -126,7 +126,9 @@ for nth = 1, operations do
   if kind == 'S' then
     local new_version, new_indexes = split(entry)
     set_keys[#set_keys + 1] = false
-    if not stored or incomparable or newer(new_version, stored_version) then
+    -- A mark for want of memory gives way to the object whose version it has.
+    local is_left_out = new_version == stored_version and string.sub(stored_indexes, -9) == '\nleft-out'
+    if not stored or incomparable or is_left_out or newer(new_version, stored_version) then
       if stored_indexes ~= new_indexes then
         group(leaving, stored_indexes, key)
         group(joining, new_indexes, key)

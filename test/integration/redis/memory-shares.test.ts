@@ -1,0 +1,217 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type KubernetesObject, resource, silentLogger, silentMetrics } from '../../../src/core/index.ts';
+import { viewPrefix } from '../../../src/contract/cache-layout.ts';
+import { ObjectKeptOutError } from '../../../src/contract/node/codec.ts';
+import { View } from '../../../src/gateway/cache/view.ts';
+import { MemoryShares } from '../../../src/gateway/redis/memory-shares.ts';
+import { readMemory } from '../../../src/gateway/redis/redis-memory.ts';
+import { connectRedis, type Redis, takeOutOfMemory } from '../../../src/gateway/redis/redis.ts';
+import type { Applier } from '../../../src/gateway/cache/applier.ts';
+import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
+import { applierOf, listOf } from '../../harness/applier.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
+import { ShiftedClock } from '../../harness/test-clock.ts';
+
+const things = resource('example.com/v1', 'Thing');
+const MIB = 2 ** 20;
+const LIMIT = 64 * MIB;
+
+let server: RedisServer;
+let redis: Redis;
+let view: View;
+let applier: Applier;
+let memory: MemoryShares;
+let version = 1;
+const clock = new ShiftedClock();
+
+/** What cannot be compressed. */
+const thing = (namespace: string, name: string, bytes: number) => {
+  version += 1;
+  const metadata = { namespace, name, uid: `uid-${namespace}-${name}`, resourceVersion: String(version) };
+  return {
+    apiVersion: 'example.com/v1',
+    kind: 'Thing',
+    metadata,
+    spec: { text: randomBytes((bytes * 3) / 4).toString('base64') },
+  };
+};
+
+/** Without the buffers of connections, which shrink when they are idle. */
+const dataMiB = async (): Promise<number> => {
+  const buffers = /^mem_clients_normal:(\d+)/m.exec(await redis.info('memory'))?.[1];
+  return (await usedMiB()) - Number(buffers) / MIB;
+};
+const usedMiB = async (): Promise<number> => (await readMemory(redis)).used / MIB;
+const reasonOf = async (key: string): Promise<string | undefined> => {
+  try {
+    expect(await view.reader.get(key)).toBeDefined();
+    return undefined;
+  } catch (error) {
+    if (error instanceof ObjectKeptOutError) return error.reason;
+    throw error;
+  }
+};
+
+const shares = (): MemoryShares =>
+  new MemoryShares({
+    redis,
+    runtime: { clock, logger: silentLogger, metrics: silentMetrics },
+    holders: () => [view],
+    onChanged: () => {},
+    onTakeBack: () => {},
+  });
+
+beforeAll(async () => {
+  server = await startRedis({ ignoreEnvironment: true });
+  redis = await connectRedis(server.url);
+  await redis.config('SET', 'maxmemory', LIMIT);
+});
+afterAll(async () => {
+  redis.disconnect();
+  await server.stop();
+});
+
+beforeEach(async () => {
+  await redis.flushall('SYNC');
+  memory = shares();
+  await memory.look();
+  const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
+  view = new View(redis, things, { prefix }, undefined, { memory });
+  await view.claim('writer');
+  applier = applierOf(view);
+});
+
+const change = async (object: KubernetesObject): Promise<void> => {
+  await applier.apply([{ kind: 'changed', object }]);
+};
+
+describe('Redis of 64 MB', () => {
+  it('is never full by the objects of one namespace, and the others are served', async () => {
+    await applier.apply(listOf('1', []));
+    const used: number[] = [];
+    for (let at = 0; at < 100; at += 1) {
+      await change(thing('large', `o${at}`, MIB));
+      await change(thing('small', `o${at}`, 2000));
+      used.push(await usedMiB());
+    }
+    // The buffers of a write come on top.
+    expect(Math.max(...used)).toBeLessThan(56);
+    expect(takeOutOfMemory(redis)).toBe(false);
+    const small = await Promise.all(Array.from({ length: 100 }, (_, at) => reasonOf(`small/o${at}`)));
+    expect(small).toEqual(Array.from({ length: 100 }, () => undefined));
+    const large = await Promise.all(Array.from({ length: 100 }, (_, at) => reasonOf(`large/o${at}`)));
+    expect(large.filter((each) => each === undefined).length).toBeGreaterThan(30);
+    expect(large.at(-1)).toMatch(/more than its share of the memory of Redis/);
+    expect(await view.indexer.leftOutNamespaces()).toEqual(['large']);
+  });
+
+  it('is never full by the first list of a view, in which readers are told of each object that is left out', async () => {
+    const objects = Array.from({ length: 90 }, (_, at) => [
+      thing('large', `o${String(at).padStart(2, '0')}`, MIB),
+      thing('small', `o${at}`, 2000),
+    ]).flat();
+    const events = listOf('1000', objects);
+    for (let at = 0; at < events.length; at += 16) await applier.apply(events.slice(at, at + 16));
+    await applier.waitForPendingWrite();
+    expect(takeOutOfMemory(redis)).toBe(false);
+    expect(await usedMiB()).toBeLessThan(56);
+    const state = await view.reader.state({});
+    if (!state) throw new Error('the view is not complete');
+    const told: string[] = [];
+    const found: string[] = [];
+    const onKeptOut = ({ key }: ObjectKeptOutError): void => void told.push(key);
+    for await (const batch of view.reader.select({}, { state, onKeptOut })) found.push(...batch.map(({ key }) => key));
+    expect(told.every((key) => key.startsWith('large/'))).toBe(true);
+    expect(told.length + found.length).toBe(180);
+    expect(found.filter((key) => key.startsWith('small/'))).toHaveLength(90);
+  });
+
+  it('takes objects back at the version that their marks have, once there is room', async () => {
+    const objects = Array.from({ length: 60 }, (_, at) => thing('large', `o${String(at).padStart(2, '0')}`, MIB));
+    await applier.apply(listOf('1', []));
+    for (const object of objects) await change(object);
+    const [first, last] = ['large/o00', 'large/o59'];
+    expect(await reasonOf(last)).toBeDefined();
+    for (const object of objects.slice(0, 40)) {
+      version += 1;
+      const metadata = { ...object.metadata, resourceVersion: String(version) };
+      await applier.apply([{ kind: 'deleted', object: { ...object, metadata } }]);
+    }
+    await memory.look();
+    expect(view.leftOut('large')).toBeUndefined();
+    await applier.apply(listOf('9000', objects.slice(40)));
+    expect([await reasonOf(last), await view.reader.get(first)]).toEqual([undefined, undefined]);
+    expect(await view.indexer.leftOutNamespaces()).toEqual([]);
+    expect(await view.indexer.keptOutCount()).toBe(0);
+  });
+
+  it('leaves nobody out who has half of it while there is room, and finds the same after a restart', async () => {
+    await applier.apply(listOf('1', []));
+    for (let at = 0; at < 32; at += 1) await change(thing('large', `o${at}`, MIB));
+    await memory.look();
+    expect([view.leftOut('large'), await view.indexer.keptOutCount()]).toEqual([undefined, 0]);
+    for (let at = 32; at < 60; at += 1) await change(thing('large', `o${at}`, MIB));
+    // A look without a write: others fill it meanwhile.
+    await redis.set('filler', Buffer.alloc(6 * MIB));
+    const again = shares();
+    await again.look();
+    expect([memory, again].map((each) => each.leftOut(view.prefix, 'objects', 'large'))).toEqual([
+      expect.stringContaining('more than its share'),
+      expect.stringContaining('more than its share'),
+    ]);
+    expect(again.leftOut(view.prefix, 'objects', 'small')).toBeUndefined();
+  });
+
+  it('weighs objects and entries as Redis does, within a third', async () => {
+    await applier.apply(listOf('1', []));
+    view.indexer.maintain(['field:spec.refs']);
+    const before = await dataMiB();
+    for (let at = 0; at < 20; at += 1) {
+      const object = thing('large', `o${at}`, 256 * 1024);
+      const refs = Array.from({ length: 900 }, (_, nth) => `ref-${at}-${nth}`);
+      await change({ ...object, spec: { ...object.spec, refs } } as KubernetesObject);
+    }
+    for (let at = 0; at < 5000; at += 100) {
+      const events = Array.from({ length: 100 }, (_, nth) => thing('many', `o${at + nth}`, 200));
+      await applier.apply(events.map((object) => ({ kind: 'changed', object })));
+    }
+    const taken = (await dataMiB()) - before;
+    const weighed = await view.weigh();
+    const sum = [...weighed.values()].reduce((all, each) => all + each, 0) / MIB;
+    expect(sum / taken).toBeGreaterThan(2 / 3);
+    expect(sum / taken).toBeLessThan(4 / 3);
+  });
+});
+
+describe('a read of many large objects', () => {
+  it.each([
+    ['the gateway', async (all: View, keys: readonly string[]) => (await all.objects(keys)).length],
+    ['a lookup', async (all: View, keys: readonly string[]) => (await all.stored(keys)).length],
+  ])('by %s has Redis hold few of them in the memory of its answers', async (_, read) => {
+    const own = await startRedis({ ignoreEnvironment: true });
+    const connection = await connectRedis(own.url);
+    try {
+      const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
+      const all = new View(connection, things, { prefix });
+      await all.claim('writer');
+      const objects = Array.from({ length: 40 }, (_each, at) => thing('large', `o${at}`, MIB));
+      for (const each of [[], ...objects.map((object) => [object])]) {
+        await applierOf(all).apply(each.map((object) => ({ kind: 'changed' as const, object })));
+      }
+      const peakMiB = async (): Promise<number> =>
+        Number(/^used_memory_peak:(\d+)/m.exec(await connection.info('memory'))?.[1]) / MIB;
+      const before = await peakMiB();
+      expect(
+        await read(
+          all,
+          objects.map(({ metadata }) => `large/${metadata.name}`),
+        ),
+      ).toBe(40);
+      expect((await peakMiB()) - before).toBeLessThan(12);
+    } finally {
+      connection.disconnect();
+      await own.stop();
+    }
+  });
+});
