@@ -94,11 +94,6 @@ export class MemoryShares implements MemoryGuard {
     this.#options = options;
   }
 
-  /** Whether anybody is left out. */
-  get isShort(): boolean {
-    return [...this.#servers.values()].some(({ leftOut }) => leftOut.size > 0);
-  }
-
   leftOut(prefix: string, holding: Holding, namespace: string | undefined): string | undefined {
     if (namespace === undefined) return undefined;
     const server = this.#servers.get(this.#places.get(prefix) ?? '');

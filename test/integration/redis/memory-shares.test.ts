@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type KubernetesObject, resource, silentLogger, silentMetrics } from '../../../src/core/index.ts';
 import { viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { ObjectKeptOutError } from '../../../src/contract/node/codec.ts';
+import { serverOf } from '../../../src/gateway/redis/cluster.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { MemoryShares } from '../../../src/gateway/redis/memory-shares.ts';
 import { readMemory } from '../../../src/gateway/redis/redis-memory.ts';
@@ -11,6 +12,8 @@ import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { RedisClusterNodes } from '../../harness/redis-process.ts';
+import { Started } from '../../harness/started.ts';
 import { ShiftedClock } from '../../harness/test-clock.ts';
 
 const things = resource('example.com/v1', 'Thing');
@@ -213,5 +216,48 @@ describe('a read of many large objects', () => {
       connection.disconnect();
       await own.stop();
     }
+  });
+});
+
+describe('a Redis Cluster', () => {
+  const started = new Started();
+  afterAll(() => started.stop());
+
+  it('has a verdict for each master: a namespace is left out of views on the one that it fills', async () => {
+    const cluster = await RedisClusterNodes.start(started);
+    for (const node of cluster.connections) await node.config('SET', 'maxmemory', LIMIT);
+    const connection = await connectRedis(cluster.url);
+    started.add(async () => connection.disconnect());
+    const viewOf = (keyPrefix: string): View => {
+      const prefix = viewPrefix({ keyPrefix, clusterId: 'c', resource: things, settings: 's' });
+      return new View(connection, things, { prefix }, undefined, { memory: guard });
+    };
+    const views: View[] = [];
+    const guard = new MemoryShares({
+      redis: connection,
+      runtime: { clock, logger: silentLogger, metrics: silentMetrics },
+      holders: () => views,
+      onChanged: () => {},
+      onTakeBack: () => {},
+    });
+    await guard.look();
+    const places = new Map<string, View>();
+    for (let at = 0; places.size < 2; at += 1) {
+      const each = viewOf(uniqueName(`test${at}`));
+      const place = await serverOf(connection, each.prefix);
+      if (!places.has(place)) places.set(place, each);
+    }
+    views.push(...places.values());
+    const [full, roomy] = views;
+    if (!full || !roomy) throw new Error('there are no two masters');
+    for (const each of [full, roomy]) await each.claim('writer');
+    for (let at = 0; at < 80; at += 1) {
+      await applierOf(full).apply([{ kind: 'changed', object: thing('large', `o${at}`, MIB) }]);
+    }
+    await applierOf(roomy).apply([{ kind: 'changed', object: thing('large', 'other', MIB) }]);
+    expect(takeOutOfMemory(connection)).toBe(false);
+    expect([full.leftOut('large'), roomy.leftOut('large')]).toEqual([expect.any(String), undefined]);
+    expect(await full.indexer.leftOutNamespaces()).toEqual(['large']);
+    expect(await roomy.indexer.leftOutNamespaces()).toEqual([]);
   });
 });
