@@ -1,4 +1,4 @@
-import { isFormattedKind, isNamespace, shown, silentLogger, UserError } from '../core/index.ts';
+import { isFormattedKind, isNamespace, shown, silentLogger, UserError, originOf } from '../core/index.ts';
 import { gatewayKeys } from '../contract/cache-layout.ts';
 import type { CacheScope } from '../contract/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
@@ -8,7 +8,6 @@ import { readCacheKeys } from '../gateway/config/cache-keys.ts';
 import { variableOf } from '../gateway/config/config.ts';
 import { connectRedis, type Redis } from '../gateway/redis/redis.ts';
 import { TokenKeys } from '../gateway/access/token-keys.ts';
-import { originOf } from '../gateway/controllers/controller-id.ts';
 import { GatewayClock } from '../gateway/manager/gateway-clock.ts';
 import { readConfig } from '../gateway/index.ts';
 

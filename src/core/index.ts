@@ -9,6 +9,7 @@ export {
   statusFrom,
 } from './api-error.ts';
 export { backoffMs, type BackoffRange } from './backoff.ts';
+export { BodyBuffer } from './body-buffer.ts';
 export { boundedFields, boundedText, isPrintable, printable } from './bounded-text.ts';
 export { type Clock, systemClock } from './clock.ts';
 export {
@@ -20,6 +21,14 @@ export {
   removeStatusCondition,
   setStatusCondition,
 } from './conditions.ts';
+export {
+  type ControllerOrigin,
+  idOf,
+  namespaceOfTenant,
+  originOf,
+  tenantNamed,
+  tenantOf,
+} from './controller-id.ts';
 export { isConnectionRefused, isUnreachable, messageOf, UnavailableError, UserError } from './errors.ts';
 export { type FieldRequirement, formatFieldSelector, parseFieldSelector } from './field-selector.ts';
 export {

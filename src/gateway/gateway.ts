@@ -17,7 +17,7 @@ import type { GatewayCertificates } from './certificates/gateway-certificates.ts
 import type { GatewayConfig } from './config/config.ts';
 import { type ConfiguredFiles, readConfiguredFiles } from './config/files.ts';
 import { checkFunctionUrls } from './endpoint/endpoint-rules.ts';
-import { KubernetesApi } from './kubernetes-api/kubernetes-api.ts';
+import { KubernetesApi, type ProxyClient } from './kubernetes-api/kubernetes-api.ts';
 import { createLoginBackend } from './login/login-backend.ts';
 import { type ClusterConnection, connectCluster } from './manager/cluster-connection.ts';
 import { GatewayClock } from './manager/gateway-clock.ts';
@@ -281,7 +281,8 @@ export class Gateway {
         const { controller, expiresAt, runs } = claims;
         if (!runs) throw new TokenError('the token names no runs');
         const proxied = controllers.known().has(controller) ? controllers.holder(claims)?.proxied : undefined;
-        return { controller, proxied, runs, expiresAt, goesOn: () => manager.goesOn(claims) };
+        const goesOn: ProxyClient['goesOn'] = (named = runs) => manager.goesOn({ ...claims, runs: named });
+        return { controller, proxied, runs, expiresAt, goesOn };
       },
       available: () => recovery.healthy,
       starting: () => !manager.knowsAll,

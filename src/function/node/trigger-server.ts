@@ -6,6 +6,7 @@ import {
 } from 'node:https';
 import { getRequestListener } from '@hono/node-server';
 import type { Hono } from 'hono';
+import { BodyBuffer } from '../../core/index.ts';
 import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../contract/index.ts';
 import { PROFILE_PATH } from '../../contract/node/profile-request.ts';
 import { importSecretSync, verifySync } from '../../contract/node/signature.ts';
@@ -66,14 +67,14 @@ type Answerer = Pick<TriggerHandler, 'answer' | 'maxBytes'>;
 
 /** Calls back with the body, or with undefined when it is too large, or never when it does not come whole. */
 function readBody(incoming: IncomingMessage, maxBytes: number, whole: (body: string | undefined) => void): void {
-  const chunks: Buffer[] = [];
+  const buffer = new BodyBuffer();
   let size = 0;
   incoming.on('data', (chunk: Buffer) => {
     size += chunk.length;
-    if (size <= maxBytes) chunks.push(chunk);
-    else chunks.length = 0;
+    if (size <= maxBytes) buffer.add(chunk);
+    else buffer.take();
   });
-  incoming.on('end', () => whole(size > maxBytes ? undefined : Buffer.concat(chunks).toString('utf8')));
+  incoming.on('end', () => whole(size > maxBytes ? undefined : buffer.takeText()));
   // The connection broke, or the sender was too slow: there is nobody to answer.
   incoming.on('error', () => {});
 }

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { type Dispatcher, request } from 'undici';
-import { ApiError, type Metrics, parseRetryAfter, silentMetrics, statusFrom } from '../../core/index.ts';
+import { ApiError, BodyBuffer, type Metrics, parseRetryAfter, silentMetrics, statusFrom } from '../../core/index.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Credentials } from './credentials.ts';
 import type { FlowControl } from './flow-control.ts';
@@ -109,17 +109,18 @@ export class ApiClient {
         .then((answer) => read(answer, options.maxBytes))
         .finally(() => end?.());
     });
-    this.#metrics.observe('rest_client_response_size_bytes', this.#labels(options.method), body.length);
+    const bytes = body.length;
+    this.#metrics.observe('rest_client_response_size_bytes', this.#labels(options.method), bytes);
     const slice = new TimeSlice();
     let value: unknown;
     try {
-      value = JSON.parse(body.toString('utf8')) as unknown;
+      value = JSON.parse(body.takeText()) as unknown;
     } catch {
       // The parser's own message shows a piece of the text, which may be a Secret's.
       throw new Error(`the apiserver's answer to ${options.method ?? 'GET'} ${options.path} is not JSON`);
     }
     if (slice.isOver) await slice.next();
-    return { value, bytes: body.length };
+    return { value, bytes };
   }
 
   /** The body of a 2xx answer as it comes: a watch. The caller must read it to its end or destroy it. */
@@ -175,7 +176,7 @@ export class ApiClient {
     if (response.statusCode >= 200 && response.statusCode < 300) return response.body;
     if (response.statusCode === 401) this.#credentials.refresh();
     throw new ApiError(
-      statusFrom((await read(response.body)).toString('utf8'), response.statusCode),
+      statusFrom((await read(response.body)).takeText(), response.statusCode),
       parseRetryAfter(first(response.headers['retry-after']), Date.now()),
     );
   }
@@ -231,16 +232,15 @@ function url(server: string, { path, query = {} }: ApiRequest): string {
   return parameters.size > 0 ? `${server}${path}?${parameters.toString()}` : `${server}${path}`;
 }
 
-async function read(body: Readable, maxBytes = Infinity): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
+async function read(body: Readable, maxBytes = Infinity): Promise<BodyBuffer> {
+  const buffer = new BodyBuffer();
   for await (const chunk of body as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
+    buffer.add(chunk);
     // To leave the loop closes the connection.
-    if (bytes > maxBytes) throw new AnswerTooLargeError(`the apiserver's answer has more than ${maxBytes} bytes`);
-    chunks.push(chunk);
+    if (buffer.length > maxBytes)
+      throw new AnswerTooLargeError(`the apiserver's answer has more than ${maxBytes} bytes`);
   }
-  return Buffer.concat(chunks);
+  return buffer;
 }
 
 function first(header: string | string[] | undefined): string | undefined {

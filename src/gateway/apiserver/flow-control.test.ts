@@ -95,6 +95,29 @@ describe('FlowControl', () => {
     expect(admitted.map(([, atMs]) => atMs)).toEqual([0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000]);
   });
 
+  it('lets a tenant of fifty controllers have half of the total, and as many turns as a tenant of one', async () => {
+    const control = flows({ perSecond: 20, burst: 20 }, { perSecond: 5, burst: 5 });
+    const many = Array.from({ length: 50 }, (_, at) => `a.${at}`);
+    for (const name of many) void askOften(control, name, 2);
+    await settled();
+    expect(admitted).toHaveLength(10);
+    // Their turns go round: each controller that waits has one before any has a second.
+    await clock.pass(4000);
+    expect(admitted.slice(10).map(([flow]) => flow)).toEqual(many.slice(5, 45));
+    void askOften(control, 'b.0', 5);
+    await clock.pass(0);
+    expect(order().endsWith('b.0'.repeat(5))).toBe(true);
+    // The gateway uses up the total, and the tenants take turns.
+    void askOften(control, undefined, 1000);
+    await clock.pass(1000);
+    admitted = [];
+    void askOften(control, 'b.1', 5);
+    await clock.pass(600);
+    expect(admitted.filter(([flow]) => flow.startsWith('a.'))).toHaveLength(4);
+    expect(admitted.filter(([flow]) => flow.startsWith('b.'))).toHaveLength(4);
+    expect(admitted.filter(([flow]) => flow === 'gateway')).toHaveLength(4);
+  });
+
   it('does not let one that waits for its own limit delay those behind it', async () => {
     const control = flows({ perSecond: 100, burst: 1 }, { perSecond: 1, burst: 1 });
     void askOften(control, 'a', 2);
@@ -146,7 +169,7 @@ describe('FlowControl', () => {
 
   it('never exceeds a limit, loses no request, and starves nobody', async () => {
     const request = fc.record({
-      flow: fc.constantFrom('a', 'b', 'c', undefined),
+      flow: fc.constantFrom('x.a', 'x.b', 'c', undefined),
       afterMs: fc.nat(80),
       abandonAfterMs: fc.option(fc.nat(300), { nil: undefined }),
     });
@@ -165,7 +188,7 @@ describe('FlowControl', () => {
           if (abandonAfterMs === undefined) continue;
           void clock.sleep(abandonAfterMs).finally(() => giveUp.abort());
         }
-        const worstMs = (requests.length * 1000) / Math.min(total.perSecond, perFlow.perSecond);
+        const worstMs = (requests.length * 1000) / Math.min(total.perSecond / 2, perFlow.perSecond);
         await clock.pass(worstMs + requests.length + 300);
         expect(admitted.length + abandoned).toBe(requests.length);
         const within = (times: readonly number[], { perSecond, burst }: TokenRate): void => {
@@ -180,10 +203,16 @@ describe('FlowControl', () => {
           admitted.map(([, atMs]) => atMs),
           total,
         );
-        for (const flow of ['a', 'b', 'c']) {
+        const half = { perSecond: total.perSecond / 2, burst: Math.ceil(total.burst / 2) };
+        for (const [flow, rate] of [
+          ['x.a', perFlow],
+          ['x.b', perFlow],
+          ['c', perFlow],
+          ['x.', half],
+        ] as const) {
           within(
-            admitted.filter(([name]) => name === flow).map(([, atMs]) => atMs),
-            perFlow,
+            admitted.filter(([name]) => name.startsWith(flow)).map(([, atMs]) => atMs),
+            rate,
           );
         }
       }),
@@ -227,6 +256,19 @@ describe('FlowControl', () => {
     await expect(control.begin('z', given.signal)).rejects.toThrow('given up');
     ends[0]?.();
     await expect(second).resolves.toBeTypeOf('function');
+  });
+
+  it('keeps places for other tenants when one of them has requests of fifty controllers under way', async () => {
+    const control = flows(PLENTY, PLENTY);
+    const begun: string[] = [];
+    for (let at = 0; at < 400; at += 1) {
+      const name = `a.${at % 50}`;
+      void control.begin(name).then(() => begun.push(name));
+    }
+    await settled();
+    expect(begun).toHaveLength(32);
+    const ends = await Promise.all(Array.from({ length: 8 }, () => control.begin('b.0')));
+    expect(ends).toHaveLength(8);
   });
 
   it('gives a controller eight places, and lets the others pass those of its requests that wait', async () => {

@@ -1,29 +1,41 @@
-import { type Clock, systemClock, TokenBucket, type TokenRate } from '../../core/index.ts';
+import {
+  type Clock,
+  type RequestSource,
+  SharedRoom,
+  systemClock,
+  tenantOf,
+  TokenBucket,
+  type TokenRate,
+} from '../../core/index.ts';
 
 export interface FlowControlOptions {
-  /** Of all requests together. */
+  /** Of all requests together. The controllers of a namespace have half of it together. */
   readonly total: TokenRate;
-  /** Of each flow. The gateway's own requests belong to no flow and have no limit but the total. */
+  /** Of each controller. The gateway's own requests have no limit but the total. */
   readonly perFlow: TokenRate;
   readonly clock?: Clock;
 }
 
 /**
  * Client-side flow control towards one apiserver, as client-go's rate limiter, but for many controllers that share a
- * process. Each request waits for a token of its flow and a token of the total. When the total is used up, the waiting
- * flows take turns, one request each, so a controller with many requests delays only itself. Requests of one flow are
- * sent in their order.
+ * process. Each request waits for a token of its controller, of its tenant and of the total. When the total is used up,
+ * the waiting tenants take turns, one request each, and so do the controllers of a tenant. So a controller with many
+ * requests delays only itself, and a tenant that declares many controllers delays only its own. Requests of one
+ * controller are sent in their order.
  */
 export class FlowControl {
   readonly #options: FlowControlOptions;
   readonly #clock: Clock;
   readonly #now = (): number => this.#clock.now();
   readonly #total: TokenBucket;
+  /** By controller. */
   readonly #flows = new Map<string, Flow>();
+  readonly #tenants = new Map<string, TenantFlows>();
   /** Those with requests that wait; whose turn it is comes first. */
-  readonly #waiting = new Set<Flow>();
+  readonly #waiting = new Set<TenantFlows>();
   #timer = new AbortController();
-  #running = 0;
+  /** Requests that are under way, by tenant. */
+  readonly #places = new SharedRoom(AT_ONCE);
   /** How many of them each controller has. */
   readonly #ofController = new Map<string, number>();
   /** Requests that wait for others to end, in the order in which they came, with their controllers. */
@@ -47,7 +59,8 @@ export class FlowControl {
     const flow = this.#flow(name);
     const onAbort = (): void => {
       flow.requests.delete(grant);
-      if (flow.requests.size === 0) this.#waiting.delete(flow);
+      if (flow.requests.size === 0) flow.tenant.waiting.delete(flow);
+      if (flow.tenant.waiting.size === 0) this.#waiting.delete(flow.tenant);
       reject(signal?.reason as Error);
     };
     const grant = (): void => {
@@ -55,7 +68,8 @@ export class FlowControl {
       resolve();
     };
     flow.requests.add(grant);
-    this.#waiting.add(flow);
+    flow.tenant.waiting.add(flow);
+    this.#waiting.add(flow.tenant);
     signal?.addEventListener('abort', onAbort, { once: true });
     this.#grantAll();
     await promise;
@@ -63,9 +77,10 @@ export class FlowControl {
   }
 
   /**
-   * Resolves when less than 64 requests of all controllers are under way, and less than 8 of this one, with the
-   * function that ends this one. Each request under way has a connection, and its TLS handshake costs more than the
-   * request: a thousand controllers that start together had 3,000. The gateway's own requests do not wait.
+   * Resolves with the function that ends this request when there is a place for it: 64 requests of all controllers may
+   * be under way, 8 of one controller, and of one tenant half of what the others leave (see `SharedRoom`). Each request
+   * under way has a connection, and its TLS handshake costs more than the request: a thousand controllers that start
+   * together had 3,000. The gateway's own requests do not wait.
    * @throws the signal's reason when it is aborted before.
    */
   async begin(name = GATEWAY, signal?: AbortSignal): Promise<() => void> {
@@ -80,7 +95,7 @@ export class FlowControl {
       this.#count(name, -1);
       // One whose controller has all of its places lets the others pass.
       for (const [next, of] of this.#queued) {
-        if (this.#running >= AT_ONCE) return;
+        if (this.#places.taken >= AT_ONCE) return;
         if (!this.#hasPlace(of)) continue;
         this.#queued.delete(next);
         this.#count(of, 1);
@@ -90,11 +105,12 @@ export class FlowControl {
   }
 
   #hasPlace(name: string): boolean {
-    return this.#running < AT_ONCE && (this.#ofController.get(name) ?? 0) < AT_ONCE_EACH;
+    return (this.#ofController.get(name) ?? 0) < AT_ONCE_EACH && this.#places.hasFor(placesOf(name));
   }
 
   #count(name: string, by: 1 | -1): void {
-    this.#running += by;
+    if (by > 0) this.#places.take(placesOf(name));
+    else this.#places.giveBack(placesOf(name));
     const count = (this.#ofController.get(name) ?? 0) + by;
     if (count > 0) this.#ofController.set(name, count);
     else this.#ofController.delete(name);
@@ -118,42 +134,80 @@ export class FlowControl {
   #flow(name: string): Flow {
     const known = this.#flows.get(name);
     if (known) return known;
-    // A full bucket says nothing: that of a controller that is no more is forgotten.
-    for (const [other, { bucket, requests }] of this.#flows) {
-      if (requests.size === 0 && bucket?.isFull !== false) this.#flows.delete(other);
-    }
+    this.#forgetFull();
     const bucket = name === GATEWAY ? undefined : new TokenBucket(this.#options.perFlow, this.#now);
-    const flow: Flow = { bucket, requests: new Set() };
+    const flow: Flow = { bucket, requests: new Set(), tenant: this.#tenant(tenantOf(name), name) };
     this.#flows.set(name, flow);
     return flow;
+  }
+
+  /** A configured function, which only the operator can add, has no limit as a tenant. */
+  #tenant(tenant: string, name: string): TenantFlows {
+    const known = this.#tenants.get(tenant);
+    if (known) return known;
+    const { burst, perSecond } = this.#options.total;
+    const half = { perSecond: perSecond / 2, burst: Math.ceil(burst / 2) };
+    const made: TenantFlows = {
+      bucket: tenant === name ? undefined : new TokenBucket(half, this.#now),
+      waiting: new Set(),
+    };
+    this.#tenants.set(tenant, made);
+    return made;
+  }
+
+  /** A full bucket says nothing: that of a controller or a tenant that is no more is forgotten. */
+  #forgetFull(): void {
+    const inUse = new Set<TenantFlows>();
+    for (const [name, { bucket, requests, tenant }] of this.#flows) {
+      if (requests.size === 0 && bucket?.isFull !== false) this.#flows.delete(name);
+      else inUse.add(tenant);
+    }
+    for (const [name, tenant] of this.#tenants) {
+      if (!inUse.has(tenant) && tenant.bucket?.isFull !== false) this.#tenants.delete(name);
+    }
   }
 
   /** All that may go now; then again when the next one may. */
   #grantAll(): void {
     this.#timer.abort();
     for (;;) {
-      const totalMs = this.#total.waitMs;
-      let soonestMs = Infinity;
-      let next: Flow | undefined;
-      for (const flow of this.#waiting) {
-        const waitMs = Math.max(totalMs, flow.bucket?.waitMs ?? 0);
-        soonestMs = Math.min(soonestMs, waitMs);
-        if (waitMs > 0) continue;
-        next = flow;
-        break;
-      }
+      const { next, waitMs } = this.#next();
       if (!next) {
-        if (soonestMs < Infinity) void this.#grantAfter(soonestMs);
+        if (waitMs < Infinity) void this.#grantAfter(waitMs);
         return;
       }
+      const { tenant } = next;
       this.#total.take();
+      tenant.bucket?.take();
       next.bucket?.take();
       const [grant] = next.requests;
       if (grant) next.requests.delete(grant);
-      this.#waiting.delete(next);
-      if (next.requests.size > 0) this.#waiting.add(next);
+      // Both go behind the others.
+      tenant.waiting.delete(next);
+      if (next.requests.size > 0) tenant.waiting.add(next);
+      this.#waiting.delete(tenant);
+      if (tenant.waiting.size > 0) this.#waiting.add(tenant);
       grant?.();
     }
+  }
+
+  /** The controller whose turn it is, or how long until there is one. */
+  #next(): { readonly next?: Flow; readonly waitMs: number } {
+    let soonestMs = Infinity;
+    const totalMs = this.#total.waitMs;
+    for (const tenant of this.#waiting) {
+      const tenantMs = Math.max(totalMs, tenant.bucket?.waitMs ?? 0);
+      if (tenantMs > 0) {
+        soonestMs = Math.min(soonestMs, tenantMs);
+        continue;
+      }
+      for (const flow of tenant.waiting) {
+        const waitMs = flow.bucket?.waitMs ?? 0;
+        if (waitMs === 0) return { next: flow, waitMs };
+        soonestMs = Math.min(soonestMs, waitMs);
+      }
+    }
+    return { waitMs: soonestMs };
   }
 
   async #grantAfter(ms: number): Promise<void> {
@@ -171,8 +225,19 @@ const AT_ONCE_EACH = 8;
 /** No controller's name: those are DNS labels. */
 const GATEWAY = '';
 
+/** Of one controller. */
 interface Flow {
   readonly bucket: TokenBucket | undefined;
   /** What waits, in the order in which it came. */
   readonly requests: Set<() => void>;
+  readonly tenant: TenantFlows;
 }
+
+/** Of one tenant. */
+interface TenantFlows {
+  readonly bucket: TokenBucket | undefined;
+  /** Those with requests that wait; whose turn it is comes first. */
+  readonly waiting: Set<Flow>;
+}
+
+const placesOf = (controller: string): RequestSource => ({ name: tenantOf(controller), isKnown: false });

@@ -1,6 +1,7 @@
 import {
   formatKind,
   type GroupVersionKind,
+  namespaceOfTenant,
   type RequestSource,
   type Resource,
   type Runtime,
@@ -32,7 +33,6 @@ import { GatewayRuns } from '../workqueue/own-runs.ts';
 import { StartRates } from '../workqueue/start-rates.ts';
 import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
-import { namespaceOfTenant } from './controller-id.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { agesOf } from './controller-source.ts';
 import { queueOptions } from './queue-options.ts';

@@ -1,9 +1,8 @@
-import type { Resource } from '../../core/index.ts';
+import type { Resource, ControllerOrigin } from '../../core/index.ts';
 import type { CacheScope, Description, SigningKey } from '../../contract/index.ts';
 import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
 import type { EndpointRules } from '../endpoint/endpoint-rules.ts';
-import type { ControllerOrigin } from './controller-id.ts';
 
 /** What it takes to run a controller, wherever it was declared. */
 export interface ControllerSpec {

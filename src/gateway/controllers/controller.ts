@@ -3,11 +3,13 @@ import {
   formatObjectKey,
   type GroupVersionKind,
   keyOf,
+  namespaceOfTenant,
   type KubernetesObject,
   ownValue,
   parseObjectKey,
   type Resource,
   type Runtime,
+  type ControllerOrigin,
 } from '../../core/index.ts';
 import type {
   CacheScope,
@@ -49,7 +51,6 @@ import type { MemoryHolder } from '../redis/memory-shares.ts';
 import type { RunWrites } from '../workqueue/run-writes.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
-import { type ControllerOrigin, namespaceOfTenant } from './controller-id.ts';
 import { type ControllerSource, informersOf } from './controller-source.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { EventSources } from './event-sources.ts';

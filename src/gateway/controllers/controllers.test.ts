@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { quietRuntime } from '../../../test/harness/quiet-runtime.ts';
-import { type Resource, resource } from '../../core/index.ts';
+import { type Resource, resource, originOf } from '../../core/index.ts';
 import type { CacheScope, Description, ViewLocation } from '../../contract/index.ts';
 import type { RunningController } from './controller.ts';
-import { originOf } from './controller-id.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { Controllers } from './controllers.ts';
 

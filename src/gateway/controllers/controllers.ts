@@ -1,4 +1,4 @@
-import { formatKind, messageOf, type Runtime, UserError } from '../../core/index.ts';
+import { type ControllerOrigin, formatKind, messageOf, originOf, type Runtime, UserError } from '../../core/index.ts';
 import { commonScope } from '../access/cache-access.ts';
 import { type TokenClaims, TokenError } from '../access/token.ts';
 import type { CacheScope } from '../../contract/index.ts';
@@ -10,7 +10,6 @@ import type { Enqueued } from '../cache/relay.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
-import { type ControllerOrigin, originOf } from './controller-id.ts';
 
 export interface ControllersOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;

@@ -1,6 +1,6 @@
 import { KeyObject } from 'node:crypto';
 import { Client, type Dispatcher, Pool } from 'undici';
-import { type Clock, isConnectionRefused, messageOf, systemClock } from '../../core/index.ts';
+import { BodyBuffer, type Clock, isConnectionRefused, messageOf, systemClock } from '../../core/index.ts';
 import {
   AddressRefusedError,
   checkEndpoint,
@@ -55,6 +55,7 @@ export interface EndpointOptions {
 const MAX_ANSWER_BYTES = 1024 * 1024;
 /** The same for a stream of results. Each of its lines has the limit of an answer. */
 const MAX_STREAM_BYTES = 16 * MAX_ANSWER_BYTES;
+const SCATTERED = 'the answer comes in more than 4096 chunks of less than 256 bytes';
 /** Every line costs the gateway time, even if it names no run. A trigger has at most 100 runs. */
 const MAX_STREAM_LINES = 1000;
 
@@ -178,14 +179,14 @@ export class Endpoint {
         bodyTimeout: 0,
         signal,
       });
-      const chunks: Buffer[] = [];
+      const buffer = new BodyBuffer();
       let size = 0;
       for await (const chunk of answer.body as AsyncIterable<Buffer>) {
         size += chunk.length;
         if (size > maxBytes) throw new Error(`the answer is larger than ${maxBytes} bytes`);
-        chunks.push(chunk);
+        buffer.add(chunk);
       }
-      return { status: answer.statusCode, headers: answer.headers, body: Buffer.concat(chunks) };
+      return { status: answer.statusCode, headers: answer.headers, body: Buffer.from(buffer.take().buffer, 0, size) };
     } finally {
       await client.destroy();
     }
@@ -241,7 +242,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   #lines = 0;
   /** Bytes of the line that is not complete yet. */
   #lineSize = 0;
-  #chunks: Buffer[] = [];
+  readonly #buffer = new BodyBuffer();
 
   constructor({ timeoutMs, onLine, hold, maxAnswerBytes = MAX_ANSWER_BYTES }: EndpointRequest, ends: AnswerEnds) {
     this.#onLine = onLine;
@@ -269,7 +270,10 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#isOver) return;
     this.#size += chunk.length;
-    this.#chunks.push(chunk);
+    const last = this.#isStream ? chunk.lastIndexOf(LINE_FEED) : -1;
+    // Of a stream to the end of the last line that is complete.
+    this.#buffer.add(last < 0 ? chunk : chunk.subarray(0, last + 1));
+    if (this.#buffer.isScattered) return this.#fail('too-large', SCATTERED);
     if (this.#hold?.add(chunk.length) === false) {
       return this.#fail('too-large', 'the answers that wait to be read take more memory than they may together');
     }
@@ -279,14 +283,12 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
       }
       return;
     }
-    const last = chunk.lastIndexOf(LINE_FEED);
     this.#lineSize = last < 0 ? this.#lineSize + chunk.length : chunk.length - last - 1;
     if (this.#size > MAX_STREAM_BYTES) this.#fail('too-large', 'the results are larger than 16 MiB');
     else if (this.#lineSize > MAX_ANSWER_BYTES) this.#fail('too-large', 'a result is larger than 1 MiB');
     else if (last >= 0) {
-      const whole = Buffer.concat(this.#chunks);
-      const text = whole.toString('utf8', 0, whole.length - this.#lineSize);
-      this.#chunks = this.#lineSize > 0 ? [chunk.subarray(last + 1)] : [];
+      const text = this.#buffer.takeText();
+      this.#buffer.add(chunk.subarray(last + 1));
       this.#hold?.release();
       this.#hold?.add(this.#lineSize);
       const lines = text.split('\n', MAX_STREAM_LINES + 1);
@@ -300,7 +302,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     clearTimeout(this.#timer);
-    const body = this.#isStream ? '' : Buffer.concat(this.#chunks).toString('utf8');
+    const body = this.#isStream ? '' : this.#buffer.takeText();
     this.#ends.resolve({
       kind: 'answered',
       status: this.#status,

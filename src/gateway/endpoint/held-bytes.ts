@@ -21,9 +21,9 @@ export interface Hold {
 }
 
 /**
- * The bytes of bodies that functions send and that this process holds: requests to the apiserver, by controller, and
- * answers to triggers, by tenant. Each owner has a bound, so that a function which sends much delays only itself.
- * Nothing waits here: what has no room is refused.
+ * The bytes of bodies that functions send and that this process holds: requests to the apiserver, and answers to
+ * triggers. The owner is a tenant, and has a bound however many functions it declares, so that a function which sends
+ * much delays only those of its tenant. Nothing waits here: what has no room is refused.
  */
 export class HeldBytes {
   readonly #limits: HeldBytesLimits;

@@ -1,4 +1,5 @@
 import { addAbortSignal, Readable } from 'node:stream';
+import { BodyBuffer } from '../../core/index.ts';
 import { badRequest, type StatusError, tooLarge, tooManyRequests } from '../cache-api/kubernetes-status.ts';
 import type { Hold } from '../endpoint/held-bytes.ts';
 
@@ -14,21 +15,20 @@ const PIECE_BYTES = 64 * 1024;
 /**
  * Reads the body of a request into `hold`: a body of a known length is refused before the first byte is read.
  * @param signal aborted when the body must be there.
- * @throws StatusError 400 (incomplete), 413, 429
+ * @throws StatusError 400 (incomplete, or in too many small chunks), 413, 429
  */
 export async function readBody(request: Request, hold: Hold, signal: AbortSignal): Promise<Buffer> {
   const length = request.headers.get('content-length');
   if (Number(length ?? 0) > MAX_BODY_BYTES) throw bodyTooLarge();
   if (!hold.add(Number(length ?? 0))) throw noRoom();
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
+  const buffer = new BodyBuffer();
   for await (const chunk of chunksOf(request, signal)) {
-    bytes += chunk.length;
-    if (bytes > MAX_BODY_BYTES) throw bodyTooLarge();
+    if (buffer.length + chunk.length > MAX_BODY_BYTES) throw bodyTooLarge();
     if (length === null && !hold.add(chunk.length)) throw noRoom();
-    chunks.push(chunk);
+    buffer.add(chunk);
+    if (buffer.isScattered) throw scattered();
   }
-  return Buffer.concat(chunks);
+  return contentOf(buffer);
 }
 
 async function* chunksOf({ body }: Request, signal: AbortSignal): AsyncGenerator<Uint8Array> {
@@ -60,15 +60,13 @@ export interface TakenAnswer {
 
 /** Reads the answer to a write to its end, or until it is longer than there is room for. */
 export async function takeAnswer(body: Readable, hold: Hold): Promise<TakenAnswer> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
+  const buffer = new BodyBuffer();
   for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    bytes += chunk.length;
-    const isTooLong = bytes > MAX_ANSWER_BYTES || !hold.add(chunk.length);
-    if (isTooLong) return { content: Buffer.concat(chunks), rest: body };
+    buffer.add(chunk);
+    const isTooLong = buffer.length > MAX_ANSWER_BYTES || !hold.add(chunk.length);
+    if (isTooLong) return { content: contentOf(buffer), rest: body };
   }
-  return { content: Buffer.concat(chunks), rest: undefined };
+  return { content: contentOf(buffer), rest: undefined };
 }
 
 /**
@@ -102,7 +100,13 @@ async function* piecesOf(content: Buffer, rest: Readable | undefined): AsyncGene
   if (rest) yield* rest as AsyncIterable<Uint8Array>;
 }
 
+function contentOf(buffer: BodyBuffer): Buffer {
+  const { buffer: memory, byteOffset, length } = buffer.take();
+  return Buffer.from(memory, byteOffset, length);
+}
+
 const bodyTooLarge = (): StatusError => tooLarge(`Request entity too large: limit is ${MAX_BODY_BYTES}`);
 const incomplete = (): StatusError => badRequest('the request is incomplete');
+const scattered = (): StatusError => badRequest('the request comes in more than 4096 chunks of less than 256 bytes');
 const noRoom = (): StatusError =>
   tooManyRequests('the requests of this controller that are under way are too large together, please try again later');

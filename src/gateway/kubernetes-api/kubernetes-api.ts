@@ -1,4 +1,4 @@
-import { messageOf, type Resource, type Runtime } from '../../core/index.ts';
+import { messageOf, type Resource, type Runtime, tenantOf } from '../../core/index.ts';
 import { RUN_HEADER } from '../../contract/index.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
@@ -43,8 +43,8 @@ export interface ProxyClient {
   readonly runs: TokenRuns;
   /** Seconds since the epoch. */
   readonly expiresAt: number;
-  /** Whether one of the runs is in flight. Rejects when Redis does not answer. */
-  readonly goesOn: () => Promise<boolean>;
+  /** Whether one of these runs is in flight. Rejects when Redis does not answer. @param runs default: all of them. */
+  readonly goesOn: (runs?: TokenRuns) => Promise<boolean>;
 }
 
 export interface KubernetesApiOptions {
@@ -179,12 +179,12 @@ export class KubernetesApi {
     const accept = request.headers.get('accept') ?? 'application/json';
     const answer = await client.forward({ method, url: urlOf(what), headers: { ...AGENT, accept }, user, signal });
     checkIdentity(answer);
-    const body = stream(answer.body, this.#held.open(controller), signal);
+    const body = stream(answer.body, this.#held.open(tenantOf(controller)), signal);
     return new Response(body, { status: answer.status, headers: headersOf(answer) });
   }
 
   async #write(asked: Asked): Promise<Response> {
-    const hold = this.#held.open(asked.controller);
+    const hold = this.#held.open(tenantOf(asked.controller));
     try {
       return await this.#writeWith(asked, hold);
     } catch (error) {
@@ -194,8 +194,11 @@ export class KubernetesApi {
   }
 
   async #writeWith(asked: Asked, hold: Hold): Promise<Response> {
-    const { client, method, proxied, request, what } = asked;
-    const run = runOf(asked.caller.runs, request.headers.get(RUN_HEADER));
+    const { caller, client, method, proxied, request, what } = asked;
+    const run = runOf(caller.runs, request.headers.get(RUN_HEADER));
+    // Before its body is read and before its turn, so that a run that is over takes neither.
+    const { incarnation, key } = run;
+    if (!(await caller.goesOn({ incarnation, keys: { [run.run]: key } }))) throw runIsOver(run);
     const type =
       (request.headers.get('content-type') ?? 'application/json').split(';', 1)[0]?.trim().toLowerCase() ?? '';
     const types = what.verb === 'patch' ? PATCH_TYPES : OBJECT_TYPES;
@@ -203,7 +206,7 @@ export class KubernetesApi {
     const signal = this.#callerSignal(asked);
     const sent = await readBody(request, hold, signal);
     const options = await proxied.budget.inTurn(() => requestOptions(what, sent));
-    // Before the run is checked: it may wait here until its deadline.
+    // Before the run may write: it may wait here until its deadline.
     await turn(client, method, signal);
     if (!what.resource) throw badRequest('this cannot be written');
     const target = targetOf(what.resource, proxied.resources);
@@ -232,11 +235,7 @@ export class KubernetesApi {
     const note: WriteEntry = { open: target };
     const begun = await proxied.runWrites.begin(run, JSON.stringify(note), this.#options.runtime.clock.now());
     if (begun) return begun;
-    throw new StatusError({
-      code: 403,
-      reason: 'Forbidden',
-      message: `run ${run.run} of ${run.key} is over: nothing more is written for it`,
-    });
+    throw runIsOver(run);
   }
 
   /** @returns also what ends at the deadline. */
@@ -282,6 +281,13 @@ function checkIdentity({ status, body }: ForwardedAnswer): void {
   body.destroy();
   throw unavailable('the credentials of the gateway are being renewed');
 }
+
+const runIsOver = ({ key, run }: FencedRun): StatusError =>
+  new StatusError({
+    code: 403,
+    reason: 'Forbidden',
+    message: `run ${run} of ${key} is over: nothing more is written for it`,
+  });
 
 function runOf({ incarnation, keys }: TokenRuns, header: string | null): FencedRun {
   const numbers = Object.keys(keys);

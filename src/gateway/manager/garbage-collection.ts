@@ -1,10 +1,9 @@
-import { type Clock, messageOf, type Runtime } from '../../core/index.ts';
+import { type Clock, messageOf, type Runtime, originOf } from '../../core/index.ts';
 import { MAX_CALLBACK_SECONDS } from '../../contract/outcome-schema.ts';
 import { forgetUsers } from '../cache/forget-users.ts';
 import type { Informers } from '../cache/informers.ts';
 import { unlinkAll } from '../redis/redis.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
-import { originOf } from '../controllers/controller-id.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import { goneReplicas } from './replica-record.ts';

@@ -1,4 +1,4 @@
-import { messageOf, type Resource, type Runtime } from '../../core/index.ts';
+import { messageOf, type Resource, type Runtime, tenantNamed } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import { ReaderUsers } from '../access/reader-users.ts';
 import type { TokenClaims } from '../access/token.ts';
@@ -10,7 +10,6 @@ import { CpuBudgets } from '../cel/cpu-budget.ts';
 import type { GatewayConfig } from '../config/config.ts';
 import type { ConfiguredFiles } from '../config/files.ts';
 import type { RunningController } from '../controllers/controller.ts';
-import { tenantNamed } from '../controllers/controller-id.ts';
 import { ControllerFactory, type WayBack } from '../controllers/controller-factory.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import { type ControllerEvents, Controllers } from '../controllers/controllers.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { backoffMs, type Condition, messageOf, type Runtime, UserError } from '../../core/index.ts';
+import { backoffMs, type Condition, messageOf, type Runtime, UserError, idOf } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
 import type { RunningController } from '../controllers/controller.ts';
 import type { Controllers } from '../controllers/controllers.ts';
@@ -7,7 +7,6 @@ import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts'
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { Reachability } from './reachability.ts';
 import { type RightsReview, RightsReviews } from './rights-review.ts';
-import { idOf } from '../controllers/controller-id.ts';
 import { type ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 

@@ -10,6 +10,8 @@ import {
   type Resource,
   resourcePath,
   groupOf,
+  idOf,
+  tenantOf,
 } from '../../core/index.ts';
 import type { CacheScope, Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
@@ -22,7 +24,6 @@ import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import { ExpressionError } from '../cel/parse-expression.ts';
 import { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import { reviewAccess, type WantedAccess } from './access-review.ts';
-import { idOf, tenantOf } from '../controllers/controller-id.ts';
 import { checkBounds, checkScopes, checkSources, expressionsOf } from '../handlers/check-sources.ts';
 import { SourceError } from '../handlers/source-error.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
@@ -138,7 +139,7 @@ export class FunctionResolver {
       id: idOf(object),
       origin: 'declared',
       declaration,
-      tenant: tenantOf(object),
+      tenant: tenantOf(idOf(object)),
       description,
       related: related.resources,
       parsed,
@@ -211,7 +212,7 @@ export class FunctionResolver {
     const { description } = spec;
     asRefusal(() => checkBounds(description));
     const parsed = new ParsedExpressions();
-    const budget = this.#options.cpuBudgets.of(idOf(object), tenantOf(object));
+    const budget = this.#options.cpuBudgets.of(idOf(object), tenantOf(idOf(object)));
     for (const { text, variables } of expressionsOf(description)) {
       await nextTurn();
       while (budget.limitMs === 0 && !signal.aborted) {

@@ -7,9 +7,9 @@ import {
   resource,
   resourcePath,
   type Runtime,
+  idOf,
 } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { idOf } from '../controllers/controller-id.ts';
 import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 
 const EVENT = resource('events.k8s.io/v1', 'Event');

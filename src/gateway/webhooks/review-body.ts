@@ -1,6 +1,6 @@
-import { SharedRoom, type RequestSource } from '../../core/index.ts';
+import { BodyBuffer, SharedRoom, type RequestSource } from '../../core/index.ts';
 import type { Hold } from '../endpoint/held-bytes.ts';
-import { StatusError, tooLarge, unavailable } from '../cache-api/kubernetes-status.ts';
+import { badRequest, StatusError, tooLarge, unavailable } from '../cache-api/kubernetes-status.ts';
 
 const MEBIBYTE = 1024 * 1024;
 /**
@@ -13,6 +13,8 @@ const MAX_TENANT_BYTES = 64 * MEBIBYTE;
 const DISCARDED_BYTES = 64 * MEBIBYTE;
 /** A body comes whole within this time. */
 const RECEIVE_MS = 10_000;
+
+const SCATTERED = 'the review comes in more than 4096 chunks of less than 256 bytes';
 
 /** Reads the bodies of reviews, and bounds what they take together. */
 export class ReviewBodies {
@@ -29,7 +31,7 @@ export class ReviewBodies {
    * Reads a body, and counts it until `work` has ended.
    * @param tenant of the controller for which it is
    * @param source from which it comes
-   * @throws StatusError 413 when it is larger than `maxBytes`, 408 when it does not come within ten seconds, 503 when
+   * @throws StatusError 413 when it is larger than `maxBytes`, 400 when it comes in too many small chunks, 408 when it does not come within ten seconds, 503 when
    *   there is no room; whatever `work` throws.
    * @param work may count what it holds besides.
    */
@@ -54,24 +56,26 @@ export class ReviewBodies {
       // All is given back at the end.
       release: () => {},
     };
-    const chunks: Uint8Array[] = [];
+    const buffer = new BodyBuffer();
     try {
       for await (const chunk of withinTime(request.body)) {
         bytes += chunk.length;
         isLarge ||= bytes > maxBytes;
+        buffer.add(chunk);
+        if (buffer.isScattered) throw badRequest(SCATTERED);
         // Read to its end all the same: a client that is still sending may lose the answer.
         if (isLarge) {
+          buffer.take();
           if (bytes > DISCARDED_BYTES) throw large;
           continue;
         }
         const full = this.#take(tenant, source, chunk.length);
         if (full) throw full;
         counted += chunk.length;
-        chunks.push(chunk);
       }
       this.#whole.add(request);
       if (isLarge) throw large;
-      return await work(Buffer.concat(chunks).toString('utf8'), hold);
+      return await work(buffer.takeText(), hold);
     } finally {
       if (counted > 0) this.#giveBack(tenant, source, counted);
     }

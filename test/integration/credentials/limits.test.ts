@@ -24,20 +24,25 @@ import { residentMiB } from '../../harness/process-memory.ts';
 import { ask, type ProxiedTenant, proxiedTenant } from '../../harness/proxied-tenant.ts';
 import { RawFunction } from '../../harness/raw-function.ts';
 import { Started } from '../../harness/started.ts';
-import { settingsFor } from '../../harness/tenant.ts';
+import { settingsFor, Tenant } from '../../harness/tenant.ts';
 
 const namespace = uniqueName('limits');
 const started = new Started();
+/** Of another tenant. */
+const elsewhere = uniqueName('limits-elsewhere');
 const path = `/api/v1/namespaces/${namespace}/configmaps`;
-const configMapsOf = (label: string) => ({
-  for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace], labelSelector: { matchLabels: { for: label } } },
+const configMapsOf = (label: string, inside = namespace) => ({
+  for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [inside], labelSelector: { matchLabels: { for: label } } },
 });
 
 /** Two tests wait for the deadline of a run; in the others a slow machine must be done by then. */
 const RUN_SECONDS = 40;
 
 let world: ProxiedTenant;
+/** Of the same tenant as the hostile function. */
 let modest: NodeFunction;
+/** How a function of another tenant reconciles. */
+let reconcileElsewhere: Reconcile;
 let gateway: Listening;
 let setting: Setting;
 let redis: Redis;
@@ -55,13 +60,15 @@ beforeAll(async () => {
   raw = await started.open(
     new RawFunction({ name: 'hostile', for: kind, concurrency: 1, timeoutSeconds: RUN_SECONDS }),
   );
+  const { neighbour, other } = await otherTenant();
   setting = createSetting({ kubeconfig: world.kubeconfig, redisUrl: inject('redisUrl') });
   redis = await connectRedis(setting.redisUrl);
   started.add(async () => redis.disconnect());
-  const settings = settingsFor([namespace], [modest.url, raw.url]);
+  const settings = settingsFor([namespace, elsewhere], [modest.url, neighbour.url, raw.url]);
   gateway = started.keep(await startGateway(setting, [], settings));
   await untilReady(gateway.url);
   reconcile = async () => {};
+  reconcileElsewhere = async () => {};
   raw.onTrigger = finish;
   const proxied = { credentials: 'proxy', timeoutSeconds: RUN_SECONDS };
   await world.tenant.declare('modest', {
@@ -71,9 +78,28 @@ beforeAll(async () => {
     ...configMapsOf('modest'),
   });
   await world.tenant.declare('hostile', { endpoint: { url: raw.url }, ...proxied, ...configMapsOf('hostile') });
+  await other.declare('neighbour', {
+    endpoint: { url: neighbour.url },
+    ...proxied,
+    ...configMapsOf('neighbour', elsewhere),
+  });
   await world.tenant.until('modest', 'Ready', { status: 'True' });
   await world.tenant.until('hostile', 'Ready', { status: 'True' });
+  await other.until('neighbour', 'Ready', { status: 'True' });
 });
+
+/** A tenant with a function that writes through the gateway, too. */
+async function otherTenant(): Promise<{ neighbour: NodeFunction; other: Tenant }> {
+  const other = await new Tenant(await started.cluster(inject('kubeconfig'), elsewhere), elsewhere).create();
+  const configmaps = { apiGroups: [''], resources: ['configmaps'] };
+  await other.allow('own', [{ ...configmaps, verbs: ['get', 'list', 'watch', 'patch'] }]);
+  const signing = { apiGroups: [''], resources: ['secrets'], resourceNames: ['signing'], verbs: ['get'] };
+  await world.account.grantIn(elsewhere, 'signing-secret', [signing]);
+  const handler = controller({ name: 'neighbour', for: configMaps }).reconcile(async (...run) =>
+    reconcileElsewhere(...run),
+  );
+  return { neighbour: await started.open(new NodeFunction(handler, other.secret)), other };
+}
 
 afterAll(() => started.stop());
 
@@ -138,7 +164,7 @@ async function peakMiB(work: Promise<unknown>): Promise<number> {
 }
 
 describe('a function that sends or asks for too much', () => {
-  it('is refused before its bodies are read; the write of another function goes through', async () => {
+  it('is refused before its bodies are read; the write of another tenant goes through', async () => {
     const { trigger, end } = await startRun('flood');
     // Once, so that what the gateway needs for such a body at all is there.
     const body = JSON.stringify({ metadata: { generateName: 'flood-' }, data: { a: mib(2.9) } });
@@ -146,13 +172,13 @@ describe('a function that sends or asks for too much', () => {
     const before = await residentMiB(gateway.process.pid);
     const flood = Promise.allSettled(Array.from({ length: 200 }, () => ask(trigger, path, { method: 'POST', body })));
     const written = Promise.withResolvers<number>();
-    reconcile = async ({ name }, { api }) => {
-      if (name !== 'modest') return;
-      await api.patch(configMaps, { namespace, name }, { type: 'merge', body: { data: { written: 'yes' } } });
+    reconcileElsewhere = async (key, { api }) => {
+      await api.patch(configMaps, key, { type: 'merge', body: { data: { written: 'yes' } } });
       written.resolve(1);
     };
     const peak = peakMiB(Promise.all([flood, written.promise]));
-    await world.cluster.create(configMaps, { metadata: { namespace, name: 'modest', labels: { for: 'modest' } } });
+    const metadata = { namespace: elsewhere, name: 'neighbour', labels: { for: 'neighbour' } };
+    await world.cluster.create(configMaps, { metadata });
     await written.promise;
     const answers = (await flood).flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
     const refused = answers.filter(({ status }) => status === 429);
@@ -249,6 +275,19 @@ describe('a function that sends or asks for too much', () => {
     const read = (): ReturnType<typeof ask> => ask(trigger, `${path}?limit=1`);
     await eventually(async () => expect(await read()).toMatchObject(refused));
     for (let at = 0; at < 5; at += 1) expect(await read()).toMatchObject(refused);
+    // Nor has the other function of the tenant, because a tenant has one room for all that it declares.
+    const sibling = Promise.withResolvers<Trigger>();
+    const isDone = Promise.withResolvers<void>();
+    reconcile = async ({ name }) => {
+      if (name !== 'sibling') return;
+      sibling.resolve(modest.triggers.at(-1) as Trigger);
+      await isDone.promise;
+    };
+    await world.cluster.create(configMaps, { metadata: { namespace, name: 'sibling', labels: { for: 'modest' } } });
+    const ofSibling = await sibling.promise;
+    await eventually(async () =>
+      expect(await ask(ofSibling, path, { method: 'POST', body })).toMatchObject(refused),
+    ).finally(isDone.resolve);
     // A small one has room.
     const small = JSON.stringify({ metadata: { generateName: 'x-' } });
     expect(await ask(trigger, path, { method: 'POST', body: small })).toMatchObject({ status: 201 });
@@ -257,5 +296,29 @@ describe('a function that sends or asks for too much', () => {
     const next = await startRun('after');
     expect(await ask(next.trigger, path, { method: 'POST', body })).toMatchObject({ status: 422 });
     await next.end();
+  });
+
+  it('is refused once its run is over, before its body is read and without a turn of its tenant', async () => {
+    const { trigger, end } = await startRun('over');
+    await end();
+    const turns = async (): Promise<string | undefined> =>
+      (await (await fetch(`${gateway.url}/metrics`)).text())
+        .split('\n')
+        .find((line) =>
+          line.startsWith(`levelhook_apiserver_requests_total{controller="${namespace}.hostile",method="POST"`),
+        );
+    const before = await turns();
+    const isOver = /run [0-9]+ of .*\/over is over: nothing more is written for it/;
+    const socket = await unfinished(trigger, UNFINISHED);
+    let answer = '';
+    socket.on('data', (chunk: Buffer) => (answer += chunk.toString())).resume();
+    await eventually(async () => expect(answer).toMatch(/^HTTP\/1.1 403 /));
+    expect(answer).toMatch(isOver);
+    socket.destroy();
+    const body = JSON.stringify({ metadata: { generateName: 'x-' } });
+    const late = await ask(trigger, path, { method: 'POST', body });
+    expect(late).toMatchObject({ status: 403, text: expect.stringMatching(isOver) as string });
+    expect(before).toBeDefined();
+    expect(await turns()).toBe(before);
   });
 });

@@ -7,7 +7,7 @@ export const apiserverSettings = {
   kubeApiQps: setting(
     'LEVELHOOK_KUBE_API_QPS',
     number.positive().prefault('200'),
-    'requests a second to the apiserver, of the gateway with all its controllers',
+    'requests a second to the apiserver, of the gateway with all its controllers; those of one namespace have half',
   ),
   kubeApiBurst: setting(
     'LEVELHOOK_KUBE_API_BURST',

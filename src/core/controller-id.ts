@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../../core/index.ts';
+import type { KubernetesObject } from './kubernetes-object.ts';
 
 /** Where a controller comes from: a function whose URL the operator has configured, or a ReconcileFunction. */
 export type ControllerOrigin = 'configured' | 'declared';
@@ -16,9 +16,13 @@ export function originOf(id: string): ControllerOrigin {
   return id.includes('.') ? 'declared' : 'configured';
 }
 
-/** Whose share of processor time a ReconcileFunction draws on: that of its namespace, under no controller's id. */
-export function tenantOf({ metadata }: KubernetesObject): string {
-  return tenantNamed(metadata.namespace ?? '');
+/**
+ * Whose share of processor time, memory and requests a controller draws on. Those of a ReconcileFunction are those of
+ * its namespace, under no controller's id, because a user who may declare one there may declare many. A configured
+ * function has its own.
+ */
+export function tenantOf(id: string): string {
+  return id.slice(0, id.indexOf('.') + 1) || id;
 }
 
 /** The tenant that a namespace is. */

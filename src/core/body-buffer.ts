@@ -1,0 +1,81 @@
+/** A block holds as many bytes as have come before it, at least and at most so many. */
+const [LEAST_BLOCK, MOST_BLOCK] = [512, 64 * 1024];
+/** A body of any length may come in so many chunks, and in one more for each so many bytes. */
+const [FREE_CHUNKS, CHUNK_BYTES] = [4096, 256];
+
+const NONE = new Uint8Array(0);
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/**
+ * Collects a body from its chunks. A sender may divide a body as it likes, and a chunk of one byte takes 120 to 240
+ * bytes of memory and a microsecond or more of the parser's time. So the buffer copies all chunks into blocks of its
+ * own, and a caller that counts bytes counts memory: the blocks have at most twice as many bytes as have come, and at
+ * most 64 KiB more. And it tells a body that comes in too many small chunks, so that the caller stops reading it.
+ */
+export class BodyBuffer {
+  #full: Uint8Array[] = [];
+  #block = NONE;
+  /** Bytes in the block. */
+  #used = 0;
+  #length = 0;
+  /** Of the whole body. */
+  #bytes = 0;
+  #chunks = 0;
+
+  /** The bytes since the last `take`. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /**
+   * Whether the body has come in more than 4096 chunks of less than 256 bytes. A sender that may be hostile is refused.
+   */
+  get isScattered(): boolean {
+    return this.#chunks > FREE_CHUNKS + this.#bytes / CHUNK_BYTES;
+  }
+
+  /** Copies a chunk. */
+  add(chunk: Uint8Array): void {
+    this.#bytes += chunk.length;
+    this.#chunks += 1;
+    const rest = this.#fill(chunk);
+    if (rest.length === 0) return;
+    if (this.#used > 0) this.#full.push(this.#block);
+    const size = Math.min(MOST_BLOCK, Math.max(LEAST_BLOCK, this.#length));
+    this.#block = new Uint8Array(Math.max(rest.length, size));
+    this.#used = 0;
+    this.#fill(rest);
+  }
+
+  /** All bytes since the last time. The buffer is empty then. */
+  take(): Uint8Array<ArrayBuffer> {
+    const last = this.#block.subarray(0, this.#used);
+    let whole = last;
+    if (this.#full.length > 0) {
+      whole = new Uint8Array(this.#length);
+      let at = 0;
+      for (const block of [...this.#full, last]) {
+        whole.set(block, at);
+        at += block.length;
+      }
+    }
+    this.#full = [];
+    this.#block = NONE;
+    [this.#used, this.#length] = [0, 0];
+    return whole;
+  }
+
+  /** The same as text, from UTF-8. */
+  takeText(): string {
+    return decoder.decode(this.take());
+  }
+
+  /** @returns what the block has no room for. */
+  #fill(chunk: Uint8Array): Uint8Array {
+    const fits = chunk.subarray(0, this.#block.length - this.#used);
+    this.#block.set(fits, this.#used);
+    this.#used += fits.length;
+    this.#length += fits.length;
+    return chunk.subarray(fits.length);
+  }
+}
