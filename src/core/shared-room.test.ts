@@ -41,6 +41,38 @@ describe('a shared room', () => {
     expect(room.take(stranger('c'))).toBe(false);
   });
 
+  it('takes a place of the source that has most for one that has less', () => {
+    const room = new SharedRoom(64);
+    const sources = Array.from({ length: 12 }, (_, at) => stranger(String(at)));
+    for (const source of sources) fill(room, source);
+    const free = (name: string): boolean => {
+      room.giveBack({ name });
+      return true;
+    };
+    const next = stranger('next');
+    expect(room.take(next)).toBe(false);
+    for (let at = 0; at < 64; at += 1) expect(room.takeFrom(next, free)).toBe(true);
+    const most = Math.max(...sources.map((source) => room.takenBy(source)));
+    expect(room.takenBy(next)).toBeGreaterThanOrEqual(most - 1);
+    expect(room.takenBy(next)).toBeLessThanOrEqual(most + 1);
+    expect(room.taken).toBeLessThanOrEqual(64);
+  });
+
+  it('asks the sources with more for a place, the largest first, then the source itself, and no other', () => {
+    const room = new SharedRoom(64);
+    for (const [name, count] of [['a', 30], ['b', 16], ['c', 8], ['d', 5], ['e', 3], ['f', 1]] as const) {
+      for (let at = 0; at < count; at += 1) expect(room.take(stranger(name))).toBe(true);
+    }
+    const asked: string[] = [];
+    const refuse = (name: string): boolean => {
+      asked.push(name);
+      return false;
+    };
+    expect(room.takeFrom(stranger('d'), refuse)).toBe(false);
+    expect(asked).toEqual(['a', 'b', 'c', 'd']);
+    expect(room.taken).toBe(63);
+  });
+
   it('takes amounts as a whole or not at all', () => {
     const room = new SharedRoom(100);
     const [a, b] = [stranger('a'), stranger('b')];

@@ -10,6 +10,10 @@ export interface RequestSource {
  * A bounded room that sources share, so that none of them takes it from the others. A source may take half of the room
  * that the other sources leave. So one source alone has half of the room, and `n` sources that want all of it have an
  * `n + 1`th each, and the next source finds as much. A known source may take all that is left.
+ *
+ * Sources that come one after the other get a half, a quarter, an eighth, and so on, and the shares even out as room is
+ * given back. What ends by itself within seconds needs no more. What may stay must be taken with `takeFrom`, because a
+ * dozen sources that give nothing back use up the room.
  */
 export class SharedRoom {
   readonly #total: number;
@@ -43,6 +47,24 @@ export class SharedRoom {
   take(source: RequestSource, amount = 1): boolean {
     if (!this.hasFor(source, amount)) return false;
     this.#add(source, amount);
+    return true;
+  }
+
+  /**
+   * Takes room for a source as `take` does. If there is not enough, it takes the place of another: of the source that
+   * has most, if that has more than this one will have, or else of this source itself.
+   * @param free gives back what one source has taken, 1. It returns false if nothing of this source can be given up;
+   *   then the source that has most but for that one is asked.
+   * @returns whether there was enough or a place was given up; if not, nothing is taken.
+   */
+  takeFrom(source: RequestSource, free: (name: string) => boolean): boolean {
+    if (this.take(source)) return true;
+    const own = this.takenBy(source);
+    const larger = [...this.#taken].filter(([name, taken]) => name !== source.name && taken > own + 1);
+    const names = larger.toSorted(([, a], [, b]) => b - a).map(([name]) => name);
+    const found = [...names, source.name].find(free);
+    if (found === undefined) return false;
+    this.#add(source, 1);
     return true;
   }
 

@@ -34,10 +34,11 @@ interface Connection {
 }
 
 /**
- * The connections of the server of reviews. Anyone may open some, so each source has a share of them. A source that has
- * used up its share gets a new connection in place of its oldest one without a request, so that silent connections do
- * not keep out an apiserver that comes from the same address. A known source, whose certificate the server has checked,
- * has no bound here: the apiserver has its own.
+ * The connections of the server of reviews. Anyone may open some, so each source has a share of them. When there is no
+ * room for a new one, the server closes an idle connection: of the source that has most, or of the source itself if
+ * that has as many. So connections that strangers keep do not keep out an apiserver, whether it comes from another
+ * address or from the same. A known source, whose certificate the server has checked, has no bound here: the apiserver
+ * has its own.
  *
  * A connection ends after ten seconds without a whole request, its TLS handshake included. A known source may keep
  * silent connections, because an apiserver opens more than it needs at once, and a connection that is closed while a
@@ -45,14 +46,16 @@ interface Connection {
  */
 export class ReviewConnections {
   readonly #clock: Pick<Clock, 'now'>;
-  readonly #room = new SharedRoom(MAX_CONNECTIONS);
+  readonly #room: SharedRoom;
   /** By the client's address and port, the oldest first. */
   readonly #open = new Map<string, Connection>();
-  /** Connections without a request, by source, the oldest first. */
-  readonly #silent = new Map<string, Set<Connection>>();
+  /** The connections that take room, by source, the oldest first. */
+  readonly #ofSource = new Map<string, Set<Connection>>();
 
-  constructor(clock: Pick<Clock, 'now'>) {
+  /** @param most of all sources that are not known. Default 2048. */
+  constructor(clock: Pick<Clock, 'now'>, most = MAX_CONNECTIONS) {
     this.#clock = clock;
+    this.#room = new SharedRoom(most);
   }
 
   /** The client of a connection. */
@@ -69,11 +72,7 @@ export class ReviewConnections {
   /** Takes a new connection, or closes it. @returns whether it is open. */
   admit(socket: Socket): boolean {
     const source = this.sourceOf(socket);
-    if (!this.#room.hasFor(source)) {
-      const [oldest] = this.#silent.get(source.name) ?? [];
-      if (oldest) this.#close(oldest);
-    }
-    if (!this.#room.take(source)) {
+    if (!this.#room.takeFrom(source, (name) => this.#closeIdle(name))) {
       socket.destroy();
       return false;
     }
@@ -92,9 +91,9 @@ export class ReviewConnections {
       isOver: false,
     };
     this.#open.set(key, connection);
-    const silent = this.#silent.get(source.name);
-    if (silent) silent.add(connection);
-    else this.#silent.set(source.name, new Set([connection]));
+    const ofSource = this.#ofSource.get(source.name);
+    if (ofSource) ofSource.add(connection);
+    else this.#ofSource.set(source.name, new Set([connection]));
     socket.once('close', () => this.#forget(connection));
     return true;
   }
@@ -106,8 +105,7 @@ export class ReviewConnections {
     connection.socket = socket;
     if (!socket.authorized) return;
     connection.isKnown = true;
-    this.#unsilence(connection);
-    this.#room.giveBack(connection.source);
+    this.#giveBack(connection);
   }
 
   /** The head of a request has come. */
@@ -118,7 +116,6 @@ export class ReviewConnections {
     connection.partialSinceMs = undefined;
     incoming.once('end', () => {
       connection.hasAsked = true;
-      this.#unsilence(connection);
     });
     outgoing.once('close', () => {
       connection.isAsking = false;
@@ -163,15 +160,26 @@ export class ReviewConnections {
     connection.isOver = true;
     // The client may have used its port again.
     if (this.#open.get(connection.key) === connection) this.#open.delete(connection.key);
-    this.#unsilence(connection);
-    if (!connection.isKnown) this.#room.giveBack(connection.source);
+    if (!connection.isKnown) this.#giveBack(connection);
   }
 
-  #unsilence(connection: Connection): void {
-    const { name } = connection.source;
-    const silent = this.#silent.get(name);
-    silent?.delete(connection);
-    if (silent?.size === 0) this.#silent.delete(name);
+  #giveBack(connection: Connection): void {
+    const { source } = connection;
+    const ofSource = this.#ofSource.get(source.name);
+    ofSource?.delete(connection);
+    if (ofSource?.size === 0) this.#ofSource.delete(source.name);
+    this.#room.giveBack(source);
+  }
+
+  /**
+   * Closes the oldest connection of a source that has not sent a whole request, or else the oldest that waits for none
+   * to be answered. @returns whether there was one.
+   */
+  #closeIdle(name: string): boolean {
+    const connections = [...(this.#ofSource.get(name) ?? [])];
+    const idle = connections.find(({ hasAsked }) => !hasAsked) ?? connections.find(({ isAsking }) => !isAsking);
+    if (idle) this.#close(idle);
+    return idle !== undefined;
   }
 }
 
