@@ -3,6 +3,14 @@ const [LEAST_BLOCK, MOST_BLOCK] = [512, 64 * 1024];
 /** A body of any length may come in so many chunks, and in one more for each so many bytes. */
 const [FREE_CHUNKS, CHUNK_BYTES] = [4096, 256];
 
+/**
+ * Whether a body has come in more than 4096 chunks of less than 256 bytes. A sender that may be hostile is refused
+ * then.
+ */
+export function isScattered(chunks: number, bytes: number): boolean {
+  return chunks > FREE_CHUNKS + bytes / CHUNK_BYTES;
+}
+
 const NONE = new Uint8Array(0);
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
@@ -27,11 +35,9 @@ export class BodyBuffer {
     return this.#length;
   }
 
-  /**
-   * Whether the body has come in more than 4096 chunks of less than 256 bytes. A sender that may be hostile is refused.
-   */
+  /** See `isScattered`. */
   get isScattered(): boolean {
-    return this.#chunks > FREE_CHUNKS + this.#bytes / CHUNK_BYTES;
+    return isScattered(this.#chunks, this.#bytes);
   }
 
   /** Copies a chunk. */

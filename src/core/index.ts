@@ -9,7 +9,7 @@ export {
   statusFrom,
 } from './api-error.ts';
 export { backoffMs, type BackoffRange } from './backoff.ts';
-export { BodyBuffer } from './body-buffer.ts';
+export { BodyBuffer, isScattered } from './body-buffer.ts';
 export { boundedFields, boundedText, isPrintable, printable } from './bounded-text.ts';
 export { type Clock, systemClock } from './clock.ts';
 export {

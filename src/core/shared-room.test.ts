@@ -60,7 +60,14 @@ describe('a shared room', () => {
 
   it('asks the sources with more for a place, the largest first, then the source itself, and no other', () => {
     const room = new SharedRoom(64);
-    for (const [name, count] of [['a', 30], ['b', 16], ['c', 8], ['d', 5], ['e', 3], ['f', 1]] as const) {
+    for (const [name, count] of [
+      ['a', 30],
+      ['b', 16],
+      ['c', 8],
+      ['d', 5],
+      ['e', 3],
+      ['f', 1],
+    ] as const) {
       for (let at = 0; at < count; at += 1) expect(room.take(stranger(name))).toBe(true);
     }
     const asked: string[] = [];

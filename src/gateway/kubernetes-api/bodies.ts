@@ -15,7 +15,7 @@ const PIECE_BYTES = 64 * 1024;
 /**
  * Reads the body of a request into `hold`: a body of a known length is refused before the first byte is read.
  * @param signal aborted when the body must be there.
- * @throws StatusError 400 (incomplete, or in too many small chunks), 413, 429
+ * @throws StatusError 400 (incomplete), 413, 429
  */
 export async function readBody(request: Request, hold: Hold, signal: AbortSignal): Promise<Buffer> {
   const length = request.headers.get('content-length');
@@ -26,7 +26,6 @@ export async function readBody(request: Request, hold: Hold, signal: AbortSignal
     if (buffer.length + chunk.length > MAX_BODY_BYTES) throw bodyTooLarge();
     if (length === null && !hold.add(chunk.length)) throw noRoom();
     buffer.add(chunk);
-    if (buffer.isScattered) throw scattered();
   }
   return contentOf(buffer);
 }
@@ -107,6 +106,5 @@ function contentOf(buffer: BodyBuffer): Buffer {
 
 const bodyTooLarge = (): StatusError => tooLarge(`Request entity too large: limit is ${MAX_BODY_BYTES}`);
 const incomplete = (): StatusError => badRequest('the request is incomplete');
-const scattered = (): StatusError => badRequest('the request comes in more than 4096 chunks of less than 256 bytes');
 const noRoom = (): StatusError =>
   tooManyRequests('the requests of this controller that are under way are too large together, please try again later');

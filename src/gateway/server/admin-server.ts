@@ -22,6 +22,7 @@ import { boundedRequests } from './bounded-requests.ts';
 import type { CallbackEnv } from './callback-api.ts';
 import { hostCheck } from './host-check.ts';
 import { queueApi, type Queues } from './queue-api.ts';
+import { refuseScattered } from './scattered-bodies.ts';
 
 export interface AdminServerOptions {
   readonly listen: ListenOptions;
@@ -124,6 +125,7 @@ export class AdminServer {
         : { fetch, serverOptions: limits },
     ) as Server;
     this.#server = server;
+    server.prependListener('request', refuseScattered);
     server.listen(port, host);
     try {
       await once(server, 'listening');

@@ -7,7 +7,7 @@ const MEBIBYTE = 1024 * 1024;
 const stranger: RequestSource = { name: '127.0.0.2', isKnown: false };
 
 const post = (body: string | ReadableStream): Request =>
-  new Request('https://127.0.0.1/webhooks/a/b', { method: 'POST', body, duplex: 'half' } as RequestInit);
+  new Request('https://127.0.0.1/webhooks/a/b', { method: 'POST', body, duplex: 'half' });
 
 const codeOf = async (work: Promise<unknown>): Promise<number | undefined> => {
   const error = await work.then(

@@ -9,7 +9,9 @@ const ROOM = 64;
 const APISERVER = '127.0.0.99';
 const STRANGERS = Array.from({ length: 12 }, (_, at) => `127.0.0.${at + 2}`);
 
-/** A server whose connections are admitted as those of the server of reviews. It answers all paths but `/slow`. */
+/**
+ * A server whose connections are admitted as those of the server of reviews. It ends all answers but those of `/slow`.
+ */
 class AdmittingServer {
   readonly slow: ServerResponse[] = [];
   readonly #sockets: Socket[] = [];
@@ -17,9 +19,10 @@ class AdmittingServer {
 
   constructor(connections: ReviewConnections) {
     this.#server = createServer((request, response) => {
-      if (request.url === '/slow') this.slow.push(response);
-      else response.end('fine');
       request.resume();
+      if (request.url !== '/slow') return void response.end('fine');
+      this.slow.push(response);
+      response.flushHeaders();
     });
     const listeners = this.#server.listeners('connection') as ((socket: Socket) => void)[];
     this.#server.removeAllListeners('connection').on('connection', (socket) => {
@@ -43,15 +46,13 @@ class AdmittingServer {
     return path === undefined || (await this.ask(socket, path)) ? socket : undefined;
   }
 
-  /** @returns whether there was an answer, or for `/slow`, whether the request has come. */
+  /** @returns whether an answer began. */
   async ask(socket: Socket, path: string): Promise<boolean> {
-    const before = this.slow.length;
     socket.write(`POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}`);
-    let isOver = false;
-    let answer = '';
-    socket.once('close', () => (isOver = true)).once('data', (chunk: Buffer) => (answer = chunk.toString()));
-    while (!isOver && answer === '' && this.slow.length === before) await new Promise((next) => setTimeout(next, 5));
-    return !isOver;
+    return Promise.race([
+      once(socket, 'data').then(() => true),
+      new Promise<boolean>((resolve) => socket.once('close', () => resolve(false))),
+    ]).catch(() => false);
   }
 
   close(): void {
