@@ -1,7 +1,8 @@
-import { type Clock, TokenBucket } from '../../core/index.ts';
+import { type Clock, tenantOf, TokenBucket } from '../../core/index.ts';
 
 /**
- * A token bucket for each reader: so many requests a second, and twice as many at once. Of this gateway process alone.
+ * A token bucket for each tenant: so many requests a second of its readers together, and twice as many at once. Of this
+ * gateway process alone.
  */
 export class ReaderRateLimit {
   readonly #perSecond: number;
@@ -13,13 +14,14 @@ export class ReaderRateLimit {
     this.#clock = clock;
   }
 
-  /** Whether `reader` may ask now. Readers are controllers, so there are few. */
+  /** Whether `reader` may ask now: a controller, or a person with a token. There are few tenants. */
   take(reader: string): boolean {
-    let bucket = this.#buckets.get(reader);
+    const tenant = tenantOf(reader);
+    let bucket = this.#buckets.get(tenant);
     if (!bucket) {
       const perSecond = this.#perSecond;
       bucket = new TokenBucket({ perSecond, burst: perSecond * 2 }, () => this.#clock.now());
-      this.#buckets.set(reader, bucket);
+      this.#buckets.set(tenant, bucket);
     }
     return bucket.take();
   }

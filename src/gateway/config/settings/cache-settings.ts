@@ -54,7 +54,7 @@ export const cacheSettings = {
   cacheRequestsPerSecond: setting(
     'LEVELHOOK_CACHE_REQUESTS_PER_SECOND',
     number.min(1).prefault('1000'),
-    'requests a second of a controller to the cache API of a gateway process; twice as many at once',
+    'requests a second of a configured function, or of all functions of a namespace, to the cache API of a gateway process; twice as many at once',
   ),
   cacheListLimit: setting(
     'LEVELHOOK_CACHE_LIST_LIMIT',
