@@ -1,7 +1,9 @@
-/** A block holds as many bytes as have come before it, at least and at most so many. */
-const [LEAST_BLOCK, MOST_BLOCK] = [512, 64 * 1024];
-/** A body of any length may come in so many chunks, and in one more for each so many bytes. */
-const [FREE_CHUNKS, CHUNK_BYTES] = [4096, 256];
+/** A block holds as many bytes as have come before it, within these bounds. */
+const LEAST_BLOCK = 512;
+const MOST_BLOCK = 64 * 1024;
+/** A body of any length may come in so many chunks, and in one more for each `CHUNK_BYTES`. */
+const FREE_CHUNKS = 4096;
+const CHUNK_BYTES = 256;
 
 /**
  * Whether a body has come in more than 4096 chunks of less than 256 bytes. A sender that may be hostile is refused
@@ -11,8 +13,8 @@ export function isScattered(chunks: number, bytes: number): boolean {
   return chunks > FREE_CHUNKS + bytes / CHUNK_BYTES;
 }
 
-const NONE = new Uint8Array(0);
-const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+const NONE = /* @__PURE__ */ new Uint8Array(0);
+const decoder = /* @__PURE__ */ new TextDecoder('utf-8', { ignoreBOM: true });
 
 /**
  * Collects a body from its chunks. A sender may divide a body as it likes, and a chunk of one byte takes 120 to 240

@@ -31,8 +31,8 @@ export class ReviewBodies {
    * Reads a body, and counts it until `work` has ended.
    * @param tenant of the controller for which it is
    * @param source from which it comes
-   * @throws StatusError 413 when it is larger than `maxBytes`, 400 when it comes in too many small chunks, 408 when it does not come within ten seconds, 503 when
-   *   there is no room; whatever `work` throws.
+   * @throws StatusError 413 when it is larger than `maxBytes`, 400 when it comes in too many small chunks, 408 when it
+   *   does not come within ten seconds, 503 when there is no room; whatever `work` throws.
    * @param work may count what it holds besides.
    */
   async with<T>(
