@@ -21,14 +21,7 @@ export {
   removeStatusCondition,
   setStatusCondition,
 } from './conditions.ts';
-export {
-  type ControllerOrigin,
-  idOf,
-  namespaceOfTenant,
-  originOf,
-  tenantNamed,
-  tenantOf,
-} from './controller-id.ts';
+export { type ControllerOrigin, idOf, namespaceOfTenant, originOf, tenantNamed, tenantOf } from './controller-id.ts';
 export { isConnectionRefused, isUnreachable, messageOf, UnavailableError, UserError } from './errors.ts';
 export { type FieldRequirement, formatFieldSelector, parseFieldSelector } from './field-selector.ts';
 export {
