@@ -11,6 +11,8 @@ export function hangUpOf(signal: AbortSignal): HangUp {
   };
 }
 
+export const HUNG_UP = 'the caller has hung up';
+
 /**
  * The time in which the runs of one trigger may send requests: until its deadline, or until the caller hangs up. The
  * signal and the timer are created at their first use, because most runs need neither.
@@ -22,11 +24,11 @@ export class RunScope {
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** The reason why the time is over. */
   #overReason: string | undefined;
-  #onOver: (() => void) | undefined;
+  #onOver: ((reason: string) => void) | undefined;
 
   constructor(deadlineMs: number, hangUp: HangUp) {
     this.deadlineMs = deadlineMs;
-    hangUp(() => this.#end('the caller has hung up'));
+    hangUp(() => this.#end(HUNG_UP));
   }
 
   /** Aborted when the time is over. */
@@ -39,9 +41,12 @@ export class RunScope {
     return this.#abort.signal;
   }
 
-  /** Registers the one listener that is called when the time is over, and at once if it is over already. */
-  onOver(listener: () => void): void {
-    if (this.#overReason !== undefined) return listener();
+  /**
+   * Registers the one listener that is called when the time is over, with the reason why, and at once if it is over
+   * already.
+   */
+  onOver(listener: (reason: string) => void): void {
+    if (this.#overReason !== undefined) return listener(this.#overReason);
     this.#onOver = listener;
     this.#startTimer();
   }
@@ -63,6 +68,6 @@ export class RunScope {
     this.#overReason = reason;
     clearTimeout(this.#timer);
     this.#abort?.abort(new Error(reason));
-    this.#onOver?.();
+    this.#onOver?.(reason);
   }
 }

@@ -3,7 +3,7 @@ import { ContractError, type Review } from '../../contract/index.ts';
 import { decodeReviewRequest, isReview } from '../../contract/webhook.ts';
 import { ApiWriter } from '../api-writer.ts';
 import type { CacheReader } from '../cache-reader.ts';
-import { RunScope } from '../run-scope.ts';
+import { HUNG_UP, RunScope } from '../run-scope.ts';
 import type { ReviewContext, Webhook, WebhookAnswer, WebhookApp, WebhookRequest } from '../webhook.ts';
 import { parseGoDuration } from './go-duration.ts';
 
@@ -102,7 +102,7 @@ async function answerOf(
   const log = appLog.child({ webhook: name, uid: review.request.uid });
   const runMs = remainingMs - Math.min(ANSWER_MS, remainingMs / 10);
   const scope = new RunScope(systemClock.now() + runMs, hangUp);
-  const over = new Promise<undefined>((resolve) => scope.onOver(() => resolve(undefined)));
+  const over = new Promise<string>((resolve) => scope.onOver(resolve));
   let cache: CacheReader | undefined;
   // Getters: few webhooks use all of it.
   const context: ReviewContext = {
@@ -119,13 +119,13 @@ async function answerOf(
   };
   try {
     const response = await Promise.race([webhook.review(review, context), over]);
-    if (response) {
+    if (typeof response !== 'string') {
       const { apiVersion, kind, request } = review;
       return { status: 200, body: { apiVersion, kind, response: { uid: request.uid, ...response } } };
     }
-    if (systemClock.now() < scope.deadlineMs) {
+    if (response === HUNG_UP) {
       log.warn({}, 'the caller has hung up before a webhook answered');
-      return { status: 504, error: 'the caller has hung up' };
+      return { status: 504, error: HUNG_UP };
     }
     const seconds = Math.round(runMs / 100) / 10;
     log.warn({ seconds }, 'a webhook did not answer before the deadline');
