@@ -44,6 +44,10 @@ export interface MemorySharesOptions {
 const SHORT = 0.75;
 const ROOMY = 0.6;
 const LEAST_SHARE = 0.05;
+/**
+ * All are back, too, when memory was not short for so long: a burst may have made it short, and most of it be in use.
+ */
+const CALM_MS = 600_000;
 /** While a script runs, its bytes are in Redis' buffer, among its arguments, in Lua and where they are stored. */
 const COPIES = 4;
 const LOOK_MS = 2000;
@@ -69,6 +73,7 @@ class Server {
   weighed: ReadonlyMap<string, number> = new Map();
   added = new Map<string, number>();
   weighAgainMs = -Infinity;
+  shortAtMs = -Infinity;
   /** Accounts with what they held. */
   readonly leftOut = new Map<string, number>();
 
@@ -81,7 +86,7 @@ class Server {
  * Shares of `maxmemory`. While memory is short, a namespace that holds more than an equal share is left out: nothing
  * more of it is stored, its readers and controllers learn the reason, and others are served. The largest comes first,
  * and no more are left out than the shortage takes; a namespace with less than a twentieth of the memory never is. All
- * are back when there is room again.
+ * are back when there is room again, or when memory has not been short for ten minutes.
  */
 export class MemoryShares implements MemoryGuard {
   readonly #options: MemorySharesOptions;
@@ -145,7 +150,7 @@ export class MemoryShares implements MemoryGuard {
   }
 
   async #look(): Promise<void> {
-    const { redis } = this.#options;
+    const { redis, runtime } = this.#options;
     if (redis.status !== 'ready') return;
     const found = await Promise.all(
       masters(redis).map(async (master) => ({ name: nameOf(redis, master), memory: await readMemory(master) })),
@@ -161,7 +166,7 @@ export class MemoryShares implements MemoryGuard {
     for (const name of this.#servers.keys()) if (!names.has(name)) this.#servers.delete(name);
     if ([...this.#servers.values()].some((each) => this.#isWeighed(each))) await this.#weigh();
     const before = this.#all();
-    for (const server of this.#servers.values()) decide(server);
+    for (const server of this.#servers.values()) decide(server, runtime.clock.now());
     this.#report(before);
   }
 
@@ -229,10 +234,11 @@ export class MemoryShares implements MemoryGuard {
   }
 }
 
-function decide(server: Server): void {
+function decide(server: Server, nowMs: number): void {
   const { leftOut, limit, used } = server;
-  if (server.shortage <= 0 && used < limit * ROOMY) return leftOut.clear();
-  if (limit === 0) return leftOut.clear();
+  if (server.shortage > 0) server.shortAtMs = nowMs;
+  const isCalm = nowMs - server.shortAtMs >= CALM_MS;
+  if (limit === 0 || (server.shortage <= 0 && (used < limit * ROOMY || isCalm))) return leftOut.clear();
   const holdings = new Map(server.weighed);
   for (const [account, bytes] of server.added) add(holdings, account, bytes);
   for (const account of leftOut.keys()) {

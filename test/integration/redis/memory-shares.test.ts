@@ -168,6 +168,17 @@ describe('Redis of 64 MB', () => {
       expect.stringContaining('more than its share'),
     ]);
     expect(again.leftOut(view.prefix, 'objects', 'small')).toBeUndefined();
+    // A burst is over, and most of the memory stays in use.
+    await redis.del('filler');
+    for (let at = 0; at < 6; at += 1) {
+      await applier.apply([{ kind: 'deleted', object: thing('large', `o${at}`, 10) }]);
+    }
+    expect((await usedMiB()) / 64).toBeGreaterThan(0.6);
+    await again.look();
+    expect(again.leftOut(view.prefix, 'objects', 'large')).toBeDefined();
+    clock.advance(600_000);
+    await again.look();
+    expect(again.leftOut(view.prefix, 'objects', 'large')).toBeUndefined();
   });
 
   it('weighs objects and entries as Redis does, within a factor of two', async () => {
