@@ -16,10 +16,8 @@ export interface InformersOptions {
   readonly client: ApiClient;
   readonly location: Omit<RedisLocation, 'registryKey'>;
   readonly settings: CacheSettings;
-  /** What encrypted views are encrypted with; without it none is begun. */
-  readonly keyRing?: KeyRing | undefined;
-  /** See `ObjectCodecOptions`. */
-  readonly compressAbove?: number;
+  /** See `ObjectCodecOptions`. Without a ring of keys no encrypted view is begun. */
+  readonly codec?: { readonly keyRing?: KeyRing | undefined; readonly compressAbove?: number };
   /** Of what objects take. Default: there are none. */
   readonly bounds?: ViewBounds;
   readonly writer: InformerOptions['writer'];
@@ -55,7 +53,7 @@ export class Informers {
 
   /** Whether there are keys to encrypt what must be. */
   get canEncrypt(): boolean {
-    return this.#options.keyRing !== undefined;
+    return this.#options.codec?.keyRing !== undefined;
   }
 
   all(): Informer[] {
@@ -161,12 +159,12 @@ export class Informers {
   }
 
   #create(resource: Resource, settings: ViewSettings, namespace: string | undefined): Informer {
-    const { client, compressAbove, writer, listeners, runtime } = this.#options;
+    const { client, codec: { compressAbove, keyRing: ring } = {}, writer, listeners, runtime } = this.#options;
     const { redis, keyPrefix, clusterId } = this.#options.location;
     const kind = formatKind(resource);
     const hash = settingsHash(settings, resource, namespace);
     const prefix = viewPrefix({ keyPrefix, clusterId, resource, settings: hash });
-    const keyRing = isEncrypted(kind, settings) ? this.#options.keyRing : undefined;
+    const keyRing = isEncrypted(kind, settings) ? ring : undefined;
     // `Controllers` has refused them before this.
     if (isEncrypted(kind, settings) && !keyRing) throw new Error(`there is no key to encrypt ${kind} with`);
     const codec = new ObjectCodec({ prefix, keyRing, compressAbove });

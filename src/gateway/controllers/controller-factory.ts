@@ -46,9 +46,11 @@ export interface ControllerFactoryOptions {
   readonly informers: Informers;
   readonly wayBack: WayBack;
   /** Of all controllers. */
-  readonly cpuBudgets: CpuBudgets;
-  /** The shares of Redis' memory. */
-  readonly memory: MemoryGuard;
+  readonly bounds: {
+    readonly cpuBudgets: CpuBudgets;
+    /** The shares of Redis' memory. */
+    readonly memory: MemoryGuard;
+  };
   readonly settings: ControllerSettings & Pick<WorkQueueOptions, 'historyRuns'>;
   readonly on: {
     /** A controller, or the pause of all its keys, has changed: see `RunningControllerOptions`, `WorkQueueOptions`. */
@@ -132,10 +134,13 @@ export class ControllerFactory {
       runtime,
       onPauseChanged: onChanged,
       ownRuns,
-      // What the operator has configured begins as fast as it comes.
-      pace: { idle: this.#idlePace, starts: tenant === undefined ? undefined : this.#startRates.of(tenant) },
       historyRuns,
-      leftOut: () => this.#options.memory.leftOut(prefix, 'keys', namespace),
+      bounds: {
+        idlePace: this.#idlePace,
+        // What the operator has configured begins as fast as it comes.
+        starts: tenant === undefined ? undefined : this.#startRates.of(tenant),
+        leftOut: () => this.#options.bounds.memory.leftOut(prefix, 'keys', namespace),
+      },
     });
     queue.suspend();
     const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
@@ -193,7 +198,7 @@ export class ControllerFactory {
         runtime,
       });
     const whole = { ...target, relatedKinds, reviews };
-    const { cpuBudgets } = this.#options;
+    const { cpuBudgets } = this.#options.bounds;
     const budget = cpuBudgets.of(id, tenant);
     const bounds = {
       budget,

@@ -262,8 +262,7 @@ export class Manager implements KnownParts {
       location,
       client,
       settings: files.cache,
-      keyRing: files.keyRing,
-      compressAbove: config.cacheCompressAbove,
+      codec: { keyRing: files.keyRing, compressAbove: config.cacheCompressAbove },
       bounds: {
         memory: this.memory,
         indexTime: (namespace) => this.#cpuBudgets.of(tenantNamed(namespace)),
@@ -290,8 +289,7 @@ export class Manager implements KnownParts {
       client,
       informers: this.informers,
       wayBack: { kubernetes, tokenKeys, readerUsers, ...urls },
-      cpuBudgets: this.#cpuBudgets,
-      memory: this.memory,
+      bounds: { cpuBudgets: this.#cpuBudgets, memory: this.memory },
       settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
       on: { changed: (id) => this.#wakeDeclared(id), relatedKinds: (id) => this.declared?.review(id) },
     });

@@ -32,7 +32,7 @@ export function masters(redis: Redis): Redis[] {
 }
 
 /** The master of a cluster that has the key, as `host:port`; the empty text for a server that is none. */
-export async function serverOf(redis: Redis, key: string): Promise<string> {
+export async function nodeOf(redis: Redis, key: string): Promise<string> {
   const cluster = clusterOf(redis);
   if (!cluster) return '';
   const slot = Number(await masters(redis)[0]?.call('CLUSTER', 'KEYSLOT', key));

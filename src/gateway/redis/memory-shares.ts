@@ -1,5 +1,5 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
-import { masters, serverOf } from './cluster.ts';
+import { masters, nodeOf } from './cluster.ts';
 import type { Redis } from './redis.ts';
 import { mebibytes, readMemory } from './redis-memory.ts';
 
@@ -124,7 +124,7 @@ export class MemoryShares implements MemoryGuard {
     const known = this.#places.get(prefix);
     if (known !== undefined) return known;
     const { redis } = this.#options;
-    const place = await serverOf(redis, prefix).catch(() => undefined);
+    const place = await nodeOf(redis, prefix).catch(() => undefined);
     if (place !== undefined) this.#places.set(prefix, place);
     return place ?? '';
   }
@@ -184,7 +184,7 @@ export class MemoryShares implements MemoryGuard {
     for (const server of this.#servers.values()) server.added = new Map();
     for (const holder of all) {
       const { prefix, holding } = holder;
-      const place = await serverOf(redis, prefix);
+      const place = await nodeOf(redis, prefix);
       this.#places.set(prefix, place);
       const sum = sums.get(place);
       if (!sum) continue;

@@ -50,14 +50,17 @@ export interface WorkQueueOptions {
   readonly onPauseChanged?: () => void;
   /** The runs that this gateway has started of the queue of this name. Default: none. */
   readonly ownRuns?: OwnRuns;
-  readonly pace?: {
-    /** How often the queues of this gateway ask Redis while nothing is due. Default: as a single queue does. */
-    readonly idle?: IdlePace;
-    /** How many runs of the controller's tenant may begin. Default: any number. */
-    readonly starts?: StartRate | undefined;
-  };
+  readonly bounds?: QueueBounds;
   /** How many runs of all keys the history holds; 0: none but failures. Default 10,000. */
   readonly historyRuns?: number | undefined;
+}
+
+/** What a queue may take where others want it too. Default: all. */
+export interface QueueBounds {
+  /** How often the queues of this gateway ask Redis while nothing is due. Default: as a single queue does. */
+  readonly idlePace?: IdlePace;
+  /** How many runs of the controller's tenant may begin. Default: any number. */
+  readonly starts?: StartRate | undefined;
   /** Why there is no memory for more of its keys. Default: there is. */
   readonly leftOut?: () => string | undefined;
 }
@@ -125,7 +128,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   constructor(options: WorkQueueOptions) {
     const { name, behaviour, location, runtime, onPauseChanged = () => {}, ownRuns = new OwnRuns() } = options;
-    const { historyRuns = HISTORY_RUNS, pace = {}, leftOut = () => undefined } = options;
+    const { historyRuns = HISTORY_RUNS, bounds = {} } = options;
+    const { idlePace = new IdlePace(), starts = ANY_RATE, leftOut = () => undefined } = bounds;
     const { redis } = location;
     const { clock, logger } = runtime;
     const { concurrency } = behaviour;
@@ -152,8 +156,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#recorder = historyRuns > 0 ? new RunRecorder(history) : undefined;
     this.#sampler = historyRuns > 0 ? new Sampler({ name, samples: this.#samples, clock, logger }) : undefined;
     this.#jobs = jobs;
-    this.#idlePace = pace.idle ?? new IdlePace();
-    this.#startRate = pace.starts ?? ANY_RATE;
+    this.#idlePace = idlePace;
+    this.#startRate = starts;
     this.#circuit = new Circuit({ clock, onChanged: () => this.#circuitChanged() });
     const isOpen = (): boolean => this.#circuit.room === 0;
     this.#standstill = new Standstill({ concurrency, clock, read: () => this.#dueKeys(), isOpen });

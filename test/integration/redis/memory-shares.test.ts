@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type KubernetesObject, resource, silentLogger, silentMetrics } from '../../../src/core/index.ts';
 import { viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { ObjectKeptOutError } from '../../../src/contract/node/codec.ts';
-import { serverOf } from '../../../src/gateway/redis/cluster.ts';
+import { nodeOf } from '../../../src/gateway/redis/cluster.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { MemoryShares } from '../../../src/gateway/redis/memory-shares.ts';
 import { readMemory } from '../../../src/gateway/redis/redis-memory.ts';
@@ -259,7 +259,7 @@ describe('a Redis Cluster', () => {
     const places = new Map<string, View>();
     for (let at = 0; places.size < 2; at += 1) {
       const each = viewOf(uniqueName(`test${at}`));
-      const place = await serverOf(connection, each.prefix);
+      const place = await nodeOf(connection, each.prefix);
       if (!places.has(place)) places.set(place, each);
     }
     views.push(...places.values());

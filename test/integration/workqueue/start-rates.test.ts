@@ -16,8 +16,8 @@ describe('keys of a tenant that are ready again and again', () => {
   it('start no faster than a tenant may, in all of its queues, and each of them runs', async () => {
     const rates = new StartRates(systemClock);
     const process = new RecordingProcess();
-    const pace = { starts: rates.of('tenant') };
-    const queue = await fixture.open({ concurrency: 100 }, { pace });
+    const bounds = { starts: rates.of('tenant') };
+    const queue = await fixture.open({ concurrency: 100 }, { bounds });
     await queue.start(process);
     const keys = Array.from({ length: 4000 }, (_, at) => ({ key: `a/key-${at}`, reasons: [] }));
     const startedMs = systemClock.now();
