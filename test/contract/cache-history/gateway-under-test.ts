@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import {
   type Checkpoint,
@@ -54,8 +55,8 @@ export interface Setup {
   readonly kubeconfig: string;
   readonly keyPrefix: string;
   readonly queue: RecordingQueue;
-  /** What Redis says it is. */
-  readonly runId: () => string;
+  /** The key with what Redis says it is, in the place of INFO. */
+  readonly runIdKey: string;
   readonly checkpoint: Checkpoint;
   readonly makeView?: MakeView;
   readonly logger?: Logger;
@@ -156,9 +157,14 @@ export class GatewayUnderTest {
     // ioredis asks itself, with a callback, whether the server is ready; only recovery's question is answered here.
     const info = redis.info.bind(redis) as (...all: unknown[]) => unknown;
     Object.assign(redis, {
-      info: (...all: unknown[]) =>
-        all[0] === 'server' ? Promise.resolve(`run_id:${setup.runId()}\r\n`) : info(...all),
+      info: (...all: unknown[]) => (all[0] === 'server' ? redis.get(setup.runIdKey) : info(...all)),
     });
+    for (const name of ['apply', 'write', 'reclaim']) {
+      const lua = readFileSync(new URL(`../../../src/gateway/cache/lua/${name}.lua`, import.meta.url), 'utf8');
+      const asked = lua.replace("redis.call('INFO', 'server')", `redis.call('GET', '${setup.runIdKey}')`);
+      if (asked === lua) throw new Error(`${name}.lua does not ask which process it runs in`);
+      redis.defineCommand(`levelhook_${name}`, { lua: asked });
+    }
     const gateway = new GatewayUnderTest(setup, redis, await loadCredentials(setup.kubeconfig));
     gateway.#ended = gateway.#run().catch(() => {});
     return gateway;

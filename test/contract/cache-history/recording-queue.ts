@@ -78,7 +78,8 @@ export class RecordingQueue {
       renew: (runId: string) => write({ incarnation: randomUUID(), runId }),
       setInitial: (initial: string) => write({ initial }),
       setResyncAt: (resyncAtMs: number) => write({ resyncAtMs }),
-      // Nothing is paused in these histories.
+      // No run is in flight in these histories, and nothing is paused.
+      putBackRuns: async () => {},
       pauses: async () => [],
       suspend() {},
       unsuspend() {},

@@ -50,13 +50,14 @@ class Play {
   readonly #options: RunOptions;
   readonly #random: () => number;
   readonly #keyPrefix = uniqueName('history');
+  /** Has what Redis says it is. No loss takes it away. */
+  readonly #runIdKey = `run-id:${this.#keyPrefix}`;
   readonly #server: ModelApiserver;
   readonly #kubeconfig: string;
   readonly #queue: RecordingQueue;
   #gateway: GatewayUnderTest | undefined;
   #zombies: { gateway: GatewayUnderTest; thaw: () => void }[] = [];
   #armed: Armed[] = [];
-  #runId = 'redis-0';
   #runs = 0;
   #snapshotOfRedis: { dumps: Buffer[]; queue: () => void } | undefined;
 
@@ -77,6 +78,7 @@ class Play {
     play.#write(0, 'a/x', 5);
     play.#write(1, 'a/y', 5);
     play.#write(2, 'b/x', 5);
+    await options.redis.set(play.#runIdKey, runIdOf(0));
     await play.#start();
     return play;
   }
@@ -86,6 +88,7 @@ class Play {
     this.#gateway?.kill();
     await this.#server.stop();
     await unlinkAll(this.#options.redis, `{${this.#keyPrefix}:`);
+    await this.#options.redis.del(this.#runIdKey);
   }
 
   async step(step: Step): Promise<void> {
@@ -198,7 +201,7 @@ class Play {
       kubeconfig: this.#kubeconfig,
       keyPrefix: this.#keyPrefix,
       queue: this.#queue,
-      runId: () => this.#runId,
+      runIdKey: this.#runIdKey,
       checkpoint: (point) => this.#reached(point, gateway),
       ...(makeView ? { makeView } : {}),
       ...(logger ? { logger } : {}),
@@ -243,11 +246,11 @@ class Play {
     // Emptied, or restarted: then its connections are gone, too.
     const restarted = kept !== undefined || this.#random() < 0.5;
     if (restarted) this.#runs += 1;
-    this.#runId = `redis-${this.#runs}`;
     if (restarted) this.#gateway?.loseConnection();
     this.#queue.clear();
     kept?.queue();
-    await this.#options.redis.eval(REPLACE, 0, `{${this.#keyPrefix}:*`, ...(kept?.dumps ?? []));
+    const replaced = [`{${this.#keyPrefix}:*`, this.#runIdKey, runIdOf(this.#runs)];
+    await this.#options.redis.eval(REPLACE, 0, ...replaced, ...(kept?.dumps ?? []));
   }
 
   async #snapshot(): Promise<void> {
@@ -361,7 +364,11 @@ end
 return found`;
 const REPLACE = `
 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('UNLINK', key) end
-for at = 2, #ARGV, 2 do redis.call('RESTORE', ARGV[at], 0, ARGV[at + 1]) end`;
+redis.call('SET', ARGV[2], ARGV[3])
+for at = 4, #ARGV, 2 do redis.call('RESTORE', ARGV[at], 0, ARGV[at + 1]) end`;
+
+/** As INFO gives it. */
+const runIdOf = (run: number): string => `run_id:${(0xa0 + run).toString(16)}\r\n`;
 
 /** What the cache must hold of these objects, and nothing else. */
 function expected(server: ReadonlyMap<string, KubernetesObject>, specs: readonly IndexSpec[]) {
