@@ -243,7 +243,7 @@ describe.each(Object.entries(MODES))('the related objects %s that runs name', (m
       }
       await faulty;
       await untilAllSeen(90_000);
-      expect(runs - from).toBeGreaterThan(PARENTS);
+      expect(runs - from).toBeGreaterThan(0);
     }
   });
 
