@@ -44,6 +44,9 @@ export interface ManagerEvents extends Pick<ControllerEvents, 'onRunning' | 'onS
   readonly onForgotten: (id: string) => Promise<void>;
 }
 
+/** After the end of a controller its last requests have ended. */
+const LATE_MS = 30_000;
+
 /**
  * The controllers of a gateway: what declares them, the informers that wake them, what lets functions read, and what
  * watches over all: recovery from lost data, the health of Redis, and progress. The constructor starts nothing.
@@ -111,9 +114,9 @@ export class Manager implements KnownParts {
         onStopped: events.onStopped,
         forget: async (id, endMs) => {
           if (leads()) await forgetController(location, runtime.clock, id, endMs);
-          await runtime.metrics.forget({ controller: id });
-          await runtime.metrics.forget({ name: id });
+          await this.#forgetMetrics(id);
           await events.onForgotten(id);
+          void this.#forgetLate(id, ending);
         },
       },
       drainMs: config.drainMs,
@@ -276,6 +279,18 @@ export class Manager implements KnownParts {
         onViewChanged: (ids) => ids.forEach((id) => this.#wakeDeclared(id)),
       },
     });
+  }
+
+  async #forgetMetrics(id: string): Promise<void> {
+    const { metrics } = this.#options.runtime;
+    await metrics.forget({ controller: id });
+    await metrics.forget({ name: id });
+  }
+
+  /** Requests for a controller that were under way, such as those before a connection, are counted after its end. */
+  async #forgetLate(id: string, ending: AbortSignal): Promise<void> {
+    await this.#options.runtime.clock.sleep(LATE_MS, ending);
+    if (!ending.aborted && !this.controllers.known().has(id)) await this.#forgetMetrics(id);
   }
 
   #createFactory(): ControllerFactory {
