@@ -46,7 +46,7 @@ export const GATE: readonly string[] = [
   'test/integration/credentials/{killed,limits,proxy,token}.test.ts',
   'test/faults/{hostile-answers,hostile-writes}.test.ts',
   // Faults of Redis.
-  'test/faults/{dispatch-lease,redis-faults,redis-full,redis-lost-writes,redis-restarts}.test.ts',
+  'test/faults/{dispatch-lease,redis-full,redis-lost-writes,redis-restarts}.test.ts',
   'test/faults/redis-runs-in-flight.test.ts',
   // Faults of the gateway and the apiserver.
   'test/faults/{gateway-faults,leader-election,loss-etcd,replicas,rolling-updates,stuck-view}.test.ts',
@@ -57,8 +57,11 @@ export const GATE: readonly string[] = [
   'infra/checks/{check-imports,counts-reporter,package}.test.ts',
 ];
 
-/** A part of the gate that runs one file at a time at its end: it measures how long others wait. */
-export const GATE_ALONE: readonly string[] = ['test/faults/hostile-tenant.test.ts'];
+/**
+ * A part of the gate that runs one file at a time at its end: it measures how long others wait, or fails Redis Cluster,
+ * on which a queue has stood still beside other files for a reason that is not known yet (see README.md).
+ */
+export const GATE_ALONE: readonly string[] = ['test/faults/{hostile-tenant,redis-faults}.test.ts'];
 
 /** What `npm run test:nightly` runs, by name. `npm test` and the gate have what these leave. */
 export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
