@@ -63,6 +63,8 @@ const CHUNK_BYTES = 8 * 1024 * 1024;
 const ATTEMPTS = 3;
 /** A list for objects that were kept out for want of memory comes no sooner after the last: it may fail them again. */
 const TAKE_BACK_MS = 60_000;
+const HEARD_MS = 1000;
+const HEARD_AGAIN_MS = 10;
 /** How long a stop waits for a Redis that does not answer. */
 const FLUSH_TIMEOUT_MS = 1000;
 
@@ -201,8 +203,25 @@ export class ViewUpdater {
     const from = rewound ? undefined : version;
     const newest = from === undefined ? undefined : await view.newest();
     const knownObject = newest && { key: newest.key, uid: newest.entry.uid, version: newest.entry.resourceVersion };
-    this.#running = Promise.all([this.#reflector.run(from, this.#signal, knownObject), this.#applyLoop()]);
+    this.#running = this.#untilHeard().then(() =>
+      Promise.all([this.#reflector.run(from, this.#signal, knownObject), this.#applyLoop()]),
+    );
     this.#freshness.start();
+  }
+
+  /**
+   * Until those who heard of the last changes hear of changes here, or for a second: one that is still starting would
+   * miss a change, and run all of its keys. Never rejects.
+   */
+  async #untilHeard(): Promise<void> {
+    const { handlers, informer } = this.#options;
+    const { clock } = informer.runtime;
+    const untilMs = clock.now() + HEARD_MS;
+    const before = await this.#view.hearers().catch(() => []);
+    const isMissing = (user: string): boolean => !handlers.users.includes(user);
+    while (before.some(isMissing) && clock.now() < untilMs && !this.#signal.aborted) {
+      await clock.sleep(HEARD_AGAIN_MS, this.#signal);
+    }
   }
 
   /** Ends the work and gives the view up. Resolves when nothing is under way any more. */

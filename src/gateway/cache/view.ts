@@ -304,6 +304,11 @@ export class View implements MemoryHolder {
     await this.#writer.set({ lastList: JSON.stringify(list) });
   }
 
+  /** Who heard of the last changes. */
+  async hearers(): Promise<readonly string[]> {
+    return ((await this.#redis.hget(this.#keys.view, 'users')) ?? '').split('\n').filter((user) => user !== '');
+  }
+
   /** How often `user` was not there to hear of changes, after it had been. */
   async missedBy(user: string): Promise<string> {
     return (await this.#redis.hget(this.#keys.view, missedField(user))) ?? '';

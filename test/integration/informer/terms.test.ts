@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { compareResourceVersions, resource, silentLogger } from '../../../src/core/index.ts';
@@ -212,5 +213,31 @@ describe('the terms of an informer', () => {
     await two.lead();
     await eventually(async () => expect(two.woken).toContain(`${namespace}/b`));
     await equal();
+  });
+
+  it('the next one waits a moment for a controller that hears of changes later than the others', async () => {
+    const [leading] = two.informers.all();
+    await leading?.setHandlers('late', []);
+    const known = await change('a');
+    await eventually(async () => expect(await leading?.view.hearers()).toContain('late'));
+    await eventually(async () => expect(two.woken).toContain(known));
+    await two.follow();
+    const next = new Replica(cluster, redis, setting, await clusterIdentity(cluster.client));
+    started.add(() => next.informers.stop());
+    const informer = await next.start();
+    const key = await change('b');
+    await next.lead();
+    await sleep(300);
+    expect(next.woken).toEqual([]);
+    await informer.setHandlers('late', []);
+    await eventually(async () => expect(next.woken).toContain(key));
+    expect(await informer.view.missedBy('late')).toBe('');
+    // Not for ever: it may be gone.
+    await next.follow();
+    informer.removeUser('late');
+    const last = await change('a');
+    await next.lead();
+    await eventually(async () => expect(next.woken).toContain(last));
+    expect(await informer.view.missedBy('late')).toBe('1');
   });
 });
