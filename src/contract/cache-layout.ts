@@ -156,7 +156,7 @@ export function madeIn(made: readonly MadeIndex[], namespace: string | undefined
   return [...new Set(specs)];
 }
 
-/** @returns the namespace of which it is made, if it is of one, and the declared index. */
+/** @returns the declared index, and the namespace if only its objects have entries. */
 export function parseMade(made: MadeIndex): { place: string | undefined; spec: IndexSpec } {
   const [, place, spec = made] = /^([^:/]+)\/(.*)$/s.exec(made) ?? [];
   return { place, spec: spec as IndexSpec };

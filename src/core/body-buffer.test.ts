@@ -53,7 +53,7 @@ describe('a buffer of a body', () => {
 
   it('takes at most twice the memory of its bytes, however small the chunks are and whatever they are part of', async () => {
     const before = await usedMemory();
-    // As parts of what was read from a connection, which is 64 KiB.
+    // Node reads 64 KiB from a connection, and each chunk is a part of that.
     const held = Array.from({ length: 300 }, () => {
       const buffer = new BodyBuffer();
       for (let at = 0; at < 4000; at += 1) {

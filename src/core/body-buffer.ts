@@ -1,7 +1,7 @@
 /** A block holds as many bytes as have come before it, within these bounds. */
 const LEAST_BLOCK = 512;
 const MOST_BLOCK = 64 * 1024;
-/** A body of any length may come in so many chunks, and in one more for each `CHUNK_BYTES`. */
+/** A body may have this many chunks, and one more for each `CHUNK_BYTES` of its length. */
 const FREE_CHUNKS = 4096;
 const CHUNK_BYTES = 256;
 

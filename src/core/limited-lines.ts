@@ -3,7 +3,7 @@ import { TokenBucket } from './token-bucket.ts';
 
 /** Lines of one subject in a second, and after a pause. */
 const RATE = { perSecond: 1, burst: 10 };
-/** Subjects that are told apart; further ones count as one, until some of these have been quiet. */
+/** The number of subjects with a bound of their own. All others share one until some of these have been quiet. */
 const MAX_SUBJECTS = 1000;
 const OTHERS = '';
 

@@ -198,7 +198,7 @@ export class HttpReader implements CacheReader {
 const OLDER_AGAIN_MS = 250;
 const OLDER = { code: 503, reason: 'ServiceUnavailable', message: 'the cache lacks writes that this run has seen' };
 
-/** @param isOlder the answer comes from a cache that is older than one that the run has read. */
+/** @param isOlder whether the run has read a later state of the cache before. */
 function errorOf({ headers, status }: Answer, body: string, isOlder: boolean): ApiError {
   if (isOlder) return new ApiError(OLDER, OLDER_AGAIN_MS);
   return new ApiError(statusFrom(body, status), parseRetryAfter(headers.get('retry-after'), systemClock.wallNow()));

@@ -136,7 +136,7 @@ export class ViewReader {
       this.#indexed(selection ?? {}, true),
       // They may be many: a look at the version, as for each object, does not read them.
       selection ? this.#redis.smembers(this.#keys.indexPrefix + KEPT_OUT_INDEX) : [],
-      // Sent last: a process that has answered before may have lost what the first answer tells of.
+      // Sent last. Should Redis lose writes between the answers, this one shows it.
       this.position(),
     ]);
     const [version, incarnation, text] = fields;

@@ -46,7 +46,7 @@ export class MergedGets {
   }
 }
 
-/** What is stored under `POSITION`, then the objects in the order of their keys. */
+/** The view's position, then the objects in the order of their keys. */
 type Answer = readonly (Buffer | null)[];
 
 interface Waiting {

@@ -36,7 +36,7 @@ export interface RedisReaderOptions {
   /** The function's steady time when the trigger came, in milliseconds. Default: when the reader was made. */
   readonly startedMs?: number;
   /**
-   * The positions that reads of the run have seen, by the prefix of the view. Default: those that this reader has seen.
+   * The highest position that a read of the run has seen, by the view's prefix. Default: of this reader alone.
    */
   readonly positions?: Map<string, number>;
 }
@@ -145,8 +145,8 @@ export class RedisReader implements CacheReader {
   }
 
   /**
-   * Reads until the view may be read and shows all that the run has seen: what was there at its start, and what was
-   * there when a read before this one has ended.
+   * Repeats the read until the view may be read and has all that it had at the run's start, and at the end of each
+   * earlier read.
    */
   async #read<R extends { readonly position: number | undefined }>(
     resource: Resource,

@@ -89,7 +89,7 @@ function locationsOf(views: readonly View[], positions?: ReadonlyMap<View, numbe
   return Object.fromEntries([...kinds].map(([kind, each]) => [kind, each.map(locationOf)]));
 }
 
-/** For a token, which is sent as a header with each request: of so many views that it stays small. */
+/** The positions in a token. A request carries it in a header, so it names a limited number of views. */
 function claimed(positions: ReadonlyMap<View, number>): CachePositions {
   const claims: Record<string, Record<string, number>> = {};
   for (const [{ location, resource }, position] of [...positions].slice(0, MOST_CLAIMED)) {

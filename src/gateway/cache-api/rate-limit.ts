@@ -1,8 +1,8 @@
 import { type Clock, tenantOf, TokenBucket } from '../../core/index.ts';
 
 /**
- * A token bucket for each tenant: so many requests a second of its readers together, and twice as many at once. Of this
- * gateway process alone.
+ * A token bucket for each tenant limits the requests a second of all its readers; twice as many may come at once. Each
+ * gateway process counts for itself.
  */
 export class ReaderRateLimit {
   readonly #perSecond: number;

@@ -14,7 +14,7 @@ import type { View } from './view.ts';
 /** What a user of a view reads by. */
 export interface UserIndexes {
   readonly specs: readonly IndexSpec[];
-  /** Those that the gateway itself needs: they are made of all objects, whatever the bound. Default: none. */
+  /** The gateway itself needs these indexes, so all objects have entries and no bound applies. Default: none. */
   readonly needed?: readonly IndexSpec[];
   /** The only namespaces whose objects it may read. Default: it may read all. */
   readonly namespaces?: readonly string[] | undefined;
@@ -23,9 +23,9 @@ export interface UserIndexes {
 }
 
 /**
- * An object carries an entry for each value in each index, so a tenant has a bound of indexes in a view, however many
- * functions it declares, and of namespaces of which they are made. An index beyond it is not made: readers look at each
- * object, as while an index is being filled.
+ * An object carries an entry for each value in each index. Therefore the indexes of all functions of a tenant have a
+ * bound in a view, and the namespaces of these indexes have one. The gateway does not make an index beyond a bound, and
+ * readers look at each object, as while an index is being filled.
  */
 export const MOST_OF_TENANT = 64;
 /** Each namespace is a word in the list of indexes, which each reader reads. */
@@ -148,7 +148,7 @@ export class Backfill {
     }
   }
 
-  /** The indexes to maintain: none of tenants for whose objects there is no memory. */
+  /** The indexes to maintain. A tenant that is left out for want of memory gets none. */
   #wanted(): readonly MadeIndex[] {
     const { indexes, view } = this.#options;
     const served = [...indexes.values()].map((user) => (view.leftOut(user.tenant) ? { ...user, specs: [] } : user));

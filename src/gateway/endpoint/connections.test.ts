@@ -1,41 +1,27 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { generateSecret } from '../../contract/index.ts';
 import { importExtractableSecret } from '../../contract/signature.ts';
+import { SocketServer } from '../../../test/harness/socket-server.ts';
 import { Endpoint } from './endpoint.ts';
 
 /** When a function closes an idle connection: the shortest time that is in use. */
 const IDLE_MS = 2000;
 
 /** A function on a bare socket. It closes a connection that has been idle for `IDLE_MS`, as Go's IdleTimeout does. */
-class IdleServer {
+class IdleServer extends SocketServer {
   /** Of each connection, in order: the requests that came, and which side ended it first. */
   readonly connections: { requests: number; closedBy?: 'gateway' | 'function' }[] = [];
-  readonly #sockets = new Set<Socket>();
-  readonly #server: Server;
   readonly #headers: string;
 
   constructor(headers = '') {
+    super((socket) => this.#serve(socket));
     this.#headers = headers;
-    this.#server = createServer((socket) => this.#serve(socket));
-  }
-
-  async open(): Promise<string> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/`;
-  }
-
-  close(): void {
-    this.#server.close();
-    for (const socket of this.#sockets) socket.destroy();
   }
 
   #serve(socket: Socket): void {
     const connection: (typeof this.connections)[number] = { requests: 0 };
     this.connections.push(connection);
-    this.#sockets.add(socket);
     let idle: NodeJS.Timeout | undefined;
     const end = (by: 'gateway' | 'function'): void => {
       clearTimeout(idle);
@@ -111,11 +97,8 @@ describe('a request without a connection', () => {
 
   it('is known not to have been sent when it has waited for one until its deadline', async () => {
     let triggers = 0;
-    const server = createServer((socket) => void socket.on('data', () => (triggers += 1)).on('error', () => {}));
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-    endpoint = new Endpoint(url, [await importExtractableSecret(generateSecret())], { connections: 1 });
+    const server = new SocketServer((socket) => void socket.on('data', () => (triggers += 1)).on('error', () => {}));
+    endpoint = new Endpoint(await server.open(), [await importExtractableSecret(generateSecret())], { connections: 1 });
     const first = endpoint.send({ method: 'GET', body: '', id: 'a', timeoutMs: 400 });
     const second = endpoint.send({ method: 'GET', body: '', id: 'b', timeoutMs: 100 });
     expect(await second).toMatchObject({ kind: 'refused', reason: 'timeout' });

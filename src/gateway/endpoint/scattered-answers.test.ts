@@ -1,8 +1,7 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { generateSecret, LEVELHOOK_HEADER, RESULT_STREAM } from '../../contract/index.ts';
 import { importExtractableSecret } from '../../contract/signature.ts';
+import { SocketServer } from '../../../test/harness/socket-server.ts';
 import { Endpoint } from './endpoint.ts';
 import { HeldBytes } from './held-bytes.ts';
 
@@ -10,27 +9,17 @@ const MEBIBYTE = 1024 * 1024;
 const JSON_TYPE = 'application/json';
 
 /** A function that sends its answer in chunks of these texts. */
-class ChunkServer {
+class ChunkServer extends SocketServer {
   chunks: readonly string[] = [];
   type = JSON_TYPE;
-  readonly #sockets = new Set<Socket>();
-  readonly #server: Server = createServer((socket) => {
-    this.#sockets.add(socket);
-    const pieces = this.chunks.map((chunk) => `${Buffer.byteLength(chunk).toString(16)}\r\n${chunk}\r\n`);
-    const head = `HTTP/1.1 200 OK\r\n${LEVELHOOK_HEADER}: 1\r\ncontent-type: ${this.type}\r\nconnection: close\r\n`;
-    const answer = `${head}transfer-encoding: chunked\r\n\r\n${pieces.join('')}0\r\n\r\n`;
-    socket.on('error', () => {}).once('data', () => socket.end(answer));
-  });
 
-  async open(): Promise<string> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/`;
-  }
-
-  close(): void {
-    this.#server.close();
-    for (const socket of this.#sockets) socket.destroy();
+  constructor() {
+    super((socket) => {
+      const pieces = this.chunks.map((chunk) => `${Buffer.byteLength(chunk).toString(16)}\r\n${chunk}\r\n`);
+      const head = `HTTP/1.1 200 OK\r\n${LEVELHOOK_HEADER}: 1\r\ncontent-type: ${this.type}\r\nconnection: close\r\n`;
+      const answer = `${head}transfer-encoding: chunked\r\n\r\n${pieces.join('')}0\r\n\r\n`;
+      socket.on('error', () => {}).once('data', () => socket.end(answer));
+    });
   }
 }
 
