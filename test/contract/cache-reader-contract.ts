@@ -138,7 +138,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
         reader.secondsUnchanged(pods, { namespace: 'a', name }, field);
       expect(await unchanged('mine')).toBeUndefined();
       let agoMs = 3_600_000;
-      view.observations.maintain(['spec.nodeName'], () => systemClock.now() - agoMs);
+      view.observations.maintain(['field:spec.nodeName'], () => systemClock.now() - agoMs);
       const moved = pod('a/mine', 11, {}, { spec: { nodeName: 'n3' } });
       await applier.apply([{ kind: 'changed', object: moved }]);
       const seconds = await unchanged('mine');

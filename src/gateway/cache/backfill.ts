@@ -9,11 +9,17 @@ import {
 } from '../../contract/cache-layout.ts';
 import type { IndexSpec } from '../../contract/index.ts';
 import { ENTRY_BYTES, MAX_ENTRIES } from './chunk.ts';
+import { observedFields, observedSpec } from './observations.ts';
 import type { View } from './view.ts';
 
 /** What a user of a view reads by. */
 export interface UserIndexes {
   readonly specs: readonly IndexSpec[];
+  /**
+   * The fields whose values are observed for it: paths. They have a bound of their own, of the same size. Default:
+   * none.
+   */
+  readonly observed?: readonly string[];
   /** The gateway itself needs these indexes, so all objects have entries and no bound applies. Default: none. */
   readonly needed?: readonly IndexSpec[];
   /** The only namespaces whose objects it may read. Default: it may read all. */
@@ -61,6 +67,17 @@ export function boundedIndexes(users: Iterable<UserIndexes>): {
   };
 }
 
+/** The fields to observe, and those of tenants beyond their bound, as `boundedIndexes` has indexes. */
+export function boundedFields(users: Iterable<UserIndexes>): ReturnType<typeof boundedIndexes> {
+  return boundedIndexes(
+    [...users].map(({ observed = [], namespaces, tenant }) => ({
+      specs: observed.map(observedSpec),
+      namespaces,
+      tenant,
+    })),
+  );
+}
+
 function placesOf({ specs, namespaces }: UserIndexes): MadeIndex[] {
   if (namespaces === undefined) return [...specs];
   return specs.flatMap((spec) => namespaces.map((each): MadeIndex => `${each}/${spec}`));
@@ -70,8 +87,6 @@ export interface BackfillOptions {
   readonly view: View;
   /** What each user reads by, as it is now. */
   readonly indexes: ReadonlyMap<string, UserIndexes>;
-  /** The fields whose values are observed for each user, as it is now. */
-  readonly observed: ReadonlyMap<string, readonly string[]>;
   /** Nothing is filled before it resolves. */
   readonly started: Promise<void>;
   /** Resolves when the chunk that is being applied now is in the view. */
@@ -90,8 +105,8 @@ export interface BackfillOptions {
 export class Backfill {
   readonly #options: BackfillOptions;
   #finished: Promise<void> = Promise.resolve();
-  /** Fields whose values were compared with all objects since the view was taken. */
-  readonly #compared = new Set<string>();
+  /** Observed fields whose values were compared with all objects since the view was taken. */
+  readonly #compared = new Set<MadeIndex>();
 
   constructor(options: BackfillOptions) {
     this.#options = options;
@@ -108,19 +123,12 @@ export class Backfill {
   }
 
   async #run(): Promise<void> {
-    const { view, indexes, observed, started, applied, clock, logger, signal } = this.#options;
+    const { view, started, applied, clock, logger, signal } = this.#options;
     const { indexer, observations } = view;
     await started;
-    const { left } = boundedIndexes(indexes.values());
-    if (left.length > 0) {
-      logger.warn(
-        { resource: view.name, indexes: left },
-        `indexes are not made, because their tenant declares more than ${MOST_OF_TENANT} for this kind`,
-      );
-    }
-    const fields = [...new Set([...observed.values()].flat())].toSorted();
+    this.#warnOfBounds();
     while (!signal.aborted) {
-      const specs = this.#wanted();
+      const { specs, fields } = this.#wanted();
       try {
         // Readers go on to use the indexes that are recorded as complete, so the applier maintains them until then.
         indexer.maintain([...new Set([...(await indexer.complete()), ...specs])]);
@@ -128,12 +136,12 @@ export class Backfill {
         // The chunk that is being applied still has the former list of indexes.
         await applied();
         // Their times are kept no longer. Without them the next pass compares all objects.
-        for (const field of [...this.#compared].filter((each) => !fields.includes(each))) {
-          await observations.forget(field);
-          this.#compared.delete(field);
+        for (const each of [...this.#compared].filter((field) => !fields.includes(field))) {
+          for (const field of observedFields([each])) await observations.forget(field);
+          this.#compared.delete(each);
         }
         // Some tenant is left out by now, or is no more.
-        if (!(await backfill(view, specs, signal, () => this.#wanted().join() === specs.join()))) continue;
+        if (!(await backfill(view, specs, signal, () => this.#wanted().specs.join() === specs.join()))) continue;
         indexer.maintain(specs);
         await this.#compare(fields);
         return;
@@ -148,18 +156,31 @@ export class Backfill {
     }
   }
 
-  /** The indexes to maintain. A tenant that is left out for want of memory gets none. */
-  #wanted(): readonly MadeIndex[] {
+  #warnOfBounds(): void {
+    const { view, indexes, logger } = this.#options;
+    const users = [...indexes.values()];
+    const [specs, fields] = [boundedIndexes(users).left, boundedFields(users).left.map((each) => `observed ${each}`)];
+    if (specs.length + fields.length === 0) return;
+    logger.warn(
+      { resource: view.name, indexes: [...specs, ...fields] },
+      `indexes are not made, because their tenant declares more than ${MOST_OF_TENANT} for this kind`,
+    );
+  }
+
+  /** The indexes to maintain, and the fields to observe. A tenant that is left out for want of memory gets none. */
+  #wanted(): { readonly specs: readonly MadeIndex[]; readonly fields: readonly MadeIndex[] } {
     const { indexes, view } = this.#options;
-    const served = [...indexes.values()].map((user) => (view.leftOut(user.tenant) ? { ...user, specs: [] } : user));
-    return boundedIndexes(served).kept;
+    const served = [...indexes.values()].map((user) =>
+      view.leftOut(user.tenant) ? { ...user, specs: [], observed: [] } : user,
+    );
+    return { specs: boundedIndexes(served).kept, fields: boundedFields(served).kept };
   }
 
   /** Reads the objects only for a field that is new here, or whose times were lost with other data. */
-  async #compare(fields: readonly string[]): Promise<void> {
+  async #compare(fields: readonly MadeIndex[]): Promise<void> {
     const { view, signal } = this.#options;
-    const complete = await Promise.all(fields.map((field) => view.observations.isComplete(field)));
-    if (fields.every((field, at) => this.#compared.has(field) && complete[at])) return;
+    const complete = await Promise.all(observedFields(fields).map((field) => view.observations.isComplete(field)));
+    if (fields.every((field) => this.#compared.has(field)) && complete.every(Boolean)) return;
     await compareObserved(view, fields, signal);
     for (const field of fields) this.#compared.add(field);
   }
@@ -169,7 +190,7 @@ export class Backfill {
  * Compares the values of the observed fields of all cached objects with the recorded ones: what changed while nobody
  * observed it, and what has no time yet, gets the present time. The applier must record the same fields meanwhile.
  */
-export async function compareObserved(view: View, fields: readonly string[], signal: AbortSignal): Promise<void> {
+export async function compareObserved(view: View, fields: readonly MadeIndex[], signal: AbortSignal): Promise<void> {
   const { observations } = view;
   for await (const keys of view.keys(50)) {
     signal.throwIfAborted();
@@ -180,12 +201,13 @@ export async function compareObserved(view: View, fields: readonly string[], sig
       const version = entries[at++]?.resourceVersion;
       // An object of another version than its entry has just been written, with its values.
       if (!object || object.metadata.resourceVersion !== version) continue;
-      objects.push({ key, version, values: observations.valuesOf(object, fields) ?? {} });
+      const values = observations.valuesOf(object, fields);
+      if (values) objects.push({ key, version, values });
     }
     await observations.record(objects);
   }
-  for (const field of fields) {
-    if (!(await observations.isComplete(field))) await observations.removeAbsent(field);
+  for (const field of observedFields(fields)) {
+    if (!(await observations.isComplete(field))) await observations.removeOthers(field);
   }
 }
 

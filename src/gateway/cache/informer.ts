@@ -30,7 +30,6 @@ export class Informer {
   readonly #listWatch: ListWatch;
   readonly #handlers: ChangeHandlers;
   readonly #indexes = new Map<string, UserIndexes>();
-  readonly #observed = new Map<string, readonly string[]>();
   readonly #ageLimits = new Map<string, number>();
   readonly #stop = new AbortController();
   /** Present while this gateway leads. */
@@ -114,7 +113,6 @@ export class Informer {
   removeUser(user: string): void {
     this.#handlers.delete(user);
     this.#indexes.delete(user);
-    this.#observed.delete(user);
     this.#ageLimits.delete(user);
     this.#updater?.fillIndexes();
   }
@@ -130,9 +128,8 @@ export class Informer {
    * Declares what `user` reads by, and the fields whose values are observed for it. New indexes are filled in the
    * background; until then readers look at every object.
    */
-  setIndexes(user: string, indexes: UserIndexes, observed: readonly string[] = []): void {
+  setIndexes(user: string, indexes: UserIndexes): void {
     this.#indexes.set(user, indexes);
-    this.#observed.set(user, observed);
     this.#updater?.fillIndexes();
   }
 
@@ -193,7 +190,7 @@ export class Informer {
       informer: this.#options,
       listWatch: this.#listWatch,
       handlers: this.#handlers,
-      needs: { indexes: this.#indexes, observed: this.#observed, ageLimits: this.#ageLimits },
+      needs: { indexes: this.#indexes, ageLimits: this.#ageLimits },
       term,
       currentVersion: () => this.currentVersion(),
       on: {

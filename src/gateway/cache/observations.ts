@@ -1,5 +1,5 @@
-import type { KubernetesObject } from '../../core/index.ts';
-import type { ViewKeys } from '../../contract/cache-layout.ts';
+import { type KubernetesObject, parseObjectKey } from '../../core/index.ts';
+import { madeIn, type MadeIndex, namespaceIndex, parseMade, type ViewKeys } from '../../contract/cache-layout.ts';
 import { observedAtMs, observedValue } from '../../contract/observed.ts';
 import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 import { createHash } from 'node:crypto';
@@ -9,6 +9,18 @@ import type { ViewWriter } from './view-writer.ts';
 const MAX_VALUE = 64;
 /** Values that one script compares, because a large script blocks Redis. */
 const PAGE_VALUES = 1000;
+
+/** An observed field as the bounds of indexes count it. */
+const SPEC_PREFIX = 'field:';
+export const observedSpec = (field: string): `field:${string}` => `${SPEC_PREFIX}${field}`;
+const fieldOf = (spec: string): string => spec.slice(SPEC_PREFIX.length);
+/** The fields of a list, each once. */
+export const observedFields = (made: readonly MadeIndex[]): string[] => [
+  ...new Set(made.map((each) => fieldOf(parseMade(each).spec))),
+];
+
+/** What a time takes of Redis, about. */
+const TIME_BYTES = 200;
 
 /** The values of an object's observed fields, by field. */
 export type ObservedValues = Readonly<Record<string, string>>;
@@ -23,7 +35,7 @@ export class Observations {
   readonly #writer: ViewWriter;
   readonly #observe: Script;
   readonly #forget: Script;
-  #fields: readonly string[] = [];
+  #made: readonly MadeIndex[] = [];
   #now: () => number = () => 0;
 
   constructor(redis: Redis, keys: ViewKeys, writer: ViewWriter) {
@@ -35,18 +47,25 @@ export class Observations {
   }
 
   /**
-   * Sets the fields whose values are recorded with every object that is written from now on.
+   * Sets the fields whose values are recorded with the objects that are written from now on: with all, or with those
+   * of one namespace.
    * @param now the gateways' time, in milliseconds.
    */
-  maintain(fields: readonly string[], now: () => number): void {
-    this.#fields = fields;
+  maintain(made: readonly MadeIndex[], now: () => number): void {
+    this.#made = made;
     this.#now = now;
   }
 
-  /** The values with which an object is written; undefined when no field is observed. */
-  valuesOf(object: KubernetesObject, fields = this.#fields): ObservedValues | undefined {
+  /** About how many bytes the times of one object of the namespace take. */
+  bytesIn(namespace: string): number {
+    return madeIn(this.#made, namespace).length * TIME_BYTES;
+  }
+
+  /** The values with which an object is written; undefined when no field of it is observed. */
+  valuesOf(object: KubernetesObject, made = this.#made): ObservedValues | undefined {
+    const { namespace, uid } = object.metadata;
+    const fields = madeIn(made, namespace).map(fieldOf);
     if (fields.length === 0) return undefined;
-    const { uid } = object.metadata;
     return Object.fromEntries(fields.map((field) => [field, `${uid} ${shortened(observedValue(object, field))}`]));
   }
 
@@ -55,21 +74,32 @@ export class Observations {
    * @param written the values of each object that the chunk writes, in order.
    */
   arguments(written: readonly (ObservedValues | undefined)[]): (string | number)[] {
-    const fields = this.#fields;
+    const fields = observedFields(this.#made);
     if (fields.length === 0) return [0];
     const args: (string | number)[] = [fields.length, this.#time()];
     for (const field of fields) {
-      // Without a value the object was decoded before the field was observed: the pass over the view finds it.
+      // Without a value the field is not observed in the object's namespace, or was not when the object was decoded:
+      // the pass over the view finds that one.
       args.push(this.#keys.observedPrefix + field, ...written.map((values) => values?.[field] ?? ''));
     }
     return args;
   }
 
-  /** Whether each object of the view has a time for this field. */
+  /** Whether each object that a field is observed of has a time, and no other has. */
   async isComplete(field: string): Promise<boolean> {
     const hash = this.#keys.observedPrefix + field;
-    const [times, objects] = await Promise.all([this.#redis.hlen(hash), this.#redis.hlen(this.#keys.entries)]);
-    return times === objects;
+    const places = this.#placesOf(field);
+    const indexes = places?.map((each) => this.#keys.indexPrefix + namespaceIndex(each));
+    const counts = indexes?.map((index) => this.#redis.scard(index)) ?? [this.#redis.hlen(this.#keys.entries)];
+    const [times, ...objects] = await Promise.all([this.#redis.hlen(hash), ...counts]);
+    return times === objects.reduce((sum, each) => sum + each, 0);
+  }
+
+  /** The only namespaces in which the field is observed; undefined: it is in all. */
+  #placesOf(field: string): string[] | undefined {
+    const parsed = this.#made.map(parseMade).filter(({ spec }) => spec === observedSpec(field));
+    if (parsed.some(({ place }) => place === undefined)) return undefined;
+    return parsed.flatMap(({ place }) => place ?? []);
   }
 
   /**
@@ -78,7 +108,7 @@ export class Observations {
    */
   async record(objects: readonly { key: string; version: string; values: ObservedValues }[]): Promise<void> {
     if (objects.length === 0) return;
-    const fields = this.#fields;
+    const fields = observedFields(this.#made);
     const page = Math.max(1, Math.floor(PAGE_VALUES / Math.max(1, fields.length)));
     for (let from = 0; from < objects.length; from += page) {
       const args: (string | number)[] = [this.#time(), fields.length, ...fields];
@@ -89,13 +119,23 @@ export class Observations {
     }
   }
 
-  /** Removes the times of a field that is observed no longer. @throws ForeignWriterError */
+  /**
+   * Removes the times of a field where it is observed no longer: a value that comes back later would look older than it
+   * is. @throws ForeignWriterError
+   */
   async forget(field: string): Promise<void> {
+    const places = this.#placesOf(field);
+    if (places === undefined || places.length > 0) return this.removeOthers(field);
     await this.#writer.run(this.#forget, [this.#keys.observedPrefix + field], []);
   }
 
-  /** Removes the times of objects that the view no longer has, which an earlier writer did not know to remove. */
-  async removeAbsent(field: string): Promise<void> {
+  /**
+   * Removes the times of objects of which the field is not observed, and of those that the view no longer has, which an
+   * earlier writer did not know to remove.
+   */
+  async removeOthers(field: string): Promise<void> {
+    const places = this.#placesOf(field);
+    const isObserved = (key: string): boolean => places?.includes(parseObjectKey(key).namespace ?? '') ?? true;
     const hash = this.#keys.observedPrefix + field;
     let cursor = '0';
     do {
@@ -104,9 +144,9 @@ export class Observations {
       const keys = found.filter((_, at) => at % 2 === 0);
       if (keys.length === 0) continue;
       const entries = await this.#redis.hmget(this.#keys.entries, ...keys);
-      const absent = keys.filter((_, at) => entries[at] === null);
+      const others = keys.filter((key, at) => entries[at] === null || !isObserved(key));
       // An object that comes back meanwhile begins anew at the next pass.
-      if (absent.length > 0) await this.#redis.hdel(hash, ...absent);
+      if (others.length > 0) await this.#redis.hdel(hash, ...others);
     } while (cursor !== '0');
   }
 

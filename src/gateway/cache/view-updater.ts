@@ -41,8 +41,6 @@ export interface ViewUpdaterOptions {
 export interface UserNeeds {
   /** What it reads by. */
   readonly indexes: ReadonlyMap<string, UserIndexes>;
-  /** The fields whose values are observed for it. */
-  readonly observed: ReadonlyMap<string, readonly string[]>;
   /** How old the view may be, in milliseconds. A user that takes any age is absent. */
   readonly ageLimits: ReadonlyMap<string, number>;
 }
@@ -106,7 +104,7 @@ export class ViewUpdater {
 
   constructor(options: ViewUpdaterOptions) {
     const { informer, listWatch, handlers, needs, term } = options;
-    const { ageLimits: limits, indexes, observed } = needs;
+    const { ageLimits: limits, indexes } = needs;
     const { listeners, resource, runtime, settings, view, viewAt } = informer;
     const { clock, logger, metrics, checkpoint } = runtime;
     const { enqueue, lookupBudget, onUndeliverable } = listeners;
@@ -132,7 +130,6 @@ export class ViewUpdater {
     this.#backfill = new Backfill({
       view,
       indexes,
-      observed,
       started: this.#taken.promise,
       applied: () => this.#applying,
       clock,

@@ -169,9 +169,10 @@ export class View implements MemoryHolder {
     const { entries, objects, order } = this.#keys;
     for (let from = '-'; ;) {
       const [last, ...found] = (await this.#weigh([order, objects, entries], [from])) as [string, ...unknown[]];
-      for (let at = 0; at < found.length; at += 2) {
+      for (let at = 0; at < found.length; at += 3) {
         const namespace = String(found[at]);
-        sums.set(namespace, (sums.get(namespace) ?? 0) + Number(found[at + 1]));
+        const observed = Number(found[at + 2]) * this.observations.bytesIn(namespace);
+        sums.set(namespace, (sums.get(namespace) ?? 0) + Number(found[at + 1]) + observed);
       }
       if (last === '') return sums;
       from = `(${last}`;

@@ -370,8 +370,7 @@ export class RunningController {
       for (const informer of informers) {
         informer.setAgeLimit(this.name, isRelated ? Infinity : ageLimitMs);
         const kind = formatKind(resource);
-        const indexes = this.#indexesOf(kind, informer.view.encrypted);
-        informer.setIndexes(this.name, indexes, this.#observedOf(kind));
+        informer.setIndexes(this.name, this.#indexesOf(kind, informer.view.encrypted));
         heard.push(informer.setHandlers(this.name, this.#events.handlersFor(resource)));
       }
     }
@@ -379,17 +378,16 @@ export class RunningController {
     await Promise.all(heard);
   }
 
-  #observedOf(kind: string): string[] {
-    const { observes = [] } = this.#options.spec.description;
-    return observes.filter((each) => formatKind(each) === kind).map(({ field }) => field);
-  }
-
   /** Declared by the function, or needed to find the referrers of what it watches. */
   #indexesOf(kind: string, isEncrypted: boolean): UserIndexes {
     const { description, scope, tenant } = this.#options.spec;
     const declared = description.indexes.filter((each) => formatKind(each) === kind).map(({ index }) => index);
     const allowed = scope === undefined ? '*' : (ownValue(scope, kind) ?? []);
-    const own = { tenant: tenant && namespaceOfTenant(tenant), namespaces: allowed === '*' ? undefined : allowed };
+    const own = {
+      tenant: tenant && namespaceOfTenant(tenant),
+      namespaces: allowed === '*' ? undefined : allowed,
+      observed: (description.observes ?? []).filter((each) => formatKind(each) === kind).map(({ field }) => field),
+    };
     if (kind !== formatKind(description.for)) return { specs: declared, ...own };
     const specs = [
       ...declared,

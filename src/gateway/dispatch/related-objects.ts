@@ -86,8 +86,8 @@ export class RelatedObjects {
     const { budget, rules: stored } = this.#options;
     const paidMs = rules.reduce((sum, { names }) => sum + (names?.length ?? 1), 0) * NAME_MS;
     const giveBack = await budget.inTurn(() => budget.charge(paidMs));
-    const { isNew, changed } = await stored.replace(run, rules, (work) => budget.run(work));
-    giveBack(paidMs - changed * NAME_MS);
+    const { isNew, cost } = await stored.replace(run, rules, (work) => budget.run(work));
+    giveBack(paidMs - cost * NAME_MS);
     return { isNew };
   }
 }

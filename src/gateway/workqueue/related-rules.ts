@@ -29,18 +29,18 @@ export class RelatedRules {
 
   /**
    * Replaces the rules of a key. Does nothing when the run is not in flight.
-   * @returns whether one of them is new, and how many members of the index have changed. A change that came before a
-   *   new rule was stored has not woken the key.
+   * @returns whether one of them is new, and what storing them cost, in names that a rule adds or takes away. A change
+   *   that came before a new rule was stored has not woken the key.
    * @param pay runs the work over the rules.
    */
   async replace(
     { key, run }: { key: string; run: number },
     rules: readonly RelatedRule[],
     pay: <T>(work: () => T) => T = (work) => work(),
-  ): Promise<{ readonly isNew: boolean; readonly changed: number }> {
+  ): Promise<{ readonly isNew: boolean; readonly cost: number }> {
     const texts = pay(() => new Set(rules.map(canonical)));
-    const [isNew, changed] = (await this.#set(key, run, texts)) as [number, number];
-    return { isNew: isNew === 1, changed };
+    const [isNew, cost] = (await this.#set(key, run, texts)) as [number, number];
+    return { isNew: isNew === 1, cost };
   }
 
   /** Removes the rules of a key, unless it has a run in flight. */

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { KubernetesObject } from '../../../src/core/index.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { compareObserved } from '../../../src/gateway/cache/backfill.ts';
+import { observedSpec } from '../../../src/gateway/cache/observations.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { configMaps } from '../../harness/cluster.ts';
@@ -36,20 +37,20 @@ function objectsAt(version: number): KubernetesObject[] {
 it('many observed fields of many objects are written in scripts that block Redis no longer than a few objects', async () => {
   const view = createView(redis, configMaps);
   await view.claim('writer');
-  view.observations.maintain(FIELDS, () => 1);
+  view.observations.maintain(FIELDS.map(observedSpec), () => 1);
   const applier = applierOf(view);
   await applier.apply(listOf('1000', objectsAt(1)));
   const changed = objectsAt(2000).map((object) => ({ kind: 'changed' as const, object }));
   expect(await longestScriptMs(redis, () => applier.apply(changed))).toBeLessThan(LONGEST_SCRIPT_MS);
   // Fields that are declared when the objects are there already.
   view.observations.maintain(
-    FIELDS.map((field) => `${field}x`),
+    FIELDS.map((field) => observedSpec(`${field}x`)),
     () => 1,
   );
   const compare = () =>
     compareObserved(
       view,
-      FIELDS.map((field) => `${field}x`),
+      FIELDS.map((field) => observedSpec(`${field}x`)),
       new AbortController().signal,
     );
   expect(await longestScriptMs(redis, compare)).toBeLessThan(LONGEST_SCRIPT_MS);

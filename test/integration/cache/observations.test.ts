@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource, silentLogger, systemClock } from '../../../src/core/index.ts';
-import { Backfill, compareObserved } from '../../../src/gateway/cache/backfill.ts';
+import { Backfill, compareObserved, MOST_OF_TENANT, type UserIndexes } from '../../../src/gateway/cache/backfill.ts';
+import { observedSpec } from '../../../src/gateway/cache/observations.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
@@ -8,6 +9,7 @@ import { createView } from '../../harness/views.ts';
 
 const Lease = resource('coordination.k8s.io/v1', 'Lease');
 const FIELD = 'spec.renewTime';
+const OBSERVED = observedSpec(FIELD);
 const never = new AbortController().signal;
 
 function lease(name: string, version: number, renewTime: string, uid = name): KubernetesObject {
@@ -25,7 +27,7 @@ describe('the times of observed values', () => {
   });
   afterAll(() => redis.disconnect());
 
-  const observe = (of = view): void => of.observations.maintain([FIELD], () => nowMs);
+  const observe = (of = view): void => of.observations.maintain([OBSERVED], () => nowMs);
   const ages = async (...names: string[]): Promise<unknown[]> =>
     Promise.all(names.map((name) => view.observations.secondsUnchanged(`n/${name}`, FIELD, nowMs)));
 
@@ -38,9 +40,20 @@ describe('the times of observed values', () => {
     nowMs += 30_000;
   });
 
+  const backfillOf = (indexes: ReadonlyMap<string, UserIndexes>): Backfill =>
+    new Backfill({
+      view,
+      indexes,
+      started: Promise.resolve(),
+      applied: async () => {},
+      clock: { ...systemClock, now: () => nowMs },
+      logger: silentLogger,
+      signal: never,
+    });
+
   it('outlive a relist, another writer and a long value that is the same', async () => {
     await view.claim('another');
-    await compareObserved(view, [FIELD], never);
+    await compareObserved(view, [OBSERVED], never);
     const long = 'x'.repeat(1000);
     await applierOf(view).apply(listOf('20', [lease('a', 11, 'noon'), lease('b', 12, long), lease('c', 13, 'noon')]));
     nowMs += 1000;
@@ -74,41 +87,92 @@ describe('the times of observed values', () => {
     ]);
     await redis.hset(`${view.location.prefix}:observed:${FIELD}`, 'n/d', '1 d ["noon"]');
     observe();
-    await compareObserved(view, [FIELD], never);
+    await compareObserved(view, [OBSERVED], never);
     expect(await ages('a', 'b', 'c', 'd')).toEqual([0, 30, 0, undefined]);
     await redis.del(`${view.location.prefix}:observed:${FIELD}`);
     expect(await view.observations.isComplete(FIELD)).toBe(false);
-    await compareObserved(view, [FIELD], never);
+    await compareObserved(view, [OBSERVED], never);
     expect(await ages('a', 'b', 'c')).toEqual([0, 0, 0]);
   });
 
   it('begin anew when a field is observed again that was not for a while', async () => {
-    const observed = new Map([['someone', [FIELD]]]);
-    const work = new Backfill({
-      view,
-      indexes: new Map(),
-      observed,
-      started: Promise.resolve(),
-      applied: async () => {},
-      clock: { ...systemClock, now: () => nowMs },
-      logger: silentLogger,
-      signal: never,
-    });
+    const someone = { specs: [], observed: [FIELD], tenant: undefined };
+    const indexes = new Map([['someone', someone]]);
+    const work = backfillOf(indexes);
     const fill = async (): Promise<void> => {
       work.start();
       await work.finished;
     };
     await fill();
     expect(await ages('a', 'b')).toEqual([30, 30]);
-    observed.clear();
+    indexes.clear();
     await fill();
     expect(await ages('a', 'b')).toEqual([undefined, undefined]);
     await applierOf(view).apply([{ kind: 'changed', object: lease('a', 11, 'one') }]);
     nowMs += 5000;
-    observed.set('someone', [FIELD]);
+    indexes.set('someone', someone);
     await fill();
     nowMs += 1000;
     expect(await ages('a', 'b')).toEqual([1, 1]);
+  });
+
+  describe('of a tenant', () => {
+    const inNamespace = (namespace: string, version: number): KubernetesObject => {
+      const made = lease('x', version, 'noon');
+      return { ...made, metadata: { ...made.metadata, namespace } };
+    };
+    const other = 'metadata.labels.other';
+    const users = new Map<string, UserIndexes>();
+    let work: Backfill;
+    const fill = async (): Promise<void> => {
+      work.start();
+      await work.finished;
+    };
+    const observed = async (field = other): Promise<string[]> =>
+      (await redis.hkeys(`${view.location.prefix}:observed:${field}`)).toSorted();
+
+    beforeEach(async () => {
+      users.clear();
+      users.set('operator', { specs: [], observed: [FIELD], tenant: undefined });
+      users.set('a', { specs: [], observed: [FIELD, other], namespaces: ['a'], tenant: 'a' });
+      work = backfillOf(users);
+      await fill();
+      await applierOf(view).apply(listOf('20', [inNamespace('a', 11), inNamespace('b', 12)]));
+    });
+
+    it('are those of objects that it may read', async () => {
+      expect(await observed()).toEqual(['a/x']);
+      expect(await observed(FIELD)).toEqual(['a/x', 'b/x']);
+      await applierOf(view).apply([{ kind: 'changed', object: inNamespace('b', 21) }]);
+      expect(await observed()).toEqual(['a/x']);
+    });
+
+    it('begin in another namespace when it may read there, and end where it may not, with no harm to others', async () => {
+      nowMs += 30_000;
+      users.set('a', { specs: [], observed: [other], namespaces: ['b'], tenant: 'a' });
+      users.set('b', { specs: [], observed: [other], namespaces: ['a'], tenant: 'b' });
+      await fill();
+      expect(await observed()).toEqual(['a/x', 'b/x']);
+      const ages = (field: string) =>
+        Promise.all(['a/x', 'b/x'].map((key) => view.observations.secondsUnchanged(key, field, nowMs)));
+      expect(await ages(other)).toEqual([30, 0]);
+      users.delete('a');
+      await fill();
+      expect(await observed()).toEqual(['a/x']);
+      expect(await ages(other)).toEqual([30, undefined]);
+      expect(await ages(FIELD)).toEqual([30, 30]);
+    });
+
+    it('have a bound over all its controllers', async () => {
+      for (let at = 0; at < 50; at += 1) {
+        const fields = Array.from({ length: 8 }, (_, nth) => `spec.field-${at}-${nth}`);
+        users.set(`a-${at}`, { specs: [], observed: fields, namespaces: ['a'], tenant: 'a' });
+      }
+      await fill();
+      const hashes = (await redis.keys('*')).filter((key) => key.startsWith(`${view.location.prefix}:observed:`));
+      // With that of the operator.
+      expect(hashes).toHaveLength(MOST_OF_TENANT + 1);
+    });
   });
 
   it('are refused to a writer that no longer leads', async () => {
@@ -116,7 +180,7 @@ describe('the times of observed values', () => {
     await other.claim('another');
     nowMs += 1000;
     await redis.del(`${view.location.prefix}:observed:${FIELD}`);
-    await expect(compareObserved(view, [FIELD], never)).rejects.toThrow('taken by another gateway');
+    await expect(compareObserved(view, [OBSERVED], never)).rejects.toThrow('taken by another gateway');
     expect(await ages('a')).toEqual([undefined]);
   });
 });

@@ -75,4 +75,17 @@ describe('a tenant with a hundred thousand keys', () => {
     expect(await longestScriptMs(admin, look)).toBeLessThan(LONGEST_SCRIPT_MS);
     expect(new Set(found).size).toBe(KEYS);
   });
+
+  it('pays for the names that its rules keep, which the script looks at, and for those that change', async () => {
+    const queue = await fixture.open();
+    await admin.hset(`${fixture.keys.recordPrefix}a/key`, 'run', 1);
+    const costOf = async (names: readonly string[]): Promise<number> =>
+      (await queue.relatedRules.replace({ key: 'a/key', run: 1 }, [{ apiVersion: 'v1', kind: 'ConfigMap', names }]))
+        .cost;
+    const names = Array.from({ length: 1000 }, (_, at) => `x${at}`);
+    expect(await costOf(names)).toBe(1250);
+    expect(await costOf(names)).toBe(0);
+    expect(await costOf(['y', ...names.slice(1)])).toBe(502);
+    expect(await costOf([])).toBe(1250);
+  });
 });

@@ -6,7 +6,7 @@
 -- ARGV[2] what a field is appended to, to name its HASH: key -> time uid value (same hash tag as KEYS)
 -- ARGV[3] the present time, in milliseconds
 -- ARGV[4] number of fields, then the fields
--- then    for each object: key, version as it was read, and 'uid value' of each field
+-- then    for each object: key, version as it was read, and 'uid value' of each field, or '' to leave it
 --
 -- Answer: number of values that were new, or -1 when the writer is another and nothing was done. An object that has
 -- changed since it was read is left alone: the writer that changed it knew of the fields.
@@ -23,8 +23,8 @@ for at = 5 + fields, #ARGV, 2 + fields do
   if entry and string.sub(entry, 1, #version + 1) == version .. '\n' then
     for nth = 1, fields do
       local hash, value = ARGV[2] .. ARGV[4 + nth], ARGV[at + 1 + nth]
-      local stored = redis.call('HGET', hash, key)
-      if not stored or string.sub(stored, string.find(stored, ' ', 1, true) + 1) ~= value then
+      local stored = value ~= '' and redis.call('HGET', hash, key)
+      if value ~= '' and (not stored or string.sub(stored, string.find(stored, ' ', 1, true) + 1) ~= value) then
         redis.call('HSET', hash, key, ARGV[3] .. ' ' .. value)
         recorded = recorded + 1
       end

@@ -5,7 +5,7 @@
 -- KEYS[3] entries HASH  key -> version \n uid \n T? \n index entry ...
 -- ARGV[1] where the page begins, as ZRANGEBYLEX takes it
 --
--- Answer: {last key of the page, or '' when it is the last page; then namespace and bytes in turn}. Objects without a
+-- Answer: {last key of the page, or '' when it is the last page; then namespace, bytes and number of objects in turn}. Objects without a
 -- namespace are left out.
 
 local MOST_KEYS, MOST_ENTRY_BYTES = 200, 262144
@@ -13,7 +13,7 @@ local MOST_KEYS, MOST_ENTRY_BYTES = 200, 262144
 local EACH_KEY, OWN_SET, SHARED_SET = 200, 250, 80
 
 local keys = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[1], '+', 'LIMIT', 0, MOST_KEYS)
-local sums, last, left = {}, '', MOST_ENTRY_BYTES
+local sums, counts, last, left = {}, {}, '', MOST_ENTRY_BYTES
 for at, key in ipairs(keys) do
   local entry = redis.call('HGET', KEYS[3], key) or ''
   local slash = string.find(key, '/', 1, true)
@@ -22,6 +22,7 @@ for at, key in ipairs(keys) do
     local _, declared = string.gsub(entry, '\n[^\n]*=', '')
     local bytes = redis.call('HSTRLEN', KEYS[2], key) + #entry + EACH_KEY + 3 * #key
     local namespace = string.sub(key, 1, slash - 1)
+    counts[namespace] = (counts[namespace] or 0) + 1
     sums[namespace] = (sums[namespace] or 0) + bytes + OWN_SET * declared + SHARED_SET * (lines - declared)
   end
   left = left - #entry
@@ -34,5 +35,6 @@ local answer = { last }
 for namespace, bytes in pairs(sums) do
   answer[#answer + 1] = namespace
   answer[#answer + 1] = bytes
+  answer[#answer + 1] = counts[namespace]
 end
 return answer
