@@ -26,7 +26,9 @@ export async function main(argv: readonly string[]): Promise<void> {
     .description(
       'start the missing parts (control plane, Redis), the gateway and the functions, and print each trigger',
     )
-    .option('--kubeconfig <file>', 'use this cluster (default: $KUBECONFIG, else a control plane of its own)')
+    .option('--kubeconfig <file>', 'use this cluster (default: a control plane of its own)')
+    .option('--context <name>', 'use this context, of the file of --kubeconfig or of those that kubectl reads')
+    .option('--built-in-off', 'the controllers of the cluster that the functions take over from are off')
     .option(
       '--functions <names>',
       'the functions in functions/ to run, such as replicaset,examples/01-minimal',

@@ -34,7 +34,7 @@ async function checkPort(host: string, port: number): Promise<void> {
 
 async function checkCluster(kubeconfig: string, { clusterId }: GatewayConfig): Promise<void> {
   if (!existsSync(kubeconfig)) {
-    throw new UserError(`The kubeconfig ${kubeconfig} does not exist: check --kubeconfig or KUBECONFIG.`);
+    throw new UserError(`The kubeconfig ${kubeconfig} does not exist: check --kubeconfig.`);
   }
   const credentials = await loadCredentials(kubeconfig);
   try {

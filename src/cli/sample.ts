@@ -20,14 +20,17 @@ const SAMPLE = {
   },
 };
 
-/** Asks at the terminal; without one the answer is no. Ctrl-D means no, and `signal` ends the question. */
-export async function askForSample(kubeconfig: string, signal: AbortSignal): Promise<boolean> {
+/**
+ * Asks at the terminal; without one the answer is no. Ctrl-D means no, and `signal` ends the question.
+ * @param cluster in words.
+ */
+export async function askForSample(cluster: string, signal: AbortSignal): Promise<boolean> {
   if (!process.stdin.isTTY) return false;
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   // The terminal is in raw mode: Ctrl-C comes as a key, not as a signal.
   terminal.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
   try {
-    const question = `Create the sample ReplicaSet default/hello in the cluster of ${kubeconfig}? [y/N] `;
+    const question = `Create the sample ReplicaSet default/hello in ${cluster}? [y/N] `;
     const answer = await terminal.question(question, { signal }).catch((error: unknown) => {
       // Ctrl-D, or the end of the input.
       if (!signal.aborted && error instanceof Error && error.name === 'AbortError') return '';

@@ -1,13 +1,15 @@
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { messageOf, printable } from '../core/index.ts';
+import { messageOf, printable, systemClock } from '../core/index.ts';
 import { generateSecret } from '../contract/index.ts';
 import { variableOf } from '../gateway/config/config.ts';
 import { resolveBinary, startControlPlane, startRedis } from '../testing/index.ts';
 import { findOnPath } from '../testing/process/find-on-path.ts';
 import type { OutputLine } from '../testing/process/owned-process.ts';
 import { Child } from './child.ts';
+import { chosenCluster, type ClusterFlags, refuseBuiltIn } from './chosen-cluster.ts';
+import { applyDefinitions, definitionsOf } from './definitions.ts';
 import { Family } from './family.ts';
 import { functionScript } from './function-script.ts';
 import { preflight } from './preflight.ts';
@@ -15,10 +17,9 @@ import { replacedControllers } from './replaced-controllers.ts';
 import { askForSample, createSample } from './sample.ts';
 import { stopSignal } from './stop-signal.ts';
 import { formatTrigger } from './trigger-line.ts';
-import { whatNext } from './what-next.ts';
+import { addresses, whatNext } from './what-next.ts';
 
-export interface StartFlags {
-  readonly kubeconfig?: string;
+export interface StartFlags extends ClusterFlags {
   readonly functions: readonly string[];
   readonly sample: boolean;
   readonly port: number;
@@ -52,15 +53,26 @@ async function bringUp(
   started: (name: string, stop: () => Promise<void>) => void,
 ): Promise<void> {
   const scripts = options.functions.map((name) => [name, functionScript(name)] as const);
-  const file = options.kubeconfig ?? process.env['KUBECONFIG'];
-  const given = file ? resolve(file) : undefined;
-  await preflight({ port: options.port, kubeconfig: given });
-  const sample = options.sample && (given === undefined || (await askForSample(given, signal)));
+  const given = await chosenCluster(options, started);
+  await preflight({ port: options.port, kubeconfig: given?.kubeconfig });
+  const replaced = replacedControllers(options.functions);
+  if (given) {
+    say(`cluster: ${given.name}`);
+    say(`functions: ${options.functions.join(', ')}`);
+    if (options.builtInOff !== true) await refuseBuiltIn(given, replaced, systemClock.now());
+  } else if (process.env['KUBECONFIG']) {
+    say('KUBECONFIG is not used: --kubeconfig FILE or --context NAME runs the functions on a cluster that exists');
+  }
+  const sample = options.sample && (given === undefined || (await askForSample(given.name, signal)));
 
   const redis = await startRedis({ appendOnly: true, onProgress: say });
   started('Redis', () => redis.stop());
-  const plane = given === undefined ? await ownControlPlane(options.functions, signal, started) : undefined;
-  const kubeconfig = given ?? plane?.kubeconfig ?? '';
+  const plane = given === undefined ? await ownControlPlane(replaced, signal, started) : undefined;
+  const kubeconfig = given?.kubeconfig ?? plane?.kubeconfig ?? '';
+  process.stdout.write(addresses({ kubeconfig }));
+  const definitions = scripts.flatMap(([, script]) => definitionsOf(script));
+  // What a cluster of the user's own serves is the user's matter: a function waits for it, and says so.
+  if (plane) await applyDefinitions(kubeconfig, definitions);
 
   const env = {
     ...process.env,
@@ -69,7 +81,8 @@ async function bringUp(
     [variableOf('signingSecrets')]: generateSecret(),
   };
   const family = new Family({ signal, started, say });
-  const urls: string[] = [];
+  /** The folders of functions, by URL. */
+  const folders = new Map<string, string>();
   for (const [name, script] of scripts) {
     const listening = Promise.withResolvers<string[]>();
     const onLine = (line: OutputLine): void => {
@@ -85,7 +98,8 @@ async function bringUp(
     const variables = { ...functionEnv, HOST: '127.0.0.1', PORT: '0' };
     const fn = new Child(`function ${name}`, script, { env: variables, onLine });
     family.add(fn);
-    urls.push(...(await patiently(family.unless(listening.promise), `function ${name} to listen`)));
+    const urls = await patiently(family.unless(listening.promise), `function ${name} to listen`);
+    for (const url of urls) folders.set(url, name);
     fn.show();
   }
 
@@ -94,7 +108,7 @@ async function bringUp(
     args: ['gateway', '--kubeconfig', kubeconfig, '--port', String(options.port)],
     env: {
       ...env,
-      [variableOf('functionUrls')]: urls.join(' '),
+      [variableOf('functionUrls')]: [...folders.keys()].join(' '),
       [variableOf('logTriggers')]: 'true',
       // The log lines at level info show that it listens and what it does.
       [variableOf('logLevel')]: 'info',
@@ -106,11 +120,12 @@ async function bringUp(
   });
   family.add(gateway);
   const url = await family.unless(gatewayUrl.promise);
-  await family.unless(untilReady(url, signal));
+  process.stdout.write(addresses({ url }));
+  await family.unless(untilReady(url, folders, signal));
   gateway.show();
   process.stdout.write('levelhook ready\n');
   const fromSources = import.meta.url.endsWith('.ts');
-  process.stdout.write(whatNext({ kubeconfig, url, kubectl: plane?.kubectl, sample, fromSources }));
+  process.stdout.write(whatNext({ kubeconfig, url, kubectl: plane?.kubectl, sample, replaced, fromSources }));
   if (sample) await family.unless(createSample(kubeconfig));
   await family.unless(new Promise<never>(() => {}));
 }
@@ -121,11 +136,10 @@ function listeningUrls({ url, paths }: Readonly<Record<string, unknown>>): strin
 }
 
 async function ownControlPlane(
-  functions: readonly string[],
+  replaced: readonly string[],
   signal: AbortSignal,
   started: (name: string, stop: () => Promise<void>) => void,
 ): Promise<{ kubeconfig: string; kubectl: { directory: string; onPath: boolean } }> {
-  const replaced = replacedControllers(functions);
   const without = replaced.length > 0 ? ` without its ${replaced.join(' and ')}` : '';
   say(`starting a control plane: etcd, kube-apiserver, kube-controller-manager${without}`);
   const controllers = ['*', ...replaced.map((name) => `-${name}`)];
@@ -143,16 +157,17 @@ function patiently<T>(promise: Promise<T>, what: string): Promise<T> {
   return promise.finally(() => clearTimeout(timer));
 }
 
-async function untilReady(url: string, signal: AbortSignal): Promise<void> {
+async function untilReady(url: string, folders: ReadonlyMap<string, string>, signal: AbortSignal): Promise<void> {
   let shown = '';
   for (let tries = 0; !signal.aborted; tries += 1) {
     const answer = await fetch(`${url}/readyz`, { signal }).catch(() => undefined);
     if (answer?.ok) return;
-    const waitingFor = ((await answer?.text()) ?? '')
+    const found = ((await answer?.text()) ?? '')
       .split('\n')
       .filter((line) => line.startsWith('[-]'))
       .map((line) => line.slice(3))
       .join('; ');
+    const waitingFor = [...folders].reduce((text, [at, name]) => text.replaceAll(at, `function ${name}`), found);
     if (waitingFor !== '' && waitingFor !== shown && tries > 20) say(`waiting: ${(shown = waitingFor)}`);
     await sleep(100, undefined, { signal });
   }

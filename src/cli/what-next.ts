@@ -1,6 +1,19 @@
 import { isLoopback } from '../contract/secure-url.ts';
 
-/** What `levelhook start` prints once it is ready: where everything is, and what to try. */
+/** Where something is, as soon as it answers there: the cluster first, then the gateway. */
+export function addresses(at: { readonly kubeconfig: string } | { readonly url: string }): string {
+  if ('kubeconfig' in at) return `  kubeconfig  ${at.kubeconfig}\n`;
+  const { url } = at;
+  const onLoopback = isLoopback(new URL(url).hostname);
+  const lines = [
+    ...(onLoopback ? [`dashboard   ${url}/dashboard`] : []),
+    `health      ${url}/readyz?verbose`,
+    `metrics     ${url}/metrics`,
+  ];
+  return lines.map((line) => `  ${line}\n`).join('');
+}
+
+/** What `levelhook start` prints once it is ready: what to try. */
 export function whatNext(at: {
   readonly kubeconfig: string;
   /** Of the gateway's own server. */
@@ -8,31 +21,24 @@ export function whatNext(at: {
   /** Of the control plane that was brought up; undefined for an existing cluster. */
   readonly kubectl: { readonly directory: string; readonly onPath: boolean } | undefined;
   readonly sample: boolean;
+  /** The controllers that the functions take over from. */
+  readonly replaced: readonly string[];
   /** Whether it runs from the sources, where the command `levelhook` is a script of npm. */
   readonly fromSources: boolean;
 }): string {
-  const { kubeconfig, url, kubectl, sample, fromSources } = at;
+  const { kubeconfig, url, kubectl, sample, replaced, fromSources } = at;
   const [npm, dashes] = fromSources ? ['npm run -s', ' --'] : ['npx', ''];
-  const onLoopback = isLoopback(new URL(url).hostname);
+  const hasSample = sample && replaced.includes('replicaset-controller');
   const paragraphs = [
-    [
-      `kubeconfig  ${kubeconfig}`,
-      ...(onLoopback ? [`dashboard   ${url}/dashboard`] : []),
-      `health      ${url}/readyz?verbose`,
-      `metrics     ${url}/metrics`,
-    ],
     [
       'Try in another terminal:',
       `  export KUBECONFIG=${kubeconfig}`,
       ...(kubectl && !kubectl.onPath ? [`  export PATH="$PATH:${kubectl.directory}"`] : []),
       '  kubectl get replicasets,pods -A',
-      ...(sample
-        ? [
-            '  kubectl scale replicaset hello --replicas=10',
-            '  kubectl delete pod -l app=hello',
-            `  ${npm} levelhook explain replicaset default/hello${dashes} --gateway ${url}`,
-          ]
-        : []),
+      ...(sample ? ['  kubectl scale replicaset hello --replicas=10', '  kubectl delete pod -l app=hello'] : []),
+      ...(hasSample
+        ? [`  ${npm} levelhook explain replicaset default/hello${dashes} --gateway ${url}`]
+        : [`  ${npm} levelhook queue list${dashes} --gateway ${url}`]),
       ...(kubectl ? ['This cluster has no nodes: pods are made and deleted, and stay Pending.'] : []),
     ],
     ['Every trigger is shown below: time, controller, key, reason, duration, result. Ctrl-C stops everything.'],

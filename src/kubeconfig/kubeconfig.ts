@@ -37,6 +37,8 @@ export interface UserEntry {
 export interface Login {
   readonly cluster: ClusterEntry;
   readonly user: UserEntry;
+  /** The name of the context. Undefined for a pod's service account. */
+  readonly context?: string;
   /** See `ClusterAccess`. */
   readonly podNamespace?: string | undefined;
 }
@@ -56,26 +58,29 @@ interface Kubeconfig {
 
 /**
  * Reads one kubeconfig.
- * @throws UserError when the file is missing or is no kubeconfig.
+ * @param context Default: the current one.
+ * @throws UserError when the file is missing or is no kubeconfig, or has no such context.
  */
-export async function readLogin(path: string): Promise<Login> {
+export async function readLogin(path: string, context?: string): Promise<Login> {
   const config = await readKubeconfig(path);
   if (!config) throw new UserError(`The kubeconfig ${path} cannot be read (no such file): check the path.`);
-  return loginOf(config, path);
+  return loginOf(config, path, context);
 }
 
 /**
  * Reads the files that kubectl would read: those that KUBECONFIG names, or else `~/.kube/config`. Files that do not
  * exist are left out.
+ * @param context Default: the current one.
  * @returns undefined when none of them exists.
  */
 export async function readDefaultLogin(
   environment: Readonly<Record<string, string | undefined>>,
+  context?: string,
 ): Promise<Login | undefined> {
   const named = (environment['KUBECONFIG'] ?? '').split(delimiter).filter((path) => path !== '');
   const paths = named.length > 0 ? [...new Set(named)] : [join(environment['HOME'] || homedir(), '.kube', 'config')];
   const configs = (await Promise.all(paths.map(readKubeconfig))).filter((config) => config !== undefined);
-  return configs.length === 0 ? undefined : loginOf(merge(configs), paths.join(delimiter));
+  return configs.length === 0 ? undefined : loginOf(merge(configs), paths.join(delimiter), context);
 }
 
 /** Takes each value and each named entry from the first file that has it. Entries are not merged. */
@@ -197,14 +202,31 @@ function absolute(config: Kubeconfig, directory: string): Kubeconfig {
   return { ...config, clusters: new Map(clusters), users: new Map(users) };
 }
 
-function loginOf({ currentContext, clusters, users, contexts }: Kubeconfig, path: string): Login {
-  const context = contexts.get(currentContext);
+/** A kubeconfig with this cluster and user alone. JSON is YAML, too. */
+export function kubeconfigOf({ cluster, user, context = 'default' }: Login): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': context,
+    clusters: [{ name: context, cluster }],
+    users: [{ name: context, user }],
+    contexts: [{ name: context, context: { cluster: context, user: context } }],
+  });
+}
+
+function loginOf({ currentContext, clusters, users, contexts }: Kubeconfig, path: string, named?: string): Login {
+  const name = named ?? currentContext;
+  const context = contexts.get(name);
+  if (named !== undefined && !context) {
+    const there = [...contexts.keys()].join(', ') || 'none';
+    throw new UserError(`The kubeconfig ${path} has no context "${named}": there is ${there}.`);
+  }
   const cluster = clusters.get(context?.cluster ?? '');
   if (!cluster) throw new UserError('The kubeconfig names no current cluster: set current-context in it.');
   if (!cluster.server) throw new UserError(`In the kubeconfig ${path} the cluster's server is missing: add it.`);
   const user = context?.user ? users.get(context.user) : {};
   if (!user) throw new UserError(`The kubeconfig ${path} has no user ${context?.user}: check its contents.`);
-  return { cluster, user };
+  return { cluster, user, context: name };
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -221,8 +221,8 @@ describe('levelhook start ends with one sentence when', () => {
     const args = ['--conditions=levelhook-source', 'src/cli/levelhook.js', 'start', '--functions', 'broken'];
     const run = (code: string): void => {
       writeFileSync(join(copy, 'functions/broken/node.ts'), code);
-      const env = { KUBECONFIG: inject('kubeconfig') };
-      command = new UserCommand(process.execPath, [...args, '--port', '0'], { cwd: copy, env });
+      const flags = ['--kubeconfig', inject('kubeconfig'), '--port', '0'];
+      command = new UserCommand(process.execPath, [...args, ...flags], { cwd: copy });
     };
 
     run("process.stderr.write('the moon is not full\\n');\nprocess.exitCode = 3;\n");

@@ -89,6 +89,20 @@ it('npm start with several functions runs the control plane without all that the
   expectNothingLeft();
 });
 
+it('npm start runs a function of a custom resource, whose definition it applies', async () => {
+  await npmStart('--functions', 'examples/02-custom-resource', '--no-sample');
+  const kubeconfig = await printed('kubeconfig');
+  const cluster = await Cluster.connect(kubeconfig);
+  const site = resource('example.com/v1', 'Site');
+  await cluster.create(site, { metadata: { namespace: 'default', name: 'home' }, spec: { pages: { a: 'A' } } });
+  await command.line(/ site +default\/home +added Site home /);
+  expect(command.stdout.join('\n')).not.toContain('explain replicaset');
+  await cluster.close();
+  command.signal('SIGTERM');
+  expect(await command.exited, command.output).toBe(0);
+  expectNothingLeft();
+});
+
 it('Ctrl-C ends npm start, with nothing left behind', async () => {
   await npmStart();
   command.signal('SIGINT', 'group');

@@ -1,0 +1,40 @@
+import { globSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { messageOf, UserError } from '../core/index.ts';
+import { ApiClient } from '../gateway/apiserver/api-client.ts';
+import { loadCredentials } from '../gateway/apiserver/credentials.ts';
+
+/** The files with the definitions of the custom resources of a function: `*.crd.yaml` beside its script. */
+export function definitionsOf(script: string): string[] {
+  return globSync('*.crd.yaml', { cwd: dirname(script) })
+    .toSorted()
+    .map((file) => join(dirname(script), file));
+}
+
+/** Applies definitions (server-side apply). @throws UserError for a file that the cluster refuses. */
+export async function applyDefinitions(kubeconfig: string, files: readonly string[]): Promise<void> {
+  if (files.length === 0) return;
+  const { parseAllDocuments } = await import('yaml');
+  const credentials = await loadCredentials(kubeconfig);
+  const client = new ApiClient(credentials);
+  try {
+    for (const file of files) {
+      for (const document of parseAllDocuments(readFileSync(file, 'utf8'))) {
+        const body = document.toJS() as { readonly metadata: { readonly name: string } };
+        await client.json({
+          method: 'PATCH',
+          path: `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${body.metadata.name}`,
+          query: { fieldManager: 'levelhook-start', force: true },
+          contentType: 'application/apply-patch+yaml',
+          body,
+        });
+      }
+    }
+  } catch (error) {
+    throw new UserError(
+      `The definitions ${files.map((each) => basename(each)).join(', ')} cannot be applied (${messageOf(error)}).`,
+    );
+  } finally {
+    await credentials.close();
+  }
+}
