@@ -5,6 +5,7 @@ import { explainKey } from './explain-text.ts';
 const at = (seconds: number): number => Date.UTC(2026, 0, 1) + seconds * 1000;
 const rest: ServedKey = {
   key: 'shop/web',
+  state: 'at rest',
   queued: false,
   dirty: false,
   backlog: false,
@@ -22,7 +23,7 @@ what happened:
   no run of this key is remembered
 
 what it is doing:
-  nothing
+  at rest
 
 next run: none is planned: an event, a resync or a person can cause one
 `);
@@ -33,6 +34,7 @@ it('tells the runs in order, why and how they ended, what is waited for, and whe
     'demo',
     {
       ...rest,
+      state: 'failing',
       failures: 1,
       queuedAtMs: at(40),
       reasons: [{ type: 'manual', message: 'try' }],
@@ -69,6 +71,7 @@ what happened:
   2026-01-01T00:00:31.000Z  failed: a [31m b  (run 9, attempt 2, took 40 ms)
 
 what it is doing:
+  failing
   added 2026-01-01T00:00:40.000Z, because manual "try"
   waits for the cache to show what the last run wrote (apps/v1/Deployment at 77), since 2026-01-01T00:00:31.000Z
 
@@ -81,18 +84,21 @@ it('names the pauses of a key with nothing to do, and who has set them', () => {
     { scope: 'object/shop/web', sinceMs: at(1) },
     { scope: 'key/shop/web', sinceMs: at(2) },
   ] as const;
-  const text = explainKey('demo', { ...rest, pauses }, at(60));
+  const text = explainKey('demo', { ...rest, state: 'paused', pauses }, at(60));
   expect(text).toContain(`what it is doing:
+  paused
   paused since 2026-01-01T00:00:01.000Z: shop/web has the annotation levelhook.dev/paused
   paused since 2026-01-01T00:00:02.000Z: a person has paused the key shop/web
 `);
-  expect(explainKey('demo', { ...rest, pauses, timerMs: at(61) }, at(60))).toContain('next run: when its pause ends');
+  expect(explainKey('demo', { ...rest, state: 'paused', pauses, timerMs: at(61) }, at(60))).toContain(
+    'next run: when its pause ends',
+  );
 });
 
 it.each([
   [{ running: { run: 3, deadlineMs: at(9) } }, 'not before the run in flight ends'],
   [{ running: { run: 3, deadlineMs: at(9) }, dirty: true }, 'after the run in flight, since it was touched meanwhile'],
-  [{ waits: [{ reason: 'paused', by: 'controller' }], timerMs: at(9) }, 'when its pause ends'],
+  [{ state: 'paused', waits: [{ reason: 'paused', by: 'controller' }], timerMs: at(9) }, 'when its pause ends'],
   [{ queued: true }, 'as soon as there is a free slot'],
   [{ backlog: true }, 'when there is a free slot, after the keys that were added'],
   [{ deadSinceMs: at(1) }, 'none: it is a dead letter since 2026-01-01T00:00:01.000Z'],

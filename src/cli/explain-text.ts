@@ -9,6 +9,7 @@ export function explainKey(controller: string, status: ServedKey, nowMs: number)
   const { key, history, waits, pauses, reasons, running, queuedAtMs } = status;
   const runs = history.toReversed().flatMap((run) => [headOf(run), ...detailsOf(run).map((line) => `  ${line}`)]);
   const now = [
+    status.state,
     ...(running ? [`run ${running.run} is in flight, until ${time(running.deadlineMs)} at the latest`] : []),
     ...(queuedAtMs === undefined ? [] : [`added ${time(queuedAtMs)}${becauseOf(reasons)}`]),
     ...waits.filter(({ reason }) => reason !== 'paused').map((wait) => `waits for ${describeWait(wait)}`),
@@ -23,7 +24,7 @@ export function explainKey(controller: string, status: ServedKey, nowMs: number)
     ...indented(runs, 'no run of this key is remembered'),
     '',
     'what it is doing:',
-    ...indented(now, 'nothing'),
+    ...indented(now, ''),
     '',
     `next run: ${nextRun(status, nowMs)}`,
   ];
@@ -88,12 +89,11 @@ function describeWrote({ count, first }: Wrote): string {
 }
 
 function nextRun(status: ServedKey, nowMs: number): string {
-  const { running, dirty, deadSinceMs, waits, pauses, queued, backlog, timerMs } = status;
+  const { state, running, dirty, deadSinceMs, queued, backlog, timerMs } = status;
   if (running)
     return dirty ? 'after the run in flight, since it was touched meanwhile' : 'not before the run in flight ends';
-  const isPaused = pauses.length > 0 && (queued || backlog || timerMs !== undefined);
-  if (isPaused || waits.some(({ reason }) => reason === 'paused' || reason === 'recovery'))
-    return 'when its pause ends';
+  const isWanted = queued || backlog || timerMs !== undefined || status.waits.length > 0;
+  if ((state === 'paused' && isWanted) || state === 'waits for recovery') return 'when its pause ends';
   if (queued) return 'as soon as there is a free slot';
   if (backlog) return 'when there is a free slot, after the keys that were added';
   if (timerMs !== undefined) return `${inWords(timerMs - nowMs)}, at ${time(timerMs)}; an event may run it earlier`;

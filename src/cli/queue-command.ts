@@ -1,9 +1,9 @@
 import { formatObjectKey, isNamespace, messageOf, parseObjectKey, printable, shown, UserError } from '../core/index.ts';
-import type { ServedKey } from '../gateway/server/queue-api.ts';
+import type { ServedKey, ServedQueue } from '../gateway/server/queue-api.ts';
 import type { KeyPage, Pause, PersonScope } from '../gateway/workqueue/work-queue.ts';
 import { explainKey } from './explain-text.ts';
 import { askGateway, type GatewayAddress } from './gateway-client.ts';
-import { describeKey, describePage, describeQueues, type QueueSummary } from './queue-text.ts';
+import { describeKey, describeLists, describePage, describeQueues } from './queue-text.ts';
 
 export interface QueueFlags extends GatewayAddress {
   readonly json?: boolean;
@@ -14,18 +14,26 @@ export interface DeadLetterFlags extends QueueFlags {
   readonly all?: boolean;
 }
 
-/** `levelhook queue list`: every queue, or one list of one controller's keys. */
+/** `levelhook queue list`: every queue, the lists of one controller's keys, or one of them. */
 export async function listCommand(
   controller: string | undefined,
-  options: QueueFlags & { list: string; offset: number; limit: number },
+  options: QueueFlags & { list?: string; lists: readonly string[]; offset: number; limit: number },
 ): Promise<void> {
   if (controller === undefined) {
-    const answer = await askGateway<{ queues: QueueSummary[] }>(options, '/queues');
+    const answer = await askGateway<{ queues: ServedQueue[] }>(options, '/queues');
     return print(options, answer, describeQueues(answer.queues));
   }
-  const query = new URLSearchParams({ list: options.list, offset: `${options.offset}`, limit: `${options.limit}` });
-  const answer = await askGateway<KeyPage>(options, `${pathOf(controller)}/keys?${query.toString()}`);
-  print(options, answer, describePage(answer, options.offset));
+  const read = (list: string): Promise<KeyPage> => {
+    const query = new URLSearchParams({ list, offset: `${options.offset}`, limit: `${options.limit}` });
+    return askGateway<KeyPage>(options, `${pathOf(controller)}/keys?${query.toString()}`);
+  };
+  if (options.list !== undefined) {
+    const answer = await read(options.list);
+    return print(options, answer, describePage(answer, options.list, options.offset));
+  }
+  const pages = await Promise.all(options.lists.map(async (list) => [list, await read(list)] as const));
+  const answer = Object.fromEntries(pages);
+  print(options, answer, describeLists(answer));
 }
 
 /** `levelhook queue get`: everything about one key. */
@@ -67,9 +75,19 @@ export async function pauseCommand(
   options: QueueFlags & { namespace?: string },
 ): Promise<void> {
   const scope = scopeOf(key, options.namespace);
+  const { queues } = await askGateway<{ queues: ServedQueue[] }>(options, '/queues');
+  const before = queues.find((each) => each.controller === controller)?.pauses ?? [];
+  const was = before.some((each) => each.scope === scope);
   const answer = await askGateway<{ pauses: Pause[] }>(options, `${pathOf(controller)}/${verb}`, { scope });
   const paused = answer.pauses.map(({ scope: each }) => each).join(', ') || 'nothing';
-  print(options, answer, `paused of ${controller}: ${paused}\n`);
+  const done = { pause: was ? 'was paused already' : 'paused', resume: was ? 'resumed' : 'was not paused' }[verb];
+  print(options, answer, `${nameOf(scope, controller)} ${done}; paused of ${controller} now: ${paused}\n`);
+}
+
+function nameOf(scope: PersonScope, controller: string): string {
+  if (scope === 'controller') return `controller ${controller}`;
+  const slash = scope.indexOf('/');
+  return `${scope.slice(0, slash)} ${scope.slice(slash + 1)}`;
 }
 
 function scopeOf(key: string | undefined, namespace: string | undefined): PersonScope {

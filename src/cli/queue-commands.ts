@@ -11,13 +11,13 @@ export function queueCommands(): Command {
   const verb = (usage: string, description: string): Command =>
     withGateway(queue.command(usage)).description(description).option('--json', 'print the answer as JSON');
 
-  verb('list [controller]', 'every queue, or a list of one controller’s keys')
-    .addOption(new Option('--list <name>', 'which keys').choices(LISTS).default('dead'))
+  verb('list [controller]', 'every queue, or the keys of one controller by list')
+    .addOption(new Option('--list <name>', 'only these keys').choices(LISTS))
     .option('--offset <number>', 'how many keys to skip', count, 0)
     .option('--limit <number>', 'how many keys to show', count, 100)
     .action(
-      async (controller: string | undefined, options: QueueFlags & { list: string; offset: number; limit: number }) =>
-        (await load()).listCommand(controller, options),
+      async (controller: string | undefined, options: QueueFlags & { list?: string; offset: number; limit: number }) =>
+        (await load()).listCommand(controller, { ...options, lists: LISTS }),
     );
   verb('get <controller> <key>', 'everything about one key: namespace/name, or name').action(
     async (controller: string, key: string, options: QueueFlags) => (await load()).getCommand(controller, key, options),
@@ -81,7 +81,7 @@ export function withGateway(command: Command): Command {
 }
 
 /** As `KEY_LISTS`; a command is loaded only when it is asked for. */
-const LISTS = ['queued', 'running', 'timers', 'backlog', 'waiting', 'dead'];
+const LISTS = ['queued', 'running', 'timers', 'failing', 'backlog', 'waiting', 'dead'];
 
 function gatewayUrl(text: string): string {
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {

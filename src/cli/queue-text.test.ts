@@ -3,7 +3,7 @@ import { describePage } from './queue-text.ts';
 
 it('a list of keys shows the names that objects gave, and obeys nothing in them', () => {
   const keys = ['a/\u001b]0;owned\u0007\u001b[2Jk1', 'a/x\u202ey', 'a/two\nlines'].map((key) => ({ key, atMs: 0 }));
-  const text = describePage({ total: keys.length, keys }, 0);
+  const text = describePage({ total: keys.length, keys }, 'dead', 0);
   expect(text.split('\n').map((line) => line.trimEnd())).toEqual([
     'KEY                TIME',
     'a/ ]0;owned [2Jk1  1970-01-01T00:00:00.000Z',

@@ -1,32 +1,37 @@
 import { boundedText } from '../core/index.ts';
-import type { ServedKey, ServedWait } from '../gateway/server/queue-api.ts';
-import type { KeyPage, OpenCircuit, Pause, PauseScope } from '../gateway/workqueue/work-queue.ts';
+import type { ServedKey, ServedQueue, ServedWait } from '../gateway/server/queue-api.ts';
+import type { KeyPage, PauseScope } from '../gateway/workqueue/work-queue.ts';
 
 const LONGEST_CELL = 4096;
 
-/** One queue as `GET /queues` tells of it. */
-export interface QueueSummary {
-  readonly controller: string;
-  /** Sizes by list. */
-  readonly keys: Readonly<Record<string, number>>;
-  readonly pauses: readonly Pause[];
-  /** Present while the gateway that was asked cannot reach the function. */
-  readonly circuit?: OpenCircuit;
-}
-
-export function describeQueues(queues: readonly QueueSummary[]): string {
+export function describeQueues(queues: readonly ServedQueue[]): string {
   if (queues.length === 0) return 'this gateway runs no controller\n';
   const lists = Object.keys(queues[0]?.keys ?? {});
-  const rows = queues.map(({ controller, keys, pauses, circuit }) => [
+  const rows = queues.map(({ controller, state, keys, pauses, circuit }) => [
     controller,
-    ...lists.map((list) => String(keys[list] ?? 0)),
+    state,
+    ...Object.values(keys).map(String),
     [...pauses.map(({ scope }) => scope), ...(circuit ? ['breaker'] : [])].join(',') || '-',
   ]);
-  return table([['CONTROLLER', ...lists.map((list) => list.toUpperCase()), 'PAUSED'], ...rows]);
+  return table([['CONTROLLER', 'STATE', ...lists.map((list) => list.toUpperCase()), 'PAUSED'], ...rows]);
 }
 
-export function describePage({ total, keys }: KeyPage, offset: number): string {
-  if (keys.length === 0) return total === 0 ? 'no keys\n' : `no keys from ${offset} on, ${total} in all\n`;
+/** The lists of one controller that have keys, the first keys of each. */
+export function describeLists(pages: Readonly<Record<string, KeyPage>>): string {
+  const filled = Object.entries(pages).filter(([, { total }]) => total > 0);
+  if (filled.length === 0) return 'no key waits, runs or has given up\n';
+  const rows = filled.flatMap(([list, { keys }]) => keys.map(({ key, atMs }) => [list, key, time(atMs)]));
+  const more = filled
+    .filter(([, { total, keys }]) => total > keys.length)
+    .map(([list, { total, keys }]) => `${total - keys.length} more: --list ${list} --offset ${keys.length}\n`);
+  return table([['LIST', 'KEY', 'TIME'], ...rows]) + more.join('');
+}
+
+export function describePage({ total, keys }: KeyPage, list: string, offset: number): string {
+  if (keys.length === 0) {
+    const none = list === 'dead' ? 'no dead letters' : `no keys in the list ${list}`;
+    return total === 0 ? `${none}\n` : `${none} from ${offset} on, ${total} in all\n`;
+  }
   const rows = keys.map(({ key, atMs }) => [key, atMs === undefined ? '-' : time(atMs)]);
   const rest = total - offset - keys.length;
   return table([['KEY', 'TIME'], ...rows]) + (rest > 0 ? `${rest} more: --offset ${offset + keys.length}\n` : '');
@@ -37,17 +42,15 @@ export function describeKey(status: ServedKey, nowMs: number): string {
   // A pause by its name, whether or not the key waits for its end.
   const pauses = status.pauses.filter(({ scope }) => scope !== 'recovery');
   const waits = status.waits.filter(({ reason }) => reason !== 'paused');
-  const states = [
-    ...(running
-      ? [`run ${running.run} in flight, until ${time(running.deadlineMs)}${status.dirty ? ', to be run again' : ''}`]
-      : []),
-    ...(status.queued ? ['queued'] : []),
-    ...(status.backlog ? ['in the backlog'] : []),
-    ...(deadSinceMs === undefined ? [] : [`dead letter since ${time(deadSinceMs)}`]),
+  const facts = [
+    status.state,
+    ...(running ? [`run ${running.run}, until ${time(running.deadlineMs)}`] : []),
+    ...(running && status.dirty ? ['to be run again'] : []),
+    ...(deadSinceMs === undefined ? [] : [`since ${time(deadSinceMs)}`]),
   ];
   const rows = [
     ['key', status.key],
-    ['state', states.join('; ') || (status.waits.length > 0 || timerMs !== undefined ? 'waiting' : 'at rest')],
+    ['state', facts.join(', ')],
     ...waits.map((wait) => ['waits for', describeWait(wait)]),
     ...pauses.map(({ scope, sinceMs }) => ['paused', `since ${time(sinceMs)}: ${pausedBy(scope)}`]),
     ...(timerMs === undefined ? [] : [['timer', `${time(timerMs)} (${inWords(timerMs - nowMs)})`]]),

@@ -4,11 +4,11 @@ import { configMaps } from '../harness/cluster.ts';
 import { CuttingProxy } from '../harness/cutting-proxy.ts';
 import { eventually } from '../harness/eventually.ts';
 import { cachedVersions, servedVersions } from '../harness/gateway-view.ts';
-import { createSetting, startFunctionProcess, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { createSetting, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { openGateway } from '../harness/opened.ts';
 import { Started } from '../harness/started.ts';
 import { openBrowser } from './browser.ts';
-import { createMoody } from './scene.ts';
+import { createMoody, startMoody } from './scene.ts';
 
 const started = new Started();
 afterAll(() => started.stop());
@@ -23,7 +23,7 @@ it('a key that waits until the cache shows its writes says which object and whic
   started.add(() => proxy.stop());
   const behindProxy = await proxy.kubeconfig(kubeconfig, join(await started.directory(), 'kubeconfig'));
   const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
-  const fn = started.keep(await startFunctionProcess(setting, 'test/harness/moody-function.ts'));
+  const fn = started.keep(await startMoody(setting, namespace));
   const gateway = started.keep(await openGateway({ ...setting, kubeconfig: behindProxy }, [fn.url]));
   await untilReady(gateway.url);
   const browser = await openBrowser();

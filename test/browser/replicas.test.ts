@@ -2,11 +2,10 @@ import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
-import { startFunctionProcess } from '../harness/levelhook.ts';
 import type { Opened } from '../harness/opened.ts';
 import { it } from '../harness/world.ts';
 import { openBrowser } from './browser.ts';
-import { createMoody, untilDead } from './scene.ts';
+import { createMoody, startMoody, untilDead } from './scene.ts';
 
 const complaints: string[] = [];
 let namespace: string;
@@ -17,7 +16,7 @@ let page: Page;
 it.beforeAll(async ({ world }) => {
   const { cluster, setting, started } = world;
   ({ namespace } = world);
-  const moody = started.keep(await startFunctionProcess(setting, 'test/harness/moody-function.ts'));
+  const moody = started.keep(await startMoody(setting, namespace));
   for (const at of [1, 2, 3]) await createMoody(cluster, { namespace, name: `broken-${at}` }, { terminal: 'no disk' });
   for (const name of ['calm', 'even']) await createMoody(cluster, { namespace, name }, {});
   const start = () => world.gateway([moody.url], { LEVELHOOK_LEASE: `${namespace}/levelhook` });

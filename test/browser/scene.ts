@@ -19,12 +19,17 @@ export interface Scene {
   readonly namespace: string;
 }
 
+/** The moody controller, of the objects that `createMoody` makes in this namespace: other tests have some in theirs. */
+export function startMoody(setting: Setting, namespace: string): Promise<Listening> {
+  return startFunctionProcess(setting, 'test/harness/moody-function.ts', { variables: { MOODY: namespace } });
+}
+
 /** @param setting with a key prefix of its own. @param namespace exists. */
 export async function startScene(
   setting: Setting,
   { cluster, namespace, started }: { cluster: Cluster; namespace: string; started: Started },
 ): Promise<Scene> {
-  const moody = started.keep(await startFunctionProcess(setting, 'test/harness/moody-function.ts'));
+  const moody = started.keep(await startMoody(setting, namespace));
   const greeting = started.keep(await startFunction(setting, 'examples/01-minimal'));
   const gateway = started.keep(await startGateway(setting, [moody.url, greeting.url]));
   await untilReady(gateway.url);
@@ -50,7 +55,7 @@ export async function createMoody(
   data: Readonly<Record<string, string>>,
   annotations: Readonly<Record<string, string>> = {},
 ): Promise<void> {
-  await cluster.create(configMaps, { metadata: { ...key, labels: { moody: 'true' }, annotations }, data });
+  await cluster.create(configMaps, { metadata: { ...key, labels: { moody: key.namespace }, annotations }, data });
 }
 
 /** Until the moody controller has so many dead letters. */

@@ -83,11 +83,10 @@ export function fullGatewayPaths(namespace: string, at = 0): Readonly<Record<str
   const [busy, failing, long] = [0, 1, 2].map((at) => `/dashboard/controllers/controller-${at}`);
   const objects = '/dashboard/views/objects?view=v1%2FConfigMap';
   const queue = '/queues/controller-0';
-  const lists = [...KEY_LISTS, 'failing'];
   return {
     overview: '/dashboard',
     'overview, filtered': '/dashboard?name=controller-1&show=problems',
-    ...Object.fromEntries(lists.map((list) => [`controller, ${list}`, `${busy}?list=${list}`])),
+    ...Object.fromEntries(KEY_LISTS.map((list) => [`controller, ${list}`, `${busy}?list=${list}`])),
     'controller, failing keys': `${long}?list=failing`,
     'controller, errors of 1 KiB': `${long}?list=timers`,
     'search, last keys': `${busy}?list=backlog&name=low-2499`,

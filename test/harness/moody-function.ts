@@ -3,14 +3,14 @@ import { serveController } from 'levelhook/function/node';
 import { configMaps } from './cluster.ts';
 
 /**
- * A controller over ConfigMaps whose data says how each run ends: `fail` is the text of its error, `terminal` of one
+ * A controller over the ConfigMaps with the label `moody` and the value of MOODY, whose data says how each run ends: `fail` is the text of its error, `terminal` of one
  * that is not tried again, `again` after how many seconds it is requeued, `writes` the name of a ConfigMap to which the
  * run writes. Any other ConfigMap succeeds.
  */
 await serveController(
   controller({
     name: 'moody',
-    for: { resource: configMaps, labelSelector: { matchLabels: { moody: 'true' } } },
+    for: { resource: configMaps, labelSelector: { matchLabels: { moody: process.env['MOODY'] ?? '' } } },
     concurrency: 4,
     queue: { maxAttempts: 3 },
   }).reconcile(async ({ namespace = '', name }, { cache, api }) => {

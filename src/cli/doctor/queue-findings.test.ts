@@ -4,7 +4,7 @@ import { judgeQueue, judgeReplicas, type QueueFacts } from './queue-findings.ts'
 
 const idle: QueueFacts = {
   controller: 'web',
-  keys: { queued: 0, running: 0, timers: 2, backlog: 0, waiting: 0, dead: 0 },
+  keys: { queued: 0, running: 0, timers: 2, failing: 0, backlog: 0, waiting: 0, dead: 0 },
   pauses: [],
   oldestDueMs: 0,
 };

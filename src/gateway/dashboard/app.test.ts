@@ -14,7 +14,7 @@ const HOSTILE = `"><script>alert('x')</script>&amp;`;
 const silent = (_fields: LogFields, _message?: string): void => {};
 const logger: Logger = { debug: silent, info: silent, warn: silent, error: silent, child: () => logger };
 
-const sizes = { queued: 0, running: 0, timers: 0, backlog: 0, waiting: 0, dead: 0 };
+const sizes = { queued: 0, running: 0, timers: 0, failing: 0, backlog: 0, waiting: 0, dead: 0 };
 
 function summary(more: Partial<ControllerSummary> = {}): ControllerSummary {
   return {
@@ -338,11 +338,11 @@ test('a key says what it waits for: a barrier with its kinds and versions, a pau
   const barrier = JSON.stringify({ [viewPrefix(view)]: { version: '1234', deleted: [['shop/old', 'uid']] } });
   for (const [wait, word, why] of [
     [{ reason: 'barrier', sinceMs: NOW - 5000, barrier }, 'waits for the cache', 'v1/Pod up to version 1234'],
-    [{ reason: 'paused', by: 'namespace/shop' }, 'paused', 'the pause of the namespace shop'],
+    [{ reason: 'paused', by: 'namespace/shop' }, 'paused', 'a person has paused the namespace shop'],
     [{ reason: 'rate-limit', untilMs: NOW + 5000 }, 'rate limit', 'lets it run'],
     [{ reason: 'breaker', untilMs: NOW + 5000 }, 'circuit open', 'cannot reach the function'],
   ] as const) {
-    const status = keyStatus('shop/cart', { waits: [wait], timerMs: NOW + 1000 });
+    const status = keyStatus('shop/cart', { waits: [wait], timerMs: NOW + 10 });
     const app = served({ controller: () => access(queueOf([status])) });
     const text = await textOf(app, '/dashboard/controllers/web/keys/shop/cart');
     expect(text).toContain(`<span class="state warn">${word}</span>`);

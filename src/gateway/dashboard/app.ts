@@ -118,11 +118,12 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
 
 async function pageOf(context: Context<LoginEnv>, data: DashboardData, assets: Assets): Promise<PageRequest> {
   const { visitor } = context.var;
-  const { pathname, search } = new URL(context.req.url);
+  const { origin, pathname, search } = new URL(context.req.url);
   return {
     times: new Times(data.clock.now(), data.clock.wallNow()),
     visitor,
     mayChange: await visitor.mayChange(),
+    origin,
     path: pathname + search,
     message: takeMessage(context),
     gateway: data.gateway(),
@@ -141,17 +142,15 @@ function cursorOf(text: string | undefined): string | undefined {
 
 /** @param query a parameter of the URL by its name. */
 function keysFilter(query: (name: string) => string | undefined): {
-  readonly list: KeyList;
+  readonly list: KeyList | undefined;
   readonly from: number;
   readonly namespace: string;
   readonly name: string;
-  readonly failing: boolean;
 } {
   const named = query('list');
   const from = Number(query('from') ?? 0);
   return {
-    list: named === 'failing' ? 'timers' : (KEY_LISTS.find((each) => each === named) ?? 'queued'),
-    failing: named === 'failing',
+    list: KEY_LISTS.find((each) => each === named),
     from: Number.isSafeInteger(from) && from > 0 ? from : 0,
     namespace: (query('namespace') ?? '').trim(),
     name: (query('name') ?? '').trim(),

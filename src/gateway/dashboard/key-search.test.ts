@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { findKeys, type KeySearch } from './key-search.ts';
 
-const ALL: KeySearch = { namespace: '', name: '', failing: false };
+const ALL: KeySearch = { namespace: '', name: '' };
 
-/** A list of keys that counts how it is read; every tenth key has failed. */
+/** A list of keys that counts how it is read. */
 function listOf(total: number): { asked: number[]; queue: Parameters<typeof findKeys>[0] } {
   const asked: number[] = [];
   const nameOf = (at: number): string => `${at % 2 ? 'odd' : 'even'}/key-${at}`;
@@ -15,7 +15,6 @@ function listOf(total: number): { asked: number[]; queue: Parameters<typeof find
         const count = Math.max(0, Math.min(limit, total - offset));
         return { total, keys: Array.from({ length: count }, (_, at) => ({ key: nameOf(offset + at), atMs: 0 })) };
       },
-      lastErrors: async (keys) => keys.map((key) => (key.endsWith('0') ? 'failed' : undefined)),
     },
   };
 }
@@ -47,10 +46,4 @@ test('a search for nothing stops after 20,000 keys, in steps of 1,000, and says 
   const found = await findKeys(queue, 'queued', { search: { ...ALL, name: 'none' }, from: 0, limit: 50 });
   expect(found).toEqual({ keys: [], total: 100_000, looked: 20_000, next: 20_000 });
   expect(new Set(asked)).toEqual(new Set([1000]));
-});
-
-test('failing keys are those whose last outcome on record is an error', async () => {
-  const { queue } = listOf(1000);
-  const found = await findKeys(queue, 'timers', { search: { ...ALL, failing: true }, from: 0, limit: 5 });
-  expect(found.keys.map(({ key }) => key)).toEqual([0, 10, 20, 30, 40].map((at) => `even/key-${at}`));
 });

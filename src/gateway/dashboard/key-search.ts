@@ -5,8 +5,6 @@ export interface KeySearch {
   readonly namespace: string;
   /** Text that the name contains. */
   readonly name: string;
-  /** Only keys whose last run has failed. */
-  readonly failing: boolean;
 }
 
 export interface FoundKeys {
@@ -23,27 +21,23 @@ export interface FoundKeys {
 const STEP = 1000;
 /** Keys that one search looks at, at most: the visitor asks for the next part. */
 const MOST = 20_000;
-/** The same where each key costs a command of its own. */
-const FAILING = { step: 250, most: 5000 };
 
 /**
  * One page of a list, in its order. A search reads the list from `from` on, in steps, until a page is full, the list
- * ends, or it has looked at 20,000 keys (5,000 for failing keys).
+ * ends, or it has looked at 20,000 keys.
  */
 export async function findKeys(
-  queue: Pick<WorkQueue, 'list' | 'lastErrors'>,
+  queue: Pick<WorkQueue, 'list'>,
   list: KeyList,
   { search, from, limit }: { readonly search: KeySearch; readonly from: number; readonly limit: number },
 ): Promise<FoundKeys> {
-  const { failing } = search;
-  const step = failing ? FAILING.step : isSearch(search) ? STEP : limit;
+  const step = isSearch(search) ? STEP : limit;
   const found: KeyPage['keys'][number][] = [];
   let offset = from;
   for (;;) {
     const { keys, total } = await queue.list(list, { offset, limit: step });
-    const errors = failing ? await queue.lastErrors(keys.map(({ key }) => key)) : [];
     for (const [at, each] of keys.entries()) {
-      if (!isSelected(each.key, search) || (failing && errors[at] === undefined)) continue;
+      if (!isSelected(each.key, search)) continue;
       found.push(each);
       const next = offset + at + 1;
       if (found.length < limit) continue;
@@ -51,15 +45,15 @@ export async function findKeys(
     }
     offset += keys.length;
     if (keys.length === 0 || offset >= total) return { keys: found, total, looked: offset - from, next: undefined };
-    if (offset - from >= (failing ? FAILING.most : MOST)) {
+    if (offset - from >= MOST) {
       return { keys: found, total, looked: offset - from, next: offset };
     }
   }
 }
 
 /** Whether not all keys of the list are wanted. */
-export function isSearch({ namespace, name, failing }: KeySearch): boolean {
-  return namespace !== '' || name !== '' || failing;
+export function isSearch({ namespace, name }: KeySearch): boolean {
+  return namespace !== '' || name !== '';
 }
 
 function isSelected(key: string, { namespace, name }: KeySearch): boolean {

@@ -11,6 +11,8 @@ export interface PageRequest {
   readonly visitor: Visitor;
   /** Whether buttons are shown. The login checks the right again when a button is used. */
   readonly mayChange: boolean;
+  /** Where the visitor reaches this gateway: scheme, host and port. */
+  readonly origin: string;
   /** Path and query of this page: forms lead back to it. */
   readonly path: string;
   /** What the last change of the visitor has done. */

@@ -1,55 +1,67 @@
 import { awaitedBy } from '../dispatch/barrier.ts';
 import { PAUSED_ANNOTATION } from '../handlers/paused.ts';
-import { waitFor } from '../workqueue/key-status.ts';
+import { keyState, type KeyStateWord } from '../workqueue/key-state.ts';
 import type { KeyStatus, Wait } from '../workqueue/work-queue.ts';
 import { html, type Html, plural } from './html.ts';
 import type { Tone } from './components/panel.ts';
 import type { Times } from './times.ts';
 
-/** What a key is doing, in a word, and why. */
-export interface KeyState {
+/** The state of a key as pages show it. */
+export interface ShownState {
   readonly tone: Tone;
-  readonly word: string;
-  readonly why: Html | undefined;
+  readonly word: KeyStateWord;
+  readonly why: Html;
+  /** What `why` says it waits for. */
+  readonly wait: Wait | undefined;
 }
 
-/** The most important of all that is known of a key. */
-export function keyState(status: KeyStatus, times: Times): KeyState {
-  const { running, waits, pauses, failures, deadSinceMs, queued, backlog, timerMs } = status;
-  const busy = waits.find(({ reason }) => reason === 'busy');
-  if (running) {
-    const why = busy
-      ? waitText(busy, times)
-      : html`run ${running.run}, its time is over ${times.at(running.deadlineMs)}`;
-    return { tone: 'ok', word: busy ? 'goes on' : 'running', why };
-  }
-  const [wait] = waits;
-  if (wait) return { tone: 'warn', word: WORDS[wait.reason], why: waitText(wait, times) };
-  if (queued) return { tone: 'ok', word: 'ready', why: html`runs as soon as there is room` };
-  if (backlog) return { tone: 'ok', word: 'low priority', why: html`runs when no other key is ready` };
-  if (deadSinceMs !== undefined) {
-    const cause = failures === 0 ? 'by an error that is not tried again' : `after ${plural(failures, 'failure')}`;
-    return { tone: 'bad', word: 'dead letter', why: html`since ${times.at(deadSinceMs)}, ${cause}` };
-  }
-  const [pause] = pauses.map(waitFor);
-  if (pause) return { tone: 'warn', word: WORDS[pause.reason], why: waitText(pause, times) };
-  if (timerMs !== undefined && failures > 0) {
-    return { tone: 'bad', word: 'failing', why: html`attempt ${failures + 1} ${times.at(timerMs)}` };
-  }
-  if (timerMs !== undefined) return { tone: 'neutral', word: 'requeued', why: html`runs ${times.at(timerMs)}` };
-  if (failures > 0) return { tone: 'bad', word: 'failing', why: html`after ${failures} failures` };
-  return { tone: 'neutral', word: 'at rest', why: html`nothing to do until something changes` };
-}
-
-const WORDS: Readonly<Record<Wait['reason'], string>> = {
-  barrier: 'waits for the cache',
-  busy: 'goes on',
-  breaker: 'circuit open',
-  recovery: 'waits for recovery',
-  paused: 'paused',
-  'rate-limit': 'rate limit',
-  debounce: 'debounced',
+const TONES: Readonly<Record<KeyStateWord, Tone>> = {
+  running: 'ok',
+  'goes on': 'ok',
+  'dead letter': 'bad',
+  paused: 'warn',
+  'waits for recovery': 'warn',
+  failing: 'bad',
+  'waits for the cache': 'warn',
+  debounced: 'warn',
+  'rate limit': 'warn',
+  'circuit open': 'warn',
+  ready: 'ok',
+  'low priority': 'ok',
+  requeued: 'neutral',
+  'at rest': 'neutral',
 };
+
+export function shownState(status: KeyStatus, times: Times): ShownState {
+  const { word, wait } = keyState(status, times.nowMs);
+  const why = wait ? waitText(wait, times) : stateText(word, status, times);
+  return { tone: TONES[word], word, why, wait };
+}
+
+/** Why a key is in a state in which it waits for nothing but its turn or its time. */
+function stateText(word: KeyStateWord, status: KeyStatus, times: Times): Html {
+  const { running, failures, deadSinceMs = 0, timerMs } = status;
+  switch (word) {
+    case 'running':
+      return html`run ${running?.run}, its time is over ${times.at(running?.deadlineMs ?? 0)}`;
+    case 'dead letter': {
+      const cause = failures === 0 ? 'by an error that is not tried again' : `after ${plural(failures, 'failure')}`;
+      return html`since ${times.at(deadSinceMs)}, ${cause}`;
+    }
+    case 'failing':
+      return timerMs === undefined
+        ? html`after ${plural(failures, 'failure')}`
+        : html`attempt ${failures + 1} ${times.at(timerMs)}`;
+    case 'ready':
+      return html`runs as soon as there is room`;
+    case 'low priority':
+      return html`runs when no other key is ready`;
+    case 'requeued':
+      return html`runs ${times.at(timerMs ?? 0)}`;
+    default:
+      return html`nothing to do until something changes`;
+  }
+}
 
 /** Why a key waits and until when, as a phrase. */
 export function waitText(wait: Wait, times: Times): Html {
@@ -78,7 +90,7 @@ export function waitText(wait: Wait, times: Times): Html {
 function pausedText(by: Extract<Wait, { reason: 'paused' }>['by']): Html {
   if (by.startsWith('key/')) return html`a person has paused this key`;
   if (by.startsWith('object/')) return html`its object has the annotation <code>${PAUSED_ANNOTATION}</code>`;
-  return html`the pause of ${pauseName(by)} ends it`;
+  return html`a person has paused ${pauseName(by)}`;
 }
 
 /** `v1/Pod up to version 1234`. */

@@ -21,7 +21,7 @@ import { LOGIN_PATH, LOGOUT_PATH } from '../login/login-page.ts';
 import { boundedRequests } from './bounded-requests.ts';
 import type { CallbackEnv } from './callback-api.ts';
 import { hostCheck } from './host-check.ts';
-import { queueApi, type Queues } from './queue-api.ts';
+import { queueApi, type QueueApiOptions } from './queue-api.ts';
 import { refuseScattered } from './scattered-bodies.ts';
 
 export interface AdminServerOptions {
@@ -65,7 +65,7 @@ export interface ListenOptions {
 export interface MountedApis {
   /** Mounted at `DASHBOARD_PATH`: see `dashboardApp`. */
   readonly dashboard: Hono<LoginEnv>;
-  readonly queues: Queues;
+  readonly queues: QueueApiOptions;
   /** Mounted at `PROFILE_PATH`: see `profileApi`. Default: there is none. */
   readonly profiles?: Hono<LoginEnv>;
   /** Mounted at `/reconcile`: see `reconcileApi`. */

@@ -16,6 +16,7 @@ import type { Informer } from '../cache/informer.ts';
 import type { View } from '../cache/view.ts';
 import { settingsFor, transformOf } from '../cache/view-settings.ts';
 import type { RunningController } from '../controllers/controller.ts';
+import { queueFacts } from '../controllers/controller-state.ts';
 import type {
   ControllerAccess,
   ControllerSummary,
@@ -36,7 +37,6 @@ import type { LeaderElection } from '../manager/leader-election.ts';
 import type { Manager } from '../manager/manager.ts';
 import { type ReplicaRecord, roleOf } from '../manager/replica-record.ts';
 import type { ReplayRecords } from '../workqueue/replay-records.ts';
-import { KEY_LISTS, type KeyList } from '../workqueue/key-status.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Sample } from '../workqueue/work-queue.ts';
 
@@ -150,34 +150,38 @@ async function summaryOf(
   cache: SampleCache,
 ): Promise<ControllerSummary> {
   const { name, origin, queue, description } = controller;
-  const [samples, oldestDueMs, pauses, ...totals] = await Promise.all([
+  const [samples, oldestDueMs, facts] = await Promise.all([
     cache.of(controller),
     queue.oldestDueMs(),
-    queue.pauses(),
-    ...KEY_LISTS.map(async (list) => (await queue.list(list, { offset: 0, limit: 1 })).total),
+    queueFacts(queue),
   ]);
-  const isRunning = parts?.manager.controllers.get(name) === controller;
-  const problems = [
-    isRunning
-      ? parts.manager.controllers.waitsFor(controller)
-      : 'it is being started, or waits until its views are complete',
-    controller.openReason,
-    controller.missesEvents,
-    parts?.manager.progress.standstill(name),
-  ];
   return {
     id: name,
     origin,
     kind: formatKind(description.for),
-    problems: problems.filter((each) => each !== undefined),
+    problems: problemsOf(controller, parts?.manager),
     remarks: controller.remarks === undefined ? [] : [controller.remarks],
-    sizes: Object.fromEntries(KEY_LISTS.map((list, at) => [list, totals[at] ?? 0])) as Record<KeyList, number>,
     concurrency: description.concurrency,
     oldestDueMs,
-    pauses,
-    circuit: queue.circuit,
+    ...facts,
     samples,
   };
+}
+
+/** What is wrong with a controller, the worst first. */
+export function problemsOf(
+  controller: RunningController,
+  manager: Pick<Manager, 'controllers' | 'progress'> | undefined,
+): string[] {
+  const { name } = controller;
+  const isRunning = manager?.controllers.get(name) === controller;
+  const problems = [
+    isRunning ? manager.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
+    controller.openReason,
+    controller.missesEvents,
+    manager?.progress.standstill(name),
+  ];
+  return problems.filter((each) => each !== undefined);
 }
 
 function functionsOf(parts: DashboardParts | undefined, clock: DashboardData['clock']): FunctionSummary[] {

@@ -12,7 +12,7 @@ import type { PrometheusMetrics } from '../manager/metrics.ts';
 import { type AdminLogin, AdminServer, type ListenOptions } from './admin-server.ts';
 import { callbackApi } from './callback-api.ts';
 import type { BullMqBoard } from './bullmq-board.ts';
-import { dashboardData, type DashboardParts } from './dashboard-data.ts';
+import { dashboardData, type DashboardParts, problemsOf } from './dashboard-data.ts';
 import { Hono } from 'hono';
 import type { LoginEnv } from '../login/visitor.ts';
 import { dashboardApp } from '../dashboard/app.ts';
@@ -67,7 +67,15 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
     metrics: () => scrapes.text(),
     apis: {
       dashboard,
-      queues: () => askableQueues(parts()?.manager),
+      queues: {
+        queues: () => askableQueues(parts()?.manager),
+        problems: (name) => {
+          const manager = parts()?.manager;
+          const controller = manager?.controllers.known().get(name);
+          return controller ? problemsOf(controller, manager) : [];
+        },
+        clock,
+      },
       cacheApi: () => parts()?.cacheApi,
       kubernetesApi: () => parts()?.kubernetesApi,
       reconcile: reconcileApi({

@@ -1,15 +1,22 @@
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
-import { boundedText, decodeObjectKey } from '../../core/index.ts';
+import { boundedText, type Clock, decodeObjectKey } from '../../core/index.ts';
 import { namespace } from '../../contract/name-schema.ts';
+import {
+  type ControllerFacts,
+  controllerState,
+  type ControllerStateWord,
+  queueFacts,
+} from '../controllers/controller-state.ts';
 import { audit, type AuditFields } from '../login/visitor.ts';
 import { type Awaited, awaitedBy } from '../dispatch/barrier.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
+import { keyState, type KeyStateWord } from '../workqueue/key-state.ts';
 import { isPersonScope, KEY_LISTS, type PersonScope } from '../workqueue/key-status.ts';
 import { isCursor, RUN_OUTCOMES } from '../workqueue/past-run.ts';
 import { SAMPLE_MS } from '../workqueue/samples.ts';
-import type { KeyStatus, PastRun, Wait, WorkQueue } from '../workqueue/work-queue.ts';
+import type { KeyStatus, OpenCircuit, PastRun, Pause, Wait, WorkQueue } from '../workqueue/work-queue.ts';
 
 /** A wait as it is served: a barrier with what it waits for. */
 export type ServedWait =
@@ -18,6 +25,8 @@ export type ServedWait =
 
 /** Everything about one key, as `GET /queues/<controller>/keys/<namespace>/<name>` serves it. */
 export interface ServedKey extends Omit<KeyStatus, 'waits'> {
+  /** What it is doing, in a word. */
+  readonly state: KeyStateWord;
   readonly waits: readonly ServedWait[];
   /** Its last runs, the newest first, 10 at most. */
   readonly history: readonly PastRun[];
@@ -25,6 +34,26 @@ export interface ServedKey extends Omit<KeyStatus, 'waits'> {
 
 /** The queues by their controller's name; undefined while Redis is away and nothing can be asked. */
 export type Queues = () => ReadonlyMap<string, WorkQueue> | undefined;
+
+export interface QueueApiOptions {
+  readonly queues: Queues;
+  /** What is wrong with a controller, beside what its queue says. */
+  readonly problems: (controller: string) => readonly string[];
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+/** One queue, as `GET /queues` serves it. */
+export interface ServedQueue {
+  readonly controller: string;
+  readonly state: ControllerStateWord;
+  /** What is wrong with the controller, the worst first. */
+  readonly problems: readonly string[];
+  /** Sizes by list. */
+  readonly keys: ControllerFacts['sizes'];
+  readonly pauses: readonly Pause[];
+  /** Present while the gateway that was asked cannot reach the function. */
+  readonly circuit?: OpenCircuit;
+}
 
 const page = z.object({
   list: z.enum(KEY_LISTS),
@@ -58,8 +87,7 @@ const pausable = z.strictObject({
 /**
  * Serves the state of the queues and the operations on them:
  *
- * - `GET /queues`: every queue with the sizes of its lists, its pauses, and `circuit` while this gateway starts none of
- *   its keys since it cannot reach the function
+ * - `GET /queues`: every queue (`ServedQueue`)
  * - `GET /queues/<controller>/keys?list=dead&offset=0&limit=100`: a list, page by page
  * - `GET /queues/<controller>/keys/<namespace>/<name>`: everything about one key (`ServedKey`)
  * - `GET /queues/<controller>/runs?outcome=failed&key=<key>&limit=100&before=<next>&after=<newest>`: the last runs of
@@ -71,7 +99,7 @@ const pausable = z.strictObject({
  * All bodies are JSON. The answer to a wrong request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503
  * while Redis is away.
  */
-export function queueApi(queues: Queues): Hono {
+export function queueApi({ queues, problems, clock }: QueueApiOptions): Hono {
   const app = new Hono();
   app.use(
     bodyLimit({
@@ -82,7 +110,8 @@ export function queueApi(queues: Queues): Hono {
   app.get('/', async (context) => {
     const all = queues();
     if (!all) return away(context);
-    return context.json({ queues: await Promise.all([...all.values()].map(summary)) });
+    const served = [...all].map(([id, queue]) => servedQueue(queue, problems(id)));
+    return context.json({ queues: await Promise.all(served) });
   });
   app.get('/:name/keys', (context) =>
     withQueue(context, queues, async (queue) => {
@@ -95,7 +124,9 @@ export function queueApi(queues: Queues): Hono {
   app.get('/:name/keys/:key{.+}', (context) =>
     withQueue(context, queues, async (queue) => {
       const parsed = key.safeParse(context.req.param('key'));
-      return parsed.success ? context.json(await servedKey(queue, parsed.data)) : wrong(context, parsed.error);
+      return parsed.success
+        ? context.json(await servedKey(queue, parsed.data, clock.now()))
+        : wrong(context, parsed.error);
     }),
   );
   app.get('/:name/runs', (context) =>
@@ -161,9 +192,9 @@ function auditedSelection(which: z.output<typeof selection>): AuditFields {
 const MAX_BODY_BYTES = 64 * 1024;
 
 /** Everything that is known of a key, with its last runs. */
-export async function servedKey(queue: WorkQueue, name: string): Promise<ServedKey> {
+async function servedKey(queue: WorkQueue, name: string, nowMs: number): Promise<ServedKey> {
   const [status, history] = await Promise.all([queue.status(name), queue.runsOf(name)]);
-  return { ...status, waits: status.waits.map(servedWait), history };
+  return { ...status, state: keyState(status, nowMs).word, waits: status.waits.map(servedWait), history };
 }
 
 function servedWait(wait: Wait): ServedWait {
@@ -172,16 +203,24 @@ function servedWait(wait: Wait): ServedWait {
   return { ...rest, awaits: awaitedBy(barrier) };
 }
 
-async function summary(queue: WorkQueue): Promise<object> {
-  const sizes = await Promise.all(
-    KEY_LISTS.map(async (list) => (await queue.list(list, { offset: 0, limit: 1 })).total),
-  );
-  return {
-    controller: queue.name,
-    keys: Object.fromEntries(KEY_LISTS.map((list, at) => [list, sizes[at]])),
-    pauses: await queue.pauses(),
-    ...(queue.circuit ? { circuit: queue.circuit } : {}),
-  };
+async function servedQueue(queue: WorkQueue, problems: readonly string[]): Promise<ServedQueue> {
+  const facts = await queueFacts(queue);
+  const { sizes, pauses, circuit } = facts;
+  const state = controllerState({ ...facts, problems, remarks: [] });
+  return { controller: queue.name, state, problems, keys: sizes, pauses, ...(circuit ? { circuit } : {}) };
+}
+
+/** Most of the names that a sentence lists. */
+const MOST_NAMED = 10;
+
+/** A person may have given the plural and the group in the other order, or the kind alone. */
+function noController(name: string, there: readonly string[]): string {
+  const words = new Set(name.split('.'));
+  const near = there.filter((each) => each.split('.').some((word) => words.has(word)));
+  const named = (near.length > 0 ? near : there).toSorted();
+  const more = named.length > MOST_NAMED ? ` and ${named.length - MOST_NAMED} more` : '';
+  const list = named.length === 0 ? 'none' : named.slice(0, MOST_NAMED).join(', ') + more;
+  return `there is no controller "${name}" in this gateway: there is ${list}`;
 }
 
 async function withQueue(
@@ -193,8 +232,7 @@ async function withQueue(
   if (!all) return away(context);
   const name = context.req.param('name') ?? '';
   const queue = all.get(name);
-  if (!queue)
-    return context.json({ error: boundedText(`there is no controller "${name}" in this gateway`, 1024) }, 404);
+  if (!queue) return context.json({ error: boundedText(noController(name, [...all.keys()]), 1024) }, 404);
   return use(queue);
 }
 

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { NO_LOGIN } from '../../../test/harness/login.ts';
+import { NO_LOGIN, NO_QUEUES } from '../../../test/harness/login.ts';
 import { silentLogger } from '../../core/index.ts';
 import { AdminServer } from './admin-server.ts';
 
@@ -17,7 +17,7 @@ describe('a request whose handler waits before it reads the body', () => {
       live: new Map(),
       ready: new Map(),
       metrics: () => scrape.promise,
-      apis: { dashboard: new Hono(), reconcile: new Hono(), queues: () => new Map() },
+      apis: { dashboard: new Hono(), reconcile: new Hono(), queues: NO_QUEUES },
       login: NO_LOGIN,
       logger: silentLogger,
     });

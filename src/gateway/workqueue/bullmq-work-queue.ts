@@ -31,6 +31,7 @@ import {
   type Pause,
   type PauseScope,
   type KeyList,
+  type Wait,
   type KeyPage,
   type KeyStatus,
   type LowReason,
@@ -108,6 +109,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #idlePace: IdlePace;
   readonly #startRate: StartRate;
   #paceShare: PaceShare | undefined;
+  /** What runs its keys, once it has been started. */
+  #process: Process | undefined;
   #poller: Poller | undefined;
   readonly #standstill: Standstill;
   #runner: Runner | undefined;
@@ -222,8 +225,15 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const status = await this.#inspector.status(key);
     const { circuit } = this;
     const isHere = circuit && !status.running && (status.queued || status.backlog);
-    if (!isHere) return status;
-    return { ...status, waits: [...status.waits, { reason: 'breaker', untilMs: circuit.untilMs }] };
+    const breaker: readonly Wait[] = isHere ? [{ reason: 'breaker', untilMs: circuit.untilMs }] : [];
+    // A record keeps its barrier until the key starts.
+    const waits = await Promise.all(status.waits.map(async (wait) => ((await this.#isOver(wait)) ? [] : [wait])));
+    return { ...status, waits: [...waits.flat(), ...breaker] };
+  }
+
+  async #isOver(wait: Wait): Promise<boolean> {
+    if (wait.reason !== 'barrier' || !this.#process) return false;
+    return this.#process.passed(wait.barrier).catch(() => false);
   }
 
   list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage> {
@@ -269,7 +279,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   async levels(): Promise<Omit<QueueLevels, 'firstDueMs'> & { readonly oldestDueMs: number | undefined }> {
     const now = this.#runtime.clock.now();
     const { firstDueMs, ...counts } = await this.#inspector.levels(now + DEMAND_AHEAD_MS);
-    return { ...counts, oldestDueMs: this.circuit || firstDueMs > now ? undefined : now - firstDueMs };
+    return { ...counts, oldestDueMs: firstDueMs > now ? undefined : now - firstDueMs };
   }
 
   /** How long the runs of this gateway have taken so far whose answer has not come. */
@@ -283,6 +293,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async start(process: Process): Promise<void> {
     if (this.#runner || this.#ended) return;
+    this.#process = process;
     const { name } = this;
     const { concurrency, timeoutMs, maxBatch = 1 } = this.#behaviour;
     const runtime = this.#runtime;

@@ -84,9 +84,12 @@ export interface KeyStatus {
   readonly reasons: readonly Reason[];
 }
 
-/** The sets in which a key can be found; one key can be in several. */
-export type KeyList = 'queued' | 'running' | 'timers' | 'backlog' | 'waiting' | 'dead';
-export const KEY_LISTS: readonly KeyList[] = ['queued', 'running', 'timers', 'backlog', 'waiting', 'dead'];
+/**
+ * The lists in which a key can be found; one key can be in several. `failing`: those of `timers` that have failed and
+ * wait for their next attempt, as far as the first 5,000 timers have them.
+ */
+export type KeyList = 'queued' | 'running' | 'timers' | 'failing' | 'backlog' | 'waiting' | 'dead';
+export const KEY_LISTS: readonly KeyList[] = ['queued', 'running', 'timers', 'failing', 'backlog', 'waiting', 'dead'];
 
 export interface KeyPage {
   /** How many keys the list has. */

@@ -30,11 +30,13 @@ export class RedisInspector {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
   readonly #levels: Script;
+  readonly #failing: Script;
 
   constructor(redis: Redis, keys: QueueKeys) {
     this.#redis = redis;
     this.#keys = keys;
     this.#levels = loadScript(redis, import.meta.url, 'levels');
+    this.#failing = loadScript(redis, import.meta.url, 'failing');
   }
 
   async status(key: string): Promise<KeyStatus> {
@@ -132,6 +134,8 @@ export class RedisInspector {
         return this.#sorted([inFlight], offset, limit);
       case 'timers':
         return this.#sorted([timers], offset, limit);
+      case 'failing':
+        return this.#failed(offset, limit);
       case 'backlog':
         return this.#sorted([backlog], offset, limit);
       case 'dead':
@@ -144,6 +148,15 @@ export class RedisInspector {
     }
   }
 
+  async #failed(offset: number, limit: number): Promise<KeyPage> {
+    const { recordPrefix, timers } = this.#keys;
+    const [total, ...found] = (await this.#failing([timers], [recordPrefix, offset, limit, MOST_TIMERS])) as [
+      number,
+      ...string[],
+    ];
+    return { total, keys: pairsOf(found) };
+  }
+
   /** Several sets one after the other. */
   async #sorted(sets: readonly string[], offset: number, limit: number): Promise<KeyPage> {
     const keys: { key: string; atMs: number }[] = [];
@@ -154,10 +167,15 @@ export class RedisInspector {
       total += size;
       if (keys.length >= limit || from >= size) continue;
       const found = await this.#redis.zrange(set, `${from}`, `${from + limit - keys.length - 1}`, 'WITHSCORES');
-      for (let at = 0; at < found.length; at += 2) {
-        keys.push({ key: found[at] ?? '', atMs: Math.floor(Number(found[at + 1])) });
-      }
+      keys.push(...pairsOf(found));
     }
     return { total, keys };
   }
+}
+
+/** Timers at which the list of failing keys looks: some 3 ms of Redis. */
+const MOST_TIMERS = 5000;
+
+function pairsOf(found: readonly string[]): KeyPage['keys'][number][] {
+  return found.flatMap((key, at) => (at % 2 === 0 ? [{ key, atMs: Math.floor(Number(found[at + 1])) }] : []));
 }

@@ -92,8 +92,8 @@ export interface WorkQueue {
 
   /**
    * For how long the key has been due that is due for longest and has not been started; undefined when there is none.
-   * Keys that wait for the end of a pause, an outcome, a barrier or a token are not due. Undefined also while the
-   * circuit of this gateway is open: it does not know whether others start the keys.
+   * Keys that wait for the end of a pause, an outcome, a barrier or a token are not due. In an outage of the function
+   * they grow old.
    */
   oldestDueMs(): Promise<number | undefined>;
   /**

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { KEY_LISTS } from '../../../src/gateway/workqueue/key-status.ts';
+import { keyState } from '../../../src/gateway/workqueue/key-state.ts';
 import { because, type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 
 /** Everything about a key can be asked. */
@@ -50,6 +51,40 @@ export function statusContract(create: CreateFixture): void {
       expect(await queue.status('low')).toMatchObject({ backlog: true, queued: false });
       expect(await keysOf('timers')).toEqual(['timer']);
       expect(await keysOf('backlog')).toEqual(['low']);
+    });
+
+    it('of one that has failed is found in the list of those that fail, as long as it waits for its next attempt', async () => {
+      const { queue, process, clock } = setting();
+      process.onRun = ({ key }) => ({
+        kind: 'known',
+        failures: key.startsWith('f') ? 'count' : 'forget',
+        againAfterMs: 60_000,
+      });
+      await queue.start(process);
+      await queue.add(plain('a', 'f1', 'b', 'f2'));
+      await setting().pass(1000);
+      expect((await keysOf('timers')).toSorted()).toEqual(['a', 'b', 'f1', 'f2']);
+      expect((await keysOf('failing')).toSorted()).toEqual(['f1', 'f2']);
+      expect(await queue.list('failing', { offset: 1, limit: 1 })).toMatchObject({ total: 2, keys: [{}] });
+      expect(keyState(await queue.status('f1'), clock.now())).toEqual({ word: 'failing' });
+      expect(keyState(await queue.status('a'), clock.now())).toEqual({ word: 'requeued' });
+    });
+
+    it('does not wait for a cache that has what its run has written, nor says so while a retry is what it waits for', async () => {
+      const { queue, process, clock } = setting();
+      const barrier = JSON.stringify({ view: { version: '7' } });
+      process.unpassed.add(barrier);
+      process.onRun = () => ({ kind: 'known', failures: 'count', barrier, againAfterMs: 30_000 });
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().pass(1000);
+      const reasons = async (): Promise<string[]> => (await queue.status('k')).waits.map(({ reason }) => reason);
+      expect(await reasons()).toEqual(['barrier']);
+      expect(keyState(await queue.status('k'), clock.now()).word).toBe('failing');
+      await setting().pass(31_000);
+      expect(keyState(await queue.status('k'), clock.now()).word).toBe('waits for the cache');
+      process.unpassed.clear();
+      expect(await reasons()).toEqual([]);
     });
 
     it('is found page by page', async () => {

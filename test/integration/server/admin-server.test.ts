@@ -6,7 +6,7 @@ import type { HealthCheck } from '../../../src/gateway/manager/health.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { NO_LOGIN } from '../../harness/login.ts';
+import { NO_LOGIN, NO_QUEUES } from '../../harness/login.ts';
 import { createSetting } from '../../harness/levelhook.ts';
 import { openFunction, openGateway } from '../../harness/opened.ts';
 import { it } from '../../harness/world.ts';
@@ -22,7 +22,7 @@ async function withServer(
     live: new Map(options.live ?? [['ping', ok]]),
     ready: new Map(options.ready ?? [['redis', ok]]),
     metrics: async () => '',
-    apis: { dashboard: new Hono(), reconcile: new Hono(), queues: () => new Map() },
+    apis: { dashboard: new Hono(), reconcile: new Hono(), queues: NO_QUEUES },
     login: NO_LOGIN,
     logger: silentLogger,
   });

@@ -12,6 +12,7 @@ import { clusterAccess } from '../../../src/kubeconfig/cluster-access.ts';
 import { Credentials } from '../../../src/kubeconfig/credentials.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { NO_QUEUES } from '../../harness/login.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { type Opened, openGateway } from '../../harness/opened.ts';
@@ -402,7 +403,7 @@ describe('levelhook queue', () => {
       live: new Map(),
       ready: new Map(),
       metrics: async () => '',
-      apis: { dashboard: new Hono(), reconcile: new Hono(), queues: () => new Map() },
+      apis: { dashboard: new Hono(), reconcile: new Hono(), queues: NO_QUEUES },
       login: {
         backend: () => ({
           identities: [new StaticTokens([{ name: 'ann', right: 'read', token: STATIC.reader }])],

@@ -15,12 +15,14 @@ let queue: WorkQueue;
 let process: RecordingProcess;
 let server: AdminServer;
 let redisIsThere = true;
+let problems: readonly string[] = [];
 
 beforeEach(async () => {
   fixture = await RedisQueueFixture.create(inject('redisUrl'), systemClock);
   queue = await fixture.open();
   process = new RecordingProcess();
   redisIsThere = true;
+  problems = [];
   server = new AdminServer({
     listen: { host: '127.0.0.1', port: 0 },
     live: new Map(),
@@ -29,7 +31,11 @@ beforeEach(async () => {
     apis: {
       dashboard: new Hono(),
       reconcile: new Hono(),
-      queues: () => (redisIsThere ? new Map([['controller', queue]]) : undefined),
+      queues: {
+        queues: () => (redisIsThere ? new Map([['controller', queue]]) : undefined),
+        problems: () => problems,
+        clock: systemClock,
+      },
     },
     login: NO_LOGIN,
     logger: silentLogger,
@@ -66,13 +72,21 @@ describe('/queues', () => {
   it('tells of every queue, its lists, and each key', async () => {
     await dead('a/x', 'b/y');
     await queue.pause('namespace/c');
-    const keys = { queued: 0, running: 0, timers: 0, backlog: 0, waiting: 0, dead: 2 };
+    const keys = { queued: 0, running: 0, timers: 0, failing: 0, backlog: 0, waiting: 0, dead: 2 };
     const pauses = [{ scope: 'namespace/c', sinceMs: expect.any(Number) as number }];
-    expect(await request('/queues')).toEqual([200, { queues: [{ controller: 'controller', keys, pauses }] }]);
+    const served = { controller: 'controller', state: 'dead letters', problems: [], keys, pauses };
+    expect(await request('/queues')).toEqual([200, { queues: [served] }]);
+    problems = ['its view is not complete'];
+    expect(await request('/queues')).toMatchObject([200, { queues: [{ state: 'problem', problems }] }]);
     expect(await request('/queues/controller/keys?list=dead&limit=1')).toMatchObject([200, { total: 2, keys: [{}] }]);
     const history = await queue.runsOf('a/x');
     expect(history).toMatchObject([{ outcome: 'dead', error: 'quota exceeded', reasons: [{ type: 'added' }] }]);
-    expect(await request('/queues/controller/keys/a/x')).toEqual([200, { ...(await queue.status('a/x')), history }]);
+    const status = await queue.status('a/x');
+    expect(await request('/queues/controller/keys/a/x')).toEqual([200, { ...status, state: 'dead letter', history }]);
+    expect(await request('/queues/other.controller/keys/a/x')).toEqual([
+      404,
+      { error: 'there is no controller "other.controller" in this gateway: there is controller' },
+    ]);
   });
 
   it('tells of the last runs, page by page and by outcome, and of the last hour', async () => {
@@ -232,9 +246,11 @@ describe('levelhook queue', () => {
     const [code, queues] = await levelhook('list');
     expect(code, queues).toBe(0);
     expect(queues).toMatch(/^CONTROLLER .*DEAD .*\ncontroller .* 2 +-$/m);
-    expect((await levelhook('list', 'controller'))[1]).toMatch(/^a\/x +20..-.*Z$/m);
+    expect(queues).toMatch(/^controller +dead letters +0 /m);
+    expect((await levelhook('list', 'controller'))[1]).toMatch(/^dead +a\/x +20..-.*Z$/m);
+    expect((await levelhook('list', 'controller', '--list', 'dead'))[1]).toMatch(/^a\/x +20..-.*Z$/m);
     const [, status] = await levelhook('get', 'controller', 'a/x');
-    expect(status).toMatch(/^state +dead letter since /m);
+    expect(status).toMatch(/^state +dead letter, since /m);
     expect(status).toMatch(/^outcome +.* run [0-9]+: dead: quota exceeded$/m);
     process.onRun = () => done;
     expect(await levelhook('replay', 'controller', 'a/x')).toEqual([0, 'replayed 1 dead letter of controller']);
@@ -245,17 +261,31 @@ describe('levelhook queue', () => {
     await eventually(async () => expect(await deadKeys()).toEqual([]));
     expect(await levelhook('pause', 'controller', '--namespace', 'a')).toEqual([
       0,
-      'paused of controller: namespace/a',
+      'namespace a paused; paused of controller now: namespace/a',
     ]);
-    expect(await levelhook('pause', 'controller', 'a/x')).toEqual([0, 'paused of controller: namespace/a, key/a/x']);
-    expect(await levelhook('resume', 'controller', '--namespace', 'a')).toEqual([0, 'paused of controller: key/a/x']);
+    expect(await levelhook('pause', 'controller', 'a/x')).toEqual([
+      0,
+      'key a/x paused; paused of controller now: namespace/a, key/a/x',
+    ]);
+    expect(await levelhook('resume', 'controller', '--namespace', 'a')).toEqual([
+      0,
+      'namespace a resumed; paused of controller now: key/a/x',
+    ]);
+    expect(await levelhook('resume', 'controller')).toEqual([
+      0,
+      'controller controller was not paused; paused of controller now: key/a/x',
+    ]);
     expect((await levelhook('get', 'controller', 'a/x'))[1]).toMatch(
       /^paused +since .*: a person has paused the key a\/x$/m,
     );
     expect((await run('explain', 'controller', 'a/x'))[1]).toMatch(
       /^ +paused since .*: a person has paused the key a\/x$/m,
     );
-    expect(await levelhook('resume', 'controller', 'a/x')).toEqual([0, 'paused of controller: nothing']);
+    expect(await levelhook('resume', 'controller', 'a/x')).toEqual([
+      0,
+      'key a/x resumed; paused of controller now: nothing',
+    ]);
+    expect((await levelhook('list', 'controller', '--list', 'dead'))[1]).toBe('no dead letters');
   });
 
   it('shows why keys wait while the function cannot be reached', async () => {

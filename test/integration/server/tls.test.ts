@@ -8,7 +8,7 @@ import { silentLogger } from '../../../src/core/index.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { NO_LOGIN } from '../../harness/login.ts';
+import { NO_LOGIN, NO_QUEUES } from '../../harness/login.ts';
 
 describe('a gateway with a certificate', () => {
   let folder: string;
@@ -35,7 +35,7 @@ describe('a gateway with a certificate', () => {
       live: new Map([['ping', () => undefined]]),
       ready: new Map(),
       metrics: async () => '',
-      apis: { dashboard: new Hono(), reconcile: new Hono(), queues: () => new Map() },
+      apis: { dashboard: new Hono(), reconcile: new Hono(), queues: NO_QUEUES },
       login: NO_LOGIN,
       logger: silentLogger,
     });

@@ -10,8 +10,8 @@ import { type Content, formatCount, html, type Html, plural } from '../html.ts';
 import { findKeys, type FoundKeys, isSearch, type KeySearch } from '../key-search.ts';
 import { crumbs, layout, type PageRequest } from '../page.ts';
 import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
-import { keyState } from '../waits.ts';
-import { controllerState } from './overview.ts';
+import { shownState } from '../waits.ts';
+import { stateBadge } from './overview.ts';
 
 /** Which part of which list is shown: all of it stands in the URL. */
 export interface KeysFilter extends KeySearch {
@@ -19,12 +19,16 @@ export interface KeysFilter extends KeySearch {
   readonly from: number;
 }
 
+/** @param list Default: the worst that has keys. */
+export type AskedKeys = Omit<KeysFilter, 'list'> & { readonly list: KeyList | undefined };
+
 const PAGE = 50;
 
 const TITLES: Readonly<Record<KeyList, string>> = {
   queued: 'Ready',
   running: 'Running',
   timers: 'Delayed',
+  failing: 'Failing',
   waiting: 'Paused',
   backlog: 'Low priority',
   dead: 'Dead',
@@ -34,22 +38,18 @@ const EMPTY: Readonly<Record<KeyList, string>> = {
   queued: 'No key is ready to run. A change of an object, or the button Reconcile all, makes keys ready.',
   running: 'No run is in flight.',
   timers: 'No key waits for its next attempt or for a requeue.',
+  failing: 'No key has failed and waits for its next attempt.',
   waiting: 'No key waits for the end of a pause or of a debounce.',
   backlog: 'No key waits at low priority, as after a resync or Reconcile all.',
   dead: 'No dead letters: every key either succeeds or has attempts left.',
 };
 
 /** One controller: its lists of keys, what can be done with them, and its declaration. */
-export async function controllerPage(
-  page: PageRequest,
-  controller: ControllerAccess,
-  filter: KeysFilter,
-): Promise<Html> {
+export async function controllerPage(page: PageRequest, controller: ControllerAccess, asked: AskedKeys): Promise<Html> {
   const { queue } = controller;
-  const [summary, found] = await Promise.all([
-    controller.summary(),
-    findKeys(queue, filter.list, { search: filter, from: filter.from, limit: PAGE }),
-  ]);
+  const summary = await controller.summary();
+  const filter = { ...asked, list: asked.list ?? worstList(summary) };
+  const found = await findKeys(queue, filter.list, { search: filter, from: filter.from, limit: PAGE });
   const [errors, statuses] = await Promise.all([
     queue.lastErrors(found.keys.map(({ key }) => key)),
     Promise.all(found.keys.map(({ key }) => queue.status(key))),
@@ -65,7 +65,7 @@ export async function controllerPage(
     content: html`
       ${crumbs(['Overview', DASHBOARD_PATH])}
       <h1>
-        ${id} ${controllerState(page, { ...summary, problems: [], remarks: [] })}
+        ${id} ${stateBadge(page, summary)}
         <span class="end">${controllerButtons(page, summary)}</span>
       </h1>
       ${[...problems, ...remarks].map(
@@ -84,33 +84,26 @@ export async function controllerPage(
   });
 }
 
-/** The lists as the page offers them: failing keys are a part of the delayed ones. */
-const TABS = KEY_LISTS.flatMap((list) => [
-  { list, failing: false, title: TITLES[list] },
-  ...(list === 'timers' ? [{ list, failing: true, title: 'Failing' }] : []),
-]);
-
-function tabs({ id, sizes }: ControllerSummary, { list, failing, namespace, name }: KeysFilter): Html {
+function tabs({ id, sizes }: ControllerSummary, { list, namespace, name }: KeysFilter): Html {
   return html`<nav aria-label="Lists of keys">
     <ul class="tabs">
-      ${TABS.map((tab) => {
-        const url = controllerUrl(id, { list: listText(tab), namespace, name });
-        const current = tab.list === list && tab.failing === failing && html` aria-current="page"`;
-        const size = tab.failing ? '' : formatCount(sizes[tab.list]);
-        return html`<li><a href="${url}" ${current}>${tab.title} ${size}</a></li>`;
+      ${KEY_LISTS.map((each) => {
+        const url = controllerUrl(id, { list: each, namespace, name });
+        const current = each === list && html` aria-current="page"`;
+        return html`<li><a href="${url}" ${current}>${TITLES[each]} ${formatCount(sizes[each])}</a></li>`;
       })}
     </ul>
   </nav>`;
 }
 
-/** A list as URLs name it. */
-function listText({ list, failing }: Pick<KeysFilter, 'list' | 'failing'>): string {
-  return failing ? 'failing' : list;
+/** The list that a person wants to see first: the worst that has keys. */
+function worstList({ sizes }: ControllerSummary): KeyList {
+  const lists: readonly KeyList[] = ['dead', 'failing', 'queued', 'running', 'waiting', 'timers', 'backlog'];
+  return lists.find((list) => sizes[list] > 0) ?? 'queued';
 }
 
 function searchForm({ namespaced }: ControllerAccess, id: string, filter: KeysFilter): Html {
-  const { namespace, name } = filter;
-  const list = listText(filter);
+  const { list, namespace, name } = filter;
   return html`<form class="row" method="get" action="${controllerUrl(id)}">
     <input type="hidden" name="list" value="${list}" />
     ${
@@ -155,7 +148,7 @@ function keyTable(page: PageRequest, { summary, rows, found, filter }: KeyTable)
       title: 'State',
       look: 'text',
       cell: ({ status }) => {
-        const { tone, word, why } = keyState(status, page.times);
+        const { tone, word, why } = shownState(status, page.times);
         return html`${badge(tone, word)} <span class="reason">${why}</span>`;
       },
     },
@@ -177,6 +170,7 @@ const TIME_TITLES: Readonly<Record<KeyList, string>> = {
   queued: 'Since',
   running: 'Over at the latest',
   timers: 'Due',
+  failing: 'Next attempt',
   waiting: 'Time',
   backlog: 'Since',
   dead: 'Since',
@@ -196,9 +190,9 @@ function selectionForm(page: PageRequest, { id, list, form }: { id: string; list
 }
 
 function pager(id: string, { keys, total, looked, next }: FoundKeys, filter: KeysFilter): Content {
-  const { from, namespace, name } = filter;
+  const { from, list, namespace, name } = filter;
   if (next === undefined && from === 0) return undefined;
-  const query = { list: listText(filter), namespace, name };
+  const query = { list, namespace, name };
   const isPart = isSearch(filter);
   const where = isPart
     ? `${plural(keys.length, 'key')} of ${plural(looked, 'key')} that were searched, from number ${formatCount(from + 1)} of ${formatCount(total)}`

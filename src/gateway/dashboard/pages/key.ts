@@ -12,7 +12,7 @@ import { type Content, html, type Html, plural } from '../html.ts';
 import { crumbs, layout, type PageRequest } from '../page.ts';
 import { formatDuration, type Times } from '../times.ts';
 import { controllerActionUrl, controllerUrl, DASHBOARD_PATH } from '../urls.ts';
-import { keyState, waitText } from '../waits.ts';
+import { shownState, waitText } from '../waits.ts';
 
 /** One key: why it runs or does not, what has happened, what is next, and its object. */
 export async function keyPage(
@@ -26,7 +26,7 @@ export async function keyPage(
     controller.object(page.visitor, key),
   ]);
   const { id } = summary;
-  const state = keyState(status, page.times);
+  const state = shownState(status, page.times);
   const happened = panel('What happened', timeline(page, runs, status.failures));
   return layout(page, {
     title: `${key} · ${id}`,
@@ -40,22 +40,22 @@ export async function keyPage(
           ? html`<div class="columns">${happened} ${objectPanel(object)}</div>`
           : html`${happened} ${objectPanel(object)}`
       }
-      ${commandHelp(controller, { id, status })}
+      ${commandHelp(page, controller, { id, status })}
     `,
   });
 }
 
 function nowFacts({ times }: PageRequest, status: KeyStatus): Html {
   const { running, dirty, queued, backlog, pauses, failures, deadSinceMs, queuedAtMs, reasons } = status;
-  const waits = status.waits.filter(({ reason }) => reason !== 'paused');
-  const { why } = keyState(status, times);
+  const { why, wait: shown } = shownState(status, times);
+  const waits = status.waits.filter(({ reason }) => reason !== 'paused' && reason !== shown?.reason);
   const next = nextRun(status, times);
   return facts([
     ['State', why],
     ['Run in flight', running && html`number ${running.run}, its time is over ${times.at(running.deadlineMs)}`],
     ['Touched since', dirty && 'yes: it runs once more after this run'],
     [
-      'Waits for',
+      'Waits also',
       waits.length > 0 &&
         html`<ul>
           ${waits.map((wait) => html`<li>${waitText(wait, times)}</li>`)}
@@ -172,6 +172,7 @@ function runFacts({ reasons, wrote, barrier, nextMs }: PastRun, times: Times): H
 
 /** The same as text; and the pause by annotation: the gateway may not write to the object, the visitor does. */
 function commandHelp(
+  { origin }: PageRequest,
   { description }: ControllerAccess,
   { id, status }: { readonly id: string; readonly status: KeyStatus },
 ): Html {
@@ -194,7 +195,7 @@ function commandHelp(
     'On the command line',
     html`<div class="body">
       <p class="muted">This page as text:</p>
-      <pre class="command"><code>levelhook explain ${quoted(id)} ${quoted(key)}</code></pre>
+      <pre class="command"><code>levelhook explain ${quoted(id)} ${quoted(key)} --gateway ${origin}</code></pre>
       <p class="muted">
         The button Pause holds until a person resumes the key, and the gateway alone knows of it. An annotation pauses
         the object as long as it has it, and everyone sees it in the cluster.

@@ -1,4 +1,5 @@
 import { variableOf } from '../../config/config.ts';
+import { controllerState, type ControllerStateWord, isWell } from '../../controllers/controller-state.ts';
 import { report } from '../../manager/health.ts';
 import { activityOf } from '../activity.ts';
 import { SAMPLE_MS } from '../../workqueue/samples.ts';
@@ -6,7 +7,7 @@ import { rateText, runsSpark, shareText, spanText } from '../components/activity
 import { count, table } from '../components/table.ts';
 import { rightsText } from '../components/declaration.ts';
 import { gatewayTable } from '../components/gateways.ts';
-import { badge, empty, panel } from '../components/panel.ts';
+import { badge, empty, panel, type Tone } from '../components/panel.ts';
 import type { ControllerSummary, DashboardData, FunctionSummary, ViewSummary } from '../data.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
 import { layout, type PageRequest } from '../page.ts';
@@ -28,8 +29,8 @@ export async function overviewPage(page: PageRequest, data: DashboardData, filte
   const [controllers, views, replicas] = await Promise.all([data.controllers(), data.views(), data.replicas()]);
   const functions = data.functions();
   const shown = controllers
-    .filter(({ id, problems }) => id.includes(filter.name) && (!filter.problems || problems.length > 0))
-    .toSorted((a, b) => Number(b.problems.length > 0) - Number(a.problems.length > 0) || (a.id < b.id ? -1 : 1));
+    .filter((each) => each.id.includes(filter.name) && (!filter.problems || isIll(each)))
+    .toSorted((a, b) => Number(isIll(b)) - Number(isIll(a)) || (a.id < b.id ? -1 : 1));
   return layout(page, {
     title: 'Overview',
     section: 'overview',
@@ -50,6 +51,8 @@ export async function overviewPage(page: PageRequest, data: DashboardData, filte
   });
 }
 
+const isIll = (each: ControllerSummary): boolean => !isWell(controllerState(each));
+
 /** What `/readyz` complains about. */
 function healthNotice({ checks }: DashboardData): Content {
   const { healthy, lines } = report(checks);
@@ -66,7 +69,8 @@ function healthNotice({ checks }: DashboardData): Content {
 function tiles(controllers: readonly ControllerSummary[], views: readonly ViewSummary[]): Html {
   const sum = (of: (each: ControllerSummary) => number): number =>
     controllers.reduce((total, each) => total + of(each), 0);
-  const well = controllers.filter(({ problems }) => problems.length === 0).length;
+  const well = controllers.filter((each) => !isIll(each)).length;
+  const failing = sum(({ sizes }) => sizes.failing);
   const oldestMs = Math.max(-1, ...controllers.map(({ oldestDueMs = -1 }) => oldestDueMs));
   const dead = sum(({ sizes }) => sizes.dead);
   const entries: [string, Content][] = [
@@ -78,6 +82,7 @@ function tiles(controllers: readonly ControllerSummary[], views: readonly ViewSu
       html`${formatCount(sum(({ sizes }) => sizes.running))}
         <small>of ${formatCount(sum(({ concurrency }) => concurrency))}</small>`,
     ],
+    ['Keys failing', failing === 0 ? html`<span class="zero">0</span>` : badge('bad', formatCount(failing))],
     ['Keys delayed', formatCount(sum(({ sizes }) => sizes.timers))],
     ['Dead letters', html`<a href="${deadLettersUrl()}">${formatCount(dead)}</a>`],
     ['Objects cached', formatCount(views.reduce((total, { objects }) => total + objects, 0))],
@@ -126,7 +131,11 @@ function controllerTable(
     shown,
     [
       { title: 'Controller', heading: true, cell: ({ id }) => html`<a href="${controllerUrl(id)}">${id}</a>` },
-      { title: 'State', look: 'text', cell: (each) => controllerState(page, each) },
+      {
+        title: 'State',
+        look: 'text',
+        cell: (each) => html`${stateBadge(page, each)} <span class="reason">${each.problems[0]}</span>`,
+      },
       { title: 'Kind', look: 'optional', cell: ({ kind }) => html`<span class="muted">${kind}</span>` },
       { title: 'Ready', look: 'number', cell: ({ id, sizes }) => listLink(id, 'queued', sizes.queued) },
       {
@@ -142,6 +151,7 @@ function controllerTable(
           html`${listLink(id, 'running', sizes.running)}<span class="muted"> / ${concurrency}</span>`,
       },
       { title: 'Delayed', look: 'number optional', cell: ({ id, sizes }) => listLink(id, 'timers', sizes.timers) },
+      { title: 'Failing', look: 'number', cell: ({ id, sizes }) => listLink(id, 'failing', sizes.failing) },
       { title: 'Paused', look: 'number optional', cell: ({ id, sizes }) => listLink(id, 'waiting', sizes.waiting) },
       { title: 'Low', look: 'number optional', cell: ({ id, sizes }) => listLink(id, 'backlog', sizes.backlog) },
       {
@@ -181,23 +191,39 @@ function listLink(id: string, list: string, size: number): Content {
   return size === 0 ? count(0) : html`<a href="${controllerUrl(id, { list })}">${formatCount(size)}</a>`;
 }
 
-/** A controller's state in a word, and the reason for it. */
-export function controllerState({ times }: PageRequest, { problems, remarks, pauses, sizes }: ControllerSummary): Html {
-  const [problem] = problems;
+const TONES: Readonly<Record<ControllerStateWord, Tone>> = {
+  problem: 'bad',
+  'circuit open': 'bad',
+  'dead letters': 'bad',
+  failing: 'bad',
+  paused: 'warn',
+  'partly paused': 'warn',
+  remark: 'warn',
+  busy: 'ok',
+  idle: 'ok',
+};
+
+/** A controller's state in a word, and what there is to say of it in few. */
+export function stateBadge({ times }: PageRequest, summary: ControllerSummary): Html {
+  const word = controllerState(summary);
+  const { pauses, remarks, sizes } = summary;
   const paused = pauses.find(({ scope }) => scope === 'controller');
-  if (problem !== undefined) return html`${badge('bad', 'problem')} <span class="reason">${problem}</span>`;
-  if (paused) return html`${badge('warn', 'paused')} <span class="reason">since ${times.at(paused.sinceMs)}</span>`;
+  const parts = [
+    word === 'dead letters' && plural(sizes.dead, 'dead letter'),
+    (word === 'dead letters' || word === 'failing') && sizes.failing > 0 && `${plural(sizes.failing, 'key')} failing`,
+    paused && html`paused since ${times.at(paused.sinceMs)}`,
+    word === 'partly paused' && partsPaused(pauses),
+    word === 'remark' && remarks[0],
+  ].filter((part) => part !== false && part !== undefined);
+  return html`${badge(TONES[word], word)}
+    <span class="reason">${parts.flatMap((part, at) => (at === 0 ? [part] : [', ', part]))}</span>`;
+}
+
+function partsPaused(pauses: ControllerSummary['pauses']): string {
   const namespaces = pauses.filter(({ scope }) => scope.startsWith('namespace/')).length;
   const keys = pauses.filter(({ scope }) => scope.startsWith('key/')).length;
-  if (namespaces + keys > 0) {
-    const parts = [namespaces > 0 && plural(namespaces, 'namespace'), keys > 0 && plural(keys, 'key')];
-    return html`${badge('warn', 'partly paused')}
-      <span class="reason">${parts.filter((part) => part !== false).join(' and ')} paused</span>`;
-  }
-  const [remark] = remarks;
-  if (remark !== undefined) return html`${badge('warn', 'remark')} <span class="reason">${remark}</span>`;
-  if (sizes.dead > 0) return badge('warn', plural(sizes.dead, 'dead letter'));
-  return badge('ok', sizes.running + sizes.queued > 0 ? 'busy' : 'idle');
+  const parts = [namespaces > 0 && plural(namespaces, 'namespace'), keys > 0 && plural(keys, 'key')];
+  return `${parts.filter((part) => part !== false).join(' and ')} paused`;
 }
 
 function viewTable({ times }: PageRequest, views: readonly ViewSummary[]): Content {

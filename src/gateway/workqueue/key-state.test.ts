@@ -1,0 +1,65 @@
+import { expect, it } from 'vitest';
+import { describeKey } from '../../cli/queue-text.ts';
+import { explainKey } from '../../cli/explain-text.ts';
+import { shownState } from '../dashboard/waits.ts';
+import { Times } from '../dashboard/times.ts';
+import { KEY_STATES, keyState, type KeyStateWord } from './key-state.ts';
+import type { KeyStatus } from './work-queue.ts';
+
+const NOW = Date.UTC(2026, 0, 1);
+const rest: KeyStatus = {
+  key: 'a/k',
+  queued: false,
+  dirty: false,
+  backlog: false,
+  waits: [],
+  pauses: [],
+  failures: 0,
+  reasons: [],
+};
+const barrier = { reason: 'barrier', sinceMs: NOW - 1000, barrier: '{}' } as const;
+const later = NOW + 30_000;
+
+/** What is known of a key, and the one state that every part says. */
+const ROWS: readonly (readonly [KeyStateWord, Partial<KeyStatus>])[] = [
+  ['at rest', {}],
+  ['ready', { queued: true }],
+  ['running', { running: { run: 3, deadlineMs: later } }],
+  ['running', { running: { run: 3, deadlineMs: later }, queued: true, dirty: true }],
+  ['goes on', { running: { run: 3, deadlineMs: later }, waits: [{ reason: 'busy', untilMs: later }] }],
+  ['low priority', { backlog: true }],
+  ['requeued', { timerMs: later }],
+  ['failing', { timerMs: later, failures: 2 }],
+  // It has failed and written something: its next attempt is what it waits for.
+  ['failing', { timerMs: later, failures: 1, waits: [barrier] }],
+  ['requeued', { timerMs: later, waits: [barrier] }],
+  ['waits for the cache', { timerMs: NOW + 10, failures: 1, waits: [barrier] }],
+  ['waits for the cache', { queued: true, waits: [barrier] }],
+  ['dead letter', { deadSinceMs: NOW, failures: 5 }],
+  ['dead letter', { deadSinceMs: NOW, pauses: [{ scope: 'controller', sinceMs: NOW }] }],
+  ['ready', { deadSinceMs: NOW, queued: true }],
+  ['paused', { pauses: [{ scope: 'controller', sinceMs: NOW }] }],
+  ['paused', { pauses: [{ scope: 'key/a/k', sinceMs: NOW }], timerMs: later, failures: 1, waits: [barrier] }],
+  ['waits for recovery', { pauses: [{ scope: 'recovery', sinceMs: NOW }], queued: true }],
+  ['debounced', { waits: [{ reason: 'debounce', untilMs: later }] }],
+  ['rate limit', { queued: true, waits: [{ reason: 'rate-limit', untilMs: later }] }],
+  ['circuit open', { queued: true, waits: [{ reason: 'breaker', untilMs: later }] }],
+];
+
+it.each(ROWS)('a key is %s on its page, in explain and in queue get: %o', (word, facts) => {
+  const status = { ...rest, ...facts };
+  expect(keyState(status, NOW).word).toBe(word);
+  expect(shownState(status, new Times(NOW, NOW)).word).toBe(word);
+  const served = {
+    ...status,
+    state: word,
+    waits: status.waits.map((wait) => (wait.reason === 'barrier' ? { ...wait, awaits: [] } : wait)),
+    history: [],
+  };
+  expect(explainKey('demo', served, NOW)).toContain(`what it is doing:\n  ${word}\n`);
+  expect(describeKey(served, NOW)).toMatch(new RegExp(`^state +${word}(,|$)`, 'm'));
+});
+
+it('each state has a row', () => {
+  expect(new Set(ROWS.map(([word]) => word))).toEqual(new Set(KEY_STATES));
+});
