@@ -1,6 +1,7 @@
 /**
  * Compiles src and functions to dist, or to the folder given as the only argument, with declarations and without tests.
- * The Lua files and the assets of pages go beside their JavaScript: they are read at run time by a path relative to it.
+ * The Lua files, the assets of pages and the manifests of functions go beside their JavaScript: they are read at run
+ * time by a path relative to it.
  * The folder `function` in it becomes the package `@levelhook/function`.
  */
 import { spawnSync } from 'node:child_process';
@@ -18,7 +19,10 @@ const tsc = join(root, 'node_modules/typescript/bin/tsc');
 const project = join(root, 'infra/checks/tsconfig.build.json');
 const { status } = spawnSync(process.execPath, [tsc, '--project', project, '--outDir', outDir], { stdio: 'inherit' });
 if (status === 0) {
-  for (const file of globSync(['{src,functions}/**/*.lua', 'src/**/assets/*'], { cwd: root })) {
+  for (const file of globSync(['{src,functions}/**/*.lua', 'src/**/assets/*', 'functions/**/*.yaml'], {
+    cwd: root,
+    exclude: ['functions/examples/20-platforms/**'],
+  })) {
     cpSync(join(root, file), join(outDir, file));
   }
   writeFunctionPackage(root, outDir, join(outDir, 'function'));

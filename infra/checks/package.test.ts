@@ -1,6 +1,7 @@
+import { execFileSync } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { tarballsOf } from '../release/tarballs.ts';
@@ -102,6 +103,29 @@ test('the package holds no sources and no tests', () => {
 test('the package holds every Lua file', () => {
   const sources = globSync('{src,functions}/**/*.lua', { cwd: repositoryRoot }).toSorted();
   expect(globSync('**/*.lua', { cwd: join(installed, 'dist') }).toSorted()).toEqual(sources);
+});
+
+test('the package holds what npm would pack, the definitions that the gateway needs and its roles among it', () => {
+  const dryRun = execFileSync('npm', ['pack', '--dry-run', '--json', '--offline', '--ignore-scripts'], {
+    cwd: repositoryRoot,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const [listed] = z.array(z.object({ files: z.array(z.object({ path: z.string() })) })).parse(JSON.parse(dryRun));
+  // What is built here depends on what was built before.
+  const expected = listed?.files.map(({ path }) => path).filter((path) => !path.startsWith('dist/'));
+  const there = globSync('**/*', { cwd: installed, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => relative(installed, join(parentPath, name)));
+  expect(there.filter((path) => !path.startsWith('dist/')).toSorted()).toEqual(expected?.toSorted());
+  expect(there).toEqual(
+    expect.arrayContaining([
+      'infra/crds/levelhook.dev_reconcilefunctions.yaml',
+      'infra/rbac/gateway.yaml',
+      'dist/functions/replicaset/rbac.yaml',
+      'dist/functions/examples/02-custom-resource/site.crd.yaml',
+    ]),
+  );
 });
 
 test.each(Object.entries(packageJson.bin))('the command %s answers --help', (_, path) => {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, globSync, mkdirSync, readFileSync, renameSync, statSync, symlinkSync } from 'node:fs';
+import { cpSync, globSync, mkdirSync, readFileSync, renameSync, statSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import * as tar from 'tar';
 import { z } from 'zod';
@@ -23,9 +23,9 @@ export interface PackedPackages {
 export function packPackages(folder: string, root = repositoryRoot): PackedPackages {
   const stage = join(folder, 'stage');
   const { files } = filesSchema.parse(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')));
-  for (const name of ['package.json', ...files]) {
-    const source = join(root, name);
-    if (!name.startsWith('dist/') && existsSync(source)) cpSync(source, join(stage, name), { recursive: true });
+  // As npm does, which packs this stage: a name may be a pattern.
+  for (const name of globSync(['package.json', ...files.filter((each) => !each.startsWith('dist/'))], { cwd: root })) {
+    cpSync(join(root, name), join(stage, name), { recursive: true });
   }
   const built = runNode(root, ['infra/checks/build.ts', join(stage, 'dist')]);
   if (built.exitCode !== 0) throw new Error(built.output);
