@@ -3,9 +3,9 @@ import { serveController } from 'levelhook/function/node';
 import { configMaps } from './cluster.ts';
 
 /**
- * A controller over the ConfigMaps with the label `moody` and the value of MOODY, whose data says how each run ends: `fail` is the text of its error, `terminal` of one
- * that is not tried again, `again` after how many seconds it is requeued, `writes` the name of a ConfigMap to which the
- * run writes. Any other ConfigMap succeeds.
+ * A controller over the ConfigMaps with the label `moody` and the value of MOODY, whose data says how each run ends:
+ * `fail` is the text of its error, `terminal` of one that is not tried again, `again` after how many seconds it is
+ * requeued, `writes` the name of a ConfigMap to which the run writes. Any other ConfigMap succeeds.
  */
 await serveController(
   controller({
