@@ -1,5 +1,8 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
 
+/** What each part may take when the others have taken all the time. */
+const LEAST_MS = 500;
+
 /**
  * Stops the started parts in reverse order: controller-runtime's runnable groups (pkg/manager/runnable_group.go),
  * without the groups. Stopping twice is stopping once.
@@ -22,14 +25,20 @@ export class Lifecycle {
     if (this.#stopping) void this.#stopOne({ name, stop }, 5000);
   }
 
-  /** Stops all, last first. One that fails or takes longer than `limitMs` does not keep the others. */
+  /**
+   * Stops all, last first, within `limitMs` in all: with Redis and the apiserver away each part may have to be given
+   * up, and a pod is killed at the end of its time. One that fails, or has no time left, does not keep the others.
+   */
   stop(limitMs: number): Promise<void> {
     this.#stopping ??= this.#stopAll(limitMs);
     return this.#stopping;
   }
 
   async #stopAll(limitMs: number): Promise<void> {
-    for (const part of this.#started.toReversed()) await this.#stopOne(part, limitMs);
+    const endMs = this.#clock.now() + limitMs;
+    for (const part of this.#started.toReversed()) {
+      await this.#stopOne(part, Math.max(LEAST_MS, endMs - this.#clock.now()));
+    }
   }
 
   async #stopOne({ name, stop }: { name: string; stop: () => Promise<void> }, limitMs: number): Promise<void> {
