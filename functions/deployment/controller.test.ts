@@ -198,6 +198,27 @@ describe('the deployment controller', () => {
     expect(reasonOf(apiserver)).toBe('NewReplicaSetAvailable');
   });
 
+  it('recreates whatever pods of another namespace name the old ReplicaSet', async () => {
+    const apiserver = await rolledOut({ strategy: { type: 'Recreate' } });
+    change(apiserver, { template: templateOf(2) });
+    await run(apiserver);
+    settle(apiserver);
+    const [old] = setsOf(apiserver);
+    const { name = '', uid = '' } = old?.metadata ?? {};
+    const ownerReferences = [{ apiVersion: 'apps/v1', kind: 'ReplicaSet', name, uid, controller: true }];
+    apiserver.put(pod('foreign', { metadata: { namespace: 'evil', ownerReferences, deletionTimestamp } }));
+    await run(apiserver);
+    expect(sizesOf(apiserver)).toEqual([0, 3]);
+  });
+
+  it('takes no ReplicaSet of another namespace for its own', async () => {
+    const apiserver = await rolledOut();
+    apiserver.clearRequests();
+    apiserver.put(revision(7, 9, { metadata: { namespace: 'evil' } }));
+    await run(apiserver);
+    expect(apiserver.writes).toEqual([]);
+  });
+
   it('does not make the new ReplicaSet before the old ones say that their pods are going', async () => {
     const apiserver = await rolledOut({ strategy: { type: 'Recreate' } });
     change(apiserver, { template: templateOf(2) });

@@ -20,6 +20,7 @@ export const deployment = controller({
   name: 'deployment',
   for: Deployment,
   owns: [ReplicaSet],
+  ownNamespaceOnly: true,
   // A ReplicaSet without a controller may be one to adopt.
   watches: [{ resource: ReplicaSet, map: { by: 'selector', path: 'spec.selector', orphansOnly: true } }],
   // For Recreate. What their going changes is the status of their ReplicaSet, and that wakes the key.

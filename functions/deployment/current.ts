@@ -1,8 +1,8 @@
 import {
   ApiError,
   type ApiWriter,
-  controllerOf,
   controllerReference,
+  isControlledBy,
   keyOf,
   messageOf,
   type NewObject,
@@ -92,7 +92,7 @@ function newReplicaSet(
 
 /** It was made by a run whose outcome was lost. */
 function isCurrent(deployment: Deployment, rs: ReplicaSet): boolean {
-  return controllerOf(rs)?.uid === deployment.metadata.uid && sameTemplate(rs.spec.template, deployment.spec.template);
+  return isControlledBy(rs, deployment) && sameTemplate(rs.spec.template, deployment.spec.template);
 }
 
 /** The next hash is another one. */

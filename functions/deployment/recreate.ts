@@ -14,7 +14,7 @@ export function withoutPods(old: readonly ReplicaSet[]): Sizes {
 /** Whether a pod of an old revision may still be running, though none is wanted any more. */
 export async function oldPodsRun(old: readonly ReplicaSet[], cache: CacheReader): Promise<boolean> {
   if (old.some(({ status }) => status.replicas > 0)) return true;
-  const lists = await Promise.all(old.map(({ metadata }) => cache.list(Pod, { controlledBy: metadata.uid })));
+  const lists = await Promise.all(old.map((rs) => cache.list(Pod, { controlledBy: rs })));
   return lists.some(({ items }) => !items.every(hasEnded));
 }
 

@@ -19,6 +19,7 @@ const recorder = new EventRecorder({ component: MANAGER });
 export const endpoints = controller({
   name: 'endpoints',
   for: Service,
+  ownNamespaceOnly: true,
   watches: [
     podsOfServices,
     // Endpoints have no generation, so adds and deletes alone wake the Service of the same name.

@@ -17,6 +17,7 @@ const recorder = new EventRecorder({ component: 'endpoint-slice-mirroring-contro
 export const endpointsliceMirroring = controller({
   name: 'endpointslice-mirroring',
   for: Service,
+  ownNamespaceOnly: true,
   watches: [
     slicesManagedBy(MANAGER),
     // Most Endpoints belong to a Service with a selector, and change whenever its pods do: they wake nothing.

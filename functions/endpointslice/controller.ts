@@ -18,6 +18,7 @@ const isBeingSetUp = (node: string): string =>
 export const endpointslice = controller({
   name: 'endpointslice',
   for: Service,
+  ownNamespaceOnly: true,
   watches: [
     podsOfServices,
     slicesManagedBy(MANAGER),

@@ -31,6 +31,8 @@ describe('decideClaim', () => {
     ['an orphan that does not match', live, { ...orphan, ...unlike }, 'ignore'],
     ['an orphan that is being deleted', live, { ...orphan, deletionTimestamp }, 'ignore'],
     ['an orphan of another namespace', live, { ...orphan, namespace: 'elsewhere' }, 'ignore'],
+    ['a pod of another namespace that names its UID', live, { namespace: 'elsewhere' }, 'ignore'],
+    ['the same, when it matches no more', live, { namespace: 'elsewhere', ...unlike }, 'ignore'],
     ['a pod of another controller', live, foreign, 'ignore'],
     ['its own, while it is being deleted itself', deleting, {}, 'keep'],
     ['its own that matches no more, while it is being deleted itself', deleting, unlike, 'ignore'],

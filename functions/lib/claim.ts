@@ -29,9 +29,9 @@ export async function candidates<T extends KubernetesObject>(
   owner: Owner,
   cache: CacheReader,
 ): Promise<T[]> {
-  const { uid, namespace = '' } = owner.metadata;
+  const { namespace = '' } = owner.metadata;
   const lists = await Promise.all([
-    cache.list(owned, { controlledBy: uid }),
+    cache.list(owned, { controlledBy: owner }),
     cache.list(owned, { orphansIn: namespace, labelSelector: owner.spec.selector }),
   ]);
   return lists.flatMap(({ items }) => items);
@@ -71,6 +71,8 @@ export async function claim<T extends KubernetesObject>(
 }
 
 export function decideClaim(owner: Owner, object: KubernetesObject): 'keep' | 'release' | 'adopt' | 'ignore' {
+  // An owner has its objects in its own namespace: any other may be somebody's who has copied the UID.
+  if (object.metadata.namespace !== owner.metadata.namespace) return 'ignore';
   const controller = controllerOf(object);
   const matches = matchesLabels(owner.spec.selector, object.metadata.labels);
   if (controller && controller.uid !== owner.metadata.uid) return 'ignore';
@@ -78,8 +80,7 @@ export function decideClaim(owner: Owner, object: KubernetesObject): 'keep' | 'r
   if (controller && matches) return 'keep';
   if (owner.metadata.deletionTimestamp) return 'ignore';
   if (controller) return 'release';
-  const sameNamespace = object.metadata.namespace === owner.metadata.namespace;
-  return matches && sameNamespace && !object.metadata.deletionTimestamp ? 'adopt' : 'ignore';
+  return matches && !object.metadata.deletionTimestamp ? 'adopt' : 'ignore';
 }
 
 /**

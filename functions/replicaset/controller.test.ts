@@ -101,6 +101,22 @@ describe('the replicaset controller', () => {
     expect(status()).toMatchObject({ replicas: 0, terminatingReplicas: 1 });
   });
 
+  it('takes no pod of another namespace for its own, whatever that pod has copied', async () => {
+    given({ replicas: 1 });
+    givenPod('own', { status: readyFrom(null) });
+    await run();
+    apiserver.clearRequests();
+    const before = status();
+    const copied = { namespace: 'evil', annotations: { 'controller.kubernetes.io/pod-deletion-cost': '2000000000' } };
+    givenPod('active', { metadata: copied });
+    givenPod('going', { metadata: { ...copied, deletionTimestamp, finalizers: ['evil.example.com/stays'] } });
+    givenPod('unlike', { metadata: { ...copied, labels: { app: 'other' } } });
+    givenPod('orphan', { metadata: { ...copied, ownerReferences: [] } });
+    await run();
+    expect(apiserver.writes).toEqual([]);
+    expect(status()).toEqual(before);
+  });
+
   it('neither claims nor counts a pod that has ended', async () => {
     given({ replicas: 0 });
     givenPod('a', { metadata: { ownerReferences: [] }, status: { phase: 'Succeeded' } });

@@ -1,4 +1,4 @@
-import { controller, controllerOf, EventRecorder, matchesLabels } from 'levelhook/function';
+import { controller, EventRecorder, isControlledBy, matchesLabels } from 'levelhook/function';
 import { candidates, claim } from '../lib/claim.ts';
 import { Pod } from '../lib/pod.ts';
 import { ReplicaSet } from '../lib/replica-set.ts';
@@ -14,8 +14,11 @@ export const replicaset = controller({
   name: 'replicaset',
   for: ReplicaSet,
   owns: [Pod],
+  ownNamespaceOnly: true,
   // A pod without a controller may be one to adopt.
   watches: [{ resource: Pod, map: { by: 'selector', path: 'spec.selector', orphansOnly: true } }],
+  // For the pods that count for the rank of victims.
+  indexes: [{ resource: Pod, index: 'labels' }],
   concurrency: 5,
   timeoutSeconds: 15,
 }).reconcile(async (request, context) => {
@@ -42,5 +45,5 @@ export const replicaset = controller({
 });
 
 function isOwn(rs: ReplicaSet, pod: Pod): boolean {
-  return controllerOf(pod)?.uid === rs.metadata.uid && matchesLabels(rs.spec.selector, pod.metadata.labels);
+  return isControlledBy(pod, rs) && matchesLabels(rs.spec.selector, pod.metadata.labels);
 }

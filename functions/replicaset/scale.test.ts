@@ -119,4 +119,22 @@ describe('scale', () => {
     const writes = apiserver.writes.filter(({ resource }) => resource === 'pods');
     expect(writes).toMatchObject([{ verb: 'delete', name: 'crowded' }]);
   });
+
+  it('counts the pods that a sibling selects, whoever manages them, once each and in its namespace alone', async () => {
+    const deployment = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web', uid: 'deployment', controller: true };
+    const selector = { matchLabels: { app: 'web', old: 'yes' } };
+    const rs = replicaSet({ replicas: 1 }, { ownerReferences: [deployment] });
+    const older = replicaSet({ selector }, { name: 'older', uid: 'older', ownerReferences: [deployment] });
+    const copied = replicaSet({}, { name: 'copy', namespace: 'evil', uid: 'copy', ownerReferences: [deployment] });
+    const active = [pod('b-lonely', { spec: { nodeName: 'a' } }), pod('a-crowded', { spec: { nodeName: 'b' } })];
+    const others = [
+      pod('stranger', { metadata: { labels: selector.matchLabels, ownerReferences: [] }, spec: { nodeName: 'b' } }),
+      pod('evil-1', { metadata: { namespace: 'evil' }, spec: { nodeName: 'a' } }),
+      pod('evil-2', { metadata: { namespace: 'evil' }, spec: { nodeName: 'a' } }),
+    ];
+    const apiserver = new MemoryApiserver({ objects: [rs, older, copied, ...active, ...others] });
+    await scaled(apiserver, rs, active);
+    const writes = apiserver.writes.filter(({ resource }) => resource === 'pods');
+    expect(writes).toMatchObject([{ verb: 'delete', name: 'a-crowded' }]);
+  });
 });

@@ -81,14 +81,17 @@ async function deletePod(pod: Pod, events: ObjectEvents, { api }: Context): Prom
 }
 
 /**
- * The pods of all ReplicaSets with the same owner, a Deployment's revisions: they are spread over the nodes together.
+ * The pods that the ReplicaSets with the same owner select, a Deployment's revisions: they are spread over the nodes
+ * together. Each pod once, whoever manages it (kube-controller-manager's `getIndirectlyRelatedPods`).
  */
 async function relatedPods(rs: ReplicaSet, { cache }: Context): Promise<Pod[]> {
   const owner = controllerOf(rs);
   if (!owner) return [];
-  const siblings = await cache.list(ReplicaSet, { controlledBy: owner.uid });
+  const { namespace = '' } = rs.metadata;
+  const siblings = await cache.list(ReplicaSet, { controlledBy: { metadata: { namespace, uid: owner.uid } } });
   const lists = await Promise.all(
-    siblings.items.map((sibling) => cache.list(Pod, { controlledBy: sibling.metadata.uid })),
+    siblings.items.map(({ spec }) => cache.list(Pod, { namespace, labelSelector: spec.selector, index: 'labels' })),
   );
-  return lists.flatMap(({ items }) => items);
+  const pods = lists.flatMap(({ items }) => items);
+  return [...new Map(pods.map((pod) => [pod.metadata.uid, pod])).values()];
 }

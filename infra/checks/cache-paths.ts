@@ -84,7 +84,10 @@ function list(): Json {
       parameter('continue', '`metadata.continue` of the last page.'),
       parameter('resourceVersion', 'Wait up to 3 s until the cache is at least so new.'),
       parameter('resourceVersionMatch', '`NotOlderThan`, or absent.'),
-      parameter('levelhook-controlledBy', 'The UID of the owner with `controller: true`.'),
+      parameter(
+        'levelhook-controlledBy',
+        '`NAMESPACE/UID` of the owner with `controller: true`, or `/UID` of a cluster-scoped one.',
+      ),
       parameter('levelhook-orphans', 'A namespace: only its objects without an owner with `controller: true`.'),
       parameter(
         'levelhook-index',

@@ -1,6 +1,7 @@
 import {
   formatFieldSelector,
   formatLabelSelector,
+  type OwnerIdentity,
   parseFieldSelector,
   parseLabelSelector,
   SelectorError,
@@ -27,7 +28,7 @@ export function encodeSelection({ controlledBy, orphansIn, index, labels, fields
   const query = new URLSearchParams();
   if (labels && labels.length > 0) query.set('labelSelector', formatLabelSelector(labels));
   if (fields && fields.length > 0) query.set('fieldSelector', formatFieldSelector(fields));
-  if (controlledBy !== undefined) query.set(CONTROLLED_BY, controlledBy);
+  if (controlledBy !== undefined) query.set(CONTROLLED_BY, encodeOwner(controlledBy));
   if (orphansIn !== undefined) query.set(ORPHANS, orphansIn);
   if (index === 'labels') query.set(INDEX, index);
   else if (index !== undefined) query.set(INDEX, `${index.spec}=${index.value}`);
@@ -45,10 +46,22 @@ export function decodeSelection(query: URLSearchParams, namespace: string | unde
     ...(namespace === undefined ? {} : { namespace }),
     ...(labels.length > 0 ? { labels } : {}),
     ...(fields.length > 0 ? { fields } : {}),
-    ...(controlledBy === null ? {} : { controlledBy }),
+    ...(controlledBy === null ? {} : { controlledBy: decodeOwner(controlledBy) }),
     ...(orphansIn === null ? {} : { orphansIn }),
     ...(index === null ? {} : { index: decodeIndex(index) }),
   };
+}
+
+const encodeOwner = ({ metadata: { namespace = '', uid } }: OwnerIdentity): string => `${namespace}/${uid}`;
+
+/** A UID alone is refused: it would select what others in other namespaces say to be the owner's. */
+function decodeOwner(text: string): OwnerIdentity {
+  const slash = text.indexOf('/');
+  if (slash < 0) {
+    throw new SelectorError(`${CONTROLLED_BY} must be NAMESPACE/UID of the owner, or /UID of a cluster-scoped owner`);
+  }
+  const namespace = text.slice(0, slash);
+  return { metadata: { ...(namespace ? { namespace } : {}), uid: text.slice(slash + 1) } };
 }
 
 function decodeIndex(text: string): NonNullable<Selection['index']> {

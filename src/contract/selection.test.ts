@@ -31,7 +31,9 @@ const field = fc.record({
 const selections = fc.record(
   {
     namespace,
-    controlledBy: name,
+    controlledBy: fc
+      .record({ uid: name, namespace: fc.option(namespace, { nil: undefined }) })
+      .map((metadata) => ({ metadata })),
     orphansIn: namespace,
     index: fc.oneof(
       name.map((value) => ({ spec: SPEC, value }) as const),

@@ -4,9 +4,11 @@ import {
   formatKind,
   fulfils,
   type GroupVersionKind,
+  isControlledBy,
   type KubernetesObject,
   fieldAt,
   type LabelRequirement,
+  type OwnerIdentity,
   ownValue,
   SelectorError,
 } from '../core/index.ts';
@@ -23,8 +25,8 @@ import {
 /** Which objects of a view to read. All conditions must be met; without any, all of them. */
 export interface Selection {
   readonly namespace?: string;
-  /** UID of the owner that manages them. */
-  readonly controlledBy?: string;
+  /** The owner that manages them: a namespaced one has objects in its own namespace only. */
+  readonly controlledBy?: OwnerIdentity;
   /** Namespace of objects that no controller manages. */
   readonly orphansIn?: string;
   /** Value in a declared index; `labels`: the labels that the selector asks for, in the index of all labels. */
@@ -38,11 +40,20 @@ export function isSelected(object: KubernetesObject, selection: Selection): bool
   const { namespace, controlledBy, orphansIn, index, labels = [], fields = [] } = selection;
   const { metadata } = object;
   if (namespace !== undefined && metadata.namespace !== namespace) return false;
-  if (controlledBy !== undefined && controllerOf(object)?.uid !== controlledBy) return false;
+  if (controlledBy !== undefined && !isControlledBy(object, controlledBy)) return false;
   if (orphansIn !== undefined && (metadata.namespace !== orphansIn || controllerOf(object))) return false;
   if (typeof index === 'object' && !indexValues(object, index.spec).includes(index.value)) return false;
   if (!fulfils(labels, metadata.labels)) return false;
   return fields.every(({ field, operator, value }) => (fieldValue(object, field) === value) === (operator === '='));
+}
+
+/** The only namespace in which there can be selected objects; undefined when there is none such. */
+export function namespaceOfSelection({
+  namespace,
+  orphansIn,
+  controlledBy,
+}: Pick<Selection, 'namespace' | 'orphansIn' | 'controlledBy'>): string | undefined {
+  return namespace ?? orphansIn ?? (controlledBy?.metadata.namespace || undefined);
 }
 
 /**
@@ -107,13 +118,15 @@ function labelEntries(labels: readonly LabelRequirement[]): string[] {
 export function indexesOf(selection: Selection): { always: string[]; declared: string[] } {
   const { namespace, controlledBy, orphansIn, index, labels = [] } = selection;
   const always = [];
-  if (controlledBy !== undefined) always.push(controllerIndex(controlledBy));
+  if (controlledBy !== undefined) always.push(controllerIndex(controlledBy.metadata.uid));
   if (orphansIn !== undefined) always.push(orphanIndex(orphansIn));
   const declared: string[] = [];
   if (index === 'labels') declared.push(...labelEntries(labels));
   else if (index !== undefined) declared.push(declaredIndex(index.spec, index.value));
   // Alone it is served by the order of the keys, which is the order of the answer too.
-  if (namespace !== undefined && always.length + declared.length > 0) always.push(namespaceIndex(namespace));
+  const places = new Set([namespace, controlledBy?.metadata.namespace || undefined]);
+  for (const place of places)
+    if (place !== undefined && always.length + declared.length > 0) always.push(namespaceIndex(place));
   return { always, declared };
 }
 

@@ -35,10 +35,12 @@ export {
 export { asLabelSelector, type LabelSelector, matchesLabels } from './label-selector.ts';
 export {
   controllerOf,
+  isControlledBy,
   isRemovedByUpdate,
   type KubernetesObject,
   keyOf,
   type ObjectMeta,
+  type OwnerIdentity,
   type OwnerReference,
 } from './kubernetes-object.ts';
 export { LimitedLines } from './limited-lines.ts';

@@ -45,6 +45,31 @@ export function controllerOf(object: { metadata: Pick<ObjectMeta, 'ownerReferenc
   return object.metadata.ownerReferences?.find((owner) => owner.controller === true);
 }
 
+/**
+ * An owner as its objects know it: the object itself, or the two fields. A UID alone names no namespaced owner, because
+ * anyone may write it into the owner references of an object in another namespace.
+ */
+export interface OwnerIdentity {
+  readonly metadata: {
+    /** Absent (or empty) for a cluster-scoped owner only. */
+    readonly namespace?: string | undefined;
+    readonly uid: string;
+  };
+}
+
+/**
+ * Whether `owner` manages this object: as apimachinery's `metav1.IsControlledBy`, and a namespaced owner only in its
+ * own namespace, where the garbage collector looks for it. Objects of a cluster-scoped owner may be anywhere.
+ */
+export function isControlledBy(object: KubernetesObject, owner: OwnerIdentity): boolean {
+  return isWithin(object, owner) && controllerOf(object)?.uid === owner.metadata.uid;
+}
+
+/** Whether an object is where objects of this owner can be. */
+export function isWithin({ metadata }: KubernetesObject, owner: OwnerIdentity): boolean {
+  return !owner.metadata.namespace || metadata.namespace === owner.metadata.namespace;
+}
+
 /** What of an answer tells whether its object is still there. */
 interface UpdatedObject {
   readonly apiVersion?: string;

@@ -49,6 +49,7 @@ export interface WriteRequest {
 export class ApiRequests {
   readonly #transport: ApiTransport;
   readonly #run: ApiRun;
+  readonly #namespace: string | undefined;
   readonly #now: () => number;
   readonly #unanswered: UnansweredWrite[] = [];
   /** Writes on their way. */
@@ -58,9 +59,11 @@ export class ApiRequests {
   /** Created when something waits for the end. */
   #end: AbortController | undefined;
 
-  constructor(transport: ApiTransport, run: ApiRun) {
+  /** @param namespace the only one to which they write. Default: they write anywhere. */
+  constructor(transport: ApiTransport, run: ApiRun, namespace?: string) {
     this.#transport = transport;
     this.#run = run;
+    this.#namespace = namespace;
     this.#now = run.now ?? (() => systemClock.now());
   }
 
@@ -107,6 +110,7 @@ export class ApiRequests {
    * that is not ready, and client-go waits and repeats them too.
    */
   async send(kind: GroupVersionKind, request: WriteRequest): Promise<unknown> {
+    this.#checkPlace(request);
     for (;;) {
       const remainingMs = this.#run.deadlineMs - this.#now();
       if (this.#ended || remainingMs <= 0 || this.#run.signal.aborted) throw new DeadlineError(OVER);
@@ -119,6 +123,14 @@ export class ApiRequests {
       if (!waits || request.mayRepeat?.(answer) === false) throw answer;
       await systemClock.sleep(Math.max(retryAfterMs, MIN_RETRY_MS), this.#signal());
     }
+  }
+
+  #checkPlace({ method, path }: WriteRequest): void {
+    if (method === 'GET' || this.#namespace === undefined) return;
+    if (IN_NAMESPACE.exec(path)?.[1] === this.#namespace) return;
+    throw new TypeError(
+      `${method} ${path} is not sent: the controller writes to the namespace of its key alone (ownNamespaceOnly), ${this.#namespace}`,
+    );
   }
 
   async #once(
@@ -155,6 +167,9 @@ export class ApiRequests {
     }
   }
 }
+
+/** The path of an object in a namespace, or of all of a kind in it: `resourcePath` writes no other. */
+const IN_NAMESPACE = /^\/(?:api|apis\/[^/]+)\/[^/]+\/namespaces\/([^/?]+)\/[^/?]+/;
 
 const OVER = 'the run is over: nothing more may be sent';
 

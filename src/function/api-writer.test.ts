@@ -367,6 +367,39 @@ describe('ApiWriter', () => {
     expect(sent[0]?.signal).toBe(abort.signal);
   });
 
+  it('writes to one namespace alone when it is told so, and reads anywhere', async () => {
+    const transport = async (request: ApiTransportRequest): Promise<Answer> => {
+      sent.push(request);
+      return ok({ ...object('x', '1'), items: [] });
+    };
+    const run = { signal: abort.signal, deadlineMs: Date.now() + 10_000 };
+    const api = new ApiWriter(transport, run, 'a');
+    const there = { namespace: 'ab', name: 'x' };
+    const outside = { ...object('x', '1'), metadata: { ...object('x', '1').metadata, namespace: 'ab' } };
+    for (const write of [
+      () => api.create(pods, { metadata: there }),
+      () => api.replace(sets, outside, 'status'),
+      () => api.patch(pods, there, { type: 'merge', body: {} }, 'status'),
+      () => api.apply(pods, { metadata: there }, { fieldManager: 'm' }),
+      () => api.setScale(sets, there, 1),
+      () => api.delete(pods, there),
+      () => api.deleteCollection(pods, { namespace: 'ab' }),
+      () => api.evict({ metadata: { ...there, uid: 'u' } }),
+      () => api.create(nodes, { metadata: { name: 'a' } }),
+      () => api.delete(nodes, { name: 'a' }),
+    ]) {
+      await expect(write()).rejects.toThrow('writes to the namespace of its key alone (ownNamespaceOnly), a');
+    }
+    expect(sent).toEqual([]);
+    await api.list(pods);
+    await api.get(pods, there);
+    await api.create(pods, { metadata: key });
+    await api.replace(sets, object('x', '1'), 'status');
+    await api.delete(pods, key);
+    await api.deleteCollection(pods, { namespace: 'a' });
+    expect(sent).toHaveLength(6);
+  });
+
   it('sends nothing after the deadline, nor after an abort, by any method', async () => {
     const late = writer(0);
     const aborted = writer();

@@ -42,8 +42,9 @@ export class ApiWriter {
   readonly #requests: ApiRequests;
   readonly #writes: Write[] = [];
 
-  constructor(transport: ApiTransport, run: ApiRun) {
-    this.#requests = new ApiRequests(transport, run);
+  /** @param namespace the only one to which it writes. Default: it writes anywhere. */
+  constructor(transport: ApiTransport, run: ApiRun, namespace?: string) {
+    this.#requests = new ApiRequests(transport, run, namespace);
   }
 
   /** The writes that the apiserver has acknowledged so far. */

@@ -1,11 +1,22 @@
-import type { KubernetesObject, LabelSelector, ObjectKey, Resource, ResourceVersion } from '../core/index.ts';
+import type {
+  KubernetesObject,
+  LabelSelector,
+  ObjectKey,
+  OwnerIdentity,
+  Resource,
+  ResourceVersion,
+} from '../core/index.ts';
 import type { CacheLocation, IndexSpec } from '../contract/index.ts';
 
 /** Which objects to list. All conditions must be met; without any, all that the cache holds of the resource. */
 export interface ListOptions {
   readonly namespace?: string;
-  /** UID of the owner that manages them (`controller: true`). Read by index. */
-  readonly controlledBy?: string;
+  /**
+   * The owner that manages them (`controller: true`), as the function has read it: `controlledBy: site`. Only objects
+   * in the owner's namespace are its own, whatever UID others name; objects of a cluster-scoped owner may be anywhere.
+   * Read by index.
+   */
+  readonly controlledBy?: OwnerIdentity;
   /** Namespace of objects that no controller manages. Read by index. */
   readonly orphansIn?: string;
   /** `metav1.LabelSelector`, or the text that kubectl takes: `app=web,tier notin (test),!old`. */

@@ -80,6 +80,12 @@ export interface ControllerOptions {
   /** Kinds that this controller makes: an event of one queues its controller owner. Default none. */
   readonly owns?: readonly (Resource | OwnedSource)[];
   /**
+   * The runs of a key write to the namespace of the key alone: `context.api` refuses a write to another one, or to a
+   * cluster-scoped object, with a TypeError before it is sent. For a controller that acts with rights in all namespaces
+   * on objects that their owners may write. Without effect on cluster-scoped keys. Default false.
+   */
+  readonly ownNamespaceOnly?: boolean;
+  /**
    * Kinds whose events queue the objects of kind `for` to which `map` leads:
    * `[{ resource: Secret, map: { by: 'annotation', annotation: 'example.com/used-by' } }]`. Default none.
    */

@@ -16,6 +16,7 @@ import {
 } from '../core/index.ts';
 import { type CacheLocation, encodeSelection } from '../contract/index.ts';
 import { POSITION_HEADER, UNCHANGED, UNCHANGED_HEADER } from '../contract/cache-query.ts';
+import { namespaceOfSelection } from '../contract/selection.ts';
 import { isSecureUrl } from '../contract/secure-url.ts';
 import {
   type CacheReader,
@@ -102,7 +103,8 @@ export class HttpReader implements CacheReader {
   }
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
-    const { labelSelector, fieldSelector, namespace = options.orphansIn, ...rest } = options;
+    const { labelSelector, fieldSelector, ...rest } = options;
+    const namespace = namespaceOfSelection(options);
     // Read here too, so that a wrong one never leaves the function.
     const labels = requirementsOf(labelSelector ?? '');
     const fields = parseFieldSelector(fieldSelector ?? '');

@@ -1,6 +1,7 @@
 export {
   ApiError,
   controllerOf,
+  isControlledBy,
   type KubernetesObject,
   keyOf,
   type LabelSelector,
@@ -9,6 +10,7 @@ export {
   messageOf,
   type ObjectKey,
   type ObjectMeta,
+  type OwnerIdentity,
   type OwnerReference,
   type Resource,
   resource,

@@ -89,7 +89,8 @@ async function runRequest(
   options: GivenRun,
 ): Promise<RequestResult> {
   const { namespace, name, run } = request;
-  const api = new ApiWriter(options.api(run), options.scope);
+  const within = controller.ownNamespaceOnly ? namespace : undefined;
+  const api = new ApiWriter(options.api(run), options.scope, within);
   const key = namespace === undefined ? { name } : { namespace, name };
   const runToken = callback && { ...callback, controller: controller.name, ...key, run };
   const runCredentials = kubernetes && { ...kubernetes, run };

@@ -23,11 +23,13 @@ const seconds = Number(values.seconds);
 const OWNED = 100;
 const configMaps = resource('v1', 'ConfigMap');
 
+const namespaceOf = (owner: number): string => `ns-${owner % 50}`;
+
 function configMap(at: number): KubernetesObject {
   const uid = `owner-${Math.floor(at / OWNED)}`;
   const ownerReferences = [{ apiVersion: 'apps/v1', kind: 'ReplicaSet', name: uid, uid, controller: true }];
   const metadata = {
-    namespace: `ns-${at % 50}`,
+    namespace: namespaceOf(Math.floor(at / OWNED)),
     name: `c-${at}`,
     uid: `uid-${at}`,
     resourceVersion: String(at + 1),
@@ -52,12 +54,14 @@ const random = (below: number): number => Math.floor(Math.random() * below);
 
 async function get(reader: CacheReader): Promise<void> {
   const at = random(objects);
-  const found = await reader.get(configMaps, { namespace: `ns-${at % 50}`, name: `c-${at}` });
+  const found = await reader.get(configMaps, { namespace: namespaceOf(Math.floor(at / OWNED)), name: `c-${at}` });
   if (found?.metadata.uid !== `uid-${at}`) throw new Error(`c-${at} was not found`);
 }
 
 async function list(reader: CacheReader): Promise<void> {
-  const { items } = await reader.list(configMaps, { controlledBy: `owner-${random(objects / OWNED)}` });
+  const at = random(objects / OWNED);
+  const owner = { metadata: { uid: `owner-${at}`, namespace: namespaceOf(at) } };
+  const { items } = await reader.list(configMaps, { controlledBy: owner });
   if (items.length !== OWNED) throw new Error(`${items.length} objects instead of ${OWNED}`);
 }
 

@@ -163,6 +163,8 @@ const value = fc.oneof(
     'a',
     'b',
     'a in (b,c),!d',
+    'a/uid',
+    '/uid',
     'metadata.name=one',
     'metadata.namespace!=a',
     'field:data.data=x',

@@ -48,6 +48,9 @@ const ownedBy = (uid: string, controller = true) => ({
   ownerReferences: [{ apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'x', uid, controller }],
 });
 
+/** Without a namespace: a cluster-scoped one. */
+const owner = (uid: string, namespace?: string) => ({ metadata: { uid, namespace } });
+
 /** What every `CacheReader` does. Run by each implementation. */
 export function cacheReaderContract(name: string, open: OpenReader): void {
   let redis: Redis;
@@ -168,11 +171,11 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       expect((await reader.list(pods, { namespace: 'b' })).items).toEqual([far]);
       expect(await names()).toEqual(['a/claimed', 'a/free', 'a/mine', 'a/theirs', 'b/far']);
       expect(await names({ namespace: 'a' })).toEqual(['a/claimed', 'a/free', 'a/mine', 'a/theirs']);
-      expect(await names({ controlledBy: 'o1' })).toEqual(['a/mine', 'b/far']);
-      expect(await names({ controlledBy: 'o1', namespace: 'a' })).toEqual(['a/mine']);
+      expect(await names({ controlledBy: owner('o1') })).toEqual(['a/mine', 'b/far']);
+      expect(await names({ controlledBy: owner('o1'), namespace: 'a' })).toEqual(['a/mine']);
       expect(await names({ orphansIn: 'a' })).toEqual(['a/claimed', 'a/free']);
       expect(await names({ orphansIn: 'b' })).toEqual([]);
-      expect(await names({ orphansIn: 'a', controlledBy: 'o1' })).toEqual([]);
+      expect(await names({ orphansIn: 'a', controlledBy: owner('o1') })).toEqual([]);
       expect(await names({ orphansIn: 'a', namespace: 'b' })).toEqual([]);
       expect(await names({ namespace: 'nowhere' })).toEqual([]);
       expect(await names({}, nodes)).toEqual(['n1', 'n2']);
@@ -222,7 +225,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       const greeting: ListOptions = { index: { spec: GREETS, value: 'a=b, c' } };
       const look = async () => [
         await names(onNode('n1')),
-        await names({ ...onNode('n1'), controlledBy: 'o1' }),
+        await names({ ...onNode('n1'), controlledBy: owner('o1') }),
         await names({ ...onNode('n1'), namespace: 'b' }),
         await names(onNode('n3')),
         await names(greeting),
@@ -240,7 +243,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       const look = async () => [
         await by('app=x'),
         await by('app=x', { namespace: 'b' }),
-        await by('app in (x)', { controlledBy: 'o1' }),
+        await by('app in (x)', { controlledBy: owner('o1') }),
         await by('app in (x,y)'),
         await by('app!=x'),
         await by('app=x,app=y'),
@@ -251,7 +254,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       const expected = [
         await without('app=x'),
         await without('app=x', { namespace: 'b' }),
-        await without('app=x', { controlledBy: 'o1' }),
+        await without('app=x', { controlledBy: owner('o1') }),
         await without('app in (x,y)'),
         await without('app!=x'),
         [],
@@ -278,6 +281,17 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       await expect(reader.list(pods, options)).rejects.toThrow(SelectorError);
     });
 
+    it('lists what an owner manages in its own namespace alone, whatever UID others name elsewhere', async () => {
+      expect(await names({ controlledBy: owner('o1', 'a') })).toEqual(['a/mine']);
+      expect(await names({ controlledBy: owner('o1', 'b') })).toEqual(['b/far']);
+      expect(await names({ controlledBy: owner('o1', 'c') })).toEqual([]);
+      expect(await names({ controlledBy: owner('o1', 'a'), namespace: 'b' })).toEqual([]);
+      expect(await names({ controlledBy: owner('o1', 'a'), orphansIn: 'b' })).toEqual([]);
+      expect(await names({ controlledBy: owner('o1', 'a'), labelSelector: 'app=x' })).toEqual(['a/mine']);
+      expect(await names({ controlledBy: owner('o1', 'a') }, nodes)).toEqual([]);
+      expect(await names({ controlledBy: owner('o1', 'a') }, configMaps)).toEqual([]);
+    });
+
     it('tells the version up to which the cache is complete, of several views the oldest', async () => {
       expect((await reader.list(pods)).version).toBe('10');
       await applier.apply([{ kind: 'bookmark', version: '20' }]);
@@ -296,10 +310,10 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
 
     it('follows an object out of one index into another', async () => {
       await applier.apply([{ kind: 'changed', object: pod('a/mine', 11, ownedBy('o2')) }]);
-      expect(await names({ controlledBy: 'o1' })).toEqual(['b/far']);
-      expect(await names({ controlledBy: 'o2' })).toEqual(['a/mine', 'a/theirs']);
+      expect(await names({ controlledBy: owner('o1') })).toEqual(['b/far']);
+      expect(await names({ controlledBy: owner('o2') })).toEqual(['a/mine', 'a/theirs']);
       await applier.apply([{ kind: 'changed', object: pod('a/mine', 12) }]);
-      expect(await names({ controlledBy: 'o2' })).toEqual(['a/theirs']);
+      expect(await names({ controlledBy: owner('o2') })).toEqual(['a/theirs']);
       expect(await names({ orphansIn: 'a' })).toEqual(['a/claimed', 'a/free', 'a/mine']);
       await applier.apply([{ kind: 'deleted', object: pod('a/mine', 13) }]);
       expect(await names({ orphansIn: 'a' })).toEqual(['a/claimed', 'a/free']);
@@ -309,7 +323,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
     it('lists nothing that has left the index, or is gone, by the time it is read', async () => {
       // As if the change had come between the reader's two trips: the index still names them.
       await redis.sadd(`${view.location.prefix}:index:controller:o1`, 'a/theirs', 'a/gone');
-      expect(await names({ controlledBy: 'o1' })).toEqual(['a/mine', 'b/far']);
+      expect(await names({ controlledBy: owner('o1') })).toEqual(['a/mine', 'b/far']);
     });
 
     it('reads while the view is listed again', async () => {
@@ -326,7 +340,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       await applier.apply(many.map((each) => ({ kind: 'changed' as const, object: each })));
       const expected = many.map(({ metadata }) => `c/${metadata.name}`).toSorted();
       expect(await names({ namespace: 'c' })).toEqual(expected);
-      expect(await names({ controlledBy: 'o9' })).toEqual(expected);
+      expect(await names({ controlledBy: owner('o9') })).toEqual(expected);
       expect(await names({ fieldSelector: 'metadata.namespace=c' })).toEqual(expected);
     });
 
@@ -361,7 +375,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       await expect(reader.get(pods, KEY)).rejects.toThrow(LACKS);
       await expect(reader.get(pods, { ...KEY, name: 'none' })).rejects.toThrow(LACKS);
       await expect(reader.list(pods)).rejects.toThrow(LACKS);
-      await expect(reader.list(pods, { controlledBy: 'uid' })).rejects.toThrow(LACKS);
+      await expect(reader.list(pods, { controlledBy: owner('uid') })).rejects.toThrow(LACKS);
     });
 
     it('reads nothing older than a list that it has read', async () => {

@@ -73,9 +73,9 @@ class History {
 const WAYS: readonly { options: ListOptions; belongs: (object: KubernetesObject) => boolean }[] = [
   { options: {}, belongs: () => true },
   { options: { namespace: 'a' }, belongs: ({ metadata }) => metadata.namespace === 'a' },
-  { options: { controlledBy: 'o1' }, belongs: (object) => controllerOf(object)?.uid === 'o1' },
+  { options: { controlledBy: { metadata: { uid: 'o1' } } }, belongs: (object) => controllerOf(object)?.uid === 'o1' },
   {
-    options: { controlledBy: 'o2', namespace: 'a' },
+    options: { controlledBy: { metadata: { uid: 'o2', namespace: 'a' } } },
     belongs: (object) => controllerOf(object)?.uid === 'o2' && object.metadata.namespace === 'a',
   },
   { options: { fieldSelector: 'metadata.name!=p1' }, belongs: ({ metadata }) => metadata.name !== 'p1' },

@@ -30,7 +30,7 @@ export function batcher(namespace: string): Controller {
     if (asked === 'hang') await new Promise(() => {});
     const wanted = Number(asked);
     if (Number.isNaN(wanted)) return;
-    const { items } = await cache.list(configMaps, { controlledBy: parent.metadata.uid });
+    const { items } = await cache.list(configMaps, { controlledBy: parent });
     if (items.length >= wanted) return;
     const ownerReferences = [controllerReference(configMaps, parent)];
     await api.create(configMaps, { metadata: { namespace, generateName: `${request.name}-`, ownerReferences } });

@@ -30,7 +30,7 @@ export function longRunner(namespace: string, onRun: (name: string, run: LongRun
     const parent = await cache.get(configMaps, request);
     const seconds = parent?.data?.['seconds'];
     if (!parent || seconds === undefined) return;
-    const { items } = await cache.list(configMaps, { controlledBy: parent.metadata.uid });
+    const { items } = await cache.list(configMaps, { controlledBy: parent });
     onRun(request.name, { runToken, attempt: request.attempt, children: items.length });
     return { completesWithinSeconds: Number(seconds) };
   });

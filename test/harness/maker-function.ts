@@ -13,7 +13,7 @@ await serveFunction((environment) => {
     async ({ namespace = '', name }, { cache, api }) => {
       const parent = await cache.get(configMaps, { namespace, name });
       if (!parent) return;
-      const { items } = await cache.list(serviceAccounts, { namespace, controlledBy: parent.metadata.uid });
+      const { items } = await cache.list(serviceAccounts, { controlledBy: parent });
       if (items.length > 0) return;
       const ownerReferences = [controllerReference(configMaps, parent)];
       await api.create(serviceAccounts, { metadata: { namespace, generateName: `${name}-`, ownerReferences } });

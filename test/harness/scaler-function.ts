@@ -25,7 +25,7 @@ await serveController(
     const parent = await cache.get(configMaps, { namespace, name });
     const wanted = Number(parent?.data?.[REPLICAS] ?? 0);
     if (!parent || wanted === 0) return;
-    const { items } = await cache.list(pods, { controlledBy: parent.metadata.uid });
+    const { items } = await cache.list(pods, { controlledBy: parent });
     const ownerReferences = [controllerReference(configMaps, parent)];
     const metadata = { namespace, generateName: `${name}-`, labels: { app: name }, ownerReferences };
     const spec = { containers: [{ name: 'main', image: 'pause' }] };

@@ -1,4 +1,4 @@
-import { controller, controllerOf, controllerReference, type KubernetesObject, resource } from 'levelhook/function';
+import { controller, controllerReference, isControlledBy, type KubernetesObject, resource } from 'levelhook/function';
 
 type ConfigMap = KubernetesObject & { data?: Record<string, string> };
 const ConfigMap = resource<ConfigMap>('v1', 'ConfigMap');
@@ -15,7 +15,7 @@ export const greeting = controller({ name: 'greeting', for: ConfigMap, owns: [Co
     if (!found) {
       const ownerReferences = [controllerReference(ConfigMap, source)];
       await api.create(ConfigMap, { metadata: { ...key, ownerReferences }, data });
-    } else if (controllerOf(found)?.uid !== source.metadata.uid) {
+    } else if (!isControlledBy(found, source)) {
       throw new Error(`the ConfigMap ${key.name} belongs to another owner`);
     } else if (found.data?.['text'] !== data.text) {
       await api.patch(ConfigMap, key, { type: 'merge', body: { data } });

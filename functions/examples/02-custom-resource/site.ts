@@ -2,8 +2,8 @@ import {
   type Condition,
   type Context,
   controller,
-  controllerOf,
   generationChanged,
+  isControlledBy,
   type KubernetesObject,
   resource,
   setControllerReference,
@@ -34,7 +34,7 @@ export const site = controller({
 
   const key = { namespace: found.metadata.namespace ?? '', name: `${found.metadata.name}-pages` };
   const pages = await cache.get(ConfigMap, key);
-  if (pages && controllerOf(pages)?.uid !== found.metadata.uid) {
+  if (pages && !isControlledBy(pages, found)) {
     const message = `the ConfigMap ${key.name} belongs to another owner`;
     await tell(found, { status: 'False', reason: 'NameTaken', message }, context);
     // Trying again would not help: the next event of the Site or of the ConfigMap may.

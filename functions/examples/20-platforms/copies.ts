@@ -23,9 +23,9 @@ export const copies = controller({
   const wanted = Number(source?.metadata.labels?.[LABEL]);
   if (!source || !Number.isInteger(wanted) || source.metadata.deletionTimestamp) return;
 
-  const { namespace = '', name, uid } = source.metadata;
+  const { namespace = '', name } = source.metadata;
   const data = source.data ?? {};
-  const { items } = await cache.list(ConfigMap, { controlledBy: uid });
+  const { items } = await cache.list(ConfigMap, { controlledBy: source });
   const kept = items.slice(0, Math.min(wanted, MOST));
   for (const { metadata } of items.slice(kept.length)) await api.delete(ConfigMap, metadata);
   for (const copy of kept) {

@@ -15,6 +15,7 @@ import {
   indexesOf,
   isKeySelected,
   isSelected,
+  namespaceOfSelection,
   onMetadata,
   type Selection,
 } from '../selection.ts';
@@ -144,7 +145,7 @@ export class ViewReader {
     if (!isResourceVersion(version) || position === undefined || position < first) return undefined;
     const indexes = text ? (JSON.parse(text) as MadeIndex[]) : [];
     const declared = declaredIndexOf(selection ?? {});
-    const filled = declared === undefined || isMade(indexes, declared, selection?.namespace);
+    const filled = declared === undefined || isMade(indexes, declared, namespaceOfSelection(selection ?? {}));
     return {
       version,
       incarnation: incarnation ?? '',

@@ -12,7 +12,7 @@ import {
 import type { CacheLocation, Selection, ViewLocation } from '../../contract/index.ts';
 import { viewKeys } from '../../contract/cache-layout.ts';
 import { observedAtMs } from '../../contract/observed.ts';
-import { checkFields } from '../../contract/selection.ts';
+import { checkFields, namespaceOfSelection } from '../../contract/selection.ts';
 import { LostWritesError, ViewReader } from '../../contract/node/view-reader.ts';
 import {
   type CacheReader,
@@ -120,7 +120,7 @@ export class RedisReader implements CacheReader {
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
     const selection = selectionOf(resource, options);
-    const views = viewsOf(this.#location, resource, options.namespace ?? options.orphansIn);
+    const views = viewsOf(this.#location, resource, namespaceOfSelection(options));
     const lists = views.map((location) => {
       const view = new ViewReader(this.#redis, location.prefix);
       return this.#read(resource, location, (known) => listed(view, selection, known));

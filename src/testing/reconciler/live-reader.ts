@@ -8,7 +8,7 @@ import {
   type Resource,
 } from '../../core/index.ts';
 import type { CacheLocation } from '../../contract/index.ts';
-import { checkFields, isSelected } from '../../contract/selection.ts';
+import { checkFields, isSelected, namespaceOfSelection } from '../../contract/selection.ts';
 import type { ApiWriter } from '../../function/api-writer.ts';
 import type { CacheReader, ListOptions, ListResult } from '../../function/cache-reader.ts';
 import { canExist, namespacesOf } from '../../function/cache-views.ts';
@@ -44,7 +44,8 @@ export class LiveReader implements CacheReader {
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
     namespacesOf(this.#location, resource, undefined);
-    const { labelSelector, fieldSelector, namespace = options.orphansIn, ...rest } = options;
+    const { labelSelector, fieldSelector, ...rest } = options;
+    const namespace = namespaceOfSelection(options);
     const labels = requirementsOf(labelSelector ?? '');
     const fields = parseFieldSelector(fieldSelector ?? '');
     checkFields(resource, fields);
@@ -53,12 +54,7 @@ export class LiveReader implements CacheReader {
       ...(namespace === undefined ? {} : { namespace }),
       labelSelector: formatLabelSelector(labels),
     });
-    const selection = {
-      ...rest,
-      labels,
-      fields,
-      ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
-    };
+    const selection = { ...rest, labels, fields };
     const order = ({ metadata }: T): string => `${metadata.namespace ?? ''}/${metadata.name}`;
     const selected = items.filter((item) => isSelected(item, selection)).map(trimmed);
     return { items: selected.toSorted((a, b) => (order(a) < order(b) ? -1 : 1)), version };

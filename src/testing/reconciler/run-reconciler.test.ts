@@ -19,7 +19,7 @@ const publisher = controller({ name: 'publisher', for: Site, owns: [ConfigMap] }
     const site = await cache.get(Site, request);
     if (!site) return;
     if (site.spec.title === '') throw new TerminalError('a site needs a title');
-    const { items } = await cache.list(ConfigMap, { controlledBy: site.metadata.uid });
+    const { items } = await cache.list(ConfigMap, { controlledBy: site });
     const data = { title: site.spec.title };
     if (items.length === 0) {
       await api.create(ConfigMap, setControllerReference(Site, site, { metadata: { ...key }, data }));

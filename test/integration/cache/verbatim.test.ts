@@ -42,7 +42,7 @@ describe('a list whose objects no handler looks at', () => {
   };
   beforeEach(() => open());
 
-  const owned: Selection = { controlledBy: 'o' };
+  const owned: Selection = { controlledBy: { metadata: { uid: 'o', namespace: 'n' } } };
   const change = (object: KubernetesObject) => applier.apply([{ kind: 'changed', object }]);
 
   /** What is found, when `between` happens after the look at the index. */
