@@ -1,4 +1,4 @@
-import type { ApiWriter } from 'levelhook/function';
+import { type ApiWriter, equal } from 'levelhook/function';
 import type { ReplicaSet, ReplicaSetStatus } from '../lib/replica-set.ts';
 import { REVISION } from './annotations.ts';
 import { condition, withCondition } from './conditions.ts';
@@ -63,14 +63,14 @@ export function withRevision(deployment: Deployment, current: ReplicaSet | undef
 
 /** Writes the status, and the revision that stands in an annotation, if one of them is new. */
 export async function writeStatus(before: Deployment, next: Deployment, api: ApiWriter): Promise<void> {
-  if (contentOf(before) !== contentOf(next)) await api.replace(Deployment, next, 'status');
+  if (!equal(contentOf(before), contentOf(next))) await api.replace(Deployment, next, 'status');
 }
 
 /**
  * What of it this controller writes. The apiserver leaves out zeros, but never terminatingReplicas once it was written.
  */
-function contentOf({ metadata, status }: Deployment): string {
-  return JSON.stringify([
+function contentOf({ metadata, status }: Deployment): readonly unknown[] {
+  return [
     metadata.annotations?.[REVISION],
     status.observedGeneration ?? 0,
     status.replicas ?? 0,
@@ -80,6 +80,6 @@ function contentOf({ metadata, status }: Deployment): string {
     status.unavailableReplicas ?? 0,
     status.terminatingReplicas,
     status.collisionCount ?? 0,
-    status.conditions ?? [],
-  ]);
+    status.conditions,
+  ];
 }

@@ -19,6 +19,19 @@ describe('sameTemplate', () => {
     expect(sameTemplate(volume({ emptyDir: {} }), volume({}))).toBe(false);
   });
 
+  it.each([
+    ['1Gi', '1073741824'],
+    ['1G', '1e9'],
+    ['1Gi', '1024Mi'],
+  ])('takes %s of memory for %s, which is no change for the apiserver either', (before, after) => {
+    const limited = (memory: string) =>
+      ({ spec: { containers: [{ name: 'c', resources: { limits: { memory, cpu: '1' } } }] } }) as PodTemplate;
+    expect(sameTemplate(limited(before), limited(after))).toBe(true);
+    expect(sameTemplate(limited(before), limited('2Gi'))).toBe(false);
+    const noted = (note: string): PodTemplate => ({ metadata: { annotations: { note } }, spec: {} });
+    expect(sameTemplate(noted(before), noted(after))).toBe(false);
+  });
+
   it('looks at everything else', () => {
     expect(sameTemplate(templateOf(1), templateOf(2))).toBe(false);
     expect(sameTemplate(labelled({ app: 'web' }), labelled({ app: 'web', tier: 'front' }))).toBe(false);

@@ -1,3 +1,4 @@
+import { equal } from 'levelhook/function';
 import type { PodTemplate } from '../lib/replica-set.ts';
 
 /** Tells the pods of one ReplicaSet from those of another: in its labels, its selector and its template. */
@@ -7,9 +8,12 @@ const MAX_NAME_LENGTH = 253;
 /** No vowels, nor what looks like one: no hash spells a word. */
 const SAFE = 'bcdfghjklm';
 
-/** Whether pods of both are the same. The apiserver has given both all defaults. */
+/**
+ * Whether pods of both are the same, as `EqualIgnoreHash` of kube-controller-manager says it. The apiserver has given
+ * both all defaults.
+ */
 export function sameTemplate(a: PodTemplate, b: PodTemplate): boolean {
-  return canonical(withoutHash(a)) === canonical(withoutHash(b));
+  return equal(withoutHash(a), withoutHash(b), 'core-v1.PodTemplateSpec');
 }
 
 /**
@@ -36,6 +40,7 @@ function withoutHash(template: PodTemplate): PodTemplate {
 /** JSON with the fields in order, and without those that are null, which says no more than leaving them out. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_, part: unknown) => {
+    if (typeof part === 'bigint') return String(part);
     if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
     const fields = Object.entries(part).filter(([, field]) => field !== null);
     return Object.fromEntries(fields.toSorted(([a], [b]) => (a < b ? -1 : 1)));

@@ -1,5 +1,4 @@
-import { deepEqual } from '../lib/deep-equal.ts';
-import type { NewObject } from 'levelhook/function';
+import { equal, type NewObject } from 'levelhook/function';
 import type { EndpointAddress, Endpoints, EndpointSubset, Pod, Service } from 'levelhook/function/kinds';
 import { HEADLESS } from '../lib/endpoint-slices.ts';
 import { earliestReadiness, isHeadless, withTriggerTime } from '../lib/service-pods.ts';
@@ -24,7 +23,7 @@ export function planEndpoints(
   const before = current?.metadata.annotations ?? {};
   if (
     current &&
-    deepEqual(packSubsets(servedPorts(current.subsets)), packSubsets(servedPorts(subsets))) &&
+    equal(packSubsets(servedPorts(current.subsets)), packSubsets(servedPorts(subsets))) &&
     hasLabels(current, labels) &&
     (before[OVER_CAPACITY] !== undefined) === isOver
   ) {
@@ -49,7 +48,7 @@ function labelsOf(service: Service): Record<string, string> {
 function hasLabels({ metadata }: Endpoints, labels: Readonly<Record<string, string>>): boolean {
   const { [HEADLESS]: _, ...has } = metadata.labels ?? {};
   const { [HEADLESS]: __, ...wanted } = labels;
-  return deepEqual(has, wanted);
+  return equal(has, wanted);
 }
 
 /** The pods that are new in the subsets, or became ready or not. */

@@ -1,4 +1,4 @@
-import { controllerReference, type NewObject } from 'levelhook/function';
+import { controllerReference, equal, type NewObject } from 'levelhook/function';
 import {
   type DiscoveryV1EndpointPort,
   type Endpoint,
@@ -7,7 +7,6 @@ import {
   type EndpointSlice,
   type EndpointSubset,
 } from 'levelhook/function/kinds';
-import { deepEqual } from '../lib/deep-equal.ts';
 import {
   identityOf,
   isSameState,
@@ -146,8 +145,8 @@ function isMirror(slice: EndpointSlice, wanted: Wanted, draft: NewObject<Endpoin
       const next = wanted.endpoints.get(identityOf(endpoint));
       return next !== undefined && isSameState(endpoint, next);
     }) &&
-    deepEqual(labels, draft.metadata.labels ?? {}) &&
-    deepEqual(annotations, draft.metadata.annotations ?? {}) &&
+    equal(labels, draft.metadata.labels) &&
+    equal(annotations, draft.metadata.annotations) &&
     ownerReferences.some(({ uid }) => uid === draft.metadata.ownerReferences?.[0]?.uid)
   );
 }

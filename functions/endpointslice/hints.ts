@@ -1,3 +1,4 @@
+import { equal } from 'levelhook/function';
 import type { Endpoint, EndpointHints } from 'levelhook/function/kinds';
 
 /** Values of a Service's `trafficDistribution` that keep traffic near. Any other value asks for no hints. */
@@ -13,7 +14,7 @@ export function withHints(endpoint: Endpoint, distribution: string | undefined):
   if (distribution === undefined || !NEAR.has(distribution)) return hints ? bare : endpoint;
   if (!endpoint.conditions?.ready) return endpoint;
   const wanted = hintsFor(endpoint, distribution === 'PreferSameNode');
-  if (textOf(wanted) === textOf(hints)) return endpoint;
+  if (equal(wanted, hints)) return endpoint;
   return wanted ? { ...bare, hints: wanted } : bare;
 }
 
@@ -21,8 +22,4 @@ function hintsFor({ zone, nodeName }: Endpoint, withNode: boolean): EndpointHint
   const forNodes = withNode && nodeName !== undefined ? [{ name: nodeName }] : undefined;
   if (zone === undefined && !forNodes) return undefined;
   return { ...(zone === undefined ? {} : { forZones: [{ name: zone }] }), ...(forNodes ? { forNodes } : {}) };
-}
-
-function textOf({ forZones = [], forNodes = [] }: EndpointHints = {}): string {
-  return JSON.stringify([forZones.map(({ name }) => name), forNodes.map(({ name }) => name)]);
 }

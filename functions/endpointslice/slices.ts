@@ -1,4 +1,4 @@
-import { controllerReference, type NewObject } from 'levelhook/function';
+import { controllerReference, equal, type NewObject } from 'levelhook/function';
 import {
   type DiscoveryV1EndpointPort,
   type Endpoint,
@@ -141,14 +141,13 @@ function labelsOf(service: Service): Record<string, string> {
 
 /** Whether a slice has the Service's labels. A change of the others alone is no reason to write it. */
 function hasLabels(slice: EndpointSlice, labels: Readonly<Record<string, string>>): boolean {
-  return textOfLabels(slice.metadata.labels, RESERVED) === textOfLabels(labels, RESERVED);
+  return equal(withoutReserved(slice.metadata.labels), withoutReserved(labels));
 }
 
 const RESERVED: ReadonlySet<string> = new Set([HEADLESS, SERVICE_NAME, MANAGED_BY]);
 
-function textOfLabels(labels: Readonly<Record<string, string>> = {}, without: ReadonlySet<string> = new Set()): string {
-  const entries = Object.entries(labels).filter(([key]) => !without.has(key));
-  return JSON.stringify(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+function withoutReserved(labels: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(labels).filter(([key]) => !RESERVED.has(key)));
 }
 
 function isPlaceholder(slice: EndpointSlice, service: Service, labels: Readonly<Record<string, string>>): boolean {
@@ -156,7 +155,7 @@ function isPlaceholder(slice: EndpointSlice, service: Service, labels: Readonly<
     (slice.endpoints ?? []).length === 0 &&
     (slice.ports ?? []).length === 0 &&
     isOwnedBy(slice, service) &&
-    textOfLabels(slice.metadata.labels) === textOfLabels(labels)
+    equal(slice.metadata.labels, labels)
   );
 }
 

@@ -3,6 +3,7 @@ import {
   ApiError,
   type ApiWriter,
   cel,
+  equal,
   keyOf,
   labelChanged,
   labelsMatch,
@@ -49,14 +50,13 @@ export function identityOf({ addresses, hostname = '', targetRef }: Endpoint): s
 
 /** Whether two states of an endpoint say the same of it, hints left aside. */
 export function isSameState(a: Endpoint, b: Endpoint): boolean {
-  return stateOf(a) === stateOf(b);
+  return equal(stateOf(a), stateOf(b));
 }
 
-function stateOf({ nodeName, zone, conditions = {}, targetRef }: Endpoint): string {
+function stateOf({ nodeName, zone, conditions = {}, targetRef }: Endpoint): object {
   const { ready, serving, terminating } = conditions;
-  const { kind, namespace, name, uid, apiVersion, fieldPath } = targetRef ?? {};
-  const target = targetRef && [kind, namespace, name, uid, apiVersion, fieldPath];
-  return JSON.stringify([nodeName, zone, ready, serving, terminating, target]);
+  const { resourceVersion: _, ...target } = targetRef ?? {};
+  return { nodeName, zone, ready, serving, terminating, target: targetRef && target };
 }
 
 /** What is to be written so that the slices are as they should be. */

@@ -94,7 +94,41 @@ class Writer {
   files(): Map<string, string> {
     const names = [...this.#files.keys()].toSorted();
     const files = new Map(names.map((name) => [`${name}.ts`, this.#file(name)]));
-    return files.set('index.ts', this.#index(names));
+    return files.set('index.ts', this.#index(names)).set('quantities.ts', this.#quantities());
+  }
+
+  /** Of each type from which quantities can be reached the fields that lead there, for `equal`. */
+  #quantities(): string {
+    const found = new Map<string, Map<string, string>>();
+    for (const name of this.#schemas.keys()) this.#leadsToQuantity(name, found);
+    const entries = [...found].flatMap(([name, fields]) => {
+      const isReached = this.#files.get(fileOf(name))?.has(name);
+      return fields.size > 0 && isReached ? [[this.#typeName(name), Object.fromEntries(fields)] as const] : [];
+    });
+    const sorted = Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+    return `${HEADER}
+/** The types with quantities, and of each the fields that lead to some: '' is a quantity, '*TYPE' a map of a type. */
+export const QUANTITIES = ${JSON.stringify(sorted)} as const;\n`;
+  }
+
+  #leadsToQuantity(name: string, found: Map<string, Map<string, string>>): boolean {
+    const known = found.get(name);
+    if (known) return known.size > 0;
+    const fields = new Map<string, string>();
+    found.set(name, fields);
+    for (const [field, each] of Object.entries(this.#schemas.get(name)?.properties ?? {})) {
+      const target = targetOf(each);
+      if (!target) continue;
+      if (target.name === QUANTITY) fields.set(field, target.map);
+      else if (this.#leadsToQuantity(target.name, found)) fields.set(field, target.map + this.#typeName(target.name));
+    }
+    return fields.size > 0;
+  }
+
+  /** `apps/v1/Deployment` of a kind, `core-v1.PodSpec` of a part. */
+  #typeName(name: string): string {
+    const kind = this.#kinds.get(name);
+    return kind ? `${kind.apiVersion}/${kind.kind}` : `${fileOf(name)}.${shortName(name)}`;
   }
 
   #reach(name: string): void {
@@ -199,6 +233,16 @@ export const ${own}: Resource<${own}> = /* @__PURE__ */ resource<${own}>('${apiV
       });
     return `${HEADER}\n${lines.toSorted().join('\n')}\n`;
   }
+}
+
+const QUANTITY = 'io.k8s.apimachinery.pkg.api.resource.Quantity';
+
+/** The type that a field is of, or has in a list or in a map. */
+function targetOf(schema: Schema, map = ''): { name: string; map: string } | undefined {
+  const reference = schema.$ref ?? schema.allOf?.[0]?.$ref;
+  if (reference) return { name: reference.replace('#/components/schemas/', ''), map };
+  if (schema.items) return targetOf(schema.items, map);
+  return schema.additionalProperties ? targetOf(schema.additionalProperties, `${map}*`) : undefined;
 }
 
 const HEADER = `// Made by infra/kinds/write-kinds.ts of the apiserver's own OpenAPI v3: do not edit.\n`;

@@ -59,6 +59,7 @@ export {
   type Result,
 } from './controller.ts';
 export { type DiscoveredResource, discoverResources, type Discovery } from './discovery.ts';
+export { equal, type TypeWithQuantities } from './equal.ts';
 export { DeadlineError, DisruptionBudgetError, RetryAfterError, TerminalError } from './errors.ts';
 export { EventRecorder, type EventRecorderOptions, type ObjectEvents } from './event-recorder.ts';
 export { ensureFinalizer, removeFinalizer } from './finalizers.ts';

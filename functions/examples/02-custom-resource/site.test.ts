@@ -34,6 +34,21 @@ it('writes the pages and says so, and then leaves both alone', async () => {
   expect((await run()).writes).toEqual([]);
 });
 
+it.each([{ a: '1', 'a-b': '2' }, {}])(
+  'writes nothing when the apiserver sends the pages in its own way: %j',
+  async (pages) => {
+    apiserver = new MemoryApiserver({ objects: [{ ...home, spec: { pages } }] });
+    await run();
+    const written = apiserver.object(ConfigMap, pagesKey);
+    if (!written) throw new Error('no pages were written');
+    // Names in order, and no data when there is none.
+    const { data = {}, ...rest } = written;
+    const entries = Object.entries(data).toSorted(([a], [b]) => (a < b ? -1 : 1));
+    apiserver.put(entries.length > 0 ? { ...rest, data: Object.fromEntries(entries) } : rest);
+    expect((await run()).writes).toEqual([]);
+  },
+);
+
 it('puts right what another client has changed', async () => {
   await run();
   const pages = apiserver.object(ConfigMap, pagesKey);

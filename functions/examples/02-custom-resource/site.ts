@@ -2,6 +2,7 @@ import {
   type Condition,
   type Context,
   controller,
+  equal,
   generationChanged,
   isControlledBy,
   type KubernetesObject,
@@ -43,7 +44,7 @@ export const site = controller({
 
   const data = Object.fromEntries(Object.entries(found.spec.pages).map(([name, text]) => [`${name}.html`, html(text)]));
   if (!pages) await api.create(ConfigMap, setControllerReference(Site, found, { metadata: key, data }));
-  else if (JSON.stringify(pages.data) !== JSON.stringify(data)) await api.replace(ConfigMap, { ...pages, data });
+  else if (!equal(pages.data, data)) await api.replace(ConfigMap, { ...pages, data });
 
   await tell(found, { status: 'True', reason: 'Written', message: '' }, context);
 });

@@ -1,0 +1,118 @@
+import { ownValue } from '../core/index.ts';
+import { QUANTITIES } from './kinds/quantities.ts';
+
+/** A kind (`apps/v1/Deployment`) or a part of one (`core-v1.PodTemplateSpec`) that has quantities. */
+export type TypeWithQuantities = keyof typeof QUANTITIES;
+
+/**
+ * Whether two values of the API are the same, as `equality.Semantic.DeepEqual` of apimachinery says it. Write only what
+ * is not:
+ *
+ * ```ts
+ * if (!equal(pages.data, data)) await api.replace(ConfigMap, { ...pages, data });
+ * ```
+ *
+ * - The order of fields does not matter; that of a list does.
+ * - Absent, null and an empty list are the same. So is an empty map: the value itself, and labels, annotations, data,
+ *   selectors by labels and resources in it. Any other `{}` says something (`emptyDir: {}`) and is not the same as
+ *   none.
+ * - Quantities are the same when their values are: `1Gi` and `1073741824`. Where they are is known of whole objects of
+ *   built-in kinds, and of parts whose `type` is given; text is text anywhere else.
+ * - 0, false and '' are not the same as absent: many fields have other defaults.
+ * @param type of both. Default: what their `apiVersion` and `kind` say.
+ */
+export function equal(a: unknown, b: unknown, type?: TypeWithQuantities): boolean {
+  return isSame(a, b, type ?? kindOf(a), true);
+}
+
+/** Fields of the API that are maps: one without an entry is sent as none. */
+const MAPS = new Set([
+  'labels',
+  'annotations',
+  'matchLabels',
+  'nodeSelector',
+  'data',
+  'binaryData',
+  'stringData',
+  'limits',
+  'requests',
+]);
+
+/**
+ * Of a type that has quantities: the type of each field that leads to some. `''` is a quantity, `*` before it a map.
+ */
+const TYPES: Readonly<Record<string, Readonly<Record<string, string>>>> = QUANTITIES;
+
+function isSame(a: unknown, b: unknown, type: string | undefined, isMap: boolean): boolean {
+  if (a === b) return true;
+  if (isEmpty(a, isMap) || isEmpty(b, isMap)) return isEmpty(a, isMap) && isEmpty(b, isMap);
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) {
+    return type === '' ? isSameQuantity(a, b) : isSameNumber(a, b);
+  }
+  if (Array.isArray(a) || Array.isArray(b)) {
+    if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false;
+    return a.every((item, at) => isSame(item, b[at], type, false));
+  }
+  const [left, right] = [a as Record<string, unknown>, b as Record<string, unknown>];
+  const names = new Set([...Object.keys(left), ...Object.keys(right)]);
+  return [...names].every((name) =>
+    isSame(ownValue(left, name), ownValue(right, name), typeOfField(type, name), MAPS.has(name)),
+  );
+}
+
+function isEmpty(value: unknown, isMap: boolean): boolean {
+  if (value === undefined || value === null) return true;
+  if (Array.isArray(value)) return value.length === 0;
+  return isMap && typeof value === 'object' && Object.keys(value).length === 0;
+}
+
+/** A whole number may come as a number or, where that would not be exact, as a bigint. */
+function isSameNumber(a: unknown, b: unknown): boolean {
+  if (typeof a === 'bigint') return Number.isInteger(b) && a === BigInt(b as number);
+  return typeof b === 'bigint' && Number.isInteger(a) && b === BigInt(a as number);
+}
+
+function kindOf(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { apiVersion, kind } = value as { apiVersion?: unknown; kind?: unknown };
+  return typeof apiVersion === 'string' && typeof kind === 'string' ? `${apiVersion}/${kind}` : undefined;
+}
+
+function typeOfField(type: string | undefined, name: string): string | undefined {
+  if (type === undefined || type === '') return undefined;
+  if (type.startsWith('*')) return type.slice(1);
+  const fields = ownValue(TYPES, type);
+  return fields && ownValue(fields, name);
+}
+
+function isSameQuantity(a: unknown, b: unknown): boolean {
+  const [left, right] = [nanosOf(a), nanosOf(b)];
+  return left !== undefined && left === right;
+}
+
+const QUANTITY = /^([+-]?)(\d*)\.?(\d*)(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)$/;
+const POWERS = ['n', 'u', 'm', '', 'k', 'M', 'G', 'T', 'P', 'E'];
+const MAX_INT64 = 2n ** 63n - 1n;
+/** More digits than any amount needs: computing with them would take long. */
+const MAX_LENGTH = 100;
+
+/**
+ * The value of a quantity in billionths, rounded away from 0 and bounded as `resource.ParseQuantity` does. Undefined
+ * for text that is none.
+ */
+function nanosOf(value: unknown): bigint | undefined {
+  const text = String(value);
+  const [, sign, whole = '', fraction = '', exponent, suffix = ''] =
+    (text.length <= MAX_LENGTH && QUANTITY.exec(text)) || [];
+  if (sign === undefined || whole + fraction === '') return undefined;
+  const isBinary = suffix.endsWith('i');
+  const power = isBinary ? 0 : exponent === undefined ? 3 * (POWERS.indexOf(suffix) - 3) : Number(exponent.slice(1));
+  const factor = isBinary ? 1024n ** BigInt('KMGTPE'.indexOf(suffix.charAt(0)) + 1) : 1n;
+  const digits = BigInt(whole + fraction) * factor;
+  const shift = power + 9 - fraction.length;
+  const nanos = shift >= 0 ? digits * 10n ** BigInt(shift) : roundedUp(digits, 10n ** BigInt(-shift));
+  const bounded = isBinary && nanos > MAX_INT64 * 10n ** 9n ? MAX_INT64 * 10n ** 9n : nanos;
+  return sign === '-' ? -bounded : bounded;
+}
+
+const roundedUp = (digits: bigint, divisor: bigint): bigint => (digits + divisor - 1n) / divisor;
