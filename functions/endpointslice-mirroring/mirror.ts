@@ -12,7 +12,6 @@ import {
   isSameState,
   joined,
   MANAGED_BY,
-  namePrefix,
   portsKey,
   SERVICE_NAME,
   type SliceChanges,
@@ -114,7 +113,7 @@ function sliceOf(endpoints: Endpoints, wanted: Wanted): NewObject<EndpointSlice>
   return {
     metadata: {
       ...(namespace ? { namespace } : {}),
-      generateName: namePrefix(name),
+      generateName: `${name}-`,
       labels: { ...labels, [SERVICE_NAME]: name, [MANAGED_BY]: MANAGER },
       annotations,
       ownerReferences: [controllerReference(Endpoints, endpoints)],

@@ -105,9 +105,26 @@ describe('the endpointslice controller', () => {
     ]);
   });
 
+  it('comes again for the zone of a published pod whose node comes later', async () => {
+    given(serviceOf({ publishNotReadyAddresses: true }), pod('p1', { spec: { nodeName: 'later' } }));
+    expect((await run()).outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 10 });
+    expect(endpoints()[0]).not.toHaveProperty('zone');
+    apiserver.put(node('later', 'z3'));
+    expect((await run()).outcome).not.toHaveProperty('requeueAfterSeconds');
+    expect(endpoints()).toMatchObject([{ nodeName: 'later', zone: 'z3' }]);
+  });
+
   it('leaves out a pod whose node does not exist, writes all others, and tries again', async () => {
-    given(serviceOf(), pod('p1'), pod('p2', { spec: { nodeName: 'gone' } }));
-    expect((await run()).outcome).toMatchObject({ status: 'error', message: /no node gone of p2/ });
+    given(serviceOf(), pod('p1'), pod('p2', { spec: { nodeName: 'gone' } }), pod('p3', { spec: { nodeName: '' } }));
+    const skipped = ({ name, node }: { name: string; node: string }) =>
+      `skipping Pod ${name} for Service ${key.namespace}/${key.name}: Node ${node} Not Found`;
+    const message = `[${[
+      { name: 'p2', node: 'gone' },
+      { name: 'p3', node: '' },
+    ]
+      .map(skipped)
+      .join(', ')}]`;
+    expect((await run()).outcome).toMatchObject({ status: 'error', message });
     expect(endpoints()).toHaveLength(1);
     expect(apiserver.objects(Event)).toMatchObject([{ type: 'Warning', reason: 'FailedToUpdateEndpointSlices' }]);
   });

@@ -1,5 +1,5 @@
 import { cel, controller, EventRecorder, messageOf } from 'levelhook/function';
-import { EndpointSlice, Node, Service } from 'levelhook/function/kinds';
+import { EndpointSlice, Node, type Pod, Service } from 'levelhook/function/kinds';
 import { SERVICE_NAME, MANAGED_BY, slicesByService, slicesManagedBy, writeSlices } from '../lib/endpoint-slices.ts';
 import { podLabels, podsOfServices, selectedPods, selectorOf, oncePerSecond } from '../lib/service-pods.ts';
 import { publishedPods } from './endpoints.ts';
@@ -7,6 +7,10 @@ import { MANAGER, planSlices } from './slices.ts';
 
 /** Tells under the name of kube-controller-manager's own. */
 const recorder = new EventRecorder({ component: 'endpoint-slice-controller' });
+
+/** When to look again for a node that comes after its pods, and how many pods an Event names. */
+const NODE_SECONDS = 10;
+const MAX_TOLD = 10;
 
 const zoneOf = (node: string): string =>
   `(has(${node}.metadata.labels) && 'topology.kubernetes.io/zone' in ${node}.metadata.labels ? ${node}.metadata.labels['topology.kubernetes.io/zone'] : '')`;
@@ -59,12 +63,25 @@ export const endpointslice = controller({
   try {
     await writeSlices(planSlices(service, { pods: published, nodes, slices }), api);
     // All others are in the slices. Most often the node is about to appear in the cache.
-    const [pod] = withoutNode;
-    if (pod)
-      throw new Error(`${withoutNode.length} pods left out: no node ${pod.spec?.nodeName} of ${pod.metadata.name}`);
+    if (withoutNode.length > 0) throw new Error(skipped(withoutNode, `${namespace}/${name}`));
   } catch (error) {
     const message = `Error updating Endpoint Slices for Service ${namespace}/${name}: ${messageOf(error)}`;
     recorder.about(Service, service, context).warning('FailedToUpdateEndpointSlices', message);
     throw error;
   }
+  // A Service that publishes all its pods shows them without a zone until their nodes are there.
+  return published.every(({ spec }) => !spec?.nodeName || nodes.has(spec.nodeName))
+    ? {}
+    : { requeueAfterSeconds: NODE_SECONDS };
 });
+
+/** In the words of kube-controller-manager, which joins errors so. */
+function skipped(pods: readonly Pod[], service: string): string {
+  const [first = '', ...others] = pods
+    .slice(0, MAX_TOLD)
+    .map(
+      ({ metadata, spec }) =>
+        `skipping Pod ${metadata.name} for Service ${service}: Node ${spec?.nodeName ?? ''} Not Found`,
+    );
+  return others.length === 0 ? first : `[${[first, ...others].join(', ')}]`;
+}

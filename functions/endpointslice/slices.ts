@@ -7,15 +7,7 @@ import {
   type Pod,
   Service,
 } from 'levelhook/function/kinds';
-import {
-  HEADLESS,
-  joined,
-  MANAGED_BY,
-  namePrefix,
-  portsKey,
-  SERVICE_NAME,
-  type SliceChanges,
-} from '../lib/endpoint-slices.ts';
+import { HEADLESS, joined, MANAGED_BY, portsKey, SERVICE_NAME, type SliceChanges } from '../lib/endpoint-slices.ts';
 import { earliestReadiness, isHeadless, withTriggerTime } from '../lib/service-pods.ts';
 import { familiesOf, type Family, portGroups } from './endpoints.ts';
 import { withHints } from './hints.ts';
@@ -114,7 +106,7 @@ function newSlice(
   return {
     metadata: {
       ...(namespace ? { namespace } : {}),
-      generateName: namePrefix(name),
+      generateName: `${name}-`,
       labels,
       ownerReferences: [controllerReference(Service, service)],
     },

@@ -99,8 +99,3 @@ export async function writeSlices(changes: SliceChanges, api: ApiWriter): Promis
     }),
   );
 }
-
-/** For `generateName`: a name may be so long that no dash fits behind it. */
-export function namePrefix(name: string): string {
-  return name.length < 253 ? `${name}-` : name;
-}

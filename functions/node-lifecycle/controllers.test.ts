@@ -105,15 +105,15 @@ describe('the controller node-lifecycle', () => {
   });
 
   it('taints a silent node although the write of a pod is refused, and marks the pod when it is not', async () => {
-    apiserver.put(node('n', { ready: 'Unknown' }));
+    apiserver.put(node('n'));
     for (const name of ['refused', 'other']) apiserver.put(podOn('n', name));
     apiserver.fail({ verb: 'patch', resource: 'pods', name: 'refused' }, { code: 403 });
-    const { outcome } = await run();
+    const { outcome } = await run(silent);
     expect(outcome).toMatchObject({ status: 'error' });
     expect((outcome as { retryAfterSeconds: number }).retryAfterSeconds).toBeLessThan(1);
     expect(found()?.spec?.taints).toMatchObject([{ key: UNREACHABLE, effect: 'NoSchedule' }]);
     expect(['refused', 'other'].map(podReady)).toEqual(['True', 'False']);
-    expect((await run()).outcome).toMatchObject({ status: 'done' });
+    expect((await run({}, { attempt: 2 })).outcome).toMatchObject({ status: 'done' });
     expect(['refused', 'other'].map(podReady)).toEqual(['False', 'False']);
     expect(apiserver.objects(Event).map(({ reason }) => reason)).toEqual([
       'NodeNotReady',
@@ -123,11 +123,39 @@ describe('the controller node-lifecycle', () => {
   });
 
   it('marks the pods of a silent node although its taint is refused', async () => {
-    apiserver.put(node('n', { ready: 'Unknown' }));
+    apiserver.put(node('n'));
     apiserver.put(podOn('n', 'here'));
     apiserver.fail({ verb: 'patch', resource: 'nodes' }, { code: 403 });
-    expect((await run()).outcome).toMatchObject({ status: 'error' });
+    expect((await run(silent)).outcome).toMatchObject({ status: 'error' });
     expect(podReady('here')).toBe('False');
+  });
+
+  it.each<[string, Parameters<typeof node>[1], Record<string, number>]>([
+    ['never reported', { ready: null }, { [HEARTBEAT]: 61 }],
+    [
+      'was not ready when it fell silent',
+      { ready: 'False', taints: [{ key: NOT_READY, effect: 'NoSchedule' }] },
+      silent,
+    ],
+    ['is unknown, and has no taint', { ready: 'Unknown' }, {}],
+  ])('tells nothing of a node that %s, and leaves its pods ready, but taints it', async (_, parts, seconds) => {
+    apiserver.put(node('n', parts));
+    apiserver.put(podOn('n', 'here'));
+    for (const attempt of [1, 1]) await run(seconds, { attempt });
+    expect(found()?.spec?.taints).toMatchObject([{ key: UNREACHABLE, effect: 'NoSchedule' }]);
+    expect(podReady('here')).toBe('True');
+    expect(apiserver.objects(Event)).toEqual([]);
+  });
+
+  it('does nothing to pods when somebody takes the taint of a silent node away, but taints it again', async () => {
+    apiserver.put(node('n'));
+    apiserver.put(podOn('n', 'here'));
+    await run(silent);
+    const tainted = found();
+    if (tainted) apiserver.put({ ...tainted, spec: {} });
+    apiserver.put(podOn('n', 'here'));
+    apiserver.clearRequests();
+    expect((await run(silent)).writes).toMatchObject([{ verb: 'patch', resource: 'nodes' }]);
   });
 
   it('tells of a node that came, and does nothing for one that went', async () => {
@@ -214,6 +242,25 @@ describe('the controller taint-eviction', () => {
     ]);
   });
 
+  it.each([
+    ['True', 'PreemptionByScheduler', '2026-01-01T00:00:07Z', true],
+    ['False', 'DeletionByTaintManager', '2026-01-01T00:00:07Z', false],
+  ])('keeps since when a pod is to go that another has marked so: %s, %s', async (status, reason, time, keeps) => {
+    apiserver.put(node('n', { taints: [lost('unreachable')] }));
+    const marked = { type: 'DisruptionTarget', status, reason, message: 'by another', lastTransitionTime: time };
+    const held = podOn('n', 'gone', { status: { conditions: [marked] } });
+    apiserver.put({ ...held, metadata: { ...held.metadata, generation: 3, finalizers: ['a/b'] } });
+    await evict();
+    const [condition] = apiserver.objects(Pod)[0]?.status?.conditions ?? [];
+    expect(condition).toMatchObject({
+      status: 'True',
+      reason: 'DeletionByTaintManager',
+      message: 'Taint manager: deleting due to NoExecute taint',
+      observedGeneration: 3,
+    });
+    expect(condition?.lastTransitionTime === time).toBe(keeps);
+  });
+
   it('waits for the end of the toleration: by the time of the taint, or by what the gateway has seen', async () => {
     apiserver.put(podOn('n', 'waits', tolerating(300)));
     apiserver.put(node('n', { taints: [lost('unreachable')] }));
@@ -224,6 +271,34 @@ describe('the controller taint-eviction', () => {
     expect((outcome as { requeueAfterSeconds: number }).requeueAfterSeconds).toBeLessThanOrEqual(1);
     expect(staying()).toEqual(['waits']);
     expect((await evict(300)).outcome.status).toBe('done');
+    expect(staying()).toEqual([]);
+  });
+
+  it('counts each taint alone: another that comes and goes makes it no newer', async () => {
+    const flap = { key: 'flap', effect: 'NoExecute' };
+    const only = { key: 'only', value: 'x', effect: 'NoExecute' };
+    apiserver.put(
+      podOn('n', 'waits', {
+        spec: {
+          tolerations: [
+            { key: 'only', operator: 'Exists', tolerationSeconds: 6 },
+            { key: 'flap', operator: 'Exists' },
+          ],
+        },
+      }),
+    );
+    apiserver.put(node('n', { taints: [only, flap] }));
+    const after = (seconds: number) =>
+      runReconciler(taintEviction, key, {
+        apiserver,
+        secondsUnchanged: {
+          [`${EVICTING_TAINTS} ["only","x"]`]: seconds,
+          [`${EVICTING_TAINTS} ["flap",""]`]: 0,
+          [EVICTING_TAINTS]: 0,
+        },
+      });
+    expect((await after(5)).outcome).toMatchObject({ requeueAfterSeconds: 1 });
+    expect((await after(6)).outcome).not.toHaveProperty('requeueAfterSeconds');
     expect(staying()).toEqual([]);
   });
 

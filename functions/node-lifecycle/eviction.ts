@@ -7,7 +7,8 @@ import { timestamp } from './taints.ts';
 import { noExecuteTaints, timeLeftMs } from './tolerations.ts';
 import { bindingChanged, taintsChanged } from './wakes.ts';
 
-export const EVICTING_TAINTS = 'spec.taints[effect=NoExecute]';
+/** Each taint has a time of its own: others that come and go must not make it look new. */
+export const EVICTING_TAINTS = 'spec.taints[effect=NoExecute]{key,value}';
 
 /** Tells under the name of kube-controller-manager's own. */
 const recorder = new EventRecorder({ component: 'taint-eviction-controller' });
@@ -26,9 +27,17 @@ export const taintEviction = controller({
   const taints = node ? noExecuteTaints(node) : [];
   if (taints.length === 0) return;
   const nowMs = Date.now();
-  const knownMs = 1000 * ((await context.cache.secondsUnchanged(Node, { name }, EVICTING_TAINTS)) ?? 0);
+  const known = await Promise.all(
+    taints.map(async (taint) => {
+      const seconds = await context.cache.secondsUnchanged(Node, { name }, EVICTING_TAINTS, taint);
+      return [taint, 1000 * (seconds ?? 0)] as const;
+    }),
+  );
+  const knownMs = new Map(known);
   const pods = (await podsOn(name, context)).filter(({ metadata }) => !metadata.deletionTimestamp);
-  const left = new Map(pods.map((pod) => [pod, timeLeftMs(pod, taints, (taint) => ageMs(taint, pod, knownMs, nowMs))]));
+  const left = new Map(
+    pods.map((pod) => [pod, timeLeftMs(pod, taints, (taint) => ageMs(taint, pod, knownMs.get(taint) ?? 0, nowMs))]),
+  );
   const next = Math.min(...[...left.values()].filter((ms) => ms > 0));
   const seconds = next === Infinity ? undefined : next / 1000;
   try {
@@ -44,7 +53,7 @@ export const taintEviction = controller({
 
 /**
  * For how long the pod has been under the taint: as the taint says, at least for as long as the gateway has seen the
- * node's taints as they are, and not for longer than the pod has been there.
+ * taint, and not for longer than the pod has been there.
  */
 function ageMs({ timeAdded }: Taint, pod: Pod, knownMs: number, nowMs: number): number {
   const added = timeAdded ? nowMs - Date.parse(timeAdded) : 0;
@@ -63,14 +72,17 @@ async function evict(pod: Pod, context: Context): Promise<void> {
     status: 'True',
     reason: 'DeletionByTaintManager',
     message: 'Taint manager: deleting due to NoExecute taint',
-    lastTransitionTime: timestamp(Date.now()),
-    ...(generation === undefined ? {} : { observedGeneration: generation }),
   };
-  const isThere = pod.status?.conditions?.some(
-    ({ type, status, reason }) => type === condition.type && status === 'True' && reason === condition.reason,
-  );
-  if (!isThere) {
-    const body = { metadata: { uid }, status: { conditions: [condition] } };
+  const before = pod.status?.conditions?.find(({ type }) => type === condition.type);
+  if (!(['status', 'reason', 'message'] as const).every((part) => before?.[part] === condition[part])) {
+    // Another may have marked it before: it is a target since then.
+    const since = before?.status === condition.status ? before.lastTransitionTime : undefined;
+    const next = {
+      ...condition,
+      lastTransitionTime: since ?? timestamp(Date.now()),
+      ...(generation === undefined ? {} : { observedGeneration: generation }),
+    };
+    const body = { metadata: { uid }, status: { conditions: [next] } };
     await api.patch(Pod, { namespace, name }, { type: 'strategic', body }, 'status');
   }
   await api.delete(Pod, { namespace, name }, { preconditions: { uid } });

@@ -5,8 +5,16 @@ import { followingLabels } from './labels.ts';
 import { markPodsNotReady, ON_NODE, recorder } from './pods.ts';
 import { retrySoon } from './retry.ts';
 import type { NodeSettings } from './settings.ts';
-import { graceSeconds, HEARTBEAT, RENEWAL, secondsSilent, silentAtApiserver, unknownConditions } from './silence.ts';
-import { isTaintedAsLost, mirroredTaints, readyStatus, timestamp } from './taints.ts';
+import {
+  graceSeconds,
+  HEARTBEAT,
+  RENEWAL,
+  secondsSilent,
+  SILENT_REASON,
+  silentAtApiserver,
+  unknownConditions,
+} from './silence.ts';
+import { conditionOf, mirroredTaints, readyStatus, timestamp } from './taints.ts';
 import { nodeChanged } from './wakes.ts';
 
 /** A node is looked at this long after the end of its grace period, when it is over for sure. */
@@ -43,25 +51,32 @@ async function reconcile(request: ReconcileRequest, context: Context, settings: 
   // A node whose readiness is unknown stays so until its kubelet says otherwise, and that wakes the key.
   const isWatched = readyStatus(found) !== 'Unknown';
   let node = found;
+  let fellSilent = false;
   if (isWatched && left < 0) {
     const silent = await silentAtApiserver(found, context);
     // The cache will have it soon.
     if (!silent) return { requeueAfterSeconds: 1 };
     const conditions = unknownConditions(silent, Date.now());
     node = await context.api.replace(Node, { ...silent, status: { ...silent.status, conditions } }, 'status');
+    fellSilent = readyStatus(silent) === 'True';
   }
 
   // The taint first: a pod whose write is refused must not keep new pods coming. Neither waits for the other's success.
-  const isSilent = readyStatus(node) === 'Unknown';
-  if (isSilent && !isTaintedAsLost(node, 'NoSchedule')) {
+  if (fellSilent) {
     recorder.about(Node, node, context).normal('NodeNotReady', `Node ${name} status is now: NodeNotReady`);
   }
   const tainting = await settled(writeTaintsAndLabels(node, context));
-  // A kubelet that says itself that it is not ready reports its pods too.
-  const marking = isSilent ? await settled(markPodsNotReady(node, context)) : undefined;
+  // Once, when a ready node falls silent: a kubelet that says itself that it is not ready reports its pods too.
+  const marks = fellSilent || (request.attempt > 1 && wasReported(node));
+  const marking = marks ? await settled(markPodsNotReady(node, context)) : undefined;
   const failure = tainting ?? marking;
   if (failure) throw retrySoon(failure, request.attempt);
   return isWatched && left >= 0 ? { requeueAfterSeconds: left + MARGIN_SECONDS } : {};
+}
+
+/** Made silent by an earlier run: one that failed may have left pods as they were. */
+function wasReported(node: Node): boolean {
+  return conditionOf(node, 'Ready')?.reason === SILENT_REASON;
 }
 
 const settled = (work: Promise<void>): Promise<Error | undefined> => work.then(() => undefined, asError);

@@ -6,6 +6,8 @@ import { conditionOf, timestamp } from './taints.ts';
 export const HEARTBEAT = 'status.conditions[type=Ready].lastHeartbeatTime';
 export const RENEWAL = 'spec.renewTime';
 const LEASES = 'kube-node-lease';
+/** Of a condition that its kubelet had reported. */
+export const SILENT_REASON = 'NodeStatusUnknown';
 
 /** Those that the kubelet reports; NetworkUnavailable is reported by others. */
 const KUBELET_CONDITIONS = ['Ready', 'MemoryPressure', 'DiskPressure', 'PIDPressure'];
@@ -49,7 +51,7 @@ export function unknownConditions(node: Node, nowMs: number): NodeCondition[] {
   const now = timestamp(nowMs);
   const present = (node.status?.conditions ?? []).map((condition): NodeCondition => {
     if (!KUBELET_CONDITIONS.includes(condition.type) || condition.status === 'Unknown') return condition;
-    const reason = 'NodeStatusUnknown';
+    const reason = SILENT_REASON;
     const message = 'Kubelet stopped posting node status.';
     return { ...condition, status: 'Unknown', reason, message, lastTransitionTime: now };
   });

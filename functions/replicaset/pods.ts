@@ -3,9 +3,6 @@ import type { Condition } from '../lib/condition.ts';
 import { hasEnded, type Pod } from '../lib/pod.ts';
 import { ReplicaSet } from '../lib/replica-set.ts';
 
-/** The longest name that an object can have. */
-const MAX_NAME_LENGTH = 253;
-
 /** A new pod as the template describes it, managed by the ReplicaSet. The apiserver completes its name. */
 export function podFromTemplate(rs: ReplicaSet): NewObject<Pod> {
   const { name, namespace } = rs.metadata;
@@ -14,7 +11,7 @@ export function podFromTemplate(rs: ReplicaSet): NewObject<Pod> {
   return {
     metadata: {
       ...(namespace === undefined ? {} : { namespace }),
-      generateName: name.length < MAX_NAME_LENGTH ? `${name}-` : name,
+      generateName: `${name}-`,
       labels,
       annotations,
       finalizers,

@@ -66,6 +66,10 @@ function get(): Json {
         'levelhook-unchanged',
         'An observed field: the header `levelhook-unchanged-seconds` tells of its value.',
       ),
+      parameter(
+        'levelhook-unchanged-item',
+        'The item of the field that is asked for: in JSON the values of the fields in its braces.',
+      ),
     ],
     responses: {
       200: answer('The object, as the apiserver sent it.', { type: 'object' }),

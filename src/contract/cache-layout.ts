@@ -41,7 +41,8 @@ export interface ViewKeys {
   readonly indexPrefix: string;
   /**
    * What an observed field is appended to, to name its HASH: object key -> `time uid value`, the time in milliseconds
-   * of the gateways at which the value changed last (`observed.ts`).
+   * of the gateways at which the value changed last (`observed.ts`), or `time uid` and a line `time item` for each item
+   * of a list that has a time of its own.
    */
   readonly observedPrefix: string;
 }

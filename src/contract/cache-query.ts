@@ -18,6 +18,8 @@ const ORPHANS = 'levelhook-orphans';
 const INDEX = 'levelhook-index';
 /** Of a read of one object: the observed field of which the answer tells, in this header, how long it is unchanged. */
 export const UNCHANGED = 'levelhook-unchanged';
+/** Beside it: the item of the field's list that is asked for, as `observedItem` names it. */
+export const UNCHANGED_ITEM = 'levelhook-unchanged-item';
 export const UNCHANGED_HEADER = 'levelhook-unchanged-seconds';
 
 /** Of an answer from one view: the position of the view (`cache-layout`). */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { OBSERVED_FIELD, observedAtMs, observedValue } from './observed.ts';
+import { OBSERVED_FIELD, observedAtMs, observedItem, observedItems, observedValue } from './observed.ts';
 
 const node = {
   apiVersion: 'v1',
@@ -57,7 +57,55 @@ it('counts a value that is nested too deep, or too long, as another one with eac
   }
 });
 
-it.each(['', '.a', 'a.', 'a[b]', 'a[b=]', 'a[=c]', 'a[b=c]d', 'a b', 'a=b'])('%j is no field', (text) => {
+describe('the items of a field with braces', () => {
+  const field = 'spec.taints[effect=NoExecute]{key,value}';
+
+  it('are known by the values of these fields alone', () => {
+    expect(field).toMatch(OBSERVED_FIELD);
+    const taints = [
+      { key: 'a', value: 'b', effect: 'NoExecute', timeAdded: 'noon' },
+      { key: 'a', value: '', effect: 'NoExecute' },
+      { key: 'a', effect: 'NoExecute' },
+      { key: 'c', effect: 'NoSchedule' },
+      { key: 'x'.repeat(3000), effect: 'NoExecute' },
+      { key: { deep: 1 }, effect: 'NoExecute' },
+    ];
+    expect(observedItems({ ...node, spec: { taints } } as never, field)).toEqual(['["a","b"]', '["a",""]']);
+    expect(observedItem(field, taints[0])).toBe('["a","b"]');
+    expect(observedItem(field, taints[4])).toBeUndefined();
+    expect(observedItems(node, 'spec.taints[effect=NoExecute]')).toBeUndefined();
+    const many = Array.from({ length: 5000 }, (_, at) => ({ key: `${at}`, effect: 'NoExecute' }));
+    const items = observedItems({ ...node, spec: { taints: many } } as never, field) ?? [];
+    expect(items.length).toBeGreaterThan(100);
+    expect(items.join('').length).toBeLessThanOrEqual(2048);
+  });
+
+  it('have each a time of their own in what is stored', () => {
+    const stored = '30 uid\n10 ["a","b"]\n30 ["a",""]';
+    expect(observedAtMs(stored)).toBe(30);
+    expect(observedAtMs(stored, '["a","b"]')).toBe(10);
+    expect(observedAtMs(stored, '["c",""]')).toBeUndefined();
+    expect(observedAtMs('30 uid', '["a","b"]')).toBeUndefined();
+  });
+});
+
+it.each([
+  'a{}',
+  'a{b',
+  'a{b}c',
+  'a{b,}',
+  'a{b}{c}',
+  '{a}',
+  '',
+  '.a',
+  'a.',
+  'a[b]',
+  'a[b=]',
+  'a[=c]',
+  'a[b=c]d',
+  'a b',
+  'a=b',
+])('%j is no field', (text) => {
   expect(text).not.toMatch(OBSERVED_FIELD);
 });
 

@@ -2,11 +2,15 @@ import { type KubernetesObject, ownValue } from '../core/index.ts';
 
 /**
  * A field whose value is observed: names with dots between. A name may choose the items of a list whose field has a
- * value: `status.conditions[type=Ready].lastHeartbeatTime`, `spec.taints[effect=NoExecute]`.
+ * value: `status.conditions[type=Ready].lastHeartbeatTime`, `spec.taints[effect=NoExecute]`. Fields in braces at the
+ * end give each item of the list a time of its own, by which the item is known:
+ * `spec.taints[effect=NoExecute]{key,value}`.
  */
-export const OBSERVED_FIELD = /^[^\s=.[\]]+(\[[^\s=.[\]]+=[^\s[\]]+\])?(\.[^\s=.[\]]+(\[[^\s=.[\]]+=[^\s[\]]+\])?)*$/;
+export const OBSERVED_FIELD =
+  /^[^\s=.,[\]{}]+(\[[^\s=.[\]]+=[^\s[\]]+\])?(\.[^\s=.,[\]{}]+(\[[^\s=.[\]]+=[^\s[\]]+\])?)*(\{[^\s=.,[\]{}]+(,[^\s=.,[\]{}]+)*\})?$/;
 
 const PART = /([^\s=.[\]]+)(?:\[([^\s=.[\]]+)=([^\s[\]]+)\])?/g;
+const ITEM_FIELDS = /\{([^{}]*)\}$/;
 
 interface Part {
   readonly name: string;
@@ -19,18 +23,50 @@ const partsByField = new Map<string, readonly Part[]>();
 /** What a value may have, with all that is in it: more would cost every reader of the object's events. */
 const MAX_LEVELS = 32;
 const MAX_NODES = 2000;
+/** Characters by which the items of an object are known that have a time of their own. Of others no time is known. */
+const MAX_IDENTITIES = 2048;
 
 /**
  * The value of a field as text that is equal for equal values: `[]` where there is none. A list on the way counts with
  * all of its items. A value of more than 32 levels or 2000 nodes counts as changed with each version of the object.
  */
 export function observedValue(object: KubernetesObject, field: string): string {
+  const values = valuesOf(object, field);
+  return sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES ? JSON.stringify(values) : object.metadata.resourceVersion;
+}
+
+/** Whether a field has braces: each item of its list has a time. */
+export const hasItems = (field: string): boolean => ITEM_FIELDS.test(field);
+
+/**
+ * The items that have a time of their own, each as `observedItem` names it; undefined for a field without braces, whose
+ * value has one time.
+ */
+export function observedItems(object: KubernetesObject, field: string): string[] | undefined {
+  if (!hasItems(field)) return undefined;
+  const identities = valuesOf(object, field).flatMap((item) => observedItem(field, item) ?? []);
+  let room = MAX_IDENTITIES;
+  return [...new Set(identities)].filter((identity) => (room -= identity.length) >= 0);
+}
+
+/**
+ * By what an item of the list is known: the values of the fields in braces, in JSON. An absent one is as an empty one.
+ * Undefined for an item of which no time is kept.
+ */
+export function observedItem(field: string, item: unknown): string | undefined {
+  const values = (ITEM_FIELDS.exec(field)?.[1] ?? '').split(',').map((name) => memberOf(item, name) ?? '');
+  if (values.some((value) => typeof value === 'object')) return undefined;
+  const identity = JSON.stringify(values.map(String));
+  return identity.length <= MAX_IDENTITIES ? identity : undefined;
+}
+
+function valuesOf(object: KubernetesObject, field: string): unknown[] {
   let values: unknown[] = [object];
   for (const { name, only } of partsOf(field)) {
     values = values.flatMap((value) => itemsOf(memberOf(value, name)));
     if (only) values = values.filter((value) => memberOf(value, only.key) === only.value);
   }
-  return sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES ? JSON.stringify(values) : object.metadata.resourceVersion;
+  return values;
 }
 
 /** How many nodes a value has; more than `most` if it has too many, or too many levels. */
@@ -48,7 +84,7 @@ function sizeOf(value: unknown, levels: number, most: number): number {
 function partsOf(field: string): readonly Part[] {
   const known = partsByField.get(field);
   if (known) return known;
-  const parts = [...field.matchAll(PART)].map(([, name = '', key, value]): Part => {
+  const parts = [...field.replace(ITEM_FIELDS, '').matchAll(PART)].map(([, name = '', key, value]): Part => {
     return key === undefined || value === undefined ? { name } : { name, only: { key, value } };
   });
   partsByField.set(field, parts);
@@ -64,7 +100,17 @@ function itemsOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [value];
 }
 
-/** When the value changed last, of what the HASH of an observed field has for an object: `time uid value`. */
-export function observedAtMs(stored: string): number {
-  return Number(stored.slice(0, stored.indexOf(' ')));
+/**
+ * When the value changed last, of what the HASH of an observed field has for an object: `time uid value`, or
+ * `time uid` and for each item a line `time identity`.
+ *
+ * @param item as `observedItem` names it: when it came. Undefined in the answer when it is not there.
+ */
+export function observedAtMs(stored: string): number;
+export function observedAtMs(stored: string, item: string | undefined): number | undefined;
+export function observedAtMs(stored: string, item?: string): number | undefined {
+  const line = item === undefined ? stored : stored.split('\n').find((each, at) => at > 0 && identityOf(each) === item);
+  return line === undefined ? undefined : Number(line.slice(0, line.indexOf(' ')));
 }
+
+const identityOf = (line: string): string => line.slice(line.indexOf(' ') + 1);

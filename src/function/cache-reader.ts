@@ -78,8 +78,10 @@ export interface CacheReader {
    * A gateway that was away, or a slow watch, sees old values. So read the object with `context.api.get` before you act
    * on silence.
    * @param field as in `observes` of the controller: `spec.renewTime`. Of another one nothing is known.
+   * @param item of a field with braces, `spec.taints{key,value}`: for how many seconds the gateway has seen this item,
+   *   whatever became of the others. Default: the answer is for the list as a whole.
    */
-  secondsUnchanged(resource: Resource, key: ObjectKey, field: string): Promise<number | undefined>;
+  secondsUnchanged(resource: Resource, key: ObjectKey, field: string, item?: object): Promise<number | undefined>;
 }
 
 /** Opens the cache that a trigger points to. The signal is aborted when the run is over. */

@@ -105,8 +105,9 @@ export interface ControllerOptions {
    */
   readonly relatedKinds?: 'any';
   /**
-   * Fields for whose values the cache keeps the time of the last change, for `cache.secondsUnchanged`:
-   * `[{ resource: Lease, field: 'spec.renewTime' }]`. Of kinds that are named elsewhere here. Default none.
+   * Fields for whose values the cache keeps the time of the last change, for `cache.secondsUnchanged`: `[{ resource:
+   * Lease, field: 'spec.renewTime' }]`, or for each item of a list that they know by the fields in braces:
+   * `spec.taints[effect=NoExecute]{key,value}`. Of kinds that are named elsewhere here. Default none.
    */
   readonly observes?: readonly { readonly resource: Resource; readonly field: string }[];
   /** Keys at a time. Default 1. */

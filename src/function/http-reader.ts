@@ -15,7 +15,8 @@ import {
   systemClock,
 } from '../core/index.ts';
 import { type CacheLocation, encodeSelection } from '../contract/index.ts';
-import { POSITION_HEADER, UNCHANGED, UNCHANGED_HEADER } from '../contract/cache-query.ts';
+import { POSITION_HEADER, UNCHANGED, UNCHANGED_HEADER, UNCHANGED_ITEM } from '../contract/cache-query.ts';
+import { observedItem } from '../contract/observed.ts';
 import { namespaceOfSelection } from '../contract/selection.ts';
 import { isSecureUrl } from '../contract/secure-url.ts';
 import {
@@ -89,10 +90,17 @@ export class HttpReader implements CacheReader {
     return orUndefined(this.#ask(resource, namespaces[0], resourcePath(resource, key)) as Promise<T>);
   }
 
-  async secondsUnchanged(resource: Resource, key: ObjectKey, field: string): Promise<number | undefined> {
+  async secondsUnchanged(
+    resource: Resource,
+    key: ObjectKey,
+    field: string,
+    item?: object,
+  ): Promise<number | undefined> {
     const namespaces = namespacesOf(this.#location, resource, key.namespace);
     if (namespaces.length === 0 || !canExist(resource, key)) return undefined;
-    const query = new URLSearchParams({ [UNCHANGED]: field });
+    const identity = item && observedItem(field, item);
+    if (item && identity === undefined) return undefined;
+    const query = new URLSearchParams({ [UNCHANGED]: field, ...(identity ? { [UNCHANGED_ITEM]: identity } : {}) });
     let seconds: string | null = null;
     const path = `${resourcePath(resource, key)}?${query.toString()}`;
     const found = this.#ask(resource, namespaces[0], path, (headers) => {

@@ -161,6 +161,25 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       await expect(reader.secondsUnchanged(services, { namespace: 'a', name: 'x' }, 'spec')).rejects.toThrow(TypeError);
     });
 
+    it('tells for how long an item of an observed list is there, whatever comes and goes beside it', async () => {
+      const field = 'spec.taints{key,value}';
+      let agoMs = 3_600_000;
+      view.observations.maintain([`field:${field}`], () => systemClock.now() - agoMs);
+      const taint = { key: 'only', value: 'é/&', effect: 'x' };
+      const change = (version: number, ...taints: object[]) =>
+        applier.apply([{ kind: 'changed', object: pod('a/mine', version, {}, { spec: { taints } }) }]);
+      await change(11, taint);
+      agoMs = 1_800_000;
+      await change(12, { key: 'other' }, { ...taint, effect: 'y' });
+      const seconds = (item?: object) => reader.secondsUnchanged(pods, { namespace: 'a', name: 'mine' }, field, item);
+      expect(await seconds(taint)).toBeGreaterThan(3599);
+      expect(await seconds(taint)).toBeLessThan(3700);
+      expect(await seconds({ key: 'other', value: '' })).toBeLessThan(1900);
+      expect(await seconds({ key: 'none' })).toBeUndefined();
+      expect(await seconds({ key: 'x'.repeat(3000) })).toBeUndefined();
+      expect(await seconds()).toBeLessThan(1900);
+    });
+
     it('gives the reader copies of its own', async () => {
       const first = await reader.get(pods, { namespace: 'a', name: 'mine' });
       first!.metadata.labels = { changed: 'yes' };

@@ -11,7 +11,7 @@ import {
 } from '../../core/index.ts';
 import type { CacheLocation, Selection, ViewLocation } from '../../contract/index.ts';
 import { viewKeys } from '../../contract/cache-layout.ts';
-import { observedAtMs } from '../../contract/observed.ts';
+import { observedAtMs, observedItem } from '../../contract/observed.ts';
 import { checkFields, namespaceOfSelection } from '../../contract/selection.ts';
 import { LostWritesError, ViewReader } from '../../contract/node/view-reader.ts';
 import {
@@ -84,8 +84,8 @@ export function redisCache(url: string | (() => string), options: RedisCacheOpti
     return {
       get: async (resource, key) => (await readerOf(resource)).get(resource, key),
       list: async (resource, options) => (await readerOf(resource)).list(resource, options),
-      secondsUnchanged: async (resource, key, field) =>
-        (await readerOf(resource)).secondsUnchanged(resource, key, field),
+      secondsUnchanged: async (resource, key, field, item) =>
+        (await readerOf(resource)).secondsUnchanged(resource, key, field, item),
     };
   };
 }
@@ -128,10 +128,17 @@ export class RedisReader implements CacheReader {
     return joinedLists(await Promise.all(lists)) as ListResult<T>;
   }
 
-  async secondsUnchanged(resource: Resource, key: ObjectKey, field: string): Promise<number | undefined> {
+  async secondsUnchanged(
+    resource: Resource,
+    key: ObjectKey,
+    field: string,
+    item?: object,
+  ): Promise<number | undefined> {
     const [location] = viewsOf(this.#location, resource, key.namespace);
     const { now } = this.#location;
     if (!location || now === undefined || !canExist(resource, key)) return undefined;
+    const identity = item && observedItem(field, item);
+    if (item && identity === undefined) return undefined;
     const { stored } = await this.#read(resource, location, async () => {
       const [stored, position] = await Promise.all([
         this.#redis.hget(viewKeys(location.prefix).observedPrefix + field, formatObjectKey(key)),
@@ -139,9 +146,10 @@ export class RedisReader implements CacheReader {
       ]);
       return { stored, position };
     });
-    if (stored === null) return undefined;
+    const sinceMs = stored === null ? undefined : observedAtMs(stored, identity);
+    if (sinceMs === undefined) return undefined;
     const nowMs = now + systemClock.now() - this.#startedMs;
-    return Math.max(0, nowMs - observedAtMs(stored)) / 1000;
+    return Math.max(0, nowMs - sinceMs) / 1000;
   }
 
   /**

@@ -5,7 +5,7 @@ import {
   ownValue,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { POSITION_HEADER, UNCHANGED, UNCHANGED_HEADER } from '../../contract/cache-query.ts';
+import { POSITION_HEADER, UNCHANGED, UNCHANGED_HEADER, UNCHANGED_ITEM } from '../../contract/cache-query.ts';
 import type { Selection } from '../../contract/index.ts';
 import { ObjectKeptOutError } from '../../contract/node/codec.ts';
 import { type Found, LostWritesError, type ReadableState, type ViewReader } from '../../contract/node/view-reader.ts';
@@ -73,8 +73,10 @@ export async function readObject(asked: ReadRequest, options: ReadingOptions): P
     return missing;
   }
   const field = query.get(UNCHANGED);
+  const item = query.get(UNCHANGED_ITEM) ?? undefined;
+  const { observations } = view.view;
   const seconds =
-    field === null ? undefined : await view.view.observations.secondsUnchanged(key, field, options.clock.now());
+    field === null ? undefined : await observations.secondsUnchanged(key, field, options.clock.now(), item);
   const unchanged = seconds === undefined ? {} : { [UNCHANGED_HEADER]: String(seconds) };
   return body(joined(form.one(object)), { [POSITION_HEADER]: String(position), ...unchanged });
 }

@@ -1,6 +1,6 @@
 import { type KubernetesObject, parseObjectKey } from '../../core/index.ts';
 import { madeIn, type MadeIndex, namespaceIndex, parseMade, type ViewKeys } from '../../contract/cache-layout.ts';
-import { observedAtMs, observedValue } from '../../contract/observed.ts';
+import { hasItems, observedAtMs, observedItems, observedValue } from '../../contract/observed.ts';
 import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 import { createHash } from 'node:crypto';
 import type { ViewWriter } from './view-writer.ts';
@@ -19,15 +19,17 @@ export const observedFields = (made: readonly MadeIndex[]): string[] => [
   ...new Set(made.map((each) => fieldOf(parseMade(each).spec))),
 ];
 
-/** What a time takes of Redis, about. */
+/** What the time of a value takes of Redis, about, and what those of the items of a list take at most. */
 const TIME_BYTES = 200;
+const ITEMS_BYTES = 3000;
 
 /** The values of an object's observed fields, by field. */
 export type ObservedValues = Readonly<Record<string, string>>;
 
 /**
  * Since when the values of observed fields are unchanged: for each field a HASH of the view, object key -> time, UID
- * and value. The apply script keeps it in step with the objects, for the fields that are maintained.
+ * and value, or the items of a list with a time for each. The apply script keeps it in step with the objects, for the
+ * fields that are maintained.
  */
 export class Observations {
   readonly #redis: Redis;
@@ -58,7 +60,8 @@ export class Observations {
 
   /** About how many bytes the times of one object of the namespace take. */
   bytesIn(namespace: string): number {
-    return madeIn(this.#made, namespace).length * TIME_BYTES;
+    const fields = madeIn(this.#made, namespace).map(fieldOf);
+    return fields.reduce((sum, field) => sum + (hasItems(field) ? ITEMS_BYTES : TIME_BYTES), 0);
   }
 
   /** The values with which an object is written; undefined when no field of it is observed. */
@@ -66,7 +69,11 @@ export class Observations {
     const { namespace, uid } = object.metadata;
     const fields = madeIn(made, namespace).map(fieldOf);
     if (fields.length === 0) return undefined;
-    return Object.fromEntries(fields.map((field) => [field, `${uid} ${shortened(observedValue(object, field))}`]));
+    const valueOf = (field: string): string => {
+      const items = observedItems(object, field);
+      return items ? [uid, ...items].join('\n') : `${uid} ${shortened(observedValue(object, field))}`;
+    };
+    return Object.fromEntries(fields.map((field) => [field, valueOf(field)]));
   }
 
   /**
@@ -150,10 +157,14 @@ export class Observations {
     } while (cursor !== '0');
   }
 
-  /** For how many seconds the value of the field is unchanged. Undefined when that is not known yet. */
-  async secondsUnchanged(key: string, field: string, nowMs: number): Promise<number | undefined> {
+  /**
+   * For how many seconds the value of the field is unchanged. Undefined when that is not known yet.
+   * @param item of the list, as `observedItem` names it: for how many seconds it is there.
+   */
+  async secondsUnchanged(key: string, field: string, nowMs: number, item?: string): Promise<number | undefined> {
     const stored = await this.#redis.hget(this.#keys.observedPrefix + field, key);
-    return stored === null ? undefined : Math.max(0, nowMs - observedAtMs(stored)) / 1000;
+    const sinceMs = stored === null ? undefined : observedAtMs(stored, item);
+    return sinceMs === undefined ? undefined : Math.max(0, nowMs - sinceMs) / 1000;
   }
 
   #time(): number {

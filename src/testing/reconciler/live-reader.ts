@@ -8,6 +8,7 @@ import {
   type Resource,
 } from '../../core/index.ts';
 import type { CacheLocation } from '../../contract/index.ts';
+import { observedItem } from '../../contract/observed.ts';
 import { checkFields, isSelected, namespaceOfSelection } from '../../contract/selection.ts';
 import type { ApiWriter } from '../../function/api-writer.ts';
 import type { CacheReader, ListOptions, ListResult } from '../../function/cache-reader.ts';
@@ -24,7 +25,10 @@ export class LiveReader implements CacheReader {
 
   readonly #secondsUnchanged: Readonly<Record<string, number>>;
 
-  /** @param secondsUnchanged by field. Default: every value has just changed. */
+  /**
+   * @param secondsUnchanged by field, or of an item by the field and its values: `spec.taints{key} ["a"]`. Default:
+   *   every value has just changed.
+   */
   constructor(
     api: Pick<ApiWriter, 'get' | 'list'>,
     location: CacheLocation,
@@ -60,9 +64,15 @@ export class LiveReader implements CacheReader {
     return { items: selected.toSorted((a, b) => (order(a) < order(b) ? -1 : 1)), version };
   }
 
-  async secondsUnchanged(resource: Resource, key: ObjectKey, field: string): Promise<number | undefined> {
+  async secondsUnchanged(
+    resource: Resource,
+    key: ObjectKey,
+    field: string,
+    item?: object,
+  ): Promise<number | undefined> {
     const found = await this.get(resource, key);
-    return found && (this.#secondsUnchanged[field] ?? 0);
+    const ofItem = item && this.#secondsUnchanged[`${field} ${observedItem(field, item) ?? ''}`];
+    return found && (ofItem ?? this.#secondsUnchanged[field] ?? 0);
   }
 }
 

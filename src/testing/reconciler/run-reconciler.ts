@@ -21,7 +21,10 @@ export interface RunReconcilerOptions {
   readonly timeoutSeconds?: number;
   /** Aborted as if the gateway had hung up. Default: never. */
   readonly signal?: AbortSignal;
-  /** For how many seconds the values of observed fields are unchanged, by field. Default: 0 for each. */
+  /**
+   * For how many seconds the values of observed fields are unchanged, by field, and items by the field and the values
+   * by which they are known: `spec.taints{key,value} ["a",""]`. Default: 0 for each.
+   */
   readonly secondsUnchanged?: Readonly<Record<string, number>>;
   /** Default: nothing is logged. */
   readonly logger?: Logger;

@@ -175,6 +175,40 @@ describe('the times of observed values', () => {
     });
   });
 
+  it('are kept for each item of a list alone, where the field has braces', async () => {
+    const items = 'spec.taints{key}';
+    const tainted = (version: number, keys: string[], uid = 'a'): KubernetesObject =>
+      Object.assign(lease('a', version, 'noon', uid), { spec: { taints: keys.map((key) => ({ key })) } });
+    const change = (object: KubernetesObject) => applierOf(view).apply([{ kind: 'changed', object }]);
+    const agesOf = (...keys: string[]) =>
+      Promise.all(keys.map((key) => view.observations.secondsUnchanged('n/a', items, nowMs, JSON.stringify([key]))));
+    view.observations.maintain([observedSpec(items)], () => nowMs);
+    await change(tainted(11, ['only']));
+    for (let version = 12; version < 20; version += 2) {
+      nowMs += 1000;
+      await change(tainted(version, ['flap', 'only']));
+      nowMs += 1000;
+      await change(tainted(version + 1, ['only']));
+    }
+    expect(await agesOf('only', 'flap')).toEqual([8, undefined]);
+    nowMs += 1000;
+    await view.claim('another');
+    await compareObserved(view, [observedSpec(items)], never);
+    expect(await agesOf('only')).toEqual([9]);
+    await change(tainted(30, ['flap', 'only'], 'another-uid'));
+    expect(await agesOf('only', 'flap')).toEqual([0, 0]);
+    nowMs += 1000;
+    // What changed unobserved begins at the pass.
+    view.observations.maintain([], () => nowMs);
+    await change(tainted(31, ['only', 'late'], 'another-uid'));
+    view.observations.maintain([observedSpec(items)], () => nowMs);
+    await compareObserved(view, [observedSpec(items)], never);
+    expect(await agesOf('only', 'flap', 'late')).toEqual([1, undefined, 0]);
+    await change(tainted(32, [], 'another-uid'));
+    await change(tainted(33, ['only'], 'another-uid'));
+    expect(await agesOf('only')).toEqual([0]);
+  });
+
   it('are refused to a writer that no longer leads', async () => {
     const other = new View(redis, Lease, view.location);
     await other.claim('another');

@@ -17,7 +17,7 @@
 -- ARGV[10] number of acknowledged wakeups to delete from the outbox, then their ids
 -- then    number of operations, then four each: 'S' key entry object | 'D' key version ''; each key once
 -- then    number of observed fields; if there are any: the present time in milliseconds, then for each field its HASH
---         (key -> time uid value) and 'uid value' for each 'S' operation, or '' to leave it
+--         (key -> time uid value) and for each 'S' operation 'uid value', 'uid \n item \n ...', or '' to leave it
 -- then    number of wakeups, then four each: controller, key or '', lookup (JSON) or '', reasons (JSON)
 --
 -- Answer: the number of operations that changed the view, its position, then the id of each wakeup in the outbox, in order;
@@ -154,7 +154,24 @@ end
 -- yet, and the chunk can be applied again.
 for index, keys in pairs(leaving) do call('SREM', index_prefix .. index, keys) end
 for index, keys in pairs(joining) do call('SADD', index_prefix .. index, keys) end
--- A value that is as it was keeps its time.
+-- What a HASH of an observed field is to have for an object; nil when it has that already. A value that is as it was keeps
+-- its time, and so does each item of 'uid \n item \n ...'.
+local function observed_now(stored, value, now)
+  local uid, items = string.match(value, '^([^\n]*)(.*)$')
+  if items ~= '' then
+    local times = {}
+    if stored and string.match(stored, '^%d+ ([^\n]*)') == uid then
+      for time, item in string.gmatch(stored, '\n(%d+) ([^\n]*)') do times[item] = time end
+    end
+    local lines = { uid }
+    for item in string.gmatch(items, '\n([^\n]*)') do lines[#lines + 1] = (times[item] or now) .. ' ' .. item end
+    value = table.concat(lines, '\n')
+  end
+  if stored and string.sub(stored, string.find(stored, ' ', 1, true) + 1) == value then
+    return nil
+  end
+  return now .. ' ' .. value
+end
 local observed = tonumber(ARGV[at])
 at = at + 1
 if observed > 0 then
@@ -165,10 +182,10 @@ if observed > 0 then
     for nth, key in ipairs(set_keys) do
       local value = ARGV[at + nth]
       if key and value ~= '' then
-        local stored = redis.call('HGET', hash, key)
-        if not stored or string.sub(stored, string.find(stored, ' ', 1, true) + 1) ~= value then
+        local next_value = observed_now(redis.call('HGET', hash, key), value, now)
+        if next_value then
           values[#values + 1] = key
-          values[#values + 1] = now .. ' ' .. value
+          values[#values + 1] = next_value
         end
       end
     end
