@@ -126,6 +126,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     protects: 'that the functions in place of Kubernetes controllers, and what any resource asks of the line, work',
     files: [
       'test/integration/line/{deployment,endpoints,hash-slots,namespace,nodes,redis-users}.test.ts',
+      'test/integration/line/{copied-identities,takeover}.test.ts',
       'test/integration/informer/{any-resource,events}.test.ts',
       'test/integration/reconcile-functions/{at-rest,life,processor-time}.test.ts',
     ],

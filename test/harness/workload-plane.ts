@@ -22,6 +22,8 @@ export type PlaneFunction = (typeof PLANE_FUNCTIONS)[number];
 export interface WorkloadPlaneOptions {
   /** Their controllers are off in kube-controller-manager. Default: `WORKLOAD_FUNCTIONS`. */
   readonly functions?: readonly PlaneFunction[];
+  /** The functions' controllers are on in kube-controller-manager too. Default false. */
+  readonly besideBuiltIn?: boolean;
   /** Simulated nodes. */
   readonly nodes: number;
   /** Further controllers of kube-controller-manager that are off. Default: none. */
@@ -79,6 +81,7 @@ export class WorkloadPlane {
   static async start(started: Started, given: WorkloadPlaneOptions): Promise<WorkloadPlane> {
     const options = {
       functions: WORKLOAD_FUNCTIONS,
+      besideBuiltIn: false,
       withoutControllers: [],
       gatewayVariables: {},
       functionVariables: {},
@@ -86,13 +89,13 @@ export class WorkloadPlane {
       controllerManagerArguments: [],
       ...given,
     };
-    const { functions, withoutControllers, nodes } = options;
+    const { functions, besideBuiltIn, withoutControllers, nodes } = options;
     const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);
     const audit = await AuditLog.create({ userGroups: ['system:serviceaccounts'] });
     started.add(() => audit.remove());
     const redis = await startRedis({ appendOnly: true, ignoreEnvironment: true, onProgress });
     started.add(() => redis.stop());
-    const off = [...replacedControllers(functions), ...withoutControllers];
+    const off = [...(besideBuiltIn ? [] : replacedControllers(functions)), ...withoutControllers];
     const plane = await startControlPlane({
       kubeControllerManager: {
         controllers: ['*', ...off.map((name) => `-${name}`)],

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Node, Pod } from '../../../src/function/kinds/index.ts';
 import { isWrite } from '../../harness/audit-log.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { Fleet } from '../../harness/fleet.ts';
@@ -92,6 +93,36 @@ describe('the nodes function behind a gateway', () => {
   it('takes back all taints when the nodes report again', { timeout: 2 * LIMIT_MS }, async () => {
     await fleet.revive();
     await untilNodes({ True: 7 });
+  });
+
+  it('evicts a pod in its time while another taint of its node comes and goes', { timeout: 2 * LIMIT_MS }, async () => {
+    const { cluster } = workloads;
+    const key = { namespace, name: 'waits' };
+    await cluster.create(Pod, {
+      metadata: { ...key, finalizers: ['example.com/held'] },
+      spec: {
+        nodeName: 'b-0',
+        containers: [{ name: 'main', image: 'none' }],
+        tolerations: [
+          { key: 'only', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 4 },
+          { key: 'flap', operator: 'Exists' },
+        ],
+      },
+    });
+    // As kubectl writes it: without a time.
+    const only = { key: 'only', effect: 'NoExecute' };
+    const flap = { key: 'flap', effect: 'NoExecute' };
+    let isThere = false;
+    await eventually(
+      async () => {
+        isThere = !isThere;
+        await cluster.patch(Node, { name: 'b-0' }, { spec: { taints: isThere ? [only, flap] : [only] } });
+        expect((await cluster.get(Pod, key))?.metadata.deletionTimestamp).toBeDefined();
+      },
+      LIMIT_MS,
+      500,
+    );
+    await cluster.patch(Pod, key, { metadata: { finalizers: null } });
   });
 
   it('writes with the rights of its account, and no request is refused', async () => {
