@@ -13,7 +13,7 @@ const SAFE = 'bcdfghjklm';
  * both all defaults.
  */
 export function sameTemplate(a: PodTemplate, b: PodTemplate): boolean {
-  return equal(withoutHash(a), withoutHash(b), 'core-v1.PodTemplateSpec');
+  return equal(withoutHash(a), withoutHash(b), 'PodTemplateSpec');
 }
 
 /**

@@ -9,7 +9,9 @@ import { repositoryRoot, runNode } from './temp-repository.ts';
  * hono alone is 15 KB. Cold start at the edge is mostly parsing, so growth must be a decision. To hand reviews to
  * webhooks takes 1.2 KB of it; what answers them is an entry of its own.
  */
-const LIMIT = 49 * 1024;
+const LIMIT = 49.5 * 1024;
+/** `equal`, with what it knows of the types that have quantities. A function that does not compare leaves it out. */
+const EQUAL = 5.5 * 1024;
 /** The time that a bundle takes to load is printed and not asserted: it is the machine's. */
 const LOADS = 7;
 
@@ -36,7 +38,7 @@ afterAll(() => rmSync(workspace, { recursive: true, force: true }));
 test.each([
   ['a typical function', `{ ${TYPICAL.join(', ')} }`, LIMIT],
   ['the same with an EventRecorder', `{ ${TYPICAL.join(', ')}, EventRecorder }`, LIMIT + 3 * 1024],
-  ['everything that it exports', '*', LIMIT + 5 * 1024],
+  ['everything that it exports', '*', LIMIT + 5 * 1024 + EQUAL],
 ])('levelhook/function bundles for a browser, small and without Node: %s', async (what, exported, limit) => {
   // A node: module, or a package that needs one, has no browser build: esbuild fails.
   const { metafile, outputFiles } = await build({

@@ -97,38 +97,53 @@ class Writer {
     return files.set('index.ts', this.#index(names)).set('quantities.ts', this.#quantities());
   }
 
-  /** Of each type from which quantities can be reached the fields that lead there, for `equal`. */
+  /**
+   * Of each type from which quantities can be reached the fields that lead there, for `equal`. A type in one place only
+   * stands there; the kinds, and types in several places, have names.
+   */
   #quantities(): string {
-    const found = new Map<string, Map<string, string>>();
-    for (const name of this.#schemas.keys()) this.#leadsToQuantity(name, found);
-    const entries = [...found].flatMap(([name, fields]) => {
-      const isReached = this.#files.get(fileOf(name))?.has(name);
-      return fields.size > 0 && isReached ? [[this.#typeName(name), Object.fromEntries(fields)] as const] : [];
-    });
+    const found = new Map<string, Map<string, { name: string; map: string }>>();
+    for (const name of this.#kinds.keys()) this.#leadsToQuantity(name, found);
+    const places = new Map<string, number>();
+    for (const { name, map } of [...found.values()].flatMap((fields) => [...fields.values()])) {
+      // In a map a type needs a name.
+      places.set(name, (places.get(name) ?? 0) + (map ? 2 : 1));
+    }
+    const isNamed = (name: string): boolean => this.#kinds.has(name) || (places.get(name) ?? 0) > 1;
+    type Fields = { readonly [field: string]: string | Fields };
+    const fieldsOf = (name: string): Fields =>
+      Object.fromEntries(
+        [...(found.get(name) ?? [])].map(([field, to]) => {
+          if (to.name === QUANTITY) return [field, to.map];
+          return [field, isNamed(to.name) ? `${to.map}${this.#typeName(to.name)}` : fieldsOf(to.name)];
+        }),
+      );
+    const named = [...found].filter(([name, fields]) => fields.size > 0 && isNamed(name));
+    const entries = named.map(([name]) => [this.#typeName(name), fieldsOf(name)] as const);
     const sorted = Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)));
     return `${HEADER}
-/** The types with quantities, and of each the fields that lead to some: '' is a quantity, '*TYPE' a map of a type. */
+/**
+ * The types with quantities, and of each the fields that lead to some: '' is a quantity, '*' before a type a map of it.
+ */
 export const QUANTITIES = ${JSON.stringify(sorted)} as const;\n`;
   }
 
-  #leadsToQuantity(name: string, found: Map<string, Map<string, string>>): boolean {
+  #leadsToQuantity(name: string, found: Map<string, Map<string, { name: string; map: string }>>): boolean {
     const known = found.get(name);
     if (known) return known.size > 0;
-    const fields = new Map<string, string>();
+    const fields = new Map<string, { name: string; map: string }>();
     found.set(name, fields);
     for (const [field, each] of Object.entries(this.#schemas.get(name)?.properties ?? {})) {
       const target = targetOf(each);
-      if (!target) continue;
-      if (target.name === QUANTITY) fields.set(field, target.map);
-      else if (this.#leadsToQuantity(target.name, found)) fields.set(field, target.map + this.#typeName(target.name));
+      if (target && (target.name === QUANTITY || this.#leadsToQuantity(target.name, found))) fields.set(field, target);
     }
     return fields.size > 0;
   }
 
-  /** `apps/v1/Deployment` of a kind, `core-v1.PodSpec` of a part. */
+  /** `apps/v1/Deployment` of a kind, `PodSpec` of a part. */
   #typeName(name: string): string {
     const kind = this.#kinds.get(name);
-    return kind ? `${kind.apiVersion}/${kind.kind}` : `${fileOf(name)}.${shortName(name)}`;
+    return kind ? `${kind.apiVersion}/${kind.kind}` : shortName(name);
   }
 
   #reach(name: string): void {

@@ -67,7 +67,7 @@ describe('equal', () => {
     ['1E', '1e18'],
   ])('the quantity %s is %s', (a, b) => {
     expect(equal(limited(a), limited(b))).toBe(true);
-    expect(equal(limited(a).spec.template, limited(b).spec.template, 'core-v1.PodTemplateSpec')).toBe(true);
+    expect(equal(limited(a).spec.template, limited(b).spec.template, 'PodTemplateSpec')).toBe(true);
     // Text, where the schema is not known.
     expect(equal(limited(a).spec, limited(b).spec)).toBe(false);
   });
@@ -81,9 +81,13 @@ describe('equal', () => {
     ['one', 'two'],
     ['1', undefined],
     ['1e999999999', '1e999999998'],
-    [`1${'0'.repeat(2 ** 20)}`, '1'],
   ])('the quantity %s is not %s', (a, b) => {
     expect(equal(limited(a), limited(b))).toBe(false);
+  });
+
+  it('does not compute with text that is longer than any quantity', () => {
+    const long = `1${'0'.repeat(2 ** 20)}`;
+    expect(equal(limited(long), limited(`${long}.0`))).toBe(false);
   });
 
   it('knows the quantities of other parts and kinds', () => {
@@ -97,8 +101,8 @@ describe('equal', () => {
         ],
       },
     });
-    expect(equal(template('1k', '1M'), template('1000', '1e6'), 'core-v1.PodTemplateSpec')).toBe(true);
-    expect(equal(template('1k', '1M'), template('1000', '1e7'), 'core-v1.PodTemplateSpec')).toBe(false);
+    expect(equal(template('1k', '1M'), template('1000', '1e6'), 'PodTemplateSpec')).toBe(true);
+    expect(equal(template('1k', '1M'), template('1000', '1e7'), 'PodTemplateSpec')).toBe(false);
     const quota = (pods: string) => ({ apiVersion: 'v1', kind: 'ResourceQuota', spec: { hard: { pods } } });
     expect(equal(quota('1k'), quota('1000'))).toBe(true);
     expect(equal(quota('1k'), { ...quota('1k'), kind: 'Other' })).toBe(false);

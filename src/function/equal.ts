@@ -1,7 +1,7 @@
 import { ownValue } from '../core/index.ts';
 import { QUANTITIES } from './kinds/quantities.ts';
 
-/** A kind (`apps/v1/Deployment`) or a part of one (`core-v1.PodTemplateSpec`) that has quantities. */
+/** A kind (`apps/v1/Deployment`) or a part of several (`PodTemplateSpec`) that has quantities. */
 export type TypeWithQuantities = keyof typeof QUANTITIES;
 
 /**
@@ -39,11 +39,13 @@ const MAPS = new Set([
 ]);
 
 /**
- * Of a type that has quantities: the type of each field that leads to some. `''` is a quantity, `*` before it a map.
+ * A type that has quantities: a name, or of each field that leads to some the type. `''` is a quantity, and `*` before
+ * a name a map.
  */
-const TYPES: Readonly<Record<string, Readonly<Record<string, string>>>> = QUANTITIES;
+type Type = string | { readonly [field: string]: Type };
+const TYPES: Readonly<Record<string, Type>> = QUANTITIES;
 
-function isSame(a: unknown, b: unknown, type: string | undefined, isMap: boolean): boolean {
+function isSame(a: unknown, b: unknown, type: Type | undefined, isMap: boolean): boolean {
   if (a === b) return true;
   if (isEmpty(a, isMap) || isEmpty(b, isMap)) return isEmpty(a, isMap) && isEmpty(b, isMap);
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) {
@@ -78,11 +80,10 @@ function kindOf(value: unknown): string | undefined {
   return typeof apiVersion === 'string' && typeof kind === 'string' ? `${apiVersion}/${kind}` : undefined;
 }
 
-function typeOfField(type: string | undefined, name: string): string | undefined {
+function typeOfField(type: Type | undefined, name: string): Type | undefined {
   if (type === undefined || type === '') return undefined;
-  if (type.startsWith('*')) return type.slice(1);
-  const fields = ownValue(TYPES, type);
-  return fields && ownValue(fields, name);
+  if (typeof type !== 'string') return ownValue(type, name);
+  return type.startsWith('*') ? type.slice(1) : typeOfField(ownValue(TYPES, type), name);
 }
 
 function isSameQuantity(a: unknown, b: unknown): boolean {
