@@ -178,7 +178,7 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
     }
   }
 
-  it(`change nothing there, and cause no write (TEST_SEED=${seed})`, { timeout: SETUP_MS }, async () => {
+  it(`change nothing there, and cause no write (TEST_SEED=${seed})`, { timeout: 2 * SETUP_MS }, async () => {
     const [given = []] = fc.sample(copies, { seed, numRuns: 1 });
     const victims = await all(victim);
     const before = await looks();
@@ -208,7 +208,7 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
     expect(held.filter(({ metadata }) => !metadata.deletionTimestamp && !left.has(metadata.uid))).toEqual([]);
   });
 
-  it('do not hold up a rollout that recreates', { timeout: SETUP_MS }, async () => {
+  it('do not hold up a rollout that recreates', { timeout: 2 * SETUP_MS }, async () => {
     const { cluster } = workloads;
     const once = { namespace: victim, name: 'once' };
     const [rs] = (await cluster.list(ReplicaSet, victim, 'app=once')).items;
@@ -229,6 +229,6 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
     await eventually(async () => {
       const pods = (await cluster.list(Pod, victim, 'app=once')).items;
       expect(pods.map(({ spec }) => spec?.containers[0]?.image)).toEqual(['pause:2', 'pause:2', 'pause:2']);
-    }, 60_000);
+    }, SETUP_MS);
   });
 });
