@@ -1,4 +1,4 @@
-import type { ApiWriter } from 'levelhook/function';
+import { type ApiWriter, formatJson } from 'levelhook/function';
 import type { ReplicaSet, ReplicaSetStatus } from '../lib/replica-set.ts';
 import { REVISION } from './annotations.ts';
 import { condition, withCondition } from './conditions.ts';
@@ -70,7 +70,7 @@ export async function writeStatus(before: Deployment, next: Deployment, api: Api
  * What of it this controller writes. The apiserver leaves out zeros, but never terminatingReplicas once it was written.
  */
 function contentOf({ metadata, status }: Deployment): string {
-  return JSON.stringify([
+  return formatJson([
     metadata.annotations?.[REVISION],
     status.observedGeneration ?? 0,
     status.replicas ?? 0,

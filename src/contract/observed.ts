@@ -1,4 +1,4 @@
-import { type KubernetesObject, ownValue } from '../core/index.ts';
+import { formatJson, type KubernetesObject, ownValue } from '../core/index.ts';
 
 /**
  * A field whose value is observed: names with dots between. A name may choose the items of a list whose field has a
@@ -30,7 +30,7 @@ export function observedValue(object: KubernetesObject, field: string): string {
     values = values.flatMap((value) => itemsOf(memberOf(value, name)));
     if (only) values = values.filter((value) => memberOf(value, only.key) === only.value);
   }
-  return sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES ? JSON.stringify(values) : object.metadata.resourceVersion;
+  return sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES ? formatJson(values) : object.metadata.resourceVersion;
 }
 
 /** How many nodes a value has; more than `most` if it has too many, or too many levels. */

@@ -1,6 +1,7 @@
 export {
   ApiError,
   controllerOf,
+  formatJson,
   type KubernetesObject,
   keyOf,
   type LabelSelector,
@@ -10,6 +11,7 @@ export {
   type ObjectKey,
   type ObjectMeta,
   type OwnerReference,
+  parseJson,
   type Resource,
   resource,
   SelectorError,
