@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { keyOf } from 'levelhook/function';
+import { keyOf, parseJson } from 'levelhook/function';
 import { type MemoryApiserver, runReconciler, testContext } from 'levelhook/testing/reconciler';
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
@@ -53,6 +53,25 @@ describe('the deployment controller', () => {
     const apiserver = apiserverWith();
     expect((await attempt(apiserver)).outcome).toEqual({ status: 'done', writes: [] });
     expect(apiserver.requests).toEqual([]);
+  });
+
+  it('keeps integers of 64 bits of the template, and finds its ReplicaSet again', async () => {
+    const seconds = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).chain((value) =>
+      // As JSON is read: those that are exact are numbers.
+      fc.nat({ max: 63 }).map((bits) => parseJson(String(value >> BigInt(bits)))),
+    );
+    const given = fc.record({ terminationGracePeriodSeconds: seconds, tolerations: fc.array(seconds) });
+    await fc.assert(
+      fc.asyncProperty(given, async ({ tolerations, ...rest }) => {
+        const spec = { ...rest, tolerations: tolerations.map((tolerationSeconds) => ({ tolerationSeconds })) };
+        const template = { ...templateOf(1), spec } as Deployment['spec']['template'];
+        const apiserver = await rolledOut({ template });
+        const [set, ...more] = setsOf(apiserver);
+        expect(set?.spec.template.spec).toEqual(spec);
+        expect(more).toEqual([]);
+      }),
+      { numRuns: 50 },
+    );
   });
 
   it('makes the first ReplicaSet and tells of it, with one write of the status', async () => {

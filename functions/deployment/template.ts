@@ -1,4 +1,4 @@
-import { equal } from 'levelhook/function';
+import { equal, formatJson } from 'levelhook/function';
 import type { PodTemplate } from '../lib/replica-set.ts';
 
 /** Tells the pods of one ReplicaSet from those of another: in its labels, its selector and its template. */
@@ -39,8 +39,7 @@ function withoutHash(template: PodTemplate): PodTemplate {
 
 /** JSON with the fields in order, and without those that are null, which says no more than leaving them out. */
 function canonical(value: unknown): string {
-  return JSON.stringify(value, (_, part: unknown) => {
-    if (typeof part === 'bigint') return String(part);
+  return formatJson(value, (_, part) => {
     if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
     const fields = Object.entries(part).filter(([, field]) => field !== null);
     return Object.fromEntries(fields.toSorted(([a], [b]) => (a < b ? -1 : 1)));

@@ -120,6 +120,13 @@ describe('the namespace controller', () => {
     expect(found()).toBeUndefined();
   });
 
+  it('looks again within a day for a pod that may take for ever', async () => {
+    given({ deletionTimestamp: secondsAgo(6) });
+    const spec = { nodeName: 'n', terminationGracePeriodSeconds: 9223372036854775807n };
+    content('Pod', 'a', { spec, status: { phase: 'Running' } });
+    expect((await run()).outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 86_400 });
+  });
+
   it('does not go on when the pods cannot be deleted', async () => {
     given();
     content('Pod', 'a');

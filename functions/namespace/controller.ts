@@ -27,6 +27,9 @@ const becomesTerminating = cel(
 );
 
 /** Deletes everything in a Namespace that is being deleted, and then lets the Namespace go. */
+/** A pod may ask for 2^63 - 1 seconds to end, and no key waits for longer than a year. */
+const LONGEST_WAIT_SECONDS = 86_400;
+
 export const namespace = controller({
   name: 'namespace',
   for: { resource: Namespace, predicate: becomesTerminating },
@@ -54,7 +57,7 @@ export const namespace = controller({
   if (errors.length > 0) throw failure(errors, attempt);
   if (isEmpty(content)) return finalize(reported, api);
   const estimateSeconds = Math.max(...content.leftovers.map((each) => each.estimateSeconds));
-  return { requeueAfterSeconds: Math.floor(estimateSeconds / 2) + 1 };
+  return { requeueAfterSeconds: Math.min(Math.floor(estimateSeconds / 2) + 1, LONGEST_WAIT_SECONDS) };
 });
 
 /**

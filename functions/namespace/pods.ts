@@ -2,7 +2,8 @@ import { type ApiWriter, type DiscoveredResource, type KubernetesObject, resourc
 import { deleteKind, type Leftover, partsOf } from './kind.ts';
 
 interface Pod extends KubernetesObject {
-  spec?: { terminationGracePeriodSeconds?: number };
+  /** A bigint beyond 2^53. */
+  spec?: { terminationGracePeriodSeconds?: number | bigint };
   status?: { phase?: string };
 }
 
@@ -38,5 +39,5 @@ export async function deletePods(
 /** In seconds, of the pods that have not ended. */
 export function longestGrace(pods: readonly Pod[]): number {
   const running = pods.filter(({ status }) => status?.phase !== 'Succeeded' && status?.phase !== 'Failed');
-  return Math.max(0, ...running.map(({ spec }) => spec?.terminationGracePeriodSeconds ?? 0));
+  return Math.max(0, ...running.map(({ spec }) => Number(spec?.terminationGracePeriodSeconds ?? 0)));
 }

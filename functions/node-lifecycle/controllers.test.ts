@@ -216,7 +216,7 @@ describe('the controller node-zones', () => {
 describe('the controller taint-eviction', () => {
   const evict = (secondsUnchanged = 0) =>
     runReconciler(taintEviction, key, { apiserver, secondsUnchanged: { [EVICTING_TAINTS]: secondsUnchanged } });
-  const tolerating = (tolerationSeconds: number) => ({
+  const tolerating = (tolerationSeconds: number | bigint) => ({
     spec: { tolerations: [{ operator: 'Exists', effect: 'NoExecute', tolerationSeconds }] },
   });
   const staying = () =>
@@ -224,6 +224,13 @@ describe('the controller taint-eviction', () => {
       .objects(Pod)
       .filter(({ metadata }) => !metadata.deletionTimestamp)
       .map(({ metadata }) => metadata.name);
+
+  it('looks again within a day at a pod that tolerates the taint for 2^63 - 1 seconds', async () => {
+    apiserver.put(node('n', { taints: [lost('unreachable')] }));
+    apiserver.put(podOn('n', 'stays', tolerating(9223372036854775807n)));
+    expect((await evict()).outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 86_400 });
+    expect(staying()).toEqual(['stays']);
+  });
 
   it('deletes the pods of the node that do not tolerate its taint, with the condition', async () => {
     apiserver.put(node('n', { taints: [lost('unreachable')] }));

@@ -13,6 +13,9 @@ export const EVICTING_TAINTS = 'spec.taints[effect=NoExecute]{key,value}';
 /** Tells under the name of kube-controller-manager's own. */
 const recorder = new EventRecorder({ component: 'taint-eviction-controller' });
 
+/** A pod may tolerate a taint for 2^63 - 1 seconds, and no key waits for longer than a year. */
+const LONGEST_WAIT_SECONDS = 86_400;
+
 /** Deletes the pods of nodes with NoExecute taints that do not tolerate them, or no longer. */
 export const taintEviction = controller({
   name: 'taint-eviction',
@@ -39,7 +42,7 @@ export const taintEviction = controller({
     pods.map((pod) => [pod, timeLeftMs(pod, taints, (taint) => ageMs(taint, pod, knownMs.get(taint) ?? 0, nowMs))]),
   );
   const next = Math.min(...[...left.values()].filter((ms) => ms > 0));
-  const seconds = next === Infinity ? undefined : next / 1000;
+  const seconds = next === Infinity ? undefined : Math.min(next / 1000, LONGEST_WAIT_SECONDS);
   try {
     await forEachPod(
       pods.filter((pod) => left.get(pod) === 0),

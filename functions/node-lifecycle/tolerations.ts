@@ -19,8 +19,13 @@ export function timeLeftMs(pod: Pod, taints: readonly Taint[], ageMs: (taint: Ta
   if (used.some(({ toleration }) => toleration === undefined)) return 0;
   const limited = used.filter(({ toleration }) => toleration?.tolerationSeconds !== undefined);
   if (limited.length === 0) return Infinity;
-  const left = limited.map(({ taint, toleration }) => (toleration?.tolerationSeconds ?? 0) * 1000 - ageMs(taint));
+  const left = limited.map(({ taint, toleration }) => msOf(toleration) - ageMs(taint));
   return Math.max(0, Math.min(...left));
+}
+
+/** 2^63 - 1 seconds, for ever, are a bigint. */
+function msOf({ tolerationSeconds = 0 }: { readonly tolerationSeconds?: number | bigint } = {}): number {
+  return Number(tolerationSeconds) * 1000;
 }
 
 /** `ToleratesTaint` of component-helpers. */

@@ -185,9 +185,13 @@ describe('the values of a declared index', () => {
   it('are the texts, numbers and booleans at a path, through lists, each once and in their order', () => {
     const given = labelled(
       {},
-      { spec: { refs: [{ name: 'a' }, [{ name: ['b', 1] }], { name: 'a' }, null, 5, { name: {} }, { name: true }] } },
+      {
+        spec: {
+          refs: [{ name: 'a' }, [{ name: ['b', 1, 2n ** 63n] }], { name: 'a' }, null, 5, { name: {} }, { name: true }],
+        },
+      },
     );
-    expect(indexValues(given, 'field:spec.refs.name')).toEqual(['a', 'b', '1', 'true']);
+    expect(indexValues(given, 'field:spec.refs.name')).toEqual(['a', 'b', '1', '9223372036854775808', 'true']);
   });
 
   it('are found in what is nested deeper than the stack', () => {

@@ -2,6 +2,7 @@ import {
   asLabelSelector,
   controllerOf,
   fieldAt,
+  formatJson,
   formatKind,
   type GroupVersionKind,
   isFieldPath,
@@ -220,7 +221,7 @@ function demandedLabel(value: unknown): string[] {
 }
 
 function scalars(values: readonly unknown[]): string[] {
-  const found = values.filter((value) => ['string', 'number', 'boolean'].includes(typeof value));
+  const found = values.filter((value) => ['string', 'number', 'bigint', 'boolean'].includes(typeof value));
   return [...new Set(found.map(String))];
 }
 
@@ -297,7 +298,7 @@ export function indexEntriesOf(
 function listEntriesOf(object: KubernetesObject, wanted: number): number {
   const { bytesEach, least, most } = LIST_ENTRIES;
   if (wanted <= least) return wanted;
-  return Math.min(most, Math.max(least, Math.floor(JSON.stringify(object).length / bytesEach)));
+  return Math.min(most, Math.max(least, Math.floor(formatJson(object).length / bytesEach)));
 }
 
 /** The data of a cached object that the applier needs without decoding the object. */

@@ -6,6 +6,7 @@ const node = {
   kind: 'Node',
   metadata: { name: 'a', uid: 'u', resourceVersion: '1' },
   spec: {
+    seconds: 9223372036854775807n,
     taints: [
       { key: 'x.io/y', effect: 'NoExecute' },
       { key: 'z', effect: 'NoSchedule' },
@@ -28,6 +29,7 @@ describe('observedValue', () => {
     ['spec.taints[effect=NoExecute]', '[{"key":"x.io/y","effect":"NoExecute"}]'],
     ['spec.taints[key=x.io/y].effect', '["NoExecute"]'],
     ['spec.constructor.name', '[]'],
+    ['spec.seconds', '[9223372036854775807]'],
   ])('of %s is %s', (field, value) => {
     expect(field).toMatch(OBSERVED_FIELD);
     expect(observedValue(node, field)).toBe(value);

@@ -1,4 +1,4 @@
-import { type KubernetesObject, ownValue } from '../core/index.ts';
+import { formatJson, type KubernetesObject, ownValue } from '../core/index.ts';
 
 /**
  * A field whose value is observed: names with dots between. A name may choose the items of a list whose field has a
@@ -32,7 +32,7 @@ const MAX_IDENTITIES = 2048;
  */
 export function observedValue(object: KubernetesObject, field: string): string {
   const values = valuesOf(object, field);
-  return sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES ? JSON.stringify(values) : object.metadata.resourceVersion;
+  return sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES ? formatJson(values) : object.metadata.resourceVersion;
 }
 
 /** Whether a field has braces: each item of its list has a time. */

@@ -27,7 +27,10 @@ export interface ObjectMeta {
   managedFields?: unknown[];
 }
 
-/** An object as the apiserver sends it. What it holds beside its metadata is the kind's own affair. */
+/**
+ * An object as the apiserver sends it. What it holds beside its metadata is the kind's own affair. An integer beyond
+ * ±(2^53 - 1) is a bigint, in a field whose type says `number` too: see `parseJson`.
+ */
 export interface KubernetesObject {
   apiVersion: string;
   kind: string;

@@ -39,6 +39,7 @@ describe('a label selector as text', () => {
     ['a in (b', "found '', expected: ',' or ')'"],
     ['a in (b c)', "found 'c', expected: ',' or ')'"],
     ['a>b', 'the value must be an integer'],
+    ['a>9223372036854775808', 'the value must be an integer'],
     ['a/b/c=d', 'a qualified name must consist'],
     ['A.B/c', 'prefix part must be a lowercase RFC 1123 subdomain'],
     [`${'a'.repeat(64)}=b`, 'name part must be no more than 63'],
@@ -94,5 +95,9 @@ describe('a label selector as text', () => {
     expect(fulfils(size, { size: 'large' })).toBe(false);
     expect(fulfils(size, {})).toBe(false);
     expect(fulfils(parseLabelSelector('size<9'), { size: '8' })).toBe(true);
+    // As strconv.ParseInt: 64 bits, however many digits.
+    expect(fulfils(size, { size: '9223372036854775807' })).toBe(true);
+    expect(fulfils(size, { size: '9223372036854775808' })).toBe(false);
+    expect(fulfils(size, { size: '0000000000000000000010' })).toBe(true);
   });
 });

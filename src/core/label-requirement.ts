@@ -149,7 +149,11 @@ export function parseLabelSelector(text: string): LabelRequirement[] {
 
 const SYMBOL = /^(?:!=|==|[=!(),<>])$/;
 const isSymbol = (token: string): boolean => SYMBOL.test(token);
-const isInteger = (text: string): boolean => /^[+-]?[0-9]{1,19}$/.test(text);
+
+/** As `strconv.ParseInt` of 64 bits. */
+function isInteger(text: string): boolean {
+  return /^[+-]?[0-9]+$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text);
+}
 
 function tokensOf(text: string): string[] {
   return text.match(/!=|==|[=!(),<>]|[^=!(),<>\s]+/g) ?? [];

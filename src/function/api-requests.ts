@@ -1,9 +1,11 @@
 import {
   ApiError,
+  formatJson,
   type GroupVersionKind,
   isConnectionRefused,
   isUncertain,
   messageOf,
+  parseJson,
   parseRetryAfter,
   statusFrom,
   systemClock,
@@ -151,7 +153,7 @@ export class ApiRequests {
         method,
         path: isWrite ? withTimeout(path, remainingMs) : path,
         signal: this.#run.signal,
-        ...(body === undefined ? {} : { body: JSON.stringify(body), contentType }),
+        ...(body === undefined ? {} : { body: formatJson(body), contentType }),
         ...(accept === undefined ? {} : { accept }),
       });
       if (answer.status >= 200 && answer.status < 300) return parse(answer.body);
@@ -178,7 +180,7 @@ const MIN_RETRY_MS = 100;
 
 function parse(body: string): unknown {
   try {
-    return JSON.parse(body);
+    return parseJson(body);
   } catch {
     // The parser's own message shows a piece of the text, which may be a Secret's.
     throw new Error('the answer is not JSON');

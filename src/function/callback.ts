@@ -2,7 +2,7 @@
  * Finishes a run after its function has answered: for a job, a queue's consumer, or the function itself. An entry of
  * its own, since most functions answer when they are done.
  */
-import { backoffMs, messageOf, parseRetryAfter, systemClock } from '../core/index.ts';
+import { backoffMs, formatJson, messageOf, parseRetryAfter, systemClock } from '../core/index.ts';
 import {
   type CallbackBody,
   CONTRACT_VERSION,
@@ -109,7 +109,7 @@ async function send(
 ): Promise<{ askedAtMs: number; body: Record<string, unknown> }> {
   const keys = await Promise.all(secrets.map(importSecret));
   const message: CallbackBody = { version: CONTRACT_VERSION, ...run, result };
-  const body = JSON.stringify(message);
+  const body = formatJson(message);
   const id = crypto.randomUUID();
   for (let failures = 1; ; failures += 1) {
     const askedAtMs = systemClock.now();

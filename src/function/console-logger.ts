@@ -1,12 +1,12 @@
 /* oxlint-disable no-console -- the console is this logger's output: every platform collects it */
-import type { LogFields, Logger } from '../core/index.ts';
+import { formatJson, type LogFields, type Logger } from '../core/index.ts';
 
 /** JSON lines on the console, which every platform collects. Debug is silent. */
 export const consoleLogger: Logger = loggerWith({});
 
 function loggerWith(bound: LogFields): Logger {
   const line = (level: string, fields: LogFields, message: string): string =>
-    JSON.stringify({ level, time: new Date().toISOString(), ...bound, ...fields, msg: message });
+    formatJson({ level, time: new Date().toISOString(), ...bound, ...fields, msg: message });
   return {
     debug() {},
     info: (fields, message) => console.info(line('info', fields, message)),

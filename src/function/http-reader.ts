@@ -6,6 +6,7 @@ import {
   type ObjectKey,
   orUndefined,
   parseFieldSelector,
+  parseJson,
   parseRetryAfter,
   requirementsOf,
   type Resource,
@@ -226,7 +227,7 @@ interface ListBody<T> {
 async function readJson(response: Awaited<ReturnType<CacheFetch>>, path: string): Promise<unknown> {
   const text = await response.text();
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     throw new Error(`the answer to ${path.split('?', 1)[0]} is not JSON`);
   }

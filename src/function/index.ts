@@ -1,6 +1,7 @@
 export {
   ApiError,
   controllerOf,
+  formatJson,
   isControlledBy,
   type KubernetesObject,
   keyOf,
@@ -12,6 +13,7 @@ export {
   type ObjectMeta,
   type OwnerIdentity,
   type OwnerReference,
+  parseJson,
   type Resource,
   resource,
   SelectorError,

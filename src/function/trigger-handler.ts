@@ -1,4 +1,4 @@
-import { type Logger, messageOf, shown, systemClock, UserError } from '../core/index.ts';
+import { formatJson, type Logger, messageOf, parseJson, shown, systemClock, UserError } from '../core/index.ts';
 import {
   CONTRACT_VERSION,
   ContractError,
@@ -272,7 +272,7 @@ function linesOf({ requests }: Trigger, sink: LineSink, defer: Platform['defer']
   return (result, at) => {
     const line: ResultLine = { run: requests[at]?.run ?? 0, result };
     const isFirst = waiting === '';
-    waiting += `${JSON.stringify(line)}\n`;
+    waiting += `${formatJson(line)}\n`;
     left -= 1;
     if (left === 0) {
       sink.end(waiting);
@@ -283,13 +283,13 @@ function linesOf({ requests }: Trigger, sink: LineSink, defer: Platform['defer']
 
 /** An answer of JSON. */
 export function whole(status: FunctionAnswer['status'], body: object): FunctionAnswer & { readonly body: string } {
-  return { status, headers: JSON_HEADERS, body: JSON.stringify(body) };
+  return { status, headers: JSON_HEADERS, body: formatJson(body) };
 }
 
 /** Undefined for what is no JSON. */
 function parsed(body: string): unknown {
   try {
-    return JSON.parse(body);
+    return parseJson(body);
   } catch {
     return undefined;
   }

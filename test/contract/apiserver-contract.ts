@@ -322,6 +322,21 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
     expect(items).toMatchObject([{ reason: 'Done', count: 2 }]);
   });
 
+  it(`${name}: keeps integers of 64 bits through each kind of write`, async () => {
+    const spec = { title: 'x', max: 9223372036854775807n, min: -9223372036854775808n, odd: [9007199254740993n] };
+    const made = await site(spec);
+    expect(made.spec).toEqual(spec);
+    const replaced = await api().replace(Site(), { ...made, metadata: { ...made.metadata, labels: { a: 'b' } } });
+    expect(replaced.spec).toEqual(spec);
+    const patch = { type: 'merge', body: { spec: { odd: [9007199254740995n] } } } as const;
+    expect((await api().patch(Site(), made.metadata, patch)).spec).toEqual({ ...spec, odd: [9007199254740995n] });
+    const { namespace, name: its } = made.metadata;
+    const metadata = { ...(namespace === undefined ? {} : { namespace }), name: its };
+    const applied = await api().apply(Site(), { metadata, spec }, { fieldManager: 'test', force: true });
+    expect(applied.spec).toEqual(spec);
+    expect((await api().get(Site(), made.metadata))?.spec).toEqual(spec);
+  });
+
   it(`${name}: keeps fields that no type knows`, async () => {
     const spec = { title: 'x', ofTomorrow: { deep: [1, null, { a: '' }] } } as Site['spec'];
     const made = await site(spec);

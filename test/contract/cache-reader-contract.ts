@@ -180,6 +180,15 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       expect(await seconds()).toBeLessThan(1900);
     });
 
+    it('keeps integers of 64 bits, listed or changed since', async () => {
+      const numbers = { max: 9223372036854775807n, some: [9007199254740993n, 5, 0.1], min: -9223372036854775808n };
+      await list(applier, 20, pod('a/listed', 11, {}, { spec: numbers }));
+      await applier.apply([{ kind: 'changed', object: pod('a/changed', 21, {}, { spec: numbers }) }]);
+      expect(await reader.get(pods, { namespace: 'a', name: 'listed' })).toMatchObject({ spec: numbers });
+      const { items } = await reader.list(pods);
+      expect(items).toMatchObject([{ spec: numbers }, { spec: numbers }]);
+    });
+
     it('gives the reader copies of its own', async () => {
       const first = await reader.get(pods, { namespace: 'a', name: 'mine' });
       first!.metadata.labels = { changed: 'yes' };

@@ -1,5 +1,5 @@
 import { deflateSync, inflateSync } from 'node:zlib';
-import { type KubernetesObject, messageOf } from '../../core/index.ts';
+import { formatJson, type KubernetesObject, messageOf, parseJson } from '../../core/index.ts';
 import { type KeyRing, ENCRYPTED } from './key-ring.ts';
 
 /** A stored object cannot be read: altered, of a format or under a key that is not known here. Shows nothing of it. */
@@ -80,7 +80,7 @@ export class ObjectCodec {
 
   /** What `decode` answers with an ObjectKeptOutError. @param key as `encode` has it. */
   encodeMark(key: string, mark: Mark): string | Buffer {
-    return this.#encrypt(key, `x${JSON.stringify(mark)}`);
+    return this.#encrypt(key, `x${formatJson(mark)}`);
   }
 
   #encrypt(key: string, inner: string | Buffer): string | Buffer {
@@ -149,7 +149,7 @@ function expand(key: string, stored: Buffer): Buffer {
 
 function keptOut(key: string, stored: Buffer): Error {
   try {
-    return new ObjectKeptOutError(key, JSON.parse(stored.toString('utf8', 1)) as Mark);
+    return new ObjectKeptOutError(key, parseJson(stored.toString('utf8', 1)) as Mark);
   } catch {
     return new UnreadableObjectError(
       `the mark in the place of ${key} cannot be read: its bytes in the cache were altered`,

@@ -1,4 +1,10 @@
-import { formatObjectKey, type KubernetesObject, type ResourceVersion, isResourceVersion } from '../../core/index.ts';
+import {
+  formatObjectKey,
+  isResourceVersion,
+  type KubernetesObject,
+  parseJson,
+  type ResourceVersion,
+} from '../../core/index.ts';
 import {
   decodeEntry,
   isMade,
@@ -377,5 +383,5 @@ function range(namespace: string | undefined, after: string): [string, string] {
 function found(key: string, json: Buffer): Found {
   let object: KubernetesObject | undefined;
   // Parsing is most of the cost of a read, and a filter has parsed the object already.
-  return { key, json, decode: () => (object ??= JSON.parse(json.toString('utf8')) as KubernetesObject) };
+  return { key, json, decode: () => (object ??= parseJson(json.toString('utf8'), json) as KubernetesObject) };
 }

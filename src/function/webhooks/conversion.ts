@@ -12,7 +12,6 @@ import {
 import { ContractError, type Review } from '../../contract/index.ts';
 import type { Webhook } from '../webhook.ts';
 import { webhookWith } from './serve-review.ts';
-import { hasUnsafeInteger } from './unsafe-integer.ts';
 
 /**
  * What a conversion returns: the object in the other version. Labels and annotations that are absent here stay as they
@@ -152,7 +151,6 @@ async function convert(
   const to = spokes.get(formatKind({ apiVersion, kind }));
   if (!from && formatKind(original) !== formatKind(hub)) throw new Error('the webhook does not know its version');
   if (!to && apiVersion !== hub.apiVersion) throw new Error('the webhook does not know that version');
-  if (hasUnsafeInteger(original)) throw new Error('it has an integer above 2^53, which would be rounded');
   // Copies, as the author's code may change what it is given.
   const object = structuredClone(original);
   const inHub = from ? withMetadata(await from.toHub(object), hub, original) : object;

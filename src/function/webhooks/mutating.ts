@@ -1,10 +1,9 @@
-import type { KubernetesObject } from '../../core/index.ts';
+import { formatJson, type KubernetesObject, parseJson } from '../../core/index.ts';
 import type { Webhook } from '../webhook.ts';
 import { type AdmissionContext, admissionWebhook, type AdmissionWebhookOptions } from './admission.ts';
 import type { AdmissionRequest } from './admission-request.ts';
 import { Denial } from './denial.ts';
 import { patchBetween } from './json-patch.ts';
-import { hasUnsafeInteger } from './unsafe-integer.ts';
 
 /**
  * Changes what is written: changes `object`, which is a copy, or returns another one. Returns `deny(...)` to refuse the
@@ -41,15 +40,14 @@ export function mutatingWebhook<T extends KubernetesObject, O extends object = T
         const result = (await mutate(copy, shown, context)) ?? copy;
         if (result instanceof Denial) return { denial: result };
         // As the apiserver would read it: without what is undefined, and with dates as texts.
-        const changed: unknown = JSON.parse(JSON.stringify(result));
+        const changed: unknown = parseJson(formatJson(result));
         if (typeof changed !== 'object' || changed === null || Array.isArray(changed)) {
           throw new TypeError('a mutating webhook returns the object, nothing, or deny(...)');
         }
         const patch = patchBetween(request.object, changed);
         if (patch.length === 0) return {};
-        if (hasUnsafeInteger(patch)) throw new TypeError('the patch has an integer above 2^53, which would be rounded');
         if (request.operation === 'DELETE') throw new TypeError('a mutating webhook cannot change what is deleted');
-        return { patch: base64(JSON.stringify(patch)) };
+        return { patch: base64(formatJson(patch)) };
       }),
   };
 }

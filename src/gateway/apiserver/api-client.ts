@@ -1,6 +1,15 @@
 import type { Readable } from 'node:stream';
 import { type Dispatcher, request } from 'undici';
-import { ApiError, BodyBuffer, type Metrics, parseRetryAfter, silentMetrics, statusFrom } from '../../core/index.ts';
+import {
+  ApiError,
+  BodyBuffer,
+  formatJson,
+  type Metrics,
+  parseJson,
+  parseRetryAfter,
+  silentMetrics,
+  statusFrom,
+} from '../../core/index.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Credentials } from './credentials.ts';
 import type { FlowControl } from './flow-control.ts';
@@ -114,7 +123,7 @@ export class ApiClient {
     const slice = new TimeSlice();
     let value: unknown;
     try {
-      value = JSON.parse(body.takeText()) as unknown;
+      value = parseJson(body.takeText());
     } catch {
       // The parser's own message shows a piece of the text, which may be a Secret's.
       throw new Error(`the apiserver's answer to ${options.method ?? 'GET'} ${options.path} is not JSON`);
@@ -170,7 +179,7 @@ export class ApiClient {
         'user-agent': 'levelhook-gateway',
         ...(options.body === undefined ? {} : { 'content-type': options.contentType ?? 'application/json' }),
       },
-      body: options.body === undefined ? null : JSON.stringify(options.body),
+      body: options.body === undefined ? null : formatJson(options.body),
       signal: options.signal ?? null,
     });
     if (response.statusCode >= 200 && response.statusCode < 300) return response.body;

@@ -1,4 +1,4 @@
-import { formatKind, type KubernetesObject } from '../../core/index.ts';
+import { formatJson, formatKind, type KubernetesObject } from '../../core/index.ts';
 import type { Found } from '../../contract/node/view-reader.ts';
 import type { Form } from './accept.ts';
 import type { Catalog, ServedKind } from './catalog.ts';
@@ -50,7 +50,7 @@ export async function answerForm(
       return { ...listForm({ kind: `${name}List`, apiVersion }, ({ json }) => json), verbatim: true };
     case 'metadata':
       return listForm({ kind: 'PartialObjectMetadataList', apiVersion: META }, ({ decode }) =>
-        JSON.stringify(partial(decode())),
+        formatJson(partial(decode())),
       );
     case 'table':
       return tableForm(kind, await columnsOf(kind, options.catalog), options);
@@ -84,7 +84,7 @@ function tableForm(
     const object = decode();
     const cells = columns.map(({ cell }) => cell(object, nowMs));
     const shown = includeObject === 'None' ? null : includeObject === 'Object' ? object : partial(object);
-    return JSON.stringify({ cells, ...conditionsOf(kind, object), object: shown });
+    return formatJson({ cells, ...conditionsOf(kind, object), object: shown });
   };
   const type = { kind: 'Table', apiVersion: META };
   const columnDefinitions = columns.map(({ definition }) => definition);

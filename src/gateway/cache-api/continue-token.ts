@@ -1,3 +1,4 @@
+import { parseJson } from '../../core/index.ts';
 import { badRequest } from './kubernetes-status.ts';
 
 /** Where a list goes on. Opaque to clients; what it holds grants nothing, since each request is checked for itself. */
@@ -18,7 +19,7 @@ export function encodeContinue({ version, incarnations, after }: ContinueToken):
 export function decodeContinue(text: string): ContinueToken {
   let value: unknown;
   try {
-    value = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'));
+    value = parseJson(Buffer.from(text, 'base64url').toString('utf8'));
   } catch {
     throw notValid('not one of ours');
   }

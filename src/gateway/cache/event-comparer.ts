@@ -1,4 +1,4 @@
-import { formatKind, formatObjectKey, keyOf, type Logger, type Metrics } from '../../core/index.ts';
+import { formatJson, formatKind, formatObjectKey, keyOf, type Logger, type Metrics } from '../../core/index.ts';
 import { encodeEntry, KEPT_OUT_INDEX, LEFT_OUT_INDEX, type ObjectEntry } from '../../contract/cache-layout.ts';
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import type { TimeSlice } from '../time-slice.ts';
@@ -121,7 +121,7 @@ export class EventComparer {
       return undefined;
     }
     // The reflector has measured the text of a watch event. A listed object has no text before this line.
-    const json = event.json ?? (reason === undefined ? JSON.stringify(object) : '');
+    const json = event.json ?? (reason === undefined ? formatJson(object) : '');
     const isTooLong = event.json === undefined && json.length > MAX_LENGTH;
     if (isTooLong) return this.operationFor(this.keepOutUnhandled({ ...event, json }), context);
     for (const change of changesOf(before, object)) {

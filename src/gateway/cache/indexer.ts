@@ -1,4 +1,4 @@
-import { type KubernetesObject, parseObjectKey } from '../../core/index.ts';
+import { type KubernetesObject, parseJson, parseObjectKey } from '../../core/index.ts';
 import {
   encodeEntry,
   indexEntriesOf,
@@ -131,13 +131,13 @@ export class Indexer {
   /** The declared indexes that are complete. */
   async complete(): Promise<MadeIndex[]> {
     const text = await this.#redis.hget(this.#keys.view, 'indexes');
-    return text === null ? [] : (JSON.parse(text) as MadeIndex[]);
+    return text === null ? [] : (parseJson(text) as MadeIndex[]);
   }
 
   /** Declared indexes that objects may stand in though they are not complete: being filled, or withdrawn. */
   async incomplete(): Promise<MadeIndex[]> {
     const text = await this.#redis.hget(this.#keys.view, 'filling');
-    return text ? (JSON.parse(text) as MadeIndex[]) : [];
+    return text ? (parseJson(text) as MadeIndex[]) : [];
   }
 
   /** Records which declared indexes are complete, and which are not (see `incomplete`). @throws ForeignWriterError */

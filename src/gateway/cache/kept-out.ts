@@ -1,4 +1,4 @@
-import type { KubernetesObject, ObjectMeta } from '../../core/index.ts';
+import { formatJson, type KubernetesObject, type ObjectMeta } from '../../core/index.ts';
 import type { SentObject } from '../reflector/watch-event.ts';
 
 /**
@@ -35,7 +35,7 @@ const LEAST_LENGTH = 4096;
 /** As `metadataOf`, of an object for which there is no memory: without what a tenant can make long, if that is long. */
 export function leastMetadataOf(object: KubernetesObject): KubernetesObject {
   const whole = metadataOf(object);
-  if (JSON.stringify(whole).length <= LEAST_LENGTH) return whole;
+  if (formatJson(whole).length <= LEAST_LENGTH) return whole;
   const { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp } = whole.metadata;
   const metadata = { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp };
   return metadataOf({ ...whole, metadata: metadata as ObjectMeta });

@@ -1,3 +1,4 @@
+import { parseJson } from '../../core/index.ts';
 import { connectionLosses, type Redis } from '../redis/redis.ts';
 import type { Lookup, Wakeup } from './change.ts';
 
@@ -137,8 +138,8 @@ export function wakeupArguments(wakeup: Wakeup): string[] {
 function decodeWakeup(entry: { controller: string; key: string; lookup: string; reasons: string }): Wakeup | undefined {
   const { controller, key, lookup } = entry;
   try {
-    const reasons = JSON.parse(entry.reasons) as Wakeup['reasons'];
-    return lookup ? { controller, lookup: JSON.parse(lookup) as Lookup, reasons } : { controller, key, reasons };
+    const reasons = parseJson(entry.reasons) as Wakeup['reasons'];
+    return lookup ? { controller, lookup: parseJson(lookup) as Lookup, reasons } : { controller, key, reasons };
   } catch {
     return undefined;
   }

@@ -4,6 +4,7 @@ import {
   formatKind,
   isResourceVersion,
   type KubernetesObject,
+  parseJson,
   type Resource,
   UnavailableError,
 } from '../../core/index.ts';
@@ -297,7 +298,7 @@ export class View implements MemoryHolder {
   /** The last list of the server that was completely applied, by any gateway; undefined when there was none. */
   async lastList(): Promise<PastList | undefined> {
     const text = await this.#redis.hget(this.#keys.view, 'lastList');
-    return text === null ? undefined : (JSON.parse(text) as PastList);
+    return text === null ? undefined : (parseJson(text) as PastList);
   }
 
   /** @throws ForeignWriterError */
@@ -402,7 +403,8 @@ export class View implements MemoryHolder {
 
   #objectOf(key: string, stored: Buffer): KubernetesObject {
     try {
-      return JSON.parse(this.#decode(key, stored).toString('utf8')) as KubernetesObject;
+      const bytes = this.#decode(key, stored);
+      return parseJson(bytes.toString('utf8'), bytes) as KubernetesObject;
     } catch (error) {
       if (error instanceof ObjectKeptOutError) return error.metadataOnly;
       throw error;

@@ -19,6 +19,9 @@ const pod = {
   spec: {
     replicas: 3,
     ratio: 0.5,
+    odd: 9007199254740993n,
+    max: 9223372036854775807n,
+    beyond: 9223372036854775808n,
     containers: [
       { name: 'a', image: 'nginx:1' },
       { name: 'b', image: 'redis:7' },
@@ -45,6 +48,10 @@ describe('an expression', () => {
   it.each([
     'object.metadata.name == "x"',
     'object.spec.replicas == 3 && object.spec.replicas + 1 == 4 && object.spec.replicas % 2 == 1',
+    'object.spec.odd == 9007199254740993 && object.spec.odd != 9007199254740992 && object.spec.odd + 1 == 9007199254740994',
+    'object.spec.max > 9223372036854775806 && type(object.spec.max) == int && string(object.spec.max) == "9223372036854775807"',
+    'type(object.spec.beyond) == double && object.spec.beyond == 9223372036854775808.0',
+    'object.spec.replicas * 2.0 == 6.0 && object.spec.replicas / 2.0 == 1.5 && 0.5 + object.spec.replicas == 3.5 && 0.5 - object.spec.replicas == -2.5',
     'object.spec.ratio < 1 && object.spec.ratio * 2.0 == 1.0',
     'object.spec.containers.exists(c, c.image.startsWith("redis"))',
     'object.spec.containers.all(c, size(c.name) == 1)',

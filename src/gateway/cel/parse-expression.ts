@@ -1,5 +1,6 @@
 import type { CelEnv, parse, plan } from '@bufbuild/cel';
 import { messageOf } from '../../core/index.ts';
+import { mixedArithmetic } from './arithmetic.ts';
 import { celLibrary } from './library.ts';
 import { TimeLimitError, withinTime } from './time-limit.ts';
 
@@ -59,7 +60,7 @@ export function parseExpression(
   if (nestingOf(text) > MAX_NESTING) throw new ExpressionError(`has more than ${MAX_NESTING} nested brackets`);
   // Loaded before the time of the expression is measured.
   const { celEnv, plan } = celLibrary();
-  const known = (environment ??= celEnv());
+  const known = (environment ??= celEnv({ funcs: mixedArithmetic() }));
   const ast = parsed(text, limitMs);
   const placeOf = (part: bigint | undefined): string | undefined => {
     const offset = part === undefined ? undefined : ast.sourceInfo?.positions[String(part)];

@@ -2,13 +2,17 @@ import type { CelInput } from '@bufbuild/cel';
 import { celLibrary } from './library.ts';
 
 /**
- * JSON as CEL has it, converted where it is looked at: most expressions look at little of an object. Whole numbers are
- * integers, as they are in Kubernetes' schemas nearly everywhere; CEL compares them with doubles all the same.
+ * Parsed JSON as CEL has it, converted where it is looked at: most expressions look at little of an object. Whole
+ * numbers are integers, as they are in Kubernetes' schemas nearly everywhere; CEL compares them with doubles all the
+ * same.
  */
 export function celValue(json: unknown): CelInput {
   switch (typeof json) {
     case 'number':
       return Number.isSafeInteger(json) ? BigInt(json) : json;
+    case 'bigint':
+      // Beyond 64 bits it is a float for the apiserver.
+      return BigInt.asIntN(64, json) === json ? json : Number(json);
     case 'string':
     case 'boolean':
       return json;

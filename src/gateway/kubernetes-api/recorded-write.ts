@@ -4,6 +4,7 @@ import {
   isRemovedByUpdate,
   isUncertain,
   type KubernetesObject,
+  parseJson,
   type Resource,
   statusFrom,
 } from '../../core/index.ts';
@@ -105,7 +106,7 @@ function writesOf({ request, target, options, text }: AnsweredWrite): Write[] | 
 
 function parsed(text: string): object | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseJson(text);
     return typeof value === 'object' && value !== null ? value : undefined;
   } catch {
     return undefined;

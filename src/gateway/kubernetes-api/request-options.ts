@@ -1,3 +1,4 @@
+import { parseJson } from '../../core/index.ts';
 import { badRequest, tooLarge } from '../cache-api/kubernetes-status.ts';
 import type { ProxiedRequest } from './proxied-request.ts';
 
@@ -49,7 +50,7 @@ function unambiguous(body: Buffer): Record<string, unknown> {
   let value: unknown;
   try {
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch {
     throw ambiguous('it is not one JSON text in UTF-8');
   }

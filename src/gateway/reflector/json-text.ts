@@ -1,5 +1,6 @@
+import { parseJson, stringEnd } from '../../core/index.ts';
+
 const QUOTE = 34;
-const BACKSLASH = 92;
 const COMMA = 44;
 const OPEN_BRACE = 123;
 
@@ -26,7 +27,7 @@ function findMember(text: string, open: number, name: string): { from: number; t
   // Cut from the end of what stands before it, so that the comma goes with it.
   let before = open + 1;
   for (let at = skipSpace(text, open + 1); text.charCodeAt(at) === QUOTE;) {
-    const nameEnd = skipString(text, at);
+    const nameEnd = stringEnd(text, at);
     const value = skipSpace(text, skipSpace(text, nameEnd) + 1);
     const end = skipValue(text, value);
     const next = skipSpace(text, end);
@@ -46,7 +47,7 @@ function isNamed(text: string, from: number, to: number, name: string): boolean 
   const quoted = text.slice(from, to);
   // Names without escapes are the rule by far, and are equal as they stand.
   return quoted.includes('\\')
-    ? JSON.parse(quoted) === name
+    ? parseJson(quoted) === name
     : quoted.length === name.length + 2 && quoted.startsWith(name, 1);
 }
 
@@ -55,22 +56,13 @@ function skipSpace(text: string, at: number): number {
   return at;
 }
 
-function skipString(text: string, at: number): number {
-  for (let end = text.indexOf('"', at + 1); end >= 0; end = text.indexOf('"', end + 1)) {
-    let backslashes = 0;
-    while (text.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes += 1;
-    if (backslashes % 2 === 0) return end + 1;
-  }
-  return text.length;
-}
-
 /** The end of the value that begins at `at`. */
 function skipValue(text: string, at: number): number {
   let depth = 0;
   while (at < text.length) {
     switch (text.charCodeAt(at)) {
       case QUOTE:
-        at = skipString(text, at);
+        at = stringEnd(text, at);
         break;
       case OPEN_BRACE:
       case 91: // [

@@ -4,6 +4,7 @@ import {
   isExpired,
   isResourceVersion,
   type KubernetesObject,
+  parseJson,
   type ResourceVersion,
 } from '../../core/index.ts';
 
@@ -43,7 +44,7 @@ export function decodeWatchLine(line: Buffer): WatchLine {
   const text = line.toString('utf8');
   let event: { type?: string; object?: KubernetesObject & ApiStatus };
   try {
-    event = JSON.parse(text) as typeof event;
+    event = parseJson(text, line) as typeof event;
   } catch {
     return failed('a line of the watch is not JSON');
   }

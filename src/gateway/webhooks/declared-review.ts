@@ -1,4 +1,4 @@
-import { formatKind, groupOf, type Resource, versionOf } from '../../core/index.ts';
+import { formatKind, groupOf, parseJson, type Resource, versionOf } from '../../core/index.ts';
 import type { AdmissionDescription, ConversionDescription, WebhookDescription } from '../../contract/index.ts';
 import { badRequest, StatusError } from '../cache-api/kubernetes-status.ts';
 
@@ -49,7 +49,7 @@ export function checkReview(text: string, { webhook, resource }: ServedWebhook):
   const { apiVersion, kind } = reviewKindOf(webhook);
   let value: { apiVersion?: unknown; kind?: unknown; request?: unknown } | null;
   try {
-    value = JSON.parse(text) as typeof value;
+    value = parseJson(text) as typeof value;
   } catch {
     throw badRequest('the body is not JSON');
   }

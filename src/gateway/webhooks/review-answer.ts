@@ -1,4 +1,4 @@
-import { boundedText } from '../../core/index.ts';
+import { boundedText, parseJson } from '../../core/index.ts';
 import { LEVELHOOK_HEADER, type WebhookDescription } from '../../contract/index.ts';
 import type { Answer } from '../endpoint/endpoint.ts';
 import { reasonIn } from '../endpoint/outcome.ts';
@@ -57,7 +57,7 @@ const isGiven = (value: unknown): boolean => value !== undefined && value !== nu
 
 function parsed(body: string): AnsweredReview | null {
   try {
-    return JSON.parse(body) as AnsweredReview | null;
+    return parseJson(body) as AnsweredReview | null;
   } catch {
     throw badGateway("the function's answer is not JSON");
   }

@@ -1,4 +1,4 @@
-import { ownValue } from '../../core/index.ts';
+import { ownValue, parseJson } from '../../core/index.ts';
 import { isJson, isSame, type Json, setOwn } from './json.ts';
 import { listForm } from './list-keys.ts';
 import { FakeApiError } from './fake-api-error.ts';
@@ -49,7 +49,7 @@ export class FieldOwners {
     let result = structuredClone(existing);
     // The longest first: an item goes after its fields, if nothing of it is left to others.
     for (const path of dropped.toSorted((a, b) => b.length - a.length)) {
-      result = without(result, JSON.parse(path) as Path) as Json;
+      result = without(result, parseJson(path) as Path) as Json;
     }
     return this.#merge(result, config) as Json;
   }

@@ -1,13 +1,14 @@
 import {
+  formatJson,
   fulfils,
   isName,
-  shown,
   type KubernetesObject,
   type ObjectKey,
   parseFieldSelector,
   parseLabelSelector,
   type Resource,
   SelectorError,
+  shown,
 } from '../../core/index.ts';
 import { checkFields, isSelected } from '../../contract/selection.ts';
 import type { ApiTransport } from '../../function/api-transport.ts';
@@ -119,7 +120,7 @@ export class MemoryApiserver extends TestApiserver {
     try {
       const request = parseRequest(sent);
       const [status, body] = this.#serve(request);
-      return { status, body: JSON.stringify(body) };
+      return { status, body: formatJson(body) };
     } catch (error) {
       if (error instanceof FakeApiError) return answerOf(error.failure);
       if (error instanceof SelectorError) return answerOf({ code: 400, message: error.message });

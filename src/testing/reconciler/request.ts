@@ -1,3 +1,4 @@
+import { parseJson } from '../../core/index.ts';
 import type { ApiTransportRequest } from '../../function/api-transport.ts';
 
 /** Kubernetes' verbs, as rules of RBAC have them, but for `apply`: to RBAC it is a `patch`. */
@@ -44,7 +45,7 @@ export function parseRequest(request: ApiTransportRequest): ParsedRequest {
   const isOfNamespace = parts.length < 3 || ['status', 'finalize'].includes(parts[2] ?? '');
   const namespace = parts[0] === 'namespaces' && !isOfNamespace ? parts.splice(0, 2)[1] : undefined;
   const [resource = '', given, subresource] = parts;
-  const value: unknown = body === undefined ? undefined : JSON.parse(body);
+  const value: unknown = body === undefined ? undefined : parseJson(body);
   const name = given ?? (method === 'POST' ? nameIn(value) : undefined);
   const verb = contentType === APPLY ? 'apply' : VERBS[method];
   const plain = {

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import {
+  formatJson,
   formatKind,
   groupOf,
   type Logger,
+  parseJson,
   type Resource,
   silentLogger,
   systemClock,
@@ -114,7 +116,7 @@ export async function runReview(
     } as Review['request'],
   });
   const response = (body.response ?? {}) as AdmissionResponse;
-  const patch = response.patch === undefined ? undefined : (JSON.parse(decoded(response.patch)) as unknown[]);
+  const patch = response.patch === undefined ? undefined : (parseJson(decoded(response.patch)) as unknown[]);
   return {
     allowed: status === 200 ? response.allowed : undefined,
     object: (patch ? jsonPatch(written, patch) : written) as GivenObject,
@@ -271,7 +273,7 @@ async function answerOf(
       logger,
     },
   );
-  const body = JSON.stringify({
+  const body = formatJson({
     version: CONTRACT_VERSION,
     controller: controller.name,
     webhook,
@@ -285,7 +287,7 @@ async function answerOf(
   } satisfies ReviewRequest);
   const headers = await sign([await importSecret(secret)], { id: randomUUID(), nowMs: Date.now(), body });
   const answer = await app.request('/', { method: 'POST', headers: { ...headers }, body });
-  const answered = (await answer.json()) as AppAnswer['body'];
+  const answered = parseJson(await answer.text()) as AppAnswer['body'];
   const { status } = answer;
   return { status, body: answered, error: thrown ?? (status === 200 ? undefined : new Error(answered.error)) };
 }

@@ -99,13 +99,16 @@ export function finalizersFor(
   return propagationPolicy === undefined ? (metadata.finalizers ?? []) : rest;
 }
 
+/** A century: 2^63 - 1 seconds are a bigint, and end at no Date. */
+const MAX_GRACE_SECONDS = 100 * 365 * 86_400;
+
 /** A pod on a node, and not at its end, has time to stop: its kubelet says when it has. */
 export function graceSeconds(resource: Resource, object: StoredObject, options: StoreDeleteOptions): number {
   const { spec, status } = object as {
-    spec?: { nodeName?: string; terminationGracePeriodSeconds?: number };
+    spec?: { nodeName?: string; terminationGracePeriodSeconds?: number | bigint };
     status?: { phase?: string };
   };
   const runs = spec?.nodeName && status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
   if (resource.kind !== 'Pod' || resource.apiVersion !== 'v1' || !runs) return 0;
-  return options.gracePeriodSeconds ?? spec.terminationGracePeriodSeconds ?? 30;
+  return Math.min(Number(options.gracePeriodSeconds ?? spec.terminationGracePeriodSeconds ?? 30), MAX_GRACE_SECONDS);
 }

@@ -11,6 +11,7 @@ import { findOnPath } from '../../../src/testing/process/find-on-path.ts';
 import { type ApiSide, type CachedCluster, startCachedCluster } from '../../harness/cached-cluster.ts';
 import { type Cluster, configMaps, pods, replicaSet, replicaSets } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { exact } from '../../harness/exact-json.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { Started } from '../../harness/started.ts';
 
@@ -30,6 +31,8 @@ const CLUSTER_WIDE: CacheScope = Object.fromEntries(
 
 const started = new Started();
 const namespace = uniqueName('answers');
+/** With ConfigMaps whose labels are numbers. */
+const numbers = uniqueName('numbers');
 const controller = uniqueName('reader');
 let cluster: Cluster;
 let world: CachedCluster;
@@ -57,7 +60,7 @@ interface ListBody {
 }
 
 function normal(text: string): unknown {
-  const body = comparable(JSON.parse(text)) as ListBody;
+  const body = comparable(exact(text)) as ListBody;
   if (body.kind.endsWith('List')) {
     expect(body.metadata.resourceVersion).toMatch(/^[0-9]+$/);
     delete body.metadata.resourceVersion;
@@ -86,6 +89,8 @@ const ageless = (text: string): string => text.replaceAll(/\b\d+[smh](\d+[sm])?\
 beforeAll(async () => {
   const kubeconfig = inject('kubeconfig');
   cluster = await started.cluster(kubeconfig, namespace);
+  await cluster.createNamespace(numbers);
+  started.add(() => cluster.deleteNamespace(numbers));
   const user = `levelhook:controller:${controller}`;
   const rules = [
     { apiGroups: [''], resources: ['configmaps', 'pods', 'services', 'namespaces'], verbs: ['get', 'list'] },
@@ -106,6 +111,8 @@ beforeAll(async () => {
   const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
   const additionalPrinterColumns = [
     { name: 'Size', type: 'integer', jsonPath: '.spec.size' },
+    { name: 'Text', type: 'string', jsonPath: '.spec.size' },
+    { name: 'Ratio', type: 'number', jsonPath: '.spec.size' },
     { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status', priority: 1 },
     { name: 'First', type: 'string', jsonPath: '.spec.parts[0].name' },
     { name: 'Born', type: 'date', jsonPath: '.metadata.creationTimestamp' },
@@ -148,6 +155,12 @@ beforeAll(async () => {
       },
     }),
   );
+  for (const size of [9007199254740993n, 9223372036854775807n, -9223372036854775808n]) {
+    await cluster.create(gizmos, { metadata: { namespace, name: `gizmo${size}` }, spec: { size } });
+  }
+  for (const n of ['7', '9223372036854775807', '9223372036854775808', '00000000000000000000009']) {
+    await cluster.create(configMaps, { metadata: { namespace: numbers, name: `n-${n}`, labels: { n } } });
+  }
   world = await startCachedCluster(started, {
     cluster,
     kubeconfig,
@@ -168,6 +181,7 @@ async function equal(look: (side: ApiSide) => Promise<unknown>): Promise<void> {
 }
 
 const cm = `/api/v1/namespaces/${namespace}/configmaps`;
+const numbered = `/api/v1/namespaces/${numbers}/configmaps`;
 const pod = `/api/v1/namespaces/${namespace}/pods`;
 const TABLE =
   'application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json';
@@ -191,6 +205,10 @@ describe('the same request to apiserver and cache API, as a user with the same r
     [`/api/v1/pods?labelSelector=app%3Dx&fieldSelector=metadata.namespace%3D${namespace}`],
     [`${pod}?fieldSelector=spec.nodeName=,metadata.name!=pod-a`],
     [`${pod}?fieldSelector=status.phase=Running`],
+    [`${numbered}?labelSelector=n>5`],
+    [`${numbered}?labelSelector=n>9223372036854775806`],
+    [`${numbered}?labelSelector=n<9223372036854775807`],
+    [`${numbered}?labelSelector=n>9223372036854775808`],
     [`${cm}?fieldSelector=metadata.name=one`],
     [`${cm}?limit=2`],
     [`${cm}?limit=1&labelSelector=app`],

@@ -1,4 +1,7 @@
 import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, type Resource, resource } from '../../../src/core/index.ts';
@@ -104,6 +107,23 @@ describe('the deployment and replicaset functions behind a gateway, with simulat
     };
     await watchAll(replicaSets, look);
   }
+
+  it.each(['9007199254740993', '9223372036854775807'])('makes pods of a template with %s seconds', async (seconds) => {
+    const own = uniqueName('seconds');
+    await cluster.createNamespace(own);
+    const labels = '{"app":"seconds"}';
+    const toleration = `{"operator":"Exists","effect":"NoExecute","tolerationSeconds":${seconds}}`;
+    const spec = `{"containers":[{"name":"c","image":"x"}],"tolerations":[${toleration}]}`;
+    const manifest = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"seconds"},"spec":{"selector":{"matchLabels":${labels}},"template":{"metadata":{"labels":${labels}},"spec":${spec}}}}`;
+    const file = join(await mkdtemp(join(tmpdir(), 'levelhook-')), 'deployment.json');
+    await writeFile(file, manifest);
+    await kubectl('-n', own, 'apply', '-f', file);
+    await rm(dirname(file), { recursive: true });
+    await kubectl('-n', own, 'rollout', 'status', 'deployment/seconds', '--timeout=30s');
+    const made = await kubectl('-n', own, 'get', 'replicasets,pods', '-o', 'json');
+    expect(made.match(new RegExp(`"tolerationSeconds": ${seconds}\\b`, 'g'))).toHaveLength(2);
+    await cluster.deleteNamespace(own);
+  });
 
   it('rolls out the first revision', async () => {
     await kubectl('create', 'deployment', 'web', '--image=pause:1', '--replicas=5');

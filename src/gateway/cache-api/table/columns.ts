@@ -9,7 +9,7 @@ export interface ColumnDefinition {
   readonly priority: number;
 }
 
-export type Cell = string | number | boolean | null;
+export type Cell = string | number | bigint | boolean | null;
 
 /** A column of a kind, and how a cell is made of an object. */
 export interface Column {

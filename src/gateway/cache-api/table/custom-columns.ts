@@ -1,3 +1,4 @@
+import { formatJson } from '../../../core/index.ts';
 import type { CustomColumn } from '../catalog.ts';
 import { type Cell, type Column } from './columns.ts';
 import { nameColumn } from './built-in-columns.ts';
@@ -82,12 +83,13 @@ function cellOf(type: string, value: unknown, nowMs: number): Cell {
     case 'date':
       return typeof value === 'string' ? ageOf(value, nowMs) : '<unknown>';
     case 'integer':
-      return typeof value === 'number' ? Math.trunc(value) : null;
+      return typeof value === 'number' ? Math.trunc(value) : typeof value === 'bigint' ? value : null;
     case 'number':
-      return typeof value === 'number' ? value : null;
+      // A float for the apiserver, too.
+      return typeof value === 'number' || typeof value === 'bigint' ? Number(value) : null;
     case 'boolean':
       return typeof value === 'boolean' ? value : null;
     default:
-      return typeof value === 'string' ? value : JSON.stringify(value);
+      return typeof value === 'string' ? value : formatJson(value);
   }
 }

@@ -226,6 +226,7 @@ describe('other kinds', () => {
         ],
         big: { a: 1 },
         n: 1.9,
+        odd: 9007199254740993n,
         yes: true,
       },
     };
@@ -240,6 +241,9 @@ describe('other kinds', () => {
     expect(cell('string', '.spec.big')).toBe('{"a":1}');
     expect(cell('integer', '.spec.n')).toBe(1);
     expect(cell('number', '.spec.n')).toBe(1.9);
+    expect(cell('integer', '.spec.odd')).toBe(9007199254740993n);
+    expect(cell('number', '.spec.odd')).toBe(9007199254740992);
+    expect(cell('string', '.spec.odd')).toBe('9007199254740993');
     expect(cell('boolean', '.spec.yes')).toBe(true);
     expect(cell('date', '.metadata.creationTimestamp')).toBe('60s');
     for (const path of ['.nope.no', '.spec.list[9].v', '.constructor', '..spec', '.spec.list[?(@.v>1)].v']) {

@@ -1,5 +1,5 @@
 import { stringify } from 'yaml';
-import type { KubernetesObject } from '../../../core/index.ts';
+import { formatJson, type KubernetesObject } from '../../../core/index.ts';
 import { isDeeper } from '../../cache/kept-out.ts';
 import type { ObjectStates } from '../data.ts';
 import { type Content, html, type Html } from '../html.ts';
@@ -28,7 +28,7 @@ export function yamlOf(object: KubernetesObject): string {
 /** Undefined when the stack has no room for it: an apiserver takes 10,000 levels. */
 function jsonOf(object: KubernetesObject): string | undefined {
   try {
-    return JSON.stringify(object);
+    return formatJson(object);
   } catch (error) {
     if (error instanceof RangeError) return undefined;
     throw error;
