@@ -81,6 +81,13 @@ export class EventSources {
     ];
   }
 
+  /** The keys to which an object of this kind leads by `owns` and `watches`. Undefined for a kind in neither. */
+  secondaryHandlerFor(resource: Resource): ((change: Change) => readonly Wakeup[]) | undefined {
+    const { budget } = this.#expressions;
+    const handlers = this.#handlers.filter(({ kind, field }) => kind === formatKind(resource) && field !== 'for');
+    return handlers.length === 0 ? undefined : (change) => budget.run(() => this.#handle(change, handlers));
+  }
+
   #handle(change: Change, handlers: readonly Handler[]): Wakeup[] {
     const { budget } = this.#expressions;
     const wakeups: Wakeup[] = [];

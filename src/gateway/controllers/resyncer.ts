@@ -1,21 +1,26 @@
 import { createHash } from 'node:crypto';
 import { formatKind, type KubernetesObject, type Runtime } from '../../core/index.ts';
-import type { EventSource } from '../handlers/event-handler.ts';
+import type { HandlerError } from '../cache/change.ts';
+import type { LookupBudget } from '../cache/lookup.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 import type { BullMqWorkQueue, QueueState } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSource, informersOf } from './controller-source.ts';
 import type { ControllerSpec } from './controller-spec.ts';
+import type { EventSources } from './event-sources.ts';
 import type { HandlerFailures } from './handler-failures.ts';
 import { keysInScope } from './keys-in-scope.ts';
 import { pausedAmong } from './paused-keys.ts';
+import { SecondaryKeys } from './secondary-keys.ts';
 
 export interface ResyncerOptions {
   readonly spec: Pick<ControllerSpec, 'id' | 'description'>;
   /** The kinds that the description names, and those that keys have named at run time. */
   readonly sources: readonly ControllerSource[];
   readonly scope: KeyScope;
-  /** The source of the reconciled kind. */
-  readonly reconciled: EventSource;
+  readonly events: EventSources;
+  readonly budget: CpuBudget;
+  readonly lookups: LookupBudget;
   readonly queue: BullMqWorkQueue;
   readonly failures: HandlerFailures;
   /** Period of resync. */
@@ -23,7 +28,6 @@ export interface ResyncerOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'checkpoint'>;
 }
 
-/** Keys that one script records. */
 /** How long `ended` waits for a Redis that does not answer. */
 const END_TIMEOUT_MS = 2000;
 
@@ -34,12 +38,17 @@ const END_TIMEOUT_MS = 2000;
  */
 export class Resyncer {
   readonly #options: ResyncerOptions;
+  readonly #secondary: SecondaryKeys;
   /** The call of `ensureKeys` under way. */
   #queueing: Promise<void> | undefined;
   #stopped = false;
 
   constructor(options: ResyncerOptions) {
     this.#options = options;
+    const { spec, sources, events, scope, budget, lookups, failures } = options;
+    const { description } = spec;
+    const onLeftOut = ({ message }: HandlerError): void => failures.remark(message);
+    this.#secondary = new SecondaryKeys({ description, sources, events, scope, budget, lookups, onLeftOut });
   }
 
   /** Queues all keys if that is due. A call during another one waits for that one. */
@@ -158,19 +167,28 @@ export class Resyncer {
     await queue.setResyncAt(next);
   }
 
-  /** Queues the keys of the objects that would pass the predicate as new objects. @returns how many. */
+  /**
+   * Queues the keys of the objects that would pass the predicate as new objects, and then the keys to which objects of
+   * other kinds lead.
+   * @returns how many.
+   */
   async #queueAll(reason: 'initial' | 'resync'): Promise<number> {
-    const { scope, reconciled, queue, runtime } = this.#options;
+    const { scope, events } = this.#options;
     // First: the loop below finds objects that are paused meanwhile.
     await this.#endPauses();
-    const { predicate } = reconciled;
+    const { predicate } = events.reconciled;
     const forAll = predicate ? predicate.forNew : true;
-    if (forAll === false) return 0;
-    const passes = forAll
-      ? undefined
-      : (object: KubernetesObject) => predicate?.passes({ type: 'added', object }) ?? true;
+    const passes = (object: KubernetesObject): boolean =>
+      forAll ?? predicate?.passes({ type: 'added', object }) ?? true;
+    const test = forAll === true ? undefined : passes;
+    const own = forAll === false ? 0 : await this.#queueEach(keysInScope(scope, { passes: test }), reason);
+    return own + (await this.#queueEach(this.#secondary.keys(test), reason));
+  }
+
+  async #queueEach(parts: AsyncIterable<string[]>, reason: 'initial' | 'resync'): Promise<number> {
+    const { scope, queue, runtime } = this.#options;
     let count = 0;
-    for await (const keys of keysInScope(scope, { passes })) {
+    for await (const keys of parts) {
       this.#throwIfStopped();
       for (const key of await pausedAmong(scope.views, keys)) await queue.pause(`object/${key}`);
       await queue.addLow(keys, reason);
