@@ -127,6 +127,7 @@ export class Manager implements KnownParts {
       location,
       informers: () => this.informers.all(),
       controllers: () => this.controllers.running(),
+      recordViews: () => this.informers.record(),
       writer,
       lease: new DispatchLease({ runtime, client, location, clusterId: config.clusterId, gateway: cluster.identity }),
       thisGateway: { id: cluster.identity, runs: this.#factory.ownRuns },

@@ -6,6 +6,7 @@ import { redisNotReady } from '../redis/redis-memory.ts';
 import type { View } from '../cache/view.ts';
 import type { GatewayWriter, Term } from '../cache/gateway-writer.ts';
 import type { RunningController } from '../controllers/controller.ts';
+import { raiseDataVersion } from './data-version.ts';
 import { CONTROLLER_FIELD } from './registry-fields.ts';
 import { type UnrecordedEnd, UnrecordedRuns, type UnrecordedRunsOptions } from './unrecorded-runs.ts';
 
@@ -15,6 +16,8 @@ export interface RecoveryOptions extends UnrecordedRunsOptions {
   readonly controllers: () => readonly RunningController[];
   /** Says whether this gateway leads. Asked when a view carries another gateway's ID. */
   readonly writer: Pick<GatewayWriter, 'term' | 'check'>;
+  /** Writes which views there are. */
+  readonly recordViews: () => Promise<void>;
   /** `waitsFor` may have changed. */
   readonly onWaitChanged: (controller: RunningController) => void;
 }
@@ -538,8 +541,11 @@ export class Recovery {
     return version !== undefined && incarnation === undefined;
   }
 
+  /** Writes again what else this gateway writes at the beginning of its term alone. */
   async #register(controllers: readonly RunningController[]): Promise<void> {
     const { redis, registryKey } = this.#location;
+    await raiseDataVersion(this.#location);
+    await this.#options.recordViews();
     const fields = controllers.map(({ name }) => [CONTROLLER_FIELD + name, '1']);
     if (fields.length > 0) await redis.hset(registryKey, Object.fromEntries(fields));
   }

@@ -149,6 +149,8 @@ export class GatewayUnderTest {
       lease: { take: async () => ({ beforeMs: 0, others: [] }), release: async () => {}, forget: async () => {} },
       thisGateway: { id: 'model', runs: { inFlight: () => [], beginUntil: () => {} } },
       onWaitChanged: () => {},
+      // Its only view is in no set.
+      recordViews: async () => {},
     });
   }
 
