@@ -6,7 +6,8 @@ import { type ControlPlane, RealApiserver, runReconciler, startControlPlane, tes
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { greeting } from '../../../functions/examples/01-minimal/greeting.ts';
-import { Site, site } from '../../../functions/examples/02-custom-resource/site.ts';
+import { site } from '../../../functions/examples/02-custom-resource/site.ts';
+import { Site } from '../../../functions/examples/02-custom-resource/sites.example.com-v1.ts';
 import { copies } from '../../../functions/examples/20-platforms/copies.ts';
 import { resource } from '../../../src/core/index.ts';
 import { eventually } from '../../harness/eventually.ts';
