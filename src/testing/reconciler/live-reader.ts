@@ -8,7 +8,8 @@ import {
   type Resource,
 } from '../../core/index.ts';
 import type { CacheLocation } from '../../contract/index.ts';
-import { checkFields, isSelected } from '../../contract/selection.ts';
+import { checkFields } from '../../contract/selectable-fields.ts';
+import { isSelected } from '../../contract/selection.ts';
 import type { ApiWriter } from '../../function/api-writer.ts';
 import type { CacheReader, ListOptions, ListResult } from '../../function/cache-reader.ts';
 import { canExist, namespacesOf } from '../../function/cache-views.ts';

@@ -9,7 +9,8 @@ import {
   type Resource,
   SelectorError,
 } from '../../core/index.ts';
-import { checkFields, isSelected } from '../../contract/selection.ts';
+import { checkFields } from '../../contract/selectable-fields.ts';
+import { isSelected } from '../../contract/selection.ts';
 import type { ApiTransport } from '../../function/api-transport.ts';
 import { fullStatus } from './built-in-status.ts';
 import { memoryDiscovery } from './memory-discovery.ts';
