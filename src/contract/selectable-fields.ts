@@ -30,35 +30,39 @@ const REFERENCE = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVe
  * Fields that the apiserver can select by, beside name and namespace, by kind: the names of
  * pkg/apis/*\/v1/conversion.go, with the values of pkg/registry/*\/strategy.go of Kubernetes 1.36.
  */
-const SELECTABLE: Readonly<Record<string, Fields>> = {
-  'v1/Pod': {
-    ...own('spec.nodeName', 'spec.restartPolicy', 'spec.schedulerName', 'spec.serviceAccountName', 'status.phase'),
-    ...own('status.podIP', 'status.nominatedNodeName'),
-    'spec.hostNetwork': at('spec.hostNetwork', 'false'),
-    // The name that old clients use.
-    'spec.host': at('spec.nodeName'),
-    // The apiserver takes the name, and gives no pod a value.
-    'status.podIPs': () => '',
-  },
-  'v1/Node': { 'spec.unschedulable': at('spec.unschedulable', 'false') },
-  'v1/ReplicationController': { 'status.replicas': at('status.replicas', '0') },
-  'v1/Namespace': own('status.phase'),
-  'v1/Secret': own('type'),
-  'v1/Service': own('spec.clusterIP', 'spec.type'),
-  'v1/Event': {
-    ...own(...REFERENCE.map((name) => `involvedObject.${name}`), 'reason', 'reportingComponent', 'type'),
-    source: (object) => text(object, 'source.component') || text(object, 'reportingComponent'),
-  },
-  'events.k8s.io/v1/Event': own(
-    ...REFERENCE.map((name) => `regarding.${name}`),
-    'reason',
-    'reportingController',
-    'type',
-  ),
-  'batch/v1/Job': { 'status.successful': at('status.succeeded', '0') },
-  'certificates.k8s.io/v1/CertificateSigningRequest': own('spec.signerName'),
-  'resource.k8s.io/v1/ResourceSlice': own('spec.nodeName', 'spec.driver'),
-};
+const SELECTABLE: Readonly<Record<string, Fields>> = /* @__PURE__ */ selectable();
+
+function selectable(): Readonly<Record<string, Fields>> {
+  return {
+    'v1/Pod': {
+      ...own('spec.nodeName', 'spec.restartPolicy', 'spec.schedulerName', 'spec.serviceAccountName', 'status.phase'),
+      ...own('status.podIP', 'status.nominatedNodeName'),
+      'spec.hostNetwork': at('spec.hostNetwork', 'false'),
+      // The name that old clients use.
+      'spec.host': at('spec.nodeName'),
+      // The apiserver takes the name, and gives no pod a value.
+      'status.podIPs': () => '',
+    },
+    'v1/Node': { 'spec.unschedulable': at('spec.unschedulable', 'false') },
+    'v1/ReplicationController': { 'status.replicas': at('status.replicas', '0') },
+    'v1/Namespace': own('status.phase'),
+    'v1/Secret': own('type'),
+    'v1/Service': own('spec.clusterIP', 'spec.type'),
+    'v1/Event': {
+      ...own(...REFERENCE.map((name) => `involvedObject.${name}`), 'reason', 'reportingComponent', 'type'),
+      source: (object) => text(object, 'source.component') || text(object, 'reportingComponent'),
+    },
+    'events.k8s.io/v1/Event': own(
+      ...REFERENCE.map((name) => `regarding.${name}`),
+      'reason',
+      'reportingController',
+      'type',
+    ),
+    'batch/v1/Job': { 'status.successful': at('status.succeeded', '0') },
+    'certificates.k8s.io/v1/CertificateSigningRequest': own('spec.signerName'),
+    'resource.k8s.io/v1/ResourceSlice': own('spec.nodeName', 'spec.driver'),
+  };
+}
 
 /**
  * @param custom the fields of a custom resource that its definition names.

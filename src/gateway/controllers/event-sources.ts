@@ -34,12 +34,14 @@ interface Handler {
 export class EventSources {
   /** The kind `for`. */
   readonly reconciled: EventSource;
+  readonly scope: KeyScope;
   readonly #handlers: readonly Handler[];
   readonly #expressions: Expressions;
 
   /** @throws ExpressionError for what `checkSources` refuses. */
   constructor({ name, for: reconciled, owns, watches }: Description, scope: KeyScope, expressions: Expressions) {
     this.#expressions = expressions;
+    this.scope = scope;
     const sourceOf = (description: SourceDescription, field: string): EventSource =>
       new EventSource(description, predicateOf(description, field, expressions));
     this.reconciled = sourceOf(reconciled, 'for');

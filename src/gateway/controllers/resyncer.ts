@@ -1,9 +1,5 @@
 import { createHash } from 'node:crypto';
 import { formatKind, type KubernetesObject, type Runtime } from '../../core/index.ts';
-import type { HandlerError } from '../cache/change.ts';
-import type { LookupBudget } from '../cache/lookup.ts';
-import type { CpuBudget } from '../cel/cpu-budget.ts';
-import type { KeyScope } from '../handlers/key-scope.ts';
 import type { BullMqWorkQueue, QueueState } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSource, informersOf } from './controller-source.ts';
 import type { ControllerSpec } from './controller-spec.ts';
@@ -11,16 +7,14 @@ import type { EventSources } from './event-sources.ts';
 import type { HandlerFailures } from './handler-failures.ts';
 import { keysInScope } from './keys-in-scope.ts';
 import { pausedAmong } from './paused-keys.ts';
-import { SecondaryKeys } from './secondary-keys.ts';
+import type { SecondaryKeys } from './secondary-keys.ts';
 
 export interface ResyncerOptions {
   readonly spec: Pick<ControllerSpec, 'id' | 'description'>;
   /** The kinds that the description names, and those that keys have named at run time. */
   readonly sources: readonly ControllerSource[];
-  readonly scope: KeyScope;
-  readonly events: EventSources;
-  readonly budget: CpuBudget;
-  readonly lookups: LookupBudget;
+  readonly events: Pick<EventSources, 'reconciled' | 'scope'>;
+  readonly secondary: SecondaryKeys;
   readonly queue: BullMqWorkQueue;
   readonly failures: HandlerFailures;
   /** Period of resync. */
@@ -38,17 +32,12 @@ const END_TIMEOUT_MS = 2000;
  */
 export class Resyncer {
   readonly #options: ResyncerOptions;
-  readonly #secondary: SecondaryKeys;
   /** The call of `ensureKeys` under way. */
   #queueing: Promise<void> | undefined;
   #stopped = false;
 
   constructor(options: ResyncerOptions) {
     this.#options = options;
-    const { spec, sources, events, scope, budget, lookups, failures } = options;
-    const { description } = spec;
-    const onLeftOut = ({ message }: HandlerError): void => failures.remark(message);
-    this.#secondary = new SecondaryKeys({ description, sources, events, scope, budget, lookups, onLeftOut });
   }
 
   /** Queues all keys if that is due. A call during another one waits for that one. */
@@ -106,12 +95,12 @@ export class Resyncer {
    * Removes the rules of keys in namespaces that are no longer declared: such a key does not run, whatever wakes it.
    */
   async #forgetOutOfScope(): Promise<void> {
-    const { scope, spec, queue } = this.#options;
+    const { events, spec, queue } = this.#options;
     const { relatedKinds, watches } = spec.description;
     if (!relatedKinds && !watches.some(({ map }) => map.by === 'related')) return;
     for await (const keys of queue.relatedRules.keys()) {
       this.#throwIfStopped();
-      const left = keys.filter((key) => !scope.containsKey(key));
+      const left = keys.filter((key) => !events.scope.containsKey(key));
       await Promise.all(left.map((key) => queue.relatedRules.remove(key)));
     }
   }
@@ -173,20 +162,21 @@ export class Resyncer {
    * @returns how many.
    */
   async #queueAll(reason: 'initial' | 'resync'): Promise<number> {
-    const { scope, events } = this.#options;
+    const { scope, reconciled } = this.#options.events;
     // First: the loop below finds objects that are paused meanwhile.
     await this.#endPauses();
-    const { predicate } = events.reconciled;
+    const { predicate } = reconciled;
     const forAll = predicate ? predicate.forNew : true;
     const passes = (object: KubernetesObject): boolean =>
       forAll ?? predicate?.passes({ type: 'added', object }) ?? true;
     const test = forAll === true ? undefined : passes;
     const own = forAll === false ? 0 : await this.#queueEach(keysInScope(scope, { passes: test }), reason);
-    return own + (await this.#queueEach(this.#secondary.keys(test), reason));
+    return own + (await this.#queueEach(this.#options.secondary.keys(test), reason));
   }
 
   async #queueEach(parts: AsyncIterable<string[]>, reason: 'initial' | 'resync'): Promise<number> {
-    const { scope, queue, runtime } = this.#options;
+    const { events, queue, runtime } = this.#options;
+    const { scope } = events;
     let count = 0;
     for await (const keys of parts) {
       this.#throwIfStopped();
@@ -200,10 +190,10 @@ export class Resyncer {
 
   /** Ends pauses of objects without the annotation: it may have been removed while no gateway watched. */
   async #endPauses(): Promise<void> {
-    const { scope, queue } = this.#options;
+    const { events, queue } = this.#options;
     const scopes = (await queue.pauses()).map((pause) => pause.scope);
     const keys = scopes.flatMap((each) => (each.startsWith('object/') ? [each.slice('object/'.length)] : []));
-    const paused = await pausedAmong(scope.views, keys);
+    const paused = await pausedAmong(events.scope.views, keys);
     for (const key of keys) if (!paused.has(key)) await queue.resume(`object/${key}`);
   }
 

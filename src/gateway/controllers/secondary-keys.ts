@@ -4,7 +4,7 @@ import { type Change, HandlerError, type Lookup, type Wakeup } from '../cache/ch
 import { type LookupBudget, resolveLookup } from '../cache/lookup.ts';
 import type { View } from '../cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
-import type { KeyScope, Place } from '../handlers/key-scope.ts';
+import type { Place } from '../handlers/key-scope.ts';
 import { type ControllerSource, informersOf } from './controller-source.ts';
 import type { EventSources } from './event-sources.ts';
 import { type KeysWanted, OBJECTS, partsOf } from './keys-in-scope.ts';
@@ -13,8 +13,7 @@ export interface SecondaryKeysOptions {
   readonly description: Pick<Description, 'owns' | 'watches'>;
   /** The kinds that the description names, and those that keys have named at run time. */
   readonly sources: readonly ControllerSource[];
-  readonly events: Pick<EventSources, 'secondaryHandlerFor'>;
-  readonly scope: KeyScope;
+  readonly events: Pick<EventSources, 'scope' | 'secondaryHandlerFor'>;
   /** Each object waits until the budget allows its handlers. */
   readonly budget: Pick<CpuBudget, 'inTurn'>;
   readonly lookups: LookupBudget;
@@ -97,7 +96,7 @@ export class SecondaryKeys {
   }
 
   async #find(lookup: Lookup): Promise<readonly string[]> {
-    const view = this.#options.scope.views.find(({ location }) => location.prefix === lookup.view);
+    const view = this.#options.events.scope.views.find(({ location }) => location.prefix === lookup.view);
     return view ? resolveLookup(view, lookup, this.#options.lookups) : [];
   }
 
@@ -113,7 +112,7 @@ export class SecondaryKeys {
 
   /** Those without an object, and those whose objects the predicate alone leaves out. */
   async #withoutOwn(keys: readonly string[], passes: KeysWanted['passes']): Promise<string[]> {
-    const { scope } = this.#options;
+    const { scope } = this.#options.events;
     const left: string[] = [];
     for (const view of scope.views) {
       const inView = keys.filter((key) => view.contains(parseObjectKey(key).namespace));
@@ -132,7 +131,7 @@ export class SecondaryKeys {
   ): Promise<readonly string[]> {
     const refused: string[] = [];
     for await (const { key, object } of view.each(keys)) {
-      if (!object || (this.#options.scope.selects(object) && !passes(object))) refused.push(key);
+      if (!object || (this.#options.events.scope.selects(object) && !passes(object))) refused.push(key);
     }
     return refused;
   }

@@ -125,9 +125,8 @@ export class Manager implements KnownParts {
     this.recovery = new Recovery({
       runtime,
       location,
-      informers: () => this.informers.all(),
+      informers: this.informers,
       controllers: () => this.controllers.running(),
-      recordViews: () => this.informers.record(),
       writer,
       lease: new DispatchLease({ runtime, client, location, clusterId: config.clusterId, gateway: cluster.identity }),
       thisGateway: { id: cluster.identity, runs: this.#factory.ownRuns },

@@ -142,15 +142,14 @@ export class GatewayUnderTest {
     this.recovery = new Recovery({
       runtime,
       location: redisLocation(redis, keyPrefix, 'model'),
-      informers: () => this.informers,
+      // Its only view is in no set.
+      informers: { all: () => [...this.informers], record: async () => {} },
       controllers: () => (this.ready ? [this.controller] : []),
       writer: this.#writer,
       // As if no run was in flight.
       lease: { take: async () => ({ beforeMs: 0, others: [] }), release: async () => {}, forget: async () => {} },
       thisGateway: { id: 'model', runs: { inFlight: () => [], beginUntil: () => {} } },
       onWaitChanged: () => {},
-      // Its only view is in no set.
-      recordViews: async () => {},
     });
   }
 
