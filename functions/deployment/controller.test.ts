@@ -318,6 +318,43 @@ describe('the deployment controller', () => {
     expect(webOf(unseen).status.collisionCount).toBeUndefined();
   });
 
+  it('stops when admission changes the template of what it makes, says so once, and goes on after that', async () => {
+    const apiserver = apiserverWith(webDeployment({}, ofItsOwn()));
+    const { direct } = apiserver;
+    const changed = (text: string): string => {
+      const rs = JSON.parse(text) as ReplicaSet;
+      const template = { ...rs.spec.template, spec: { hostname: 'forced' } };
+      return JSON.stringify({ ...rs, spec: { ...rs.spec, template } });
+    };
+    const admission: typeof direct = (request) =>
+      request.method === 'POST' && /[/]replicasets([?]|$)/.test(request.path) && request.body !== undefined
+        ? direct({ ...request, body: changed(request.body) })
+        : direct(request);
+    Object.assign(apiserver, { direct: admission });
+    for (let runs = 0; runs < 4; runs += 1) {
+      await run(apiserver);
+      settle(apiserver);
+    }
+    const [made] = setsOf(apiserver);
+    expect(setsOf(apiserver)).toHaveLength(1);
+    const message = expect.stringContaining(`"${made?.metadata.name}"`) as unknown;
+    const stopped = { status: 'False', reason: 'ReplicaSetTemplateChanged', message };
+    expect(conditionOf(webOf(apiserver).status, 'Progressing')).toMatchObject(stopped);
+    expect(webOf(apiserver).status).toMatchObject({ replicas: 3, updatedReplicas: 0, readyReplicas: 3 });
+    expect(webOf(apiserver).status.collisionCount).toBeUndefined();
+    expect(eventsOf(apiserver)).toEqual([expect.stringMatching(/^Warning ReplicaSetTemplateChanged Admission has/)]);
+    // At rest it writes nothing but that it has happened again.
+    apiserver.clearRequests();
+    await run(apiserver);
+    expect(apiserver.writes.filter(({ resource }) => resource !== 'events')).toMatchObject([createSet]);
+
+    Object.assign(apiserver, { direct });
+    change(apiserver, { template: templateOf(2) });
+    await rollOut(apiserver);
+    expect(sizesOf(apiserver)).toEqual([0, 3]);
+    expect(reasonOf(apiserver)).toBe('NewReplicaSetAvailable');
+  });
+
   it('does not scale what somebody else has scaled meanwhile, but does when only its status is new', async () => {
     const apiserver = await rolledOut();
     change(apiserver, { replicas: 5 });

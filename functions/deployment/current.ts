@@ -14,8 +14,8 @@ import { missingAnnotations, scaleAnnotations } from './annotations.ts';
 import { withProgressing } from './conditions.ts';
 import { totalReplicas } from './revisions.ts';
 import { currentReplicas } from './rolling.ts';
-import { writeStatus } from './status.ts';
-import { replicaSetName, sameTemplate, TEMPLATE_HASH, templateHash } from './template.ts';
+import { countedStatus, writeStatus } from './status.ts';
+import { replicaSetName, sameTemplate, TEMPLATE_HASH, templateHash, withoutHash } from './template.ts';
 import { Deployment } from './types.ts';
 
 /** The current ReplicaSet with annotations and minReadySeconds as they should be: one write if something is missing. */
@@ -34,7 +34,8 @@ export async function updateCurrent(
 
 /**
  * Makes the ReplicaSet of the present template, as large as the rollout allows at once. Undefined when nothing can be
- * made in the namespace any more. Any other failure is told in the status before it is thrown.
+ * made in the namespace any more, and when admission has given the ReplicaSet another template: the next one would get
+ * another template, too, and so on without end. Any other failure is told in the status before it is thrown.
  */
 export async function createCurrent(
   deployment: Deployment,
@@ -46,6 +47,9 @@ export async function createCurrent(
   const { name } = rs.metadata;
   try {
     const current = await api.create(ReplicaSet, rs);
+    if (!sameTemplate(current.spec.template, deployment.spec.template)) {
+      return await stopFor(current, deployment, old, events, api);
+    }
     if (rs.spec.replicas > 0)
       events.normal('ScalingReplicaSet', `Scaled up replica set ${name} from 0 to ${rs.spec.replicas}`);
     return current;
@@ -54,6 +58,7 @@ export async function createCurrent(
     if (error instanceof ApiError && error.reason === 'AlreadyExists') {
       const current = await api.get(ReplicaSet, { namespace: deployment.metadata.namespace ?? '', name });
       if (current && isCurrent(deployment, current)) return current;
+      if (current && isChanged(deployment, current)) return await stopFor(current, deployment, old, events, api);
       await writeStatus(deployment, withCollision(deployment), api);
     } else {
       const message = `Failed to create new replica set "${name}": ${messageOf(error)}`;
@@ -93,6 +98,31 @@ function newReplicaSet(
 /** It was made by a run whose outcome was lost. */
 function isCurrent(deployment: Deployment, rs: ReplicaSet): boolean {
   return isControlledBy(rs, deployment) && sameTemplate(rs.spec.template, deployment.spec.template);
+}
+
+/** Made of the present template, as its hash tells, and changed by admission. With a hash that is taken it is not. */
+function isChanged(deployment: Deployment, rs: ReplicaSet): boolean {
+  const { spec, status } = deployment;
+  const hash = templateHash(spec.template, status.collisionCount);
+  const isOwn = isControlledBy(rs, deployment) && rs.metadata.labels?.[TEMPLATE_HASH] === hash;
+  return isOwn && templateHash(withoutHash(rs.spec.template), status.collisionCount) !== hash;
+}
+
+/** Says why the rollout stops, once, and keeps the counts of the status right. */
+async function stopFor(
+  { metadata: { name } }: ReplicaSet,
+  deployment: Deployment,
+  old: readonly ReplicaSet[],
+  events: ObjectEvents,
+  api: ApiWriter,
+): Promise<undefined> {
+  const message =
+    `Admission has changed the template of the new replica set "${name}": change the policy or webhook, ` +
+    'and then delete the replica set or change the template';
+  events.warning('ReplicaSetTemplateChanged', message);
+  const stopped = withProgressing(deployment, 'False', 'ReplicaSetTemplateChanged', message);
+  const status = countedStatus(stopped, { current: undefined, old }, Date.now());
+  await writeStatus(deployment, { ...stopped, status }, api);
 }
 
 /** The next hash is another one. */

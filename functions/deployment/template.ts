@@ -32,7 +32,8 @@ export function replicaSetName(deployment: string, hash: string): string {
   return `${deployment.slice(0, MAX_NAME_LENGTH - hash.length - 1)}-${hash}`;
 }
 
-function withoutHash(template: PodTemplate): PodTemplate {
+/** As the Deployment has it. */
+export function withoutHash(template: PodTemplate): PodTemplate {
   const { [TEMPLATE_HASH]: _, ...labels } = template.metadata?.labels ?? {};
   return { ...template, metadata: { ...template.metadata, labels } };
 }

@@ -22,7 +22,7 @@ import { importExtractableSecret } from '../../src/contract/signature.ts';
 import { decodeReviewRequest } from '../../src/contract/webhook.ts';
 import { descriptionSchema } from '../../src/contract/description-schema.ts';
 import { callbackSchema } from '../../src/contract/callback-schema.ts';
-import { decodeResultLine, outcomeSchema } from '../../src/contract/outcome-schema.ts';
+import { decodeResultLine, outcomeSchema, resultLineSchema } from '../../src/contract/outcome-schema.ts';
 import { complete, heartbeat, type RunToken } from '../../src/function/callback.ts';
 import { controller, createFunctionApp } from '../../src/function/index.ts';
 import { describeFunction } from '../../src/gateway/endpoint/describe.ts';
@@ -54,9 +54,10 @@ const code: Record<DocumentName, (value: unknown) => boolean> = {
     }
   },
   outcome: (value) => outcomeSchema.safeParse(value).success,
+  // The gateway makes an error of a result that is wrong in part.
   line: (value) => {
     const line = decodeResultLine(JSON.stringify(value));
-    return line !== undefined && !(line.result instanceof TypeError);
+    return line !== undefined && !(line.result instanceof TypeError) && resultLineSchema.safeParse(value).success;
   },
   description: (value) => descriptionSchema.safeParse(value).success,
   callback: (value) => callbackSchema.safeParse(value).success,

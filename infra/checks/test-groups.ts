@@ -79,7 +79,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
   },
   helm: {
     protects: 'that the charts install, upgrade and uninstall, and take each value',
-    files: ['test/integration/helm/{charts,lifecycle}.test.ts'],
+    files: ['test/integration/helm/{charts,lifecycle,names}.test.ts'],
     guards: ['infra/helm', 'infra/rbac', 'infra/crds', 'src/gateway/config'],
     minutes: 2,
   },

@@ -1,7 +1,8 @@
 /**
- * Gives the version of package.json to all other files that name it. `npm run new-version` runs it after
- * `changeset version`, in the folder of the repository.
+ * Gives the version of package.json to all other files that name it, and keeps the contract's schemas as released.
+ * `npm run new-version` runs it after `changeset version`, in the folder of the repository.
  */
-import { followVersion } from './versions.ts';
+import { followVersion, releaseContract } from './versions.ts';
 
 followVersion(process.cwd());
+releaseContract(process.cwd());

@@ -14,7 +14,14 @@ let root: string;
 /** A commit with the files that a release looks at or writes. */
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'levelhook-release-'));
-  const files = ['package.json', 'CHANGELOG.md', '.changeset/config.json', 'infra/release/versions.ts'];
+  const files = [
+    'package.json',
+    'CHANGELOG.md',
+    '.changeset/config.json',
+    'infra/release/versions.ts',
+    SCHEMA,
+    RELEASED,
+  ];
   for (const file of [...files, 'infra/release/follow-version.ts', ...Object.keys(versionsElsewhere(repositoryRoot))]) {
     mkdirSync(dirname(join(root, file)), { recursive: true });
     cpSync(join(repositoryRoot, file), join(root, file));
@@ -33,6 +40,9 @@ const write = (file: string, text: string): void => writeFileSync(join(root, fil
 const describeChange = (name: string, bump: string, text: string, of = 'levelhook'): void =>
   write(`.changeset/${name}.md`, `---\n'${of}': ${bump}\n---\n\n${text}\n`);
 
+const SCHEMA = 'infra/contract/v1/outcome.schema.json';
+const RELEASED = 'infra/contract/v1/released/outcome.schema.json';
+
 describe('changeset version', () => {
   const before = currentVersion(repositoryRoot);
   const [major = 0, minor = 0, patch = 0] = before.split('.').map(Number);
@@ -44,11 +54,13 @@ describe('changeset version', () => {
   ])('makes of a changeset with %s version %s, in every file that names it', (bump, after) => {
     describeChange('small', 'patch', 'A queue forgets nothing.');
     describeChange('large', bump, 'Functions do more.');
+    writeFileSync(join(root, SCHEMA), '{}');
     for (const script of [[CHANGESET, 'version'], ['infra/release/follow-version.ts']]) {
       const { output, exitCode } = runNode(root, script);
       expect(exitCode, output).toBe(0);
     }
     expect(currentVersion(root)).toBe(after);
+    expect(read(RELEASED)).toBe('{}');
     expect(new Set(Object.values(versionsElsewhere(root)).flat())).toEqual(new Set([after]));
     const lock = JSON.parse(read('package-lock.json')) as { version: string; packages: { '': { version: string } } };
     expect([lock.version, lock.packages[''].version]).toEqual([after, after]);

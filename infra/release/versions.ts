@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** Where the version of package.json stands besides, each as what to match. */
@@ -37,5 +37,14 @@ export function followVersion(root: string): void {
   for (const [file, version] of PLACES) {
     const path = join(root, file);
     writeFileSync(path, readFileSync(path, 'utf8').replaceAll(version, currentVersion(root)));
+  }
+}
+
+const CONTRACT = 'infra/contract/v1';
+
+/** Keeps the schemas of the contract, with which later ones are compared: a bound may only become wider. */
+export function releaseContract(root: string): void {
+  for (const file of globSync('*.schema.json', { cwd: join(root, CONTRACT) })) {
+    copyFileSync(join(root, CONTRACT, file), join(root, CONTRACT, 'released', file));
   }
 }

@@ -1,7 +1,7 @@
 import { compile } from 'json-schema-to-typescript';
 import { z } from 'zod';
 import { messageOf, UserError } from '../core/index.ts';
-import { dns1035Label, dnsSubdomain } from '../contract/name-schema.ts';
+import { dns1035Label, dnsSubdomain, kind } from '../contract/name-schema.ts';
 
 const definitionSchema = z.object({
   apiVersion: z.literal('apiextensions.k8s.io/v1'),
@@ -9,7 +9,7 @@ const definitionSchema = z.object({
   spec: z.object({
     group: dnsSubdomain,
     scope: z.enum(['Namespaced', 'Cluster']),
-    names: z.object({ kind: z.string().regex(/^[A-Z][A-Za-z0-9]*$/), plural: dns1035Label }),
+    names: z.object({ kind, plural: dns1035Label }),
     versions: z.array(
       z.object({
         name: dns1035Label,
@@ -35,44 +35,64 @@ export function parseDefinition(value: unknown, source: string): Definition {
   );
 }
 
-/** One module for each served version of a custom resource: its type and its resource. By file name. */
-export async function typesOf({ spec }: Definition): Promise<Map<string, string>> {
+/**
+ * The name of a kind's type: it begins with a capital letter and has no dash, so that it is no word of the language,
+ * and is as people write types. A kind may be `postgresql` or `Hyph-en`.
+ */
+function typeName(kindName: string): string {
+  return kindName.replaceAll(/(?:^|-+)([A-Za-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** An import, under another name where the type has its own: no type has an underscore. */
+function imported(name: string, type: string): { readonly name: string; readonly text: string } {
+  return name === type ? { name: `${name}_`, text: `${name} as ${name}_` } : { name, text: name };
+}
+
+/**
+ * One module for each served version of a custom resource: its type and its resource. By file name.
+ * @param from the package that the modules import.
+ */
+export async function typesOf({ spec }: Definition, from: string): Promise<Map<string, string>> {
   const { group, names, scope, versions } = spec;
   const files = new Map<string, string>();
   for (const { name: version, schema } of versions.filter(({ served }) => served)) {
     const label = `${group}/${version} ${names.kind}`;
     const options = [`plural: '${names.plural}'`, ...(scope === 'Cluster' ? ['namespaced: false'] : [])].join(', ');
-    const fields = await compileFields(names.kind, schema?.openAPIV3Schema ?? {}, label);
+    const type = typeName(names.kind);
+    const [object, ofResource] = [imported('KubernetesObject', type), imported('Resource', type)];
+    const fields = await compileFields(type, schema?.openAPIV3Schema ?? {}, label);
     const text = `${TYPES_HEADER}
-import { type KubernetesObject, type Resource, resource } from 'levelhook/function';
+import { type ${object.text}, type ${ofResource.text}, resource } from '${from}';
 
 ${fields}
 /** ${label}, as the apiserver sends it: raw JSON, timestamps are text. */
-export type ${names.kind} = KubernetesObject & ${names.kind}Fields;
+export type ${type} = ${object.name} & ${type}Fields;
 
-export const ${names.kind}: Resource<${names.kind}> = resource<${names.kind}>('${group}/${version}', '${names.kind}', { ${options} });
+export const ${type}: ${ofResource.name}<${type}> = resource<${type}>('${group}/${version}', '${names.kind}', {
+  ${options},
+});
 `;
     files.set(`${names.plural}.${group}-${version}.ts`, text);
   }
   return files;
 }
 
-async function compileFields(kind: string, openApi: Record<string, unknown>, label: string): Promise<string> {
+/** The generator gives names by rules of its own: this one it leaves as it is. */
+const FIELDS = 'Fields';
+
+async function compileFields(type: string, openApi: Record<string, unknown>, label: string): Promise<string> {
   const root = jsonSchema(openApi);
   const { apiVersion: _, kind: __, metadata: ___, ...properties } = root.properties ?? {};
   const required = (root.required ?? []).filter((name) => name in properties);
   try {
-    return await compile(
-      { ...root, type: 'object', title: `${kind}Fields`, properties, required } as never,
-      `${kind}Fields`,
-      {
-        additionalProperties: false,
-        bannerComment: '',
-        // References are refused below; nothing is fetched, whatever a definition says.
-        $refOptions: { resolve: { external: false } },
-        style: { singleQuote: true, printWidth: 120 },
-      },
-    );
+    const text = await compile({ ...root, type: 'object', title: FIELDS, properties, required } as never, FIELDS, {
+      additionalProperties: false,
+      bannerComment: '',
+      // References are refused below; nothing is fetched, whatever a definition says.
+      $refOptions: { resolve: { external: false } },
+      style: { singleQuote: true, printWidth: 120 },
+    });
+    return text.replace(/^export (interface|type) Fields\b/m, (_, word: string) => `export ${word} ${type}${FIELDS}`);
   } catch (error) {
     throw new UserError(`No types can be made of ${label} (${messageOf(error).split('\n', 1)[0]}).`);
   }

@@ -65,6 +65,12 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .option('--only <names>', 'only for these definitions, such as widgets.example.com', names, [])
     .option('--out <folder>', 'folder for the modules', 'types')
+    .option(
+      '--from <package>',
+      'what the modules import, such as @levelhook/function',
+      packageName,
+      'levelhook/function',
+    )
     .action(async (files: string[], options: TypesOptions) => {
       await (await import('./types-command.ts')).typesCommand(files, options);
     });
@@ -143,6 +149,11 @@ function names(text: string): string[] {
   const found = text.split(',').map((name) => name.trim());
   if (found.includes('')) throw new InvalidArgumentError('Separate names by single commas.');
   return found;
+}
+
+function packageName(text: string): string {
+  if (/^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._/-]*$/.test(text)) return text;
+  throw new InvalidArgumentError('It is the name of a package or of one of its paths.');
 }
 
 function minutes(text: string): number {

@@ -1,10 +1,12 @@
 import { stringify } from 'yaml';
 import {
   formatKind,
+  groupOf,
   type GroupVersionKind,
   isDnsSubdomain,
   isNamespace,
   messageOf,
+  type Resource,
   shown,
   UserError,
 } from '../core/index.ts';
@@ -68,7 +70,8 @@ export async function manifestCommand(url: string, options: ManifestCommandOptio
   const converted = route ? conversions(description, resources, { namespace, route }) : [];
   const definitions =
     crd === undefined ? converted.map((each) => stringify(each)) : await mergedDefinitions(crd, converted);
-  process.stdout.write(header({ namespace, secret, description, partial: crd === undefined && converted.length > 0 }));
+  const partial = crd === undefined && converted.length > 0;
+  process.stdout.write(header({ namespace, secret, description, resources, partial }));
   process.stdout.write([...manifests.map((each) => stringify(each)), ...definitions].join('---\n'));
 }
 
@@ -76,18 +79,22 @@ export async function manifestCommand(url: string, options: ManifestCommandOptio
 function header({
   namespace,
   secret,
-  description: { name, webhooks = [] },
+  description,
+  resources,
   partial,
 }: {
   readonly namespace: string;
   readonly secret: string;
   readonly description: Description;
+  readonly resources: readonly Resource[];
   /** There are definitions without their versions. */
   readonly partial: boolean;
 }): string {
+  const { name, webhooks = [] } = description;
   const lines = [
     "The cluster also needs the function's signing secret:",
     `  kubectl -n ${namespace} create secret generic ${secret} --from-literal=secrets="$${variableOf('signingSecrets')}"`,
+    ...ownerRights(description, resources),
   ];
   if (webhooks.length > 0) {
     lines.push(
@@ -106,6 +113,17 @@ function header({
     );
   }
   return lines.map((line) => `# ${line}\n`).join('');
+}
+
+/** What a function that writes owner references needs where the apiserver asks for it. */
+function ownerRights({ for: reconciled, owns }: Description, resources: readonly Resource[]): string[] {
+  const owner = resources.find((each) => formatKind(each) === formatKind(reconciled));
+  if (!owner || owns.length === 0) return [];
+  return [
+    'It grants rights to read. For its writes grant the function more, and for owner references of setControllerReference,',
+    'where OwnerReferencesPermissionEnforcement is on (OpenShift), this rule, too:',
+    `  { apiGroups: ['${groupOf(owner)}'], resources: [${owner.plural}/finalizers], verbs: [update] }`,
+  ];
 }
 
 /** Undefined when it has no webhooks. */

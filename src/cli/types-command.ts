@@ -4,7 +4,7 @@ import { parseAllDocuments } from 'yaml';
 import { ApiError, messageOf, resource, resourcePath, UserError } from '../core/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
-import { type Definition, parseDefinition, TYPES_HEADER, typesOf } from './crd-types.ts';
+import { parseDefinition, TYPES_HEADER, typesOf } from './crd-types.ts';
 
 const DEFINITION = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 
@@ -13,18 +13,31 @@ export interface TypesOptions {
   /** Names of definitions, `widgets.example.com`; all when empty. */
   readonly only: readonly string[];
   readonly out: string;
+  /** The package that the modules import. */
+  readonly from: string;
+}
+
+/** A definition as it was found, which need not be one that can be used. */
+interface FoundDefinition {
+  readonly value: unknown;
+  /** Where, for messages. */
+  readonly source: string;
 }
 
 /** Writes a TypeScript module for each served version of the custom resources in files, or else in the cluster. */
 export async function typesCommand(files: readonly string[], options: TypesOptions): Promise<void> {
   const found = files.length > 0 ? await fromFiles(files) : await fromCluster(options.kubeconfig);
-  const nameOf = ({ spec }: Definition): string => `${spec.names.plural}.${spec.group}`;
   const missing = options.only.find((name) => !found.some((each) => nameOf(each) === name));
   if (missing !== undefined) throw new UserError(`There is no custom resource definition "${missing}".`);
-  const wanted = found.filter((each) => options.only.length === 0 || options.only.includes(nameOf(each)));
+  // Only these have to be ones that can be used.
+  const wanted = found
+    .filter((each) => options.only.length === 0 || options.only.includes(nameOf(each) ?? ''))
+    .map(({ value, source }) => parseDefinition(value, source));
   if (wanted.length === 0) throw new UserError('There are no custom resource definitions to make types of.');
   // All of them before the first is written: half of it would be of no use.
-  const modules = new Map((await Promise.all(wanted.map(typesOf))).flatMap((each) => [...each]));
+  const modules = new Map(
+    (await Promise.all(wanted.map((each) => typesOf(each, options.from)))).flatMap((each) => [...each]),
+  );
   await mkdir(options.out, { recursive: true }).catch((error: unknown) => {
     throw new UserError(`The folder ${options.out} cannot be made (${messageOf(error)}).`);
   });
@@ -36,8 +49,14 @@ export async function typesCommand(files: readonly string[], options: TypesOptio
   }
 }
 
-async function fromFiles(files: readonly string[]): Promise<Definition[]> {
-  const definitions: Definition[] = [];
+/** `PLURAL.GROUP`; undefined when it says neither. */
+function nameOf({ value }: FoundDefinition): string | undefined {
+  const { spec } = (value ?? {}) as { spec?: { group?: unknown; names?: { plural?: unknown } } };
+  return spec?.names ? `${String(spec.names.plural)}.${String(spec.group)}` : undefined;
+}
+
+async function fromFiles(files: readonly string[]): Promise<FoundDefinition[]> {
+  const definitions: FoundDefinition[] = [];
   for (const file of files) {
     const text = await readFile(file, 'utf8').catch((error: unknown) => {
       throw new UserError(`${file} cannot be read (${messageOf(error)}).`);
@@ -49,7 +68,7 @@ async function fromFiles(files: readonly string[]): Promise<Definition[]> {
       // A bundle holds other objects too.
       for (const each of objectsOf(toPlain(document, file))) {
         if ((each as { kind?: unknown } | null)?.kind === 'CustomResourceDefinition')
-          definitions.push(parseDefinition(each, file));
+          definitions.push({ value: each, source: file });
       }
     }
   }
@@ -71,7 +90,7 @@ function objectsOf(value: unknown): unknown[] {
   return kind === 'List' && Array.isArray(items) ? items : [value];
 }
 
-async function fromCluster(kubeconfig: string | undefined): Promise<Definition[]> {
+async function fromCluster(kubeconfig: string | undefined): Promise<FoundDefinition[]> {
   const credentials = await loadCredentials(kubeconfig);
   const client = new ApiClient(credentials);
   try {
@@ -80,7 +99,10 @@ async function fromCluster(kubeconfig: string | undefined): Promise<Definition[]
     });
     // Items of a list are without their kind.
     const type = { apiVersion: DEFINITION.apiVersion, kind: DEFINITION.kind };
-    return items.map((item) => parseDefinition({ ...type, ...item }, `${client.server}, ${item.metadata.name},`));
+    return items.map((item) => ({
+      value: { ...type, ...item },
+      source: `${client.server}, ${item.metadata.name},`,
+    }));
   } catch (error) {
     if (error instanceof UserError) throw error;
     const what = error instanceof ApiError ? 'does not give its definitions' : 'does not answer';

@@ -123,15 +123,43 @@ describe('results', () => {
         const [decoded] = decodeResults({ version: 'v1', results: [travelled] });
         const parsed = resultSchema.safeParse(travelled);
         if (parsed.success) expect(decoded).toEqual(parsed.data);
-        else expect(decoded).toBeInstanceOf(TypeError);
+        else if (!(decoded instanceof TypeError)) {
+          expect(decoded).toMatchObject({ status: 'error', message: expect.stringMatching(/^the result is wrong: /) });
+        }
         const line = decodeResultLine(JSON.stringify({ run: 1, result: travelled }));
-        expect(line).toEqual({ run: 1, result: parsed.success ? decoded : expect.any(TypeError) });
+        // The message names the place.
+        if (parsed.success) expect(line).toEqual({ run: 1, result: decoded });
+        else expect(line?.result instanceof TypeError).toBe(decoded instanceof TypeError);
         passed += Number(parsed.success);
       }),
       { numRuns: 5000 },
     );
     expect(passed).toBeGreaterThan(500);
   });
+});
+
+describe('a result with a wrong field', () => {
+  const decoded = (result: object) => decodeResults({ version: 'v1', results: [result] })[0];
+  const year = 366 * 86_400;
+
+  it.each<[string, object]>([
+    ['a time beyond a year', { status: 'done', requeueAfterSeconds: year }],
+    ['a time in the past', { status: 'done', requeueAfterSeconds: -1 }],
+    ['a retry beyond a year', { status: 'error', message: 'no', retryAfterSeconds: year }],
+    ['no message', { status: 'error' }],
+    ['a message that is no text', { status: 'terminal', message: 5 }],
+    ['two wrong fields', { status: 'error', retryAfterSeconds: 'soon' }],
+  ])('fails at once if the run is over: %s', (_, result) => {
+    const message = expect.stringMatching(/^the result is wrong: results\.0\./) as string;
+    expect(decoded({ ...result, writes: [write] })).toEqual({ status: 'error', message, writes: [write] });
+  });
+
+  it.each<[string, object]>([
+    ['a write is wrong', { status: 'done', writes: [{ ...write, uid: undefined }] }],
+    ['a write and something else is wrong', { status: 'done', requeueAfterSeconds: -1, writes: [{}] }],
+    ['the status is of a later version', { status: 'fine' }],
+    ['the run goes on for longer than is allowed', { status: 'accepted', withinSeconds: 1e9 }],
+  ])('cannot be decoded, and waits, if %s', (_, result) => expect(decoded(result)).toBeInstanceOf(TypeError));
 });
 
 describe('the related objects of a result', () => {

@@ -188,14 +188,17 @@ function decodeResult(value: unknown, at: readonly PropertyKey[]): RequestResult
   const parsed = resultSchema.safeParse(value);
   if (parsed.success) return parsed.data;
   const issue = issueOf(parsed.error, at);
-  const isOfRules = isRecord(value) && parsed.error.issues.every(({ path }) => path[0] === 'related');
-  return (isOfRules && withoutRules(value, issue.message)) || issue;
+  return (isRecord(value) && asFailure(value, issue.message)) || issue;
 }
 
-/** The run is over, and says what it wrote: wrong rules alone make it fail, and do not make its outcome unknown. */
-function withoutRules({ related: _, ...rest }: Record<string, unknown>, problem: string): RequestResult | undefined {
-  const { data } = resultSchema.safeParse(rest);
-  if (!data || data.status === 'unknown' || data.status === 'accepted') return undefined;
+/**
+ * The run is over, and says what it wrote: any other wrong field makes it fail, and does not make its outcome unknown,
+ * for which the key would wait until its deadline.
+ */
+function asFailure({ status, writes: written }: Record<string, unknown>, problem: string): RequestResult | undefined {
+  if (status !== 'done' && status !== 'error' && status !== 'terminal') return undefined;
+  const { data } = resultSchema.safeParse({ status: 'done', ...(written === undefined ? {} : { writes: written }) });
+  if (data?.status !== 'done') return undefined;
   return { status: 'error', message: `the result is wrong: ${problem}`, ...(data.writes && { writes: data.writes }) };
 }
 

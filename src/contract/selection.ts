@@ -1,17 +1,13 @@
 import {
   controllerOf,
   type FieldRequirement,
-  formatKind,
   fulfils,
-  type GroupVersionKind,
   isControlledBy,
   type KubernetesObject,
-  fieldAt,
   type LabelRequirement,
   type OwnerIdentity,
-  ownValue,
-  SelectorError,
 } from '../core/index.ts';
+import { selectableValue } from './selectable-fields.ts';
 import {
   controllerIndex,
   declaredIndex,
@@ -44,7 +40,9 @@ export function isSelected(object: KubernetesObject, selection: Selection): bool
   if (orphansIn !== undefined && (metadata.namespace !== orphansIn || controllerOf(object))) return false;
   if (typeof index === 'object' && !indexValues(object, index.spec).includes(index.value)) return false;
   if (!fulfils(labels, metadata.labels)) return false;
-  return fields.every(({ field, operator, value }) => (fieldValue(object, field) === value) === (operator === '='));
+  return fields.every(
+    ({ field, operator, value }) => (selectableValue(object, field) === value) === (operator === '='),
+  );
 }
 
 /** The only namespace in which there can be selected objects; undefined when there is none such. */
@@ -128,50 +126,4 @@ export function indexesOf(selection: Selection): { always: string[]; declared: s
   for (const place of places)
     if (place !== undefined && always.length + declared.length > 0) always.push(namespaceIndex(place));
   return { always, declared };
-}
-
-/** Fields that the apiserver can select by, beside name and namespace (`pkg/apis/*\/v1/conversion.go`), by kind. */
-const SELECTABLE: Readonly<Record<string, readonly string[]>> = {
-  'v1/Pod': [
-    'spec.nodeName',
-    'spec.restartPolicy',
-    'spec.schedulerName',
-    'spec.serviceAccountName',
-    'status.phase',
-    'status.podIP',
-    'status.nominatedNodeName',
-  ],
-  'v1/Namespace': ['status.phase'],
-  'v1/Secret': ['type'],
-  'v1/Event': [
-    'involvedObject.kind',
-    'involvedObject.namespace',
-    'involvedObject.name',
-    'involvedObject.uid',
-    'involvedObject.apiVersion',
-    'involvedObject.resourceVersion',
-    'involvedObject.fieldPath',
-    'reason',
-    'reportingComponent',
-    'type',
-  ],
-};
-
-/** @throws SelectorError for a field that this kind cannot be selected by, with the apiserver's message */
-export function checkFields(kind: GroupVersionKind, fields: readonly FieldRequirement[]): void {
-  const more = ownValue(SELECTABLE, formatKind(kind)) ?? [];
-  for (const { field } of fields) {
-    if (field === 'metadata.name' || field === 'metadata.namespace' || more.includes(field)) continue;
-    throw new SelectorError(
-      more.length > 0
-        ? `field label not supported: ${field}`
-        : `"${field}" is not a known field selector: only "metadata.name", "metadata.namespace"`,
-    );
-  }
-}
-
-/** Every selectable field is text, and empty when it is absent. None of them is in a list. */
-function fieldValue(object: unknown, path: string): string {
-  const value = fieldAt(object, path);
-  return typeof value === 'string' ? value : '';
 }

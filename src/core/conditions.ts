@@ -39,7 +39,7 @@ export function setStatusCondition(
   conditions: Conditions,
   { lastTransitionTime, message = '', ...condition }: NewCondition,
   nowMs: number = Date.now(),
-): readonly Condition[] {
+): Condition[] {
   const old = findStatusCondition(conditions, condition.type);
   const kept = old?.status === condition.status ? old.lastTransitionTime : undefined;
   // A built-in kind's times have no fractions: with one, what is read back would differ from what was written.
@@ -51,12 +51,13 @@ export function setStatusCondition(
   const isSame = (['status', 'reason', 'message', 'observedGeneration'] as const).every(
     (name) => old[name] === next[name],
   );
-  return isSame ? conditions : conditions.map((each) => (each === old ? next : each));
+  // The caller's own array: what was writable before is so again.
+  return isSame ? (conditions as Condition[]) : conditions.map((each) => (each === old ? next : each));
 }
 
 /** The conditions without those of a type; the very same array when there is none. */
-export function removeStatusCondition(conditions: Conditions, type: string): readonly Condition[] {
-  if (conditions && !findStatusCondition(conditions, type)) return conditions;
+export function removeStatusCondition(conditions: Conditions, type: string): Condition[] {
+  if (conditions && !findStatusCondition(conditions, type)) return conditions as Condition[];
   return (conditions ?? []).filter((condition) => condition.type !== type);
 }
 

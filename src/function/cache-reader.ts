@@ -22,8 +22,7 @@ export interface ListOptions {
   /** `metav1.LabelSelector`, or the text that kubectl takes: `app=web,tier notin (test),!old`. */
   readonly labelSelector?: LabelSelector | string;
   /**
-   * As kubectl takes it: `metadata.name=a`, and the fields that the apiserver knows of pods, events, secrets and
-   * namespaces.
+   * As kubectl takes it: `metadata.name=a`, and the fields that the apiserver knows of built-in kinds.
    */
   readonly fieldSelector?: string;
   /**

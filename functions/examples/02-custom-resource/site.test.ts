@@ -1,7 +1,8 @@
 import { ConfigMap } from 'levelhook/function/kinds';
 import { MemoryApiserver, runReconciler } from 'levelhook/testing/reconciler';
 import { beforeEach, expect, it } from 'vitest';
-import { Site, site } from './site.ts';
+import { site } from './site.ts';
+import { Site } from './sites.example.com-v1.ts';
 
 const home = {
   apiVersion: 'example.com/v1',

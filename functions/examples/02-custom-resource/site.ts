@@ -5,20 +5,13 @@ import {
   equal,
   generationChanged,
   isControlledBy,
-  type KubernetesObject,
-  resource,
   setControllerReference,
   setStatusCondition,
   TerminalError,
 } from 'levelhook/function';
 import { ConfigMap } from 'levelhook/function/kinds';
-
-/** As `levelhook types` would write it from site.crd.yaml. */
-export interface Site extends KubernetesObject {
-  spec: { pages: Record<string, string> };
-  status?: { pages?: number; conditions?: readonly Condition[] };
-}
-export const Site = resource<Site>('example.com/v1', 'Site');
+// Made by `levelhook types site.crd.yaml --out .`
+import { Site } from './sites.example.com-v1.ts';
 
 /** For every Site a ConfigMap, NAME-pages, with its pages in HTML, and on the Site whether that is so. */
 export const site = controller({

@@ -12,7 +12,8 @@ import {
 import type { CacheLocation, Selection, ViewLocation } from '../../contract/index.ts';
 import { viewKeys } from '../../contract/cache-layout.ts';
 import { observedAtMs, observedItem } from '../../contract/observed.ts';
-import { checkFields, namespaceOfSelection } from '../../contract/selection.ts';
+import { checkFields } from '../../contract/selectable-fields.ts';
+import { namespaceOfSelection } from '../../contract/selection.ts';
 import { LostWritesError, ViewReader } from '../../contract/node/view-reader.ts';
 import {
   type CacheReader,

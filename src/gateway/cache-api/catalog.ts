@@ -108,14 +108,25 @@ export class Catalog {
   }
 
   /** Of a custom resource; undefined for all other kinds, and when its definition names none. */
-  async columns({ resource }: ServedKind): Promise<readonly CustomColumn[] | undefined> {
+  async columns(kind: ServedKind): Promise<readonly CustomColumn[] | undefined> {
+    return (await this.#definedVersion(kind))?.additionalPrinterColumns;
+  }
+
+  /** The paths by which objects of a custom resource can be selected, beside name and namespace. */
+  async selectableFields(kind: ServedKind): Promise<readonly string[]> {
+    const { selectableFields = [] } = (await this.#definedVersion(kind)) ?? {};
+    return selectableFields.map(({ jsonPath }) => jsonPath.replace(/^\./, ''));
+  }
+
+  /** Of the definition of a custom resource; undefined for all other kinds. */
+  async #definedVersion({ resource }: ServedKind): Promise<DefinedVersion | undefined> {
     const group = groupOf(resource);
     // Kubernetes' own groups without a dot, and the core group, have no definitions.
     if (!group.includes('.')) return undefined;
     const path = resourcePath(DEFINITION, { name: `${resource.plural}.${group}` });
     const definition = await this.#ask<Definition>(path);
     const version = versionOf(resource);
-    return definition?.spec?.versions?.find(({ name }) => name === version)?.additionalPrinterColumns;
+    return definition?.spec?.versions?.find(({ name }) => name === version);
   }
 
   /** The apiserver's, since its objects are what the cache holds. */
@@ -145,6 +156,12 @@ const RETRY_MS = 2000;
 
 interface Definition {
   readonly spec?: {
-    readonly versions?: readonly { name: string; additionalPrinterColumns?: readonly CustomColumn[] }[];
+    readonly versions?: readonly DefinedVersion[];
   };
+}
+
+interface DefinedVersion {
+  readonly name: string;
+  readonly additionalPrinterColumns?: readonly CustomColumn[];
+  readonly selectableFields?: readonly { readonly jsonPath: string }[];
 }

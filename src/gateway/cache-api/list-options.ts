@@ -1,7 +1,7 @@
 import { type GroupVersionKind, isResourceVersion, SelectorError } from '../../core/index.ts';
 import { decodeSelection } from '../../contract/cache-query.ts';
 import type { Selection } from '../../contract/index.ts';
-import { checkFields } from '../../contract/selection.ts';
+import { checkFields } from '../../contract/selectable-fields.ts';
 import { type ContinueToken, decodeContinue } from './continue-token.ts';
 import { badRequest, expired, invalidListOptions } from './kubernetes-status.ts';
 
@@ -18,16 +18,18 @@ export interface ListRequest {
 /**
  * Reads the query of a list as the apiserver does (apimachinery, ValidateListOptions), but for two things: without a
  * resourceVersion the cache answers as it is, and an exact one is always expired, since there is no history here.
+ * @param customFields fields of a custom resource that its definition makes selectable.
  * @throws StatusError
  */
 export function listRequest(
   kind: GroupVersionKind,
   query: URLSearchParams,
   namespace: string | undefined,
+  customFields: readonly string[] = [],
 ): ListRequest {
   const limit = readInteger(query.get('limit'));
   readInteger(query.get('timeoutSeconds'));
-  const selection = readSelection(kind, query, namespace);
+  const selection = readSelection(kind, query, namespace, customFields);
   const version = query.get('resourceVersion') ?? '';
   const match = query.get('resourceVersionMatch') ?? '';
   const from = query.get('continue') ?? '';
@@ -53,10 +55,15 @@ export function readVersion(version: string): string | undefined {
   );
 }
 
-function readSelection(kind: GroupVersionKind, query: URLSearchParams, namespace: string | undefined): Selection {
+function readSelection(
+  kind: GroupVersionKind,
+  query: URLSearchParams,
+  namespace: string | undefined,
+  customFields: readonly string[],
+): Selection {
   try {
     const selection = decodeSelection(query, namespace);
-    checkFields(kind, selection.fields ?? []);
+    checkFields(kind, selection.fields ?? [], customFields);
     return selection;
   } catch (error) {
     if (error instanceof SelectorError) throw badRequest(error.message);

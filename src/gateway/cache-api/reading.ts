@@ -116,7 +116,8 @@ function checkPosition(
 export async function readList(asked: ReadRequest, options: ReadingOptions): Promise<Response> {
   const { kind, query, request } = asked;
   const { namespace } = request;
-  const wanted = listRequest(kind.resource, query, namespace);
+  const customFields = query.get('fieldSelector') ? await asked.catalog.selectableFields(kind) : [];
+  const wanted = listRequest(kind.resource, query, namespace, customFields);
   const form = await formOf(asked, options);
   const views = kind.views.filter(({ view }) => namespace === undefined || view.contains(namespace));
   const found = await readings(views, wanted.selection, wanted.notOlderThan, asked, options);

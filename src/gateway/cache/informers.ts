@@ -134,6 +134,13 @@ export class Informers {
     return this.all().filter(({ view }) => asked.includes(servedAs(view.resource)));
   }
 
+  /** Writes which views there are: Redis may have lost it. Call it only while this gateway leads. */
+  async record(): Promise<void> {
+    const { redis, viewsKey } = this.#options.location;
+    const prefixes = prefixesOf(this.all());
+    if (prefixes.size > 0) await redis.sadd(viewsKey, ...prefixes);
+  }
+
   async stop(): Promise<void> {
     await Promise.all(this.all().map((informer) => informer.stop()));
   }

@@ -191,11 +191,14 @@ export class View implements MemoryHolder {
   }
 
   /**
-   * Becomes the writer again where Redis has lost its ID.
+   * Becomes the writer again where Redis has lost its ID. All objects of an empty view will be encrypted with the
+   * writing key.
    * @throws ForeignWriterError when another gateway has taken the view.
    */
-  reclaim(): Promise<void> {
-    return this.#writer.reclaim();
+  async reclaim(): Promise<void> {
+    await this.#writer.reclaim();
+    const { encryptedBy } = this.#codec;
+    if (encryptedBy !== undefined && (await this.size()) === 0) await this.#runReencrypt([], encryptedBy);
   }
 
   /** The view's state as Redis has it now. */

@@ -59,6 +59,7 @@ import { pausedAmong } from './paused-keys.ts';
 import { type RelatedKinds, relatedWatches } from './related-kinds.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
 import { Resyncer } from './resyncer.ts';
+import { SecondaryKeys } from './secondary-keys.ts';
 import { ScopedProcess } from './scoped-process.ts';
 
 export interface RunningControllerOptions {
@@ -168,11 +169,19 @@ export class RunningController {
     const watches = [...description.watches, ...relatedWatches(description, options.spec.related)];
     this.#events = new EventSources({ ...description, watches, name: id }, this.#scope, expressions);
     this.queue = queue;
+    const secondary = new SecondaryKeys({
+      description,
+      sources: options.sources,
+      events: this.#events,
+      budget: bounds.budget,
+      lookups: this.lookupBudget,
+      onLeftOut: ({ message }) => failures.remark(message),
+    });
     this.#resyncer = new Resyncer({
       spec: options.spec,
       sources: options.sources,
-      scope: this.#scope,
-      reconciled: this.#events.reconciled,
+      events: this.#events,
+      secondary,
       queue,
       failures,
       resyncMs: options.settings.resyncMs,

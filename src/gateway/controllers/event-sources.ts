@@ -34,12 +34,14 @@ interface Handler {
 export class EventSources {
   /** The kind `for`. */
   readonly reconciled: EventSource;
+  readonly scope: KeyScope;
   readonly #handlers: readonly Handler[];
   readonly #expressions: Expressions;
 
   /** @throws ExpressionError for what `checkSources` refuses. */
   constructor({ name, for: reconciled, owns, watches }: Description, scope: KeyScope, expressions: Expressions) {
     this.#expressions = expressions;
+    this.scope = scope;
     const sourceOf = (description: SourceDescription, field: string): EventSource =>
       new EventSource(description, predicateOf(description, field, expressions));
     this.reconciled = sourceOf(reconciled, 'for');
@@ -79,6 +81,13 @@ export class EventSources {
         handle: (change) => budget.run(() => this.#handle(change, handlers)),
       },
     ];
+  }
+
+  /** The keys to which an object of this kind leads by `owns` and `watches`. Undefined for a kind in neither. */
+  secondaryHandlerFor(resource: Resource): ((change: Change) => readonly Wakeup[]) | undefined {
+    const { budget } = this.#expressions;
+    const handlers = this.#handlers.filter(({ kind, field }) => kind === formatKind(resource) && field !== 'for');
+    return handlers.length === 0 ? undefined : (change) => budget.run(() => this.#handle(change, handlers));
   }
 
   #handle(change: Change, handlers: readonly Handler[]): Wakeup[] {

@@ -1,7 +1,7 @@
 import type { KubernetesObject } from '../../core/index.ts';
 import { namespaceIndex } from '../../contract/cache-layout.ts';
 import type { View } from '../cache/view.ts';
-import type { KeyScope } from '../handlers/key-scope.ts';
+import type { KeyScope, Place } from '../handlers/key-scope.ts';
 
 export interface KeysWanted {
   /** Only of this namespace. */
@@ -10,9 +10,9 @@ export interface KeysWanted {
   readonly passes?: ((object: KubernetesObject) => boolean) | undefined;
 }
 
-/** Keys at a time, and objects at a time, each of which may have megabytes. */
 const CHUNK = 250;
-const OBJECTS = 50;
+/** So many objects are read at a time: each may have megabytes. */
+export const OBJECTS = 50;
 
 /** Keys of a controller that the cache holds, in parts. */
 export async function* keysInScope(
@@ -27,7 +27,8 @@ export async function* keysInScope(
   }
 }
 
-async function* partsOf({ view, namespace }: { view: View; namespace?: string }): AsyncGenerator<string[]> {
+/** All keys of a place, in parts. */
+export async function* partsOf({ view, namespace }: Place): AsyncGenerator<string[]> {
   const found = namespace === undefined ? view.keys() : [await view.indexer.keysWith([namespaceIndex(namespace)])];
   for await (const keys of found) {
     for (let from = 0; from < keys.length; from += CHUNK) yield keys.slice(from, from + CHUNK);

@@ -1,21 +1,20 @@
 import { createHash } from 'node:crypto';
 import { formatKind, type KubernetesObject, type Runtime } from '../../core/index.ts';
-import type { EventSource } from '../handlers/event-handler.ts';
-import type { KeyScope } from '../handlers/key-scope.ts';
 import type { BullMqWorkQueue, QueueState } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSource, informersOf } from './controller-source.ts';
 import type { ControllerSpec } from './controller-spec.ts';
+import type { EventSources } from './event-sources.ts';
 import type { HandlerFailures } from './handler-failures.ts';
 import { keysInScope } from './keys-in-scope.ts';
 import { pausedAmong } from './paused-keys.ts';
+import type { SecondaryKeys } from './secondary-keys.ts';
 
 export interface ResyncerOptions {
   readonly spec: Pick<ControllerSpec, 'id' | 'description'>;
   /** The kinds that the description names, and those that keys have named at run time. */
   readonly sources: readonly ControllerSource[];
-  readonly scope: KeyScope;
-  /** The source of the reconciled kind. */
-  readonly reconciled: EventSource;
+  readonly events: Pick<EventSources, 'reconciled' | 'scope'>;
+  readonly secondary: SecondaryKeys;
   readonly queue: BullMqWorkQueue;
   readonly failures: HandlerFailures;
   /** Period of resync. */
@@ -23,7 +22,6 @@ export interface ResyncerOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'checkpoint'>;
 }
 
-/** Keys that one script records. */
 /** How long `ended` waits for a Redis that does not answer. */
 const END_TIMEOUT_MS = 2000;
 
@@ -97,12 +95,12 @@ export class Resyncer {
    * Removes the rules of keys in namespaces that are no longer declared: such a key does not run, whatever wakes it.
    */
   async #forgetOutOfScope(): Promise<void> {
-    const { scope, spec, queue } = this.#options;
+    const { events, spec, queue } = this.#options;
     const { relatedKinds, watches } = spec.description;
     if (!relatedKinds && !watches.some(({ map }) => map.by === 'related')) return;
     for await (const keys of queue.relatedRules.keys()) {
       this.#throwIfStopped();
-      const left = keys.filter((key) => !scope.containsKey(key));
+      const left = keys.filter((key) => !events.scope.containsKey(key));
       await Promise.all(left.map((key) => queue.relatedRules.remove(key)));
     }
   }
@@ -158,19 +156,29 @@ export class Resyncer {
     await queue.setResyncAt(next);
   }
 
-  /** Queues the keys of the objects that would pass the predicate as new objects. @returns how many. */
+  /**
+   * Queues the keys of the objects that would pass the predicate as new objects, and then the keys to which objects of
+   * other kinds lead.
+   * @returns how many.
+   */
   async #queueAll(reason: 'initial' | 'resync'): Promise<number> {
-    const { scope, reconciled, queue, runtime } = this.#options;
+    const { scope, reconciled } = this.#options.events;
     // First: the loop below finds objects that are paused meanwhile.
     await this.#endPauses();
     const { predicate } = reconciled;
     const forAll = predicate ? predicate.forNew : true;
-    if (forAll === false) return 0;
-    const passes = forAll
-      ? undefined
-      : (object: KubernetesObject) => predicate?.passes({ type: 'added', object }) ?? true;
+    const passes = (object: KubernetesObject): boolean =>
+      forAll ?? predicate?.passes({ type: 'added', object }) ?? true;
+    const test = forAll === true ? undefined : passes;
+    const own = forAll === false ? 0 : await this.#queueEach(keysInScope(scope, { passes: test }), reason);
+    return own + (await this.#queueEach(this.#options.secondary.keys(test), reason));
+  }
+
+  async #queueEach(parts: AsyncIterable<string[]>, reason: 'initial' | 'resync'): Promise<number> {
+    const { events, queue, runtime } = this.#options;
+    const { scope } = events;
     let count = 0;
-    for await (const keys of keysInScope(scope, { passes })) {
+    for await (const keys of parts) {
       this.#throwIfStopped();
       for (const key of await pausedAmong(scope.views, keys)) await queue.pause(`object/${key}`);
       await queue.addLow(keys, reason);
@@ -182,10 +190,10 @@ export class Resyncer {
 
   /** Ends pauses of objects without the annotation: it may have been removed while no gateway watched. */
   async #endPauses(): Promise<void> {
-    const { scope, queue } = this.#options;
+    const { events, queue } = this.#options;
     const scopes = (await queue.pauses()).map((pause) => pause.scope);
     const keys = scopes.flatMap((each) => (each.startsWith('object/') ? [each.slice('object/'.length)] : []));
-    const paused = await pausedAmong(scope.views, keys);
+    const paused = await pausedAmong(events.scope.views, keys);
     for (const key of keys) if (!paused.has(key)) await queue.resume(`object/${key}`);
   }
 

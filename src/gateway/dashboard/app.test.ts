@@ -350,6 +350,15 @@ test('a key says what it waits for: a barrier with its kinds and versions, a pau
   }
 });
 
+test.each(['n\nl', 'n\rl', 'n\u2028l', 'n\u2029l'])(
+  'the page of a key is there whatever its name: %j',
+  async (name) => {
+    const app = served({ controller: () => access(queueOf([keyStatus(name)])) });
+    const answer = await app.request(`/dashboard/controllers/web/keys/${encodeURIComponent(name)}`);
+    expect(answer.status).toBe(200);
+  },
+);
+
 test('the overview lists the gateways with their roles, and which of them answers', async () => {
   const gateway = { version: '1.2.3', startedMs: NOW - 3_600_000, roleSinceMs: NOW - 60_000 };
   const app = served({

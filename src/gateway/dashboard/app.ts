@@ -84,7 +84,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const query = { id: req.param('id'), outcome, after: cursorOf(req.query('after')) };
     return runStream(context, data, { query, logger });
   });
-  serve('/controllers/:id/keys/:key{.+}', async (page, { req }) => {
+  serve('/controllers/:id/keys/:key{[^]+}', async (page, { req }) => {
     const id = req.param('id') ?? '';
     const controller = data.controller(id);
     const key = req.param('key') ?? '';

@@ -86,6 +86,11 @@ describe('decodeOutcomes of one request', () => {
       answered(503, '', ours({ 'retry-after': 'x' })),
       { kind: 'deferred', message: 'the function answered 503', retryAfterMs: 1000 },
     ],
+    [
+      'a wish that is no time',
+      ok({ status: 'done', requeueAfterSeconds: -1, writes: [write] }),
+      { kind: 'error', message: expect.stringContaining('requeueAfterSeconds') as string, writes: [write] },
+    ],
   ])('knows %s', (_what, answer, outcome) => {
     expect(decodeOutcome(answer)).toEqual(outcome);
   });
@@ -100,7 +105,6 @@ describe('decodeOutcomes of one request', () => {
     ['no result', ok()],
     ['two results for one request', ok({ status: 'done' }, { status: 'done' })],
     ['a result of no known status', ok({ status: 'fine' })],
-    ['a wish that is no time', ok({ status: 'done', requeueAfterSeconds: -1 })],
     ['a 202 without our header', answered(202, { version: 'v1', results: [{ status: 'accepted', withinSeconds: 9 }] })],
     ['a 200 of a run that goes on', ok({ status: 'accepted', withinSeconds: 9 })],
     ['a run that goes on for no time', answered(202, { version: 'v1', results: [{ status: 'accepted' }] }, ours())],

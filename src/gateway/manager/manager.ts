@@ -125,7 +125,7 @@ export class Manager implements KnownParts {
     this.recovery = new Recovery({
       runtime,
       location,
-      informers: () => this.informers.all(),
+      informers: this.informers,
       controllers: () => this.controllers.running(),
       writer,
       lease: new DispatchLease({ runtime, client, location, clusterId: config.clusterId, gateway: cluster.identity }),

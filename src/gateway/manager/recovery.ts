@@ -1,17 +1,19 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
 import { redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
+import type { Informers } from '../cache/informers.ts';
 import { onConnection } from '../redis/cluster.ts';
 import { redisNotReady } from '../redis/redis-memory.ts';
 import type { View } from '../cache/view.ts';
 import type { GatewayWriter, Term } from '../cache/gateway-writer.ts';
 import type { RunningController } from '../controllers/controller.ts';
+import { raiseDataVersion } from './data-version.ts';
 import { CONTROLLER_FIELD } from './registry-fields.ts';
 import { type UnrecordedEnd, UnrecordedRuns, type UnrecordedRunsOptions } from './unrecorded-runs.ts';
 
 export interface RecoveryOptions extends UnrecordedRunsOptions {
   readonly runtime: Runtime;
-  readonly informers: () => readonly Informer[];
+  readonly informers: Pick<Informers, 'all' | 'record'>;
   readonly controllers: () => readonly RunningController[];
   /** Says whether this gateway leads. Asked when a view carries another gateway's ID. */
   readonly writer: Pick<GatewayWriter, 'term' | 'check'>;
@@ -216,7 +218,7 @@ export class Recovery {
     const { logger, metrics } = this.#runtime;
     // As they are now: one that is added meanwhile has not been looked at, and must not be resumed.
     const controllers = [...this.#options.controllers()];
-    const informers = [...this.#options.informers()];
+    const informers = [...this.#options.informers.all()];
     const losses = this.#losses;
     const reason = await redisNotReady(this.#location.redis, logger);
     // What it was about may be another process than the one that answers now. The next check decides.
@@ -372,7 +374,7 @@ export class Recovery {
 
   #isCurrent(part: Part): boolean {
     const { informers, controllers } = this.#options;
-    return 'view' in part ? informers().includes(part) : controllers().includes(part);
+    return 'view' in part ? informers.all().includes(part) : controllers().includes(part);
   }
 
   /** Whether it must not run: its queue, or a view that it reads, is not in order. */
@@ -538,8 +540,11 @@ export class Recovery {
     return version !== undefined && incarnation === undefined;
   }
 
+  /** Writes again what else this gateway writes at the beginning of its term alone. */
   async #register(controllers: readonly RunningController[]): Promise<void> {
     const { redis, registryKey } = this.#location;
+    await raiseDataVersion(this.#location);
+    await this.#options.informers.record();
     const fields = controllers.map(({ name }) => [CONTROLLER_FIELD + name, '1']);
     if (fields.length > 0) await redis.hset(registryKey, Object.fromEntries(fields));
   }

@@ -121,7 +121,7 @@ export function queueApi({ queues, problems, clock }: QueueApiOptions): Hono {
       return context.json(await queue.list(list, range));
     }),
   );
-  app.get('/:name/keys/:key{.+}', (context) =>
+  app.get('/:name/keys/:key{[^]+}', (context) =>
     withQueue(context, queues, async (queue) => {
       const parsed = key.safeParse(context.req.param('key'));
       return parsed.success

@@ -52,6 +52,14 @@ export class BullMqJobs {
     return this.#queue;
   }
 
+  /**
+   * Writes what BullMQ writes only when a queue is made, where Redis may have lost it: without it BullMQ keeps 10,000
+   * events.
+   */
+  async recordSettings(): Promise<void> {
+    await this.#queue.backend.setQueueMeta(this.#queue.metaValues);
+  }
+
   async add(keys: readonly string[]): Promise<void> {
     const jobs: { name: string; data: KeysJob; opts: typeof JOB_OPTIONS }[] = [];
     for (let at = 0; at < keys.length; at += JOB_KEYS) {

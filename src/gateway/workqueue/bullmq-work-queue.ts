@@ -440,6 +440,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async renew(runId: string): Promise<void> {
+    await this.#jobs.recordSettings();
     await this.#standstill.endRest(this.#redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId }));
   }
 

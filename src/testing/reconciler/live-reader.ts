@@ -9,7 +9,8 @@ import {
 } from '../../core/index.ts';
 import type { CacheLocation } from '../../contract/index.ts';
 import { observedItem } from '../../contract/observed.ts';
-import { checkFields, isSelected, namespaceOfSelection } from '../../contract/selection.ts';
+import { checkFields } from '../../contract/selectable-fields.ts';
+import { isSelected, namespaceOfSelection } from '../../contract/selection.ts';
 import type { ApiWriter } from '../../function/api-writer.ts';
 import type { CacheReader, ListOptions, ListResult } from '../../function/cache-reader.ts';
 import { canExist, namespacesOf } from '../../function/cache-views.ts';

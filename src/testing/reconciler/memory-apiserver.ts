@@ -10,7 +10,8 @@ import {
   SelectorError,
   shown,
 } from '../../core/index.ts';
-import { checkFields, isSelected } from '../../contract/selection.ts';
+import { checkFields } from '../../contract/selectable-fields.ts';
+import { isSelected } from '../../contract/selection.ts';
 import type { ApiTransport } from '../../function/api-transport.ts';
 import { fullStatus } from './built-in-status.ts';
 import { memoryDiscovery } from './memory-discovery.ts';

@@ -142,7 +142,8 @@ export class GatewayUnderTest {
     this.recovery = new Recovery({
       runtime,
       location: redisLocation(redis, keyPrefix, 'model'),
-      informers: () => this.informers,
+      // Its only view is in no set.
+      informers: { all: () => [...this.informers], record: async () => {} },
       controllers: () => (this.ready ? [this.controller] : []),
       writer: this.#writer,
       // As if no run was in flight.

@@ -21,13 +21,174 @@ const services = resource('v1', 'Service');
 const namespaces = resource('v1', 'Namespace', { namespaced: false });
 const leases = resource('coordination.k8s.io/v1', 'Lease');
 const gizmos = resource(`${GROUP}/v1`, 'Gizmo');
+const oddities = resource(`${GROUP}/v1`, 'Oddity', { plural: 'oddities' });
+const nodes = resource('v1', 'Node', { namespaced: false });
+const jobs = resource('batch/v1', 'Job');
+const events = resource('v1', 'Event');
 const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 const roles = resource('rbac.authorization.k8s.io/v1', 'ClusterRole', { namespaced: false });
 const bindings = resource('rbac.authorization.k8s.io/v1', 'ClusterRoleBinding', { namespaced: false });
-const KINDS: readonly Resource[] = [configMaps, pods, replicaSets, deployments, services, namespaces, leases, gizmos];
+const KINDS: readonly Resource[] = [
+  configMaps,
+  pods,
+  replicaSets,
+  deployments,
+  services,
+  namespaces,
+  leases,
+  gizmos,
+  oddities,
+  nodes,
+  jobs,
+  events,
+];
 const CLUSTER_WIDE: CacheScope = Object.fromEntries(
   KINDS.map(({ apiVersion, kind }) => [`${apiVersion}/${kind}`, '*']),
 );
+
+const PARTS = [{ name: 'wheel', size: 1.5 }, { name: '<axle>' }];
+const STATUS = {
+  conditions: [
+    { type: 'First', status: 'False', n: 1, on: true, inner: { deep: 'x' } },
+    { type: 'Ready', status: 'True', n: 2, on: false, reason: 'Because', inner: { deep: 'y' } },
+    { type: 'with "quotes" and )', status: 'Unknown', n: 3, on: false, inner: {} },
+  ],
+};
+/** Values as they stand in `.spec.value` of an Oddity, by its name. */
+const VALUES: Readonly<Record<string, unknown>> = {
+  none: undefined,
+  text: 'plain',
+  empty: '',
+  null: 'null',
+  html: '<b> & "c" \u2028',
+  object: { b: '<b>&', a: [1, 2.5, null, true], '\u00e9': 1e21 },
+  list: ['x', 1],
+  'empty-list': [],
+  'empty-object': {},
+  whole: 5,
+  negative: -7,
+  large: 1_000_000_000_000,
+  float: 1_000_000.5,
+  small: 1e-7,
+  fraction: 0.0001,
+  tiny: 0.00001234,
+  'six-digits': 123456.5,
+  yes: true,
+  no: false,
+  never: 'never',
+  'no-month': '2025-13-01T00:00:00Z',
+  'no-day': '2025-02-30T00:00:00Z',
+  'no-hour': '2025-02-03T24:00:00Z',
+  'day-alone': '2025-01-01',
+  zero: '0001-01-01T00:00:00Z',
+  day: '2020-01-01T00:00:00Z',
+  zoned: '2020-01-01T00:00:00.5+05:30',
+  'small-letters': '2020-01-01t00:00:00z',
+  future: '2100-01-01T00:00:00Z',
+};
+const ODDITIES = Object.fromEntries(
+  Object.entries(VALUES).map(([name, value], at) => [
+    name,
+    { value, size: at, colour: at % 2 === 0 ? 'red' : 'blue', ...(at % 3 === 0 ? { on: true } : {}), parts: PARTS },
+  ]),
+);
+/** Paths whose values are text, and each type of a column for the value. */
+const PATHS = [
+  '.metadata.annotations.crossplane\\.io/external-name',
+  '.metadata.labels.node\\.kubernetes\\.io/instance-type',
+  ".metadata.labels['example\\.com/custom-value']",
+  ".metadata.annotations['a.b']",
+  ".metadata.annotations['a\\.b']",
+  '.status.conditions[-1:].type',
+  '.status.conditions[-1].type',
+  '.status.conditions[0:2].type',
+  '.status.conditions[1:].type',
+  '.status.conditions[:1].type',
+  '.status.conditions[::2].type',
+  '.status.conditions[*].type',
+  '.status.conditions[9].type',
+  '.status.conditions[-9].type',
+  '.status.conditions[0,2].type',
+  '.status.conditions[?(@.status!="True")].type',
+  '.status.conditions[?(@.status=="False")].type',
+  ".status.conditions[?(@.type=='Ready')].status",
+  '.status.conditions[?(@.reason)].type',
+  '.status.conditions[?(@.n>1)].type',
+  '.status.conditions[?(@.n<=1)].type',
+  '.status.conditions[?(@.n>1.5)].type',
+  '.status.conditions[?(@.on==true)].type',
+  '.status.conditions[?(@.type=="with \\"quotes\\" and )")].status',
+  '.status.conditions[?(@.inner.deep=="x")].type',
+  '.status.conditions.type',
+  '.status.nothing.at.all',
+  '.status',
+  '.status.conditions',
+  '..deep',
+  '.status..deep',
+  '.spec.parts[0]',
+  '.spec.parts[1].name',
+  '.metadata.name.x',
+  '.metadata.*.nothing',
+];
+const COLUMNS = [
+  ...PATHS.map((jsonPath, at) => ({ name: `Path${at}`, type: 'string', jsonPath })),
+  ...['string', 'integer', 'number', 'boolean', 'date'].map((type) => ({ name: type, type, jsonPath: '.spec.value' })),
+];
+
+/** Every field that Kubernetes 1.36 can select by, where the test has objects of the kind. */
+function fieldSelectors(inNamespace: string): string[] {
+  const of = (path: string, ...selectors: string[]): string[] =>
+    selectors.map((selector) => `${path}fieldSelector=${encodeURIComponent(selector)}`);
+  const core = (plural: string): string => `/api/v1/namespaces/${inNamespace}/${plural}?`;
+  const odd = `/apis/${GROUP}/v1/namespaces/${inNamespace}/oddities?`;
+  return [
+    ...of(core('services'), 'spec.type=ClusterIP', 'spec.type!=ClusterIP', 'spec.clusterIP=None', 'spec.clusterIPs=x'),
+    ...of(
+      core('pods'),
+      'spec.hostNetwork=false',
+      'spec.hostNetwork=true',
+      'spec.hostNetwork=',
+      'spec.host=',
+      'spec.host!=',
+    ),
+    ...of(core('pods'), 'status.podIPs=', 'status.podIPs=1.2.3.4', 'status.podIP=', 'spec.restartPolicy=Always'),
+    ...of(
+      core('pods'),
+      'spec.schedulerName=default-scheduler',
+      'spec.serviceAccountName=default',
+      'status.phase!=Pending',
+    ),
+    ...of(`/api/v1/nodes?labelSelector=of%3D${inNamespace}&`, 'spec.unschedulable=true', 'spec.unschedulable=false'),
+    ...of(`/api/v1/nodes?labelSelector=of%3D${inNamespace}&`, 'spec.unschedulable!=true', 'spec.taints=x'),
+    ...of(
+      core('events'),
+      'involvedObject.name=pod-a',
+      'reason=Tested',
+      'type!=Normal',
+      'source=tester',
+      'source=kubelet',
+    ),
+    ...of(
+      core('events'),
+      'reportingComponent=tester',
+      'involvedObject.fieldPath=spec',
+      'involvedObject.uid=u',
+      'message=x',
+    ),
+    ...of(`/apis/batch/v1/namespaces/${inNamespace}/jobs?`, 'status.successful=0', 'status.successful=1', 'spec.x=1'),
+    ...of(
+      odd,
+      'spec.size=5',
+      'spec.size!=5',
+      'spec.colour=red',
+      'spec.on=true',
+      'spec.on=',
+      'spec.on=false',
+      'spec.nope=1',
+    ),
+    ...of(odd, 'spec.colour=red,spec.on!=true', 'metadata.name=text,spec.size=1'),
+  ];
+}
 
 const started = new Started();
 const namespace = uniqueName('answers');
@@ -93,10 +254,15 @@ beforeAll(async () => {
   started.add(() => cluster.deleteNamespace(numbers));
   const user = `levelhook:controller:${controller}`;
   const rules = [
-    { apiGroups: [''], resources: ['configmaps', 'pods', 'services', 'namespaces'], verbs: ['get', 'list'] },
+    {
+      apiGroups: [''],
+      resources: ['configmaps', 'pods', 'services', 'namespaces', 'nodes', 'events'],
+      verbs: ['get', 'list'],
+    },
     { apiGroups: ['apps'], resources: ['replicasets', 'deployments'], verbs: ['get', 'list'] },
     { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'list'] },
-    { apiGroups: [GROUP], resources: ['gizmos'], verbs: ['get', 'list'] },
+    { apiGroups: [GROUP], resources: ['gizmos', 'oddities'], verbs: ['get', 'list'] },
+    { apiGroups: ['batch'], resources: ['jobs'], verbs: ['get', 'list'] },
   ];
   const kind = 'ClusterRole';
   await cluster.create(roles, { metadata: { name: controller }, rules });
@@ -125,6 +291,27 @@ beforeAll(async () => {
   });
   started.add(() => cluster.delete(definitions, { name: `gizmos.${GROUP}` }));
 
+  const odd = { kind: 'Oddity', plural: 'oddities', singular: 'oddity', listKind: 'OddityList' };
+  const fields = { size: { type: 'integer' }, colour: { type: 'string' }, on: { type: 'boolean' } };
+  const openAPIV3Schema = {
+    type: 'object',
+    'x-kubernetes-preserve-unknown-fields': true,
+    properties: { spec: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true, properties: fields } },
+  };
+  const oddVersion = {
+    name: 'v1',
+    served: true,
+    storage: true,
+    schema: { openAPIV3Schema },
+    additionalPrinterColumns: COLUMNS,
+    selectableFields: Object.keys(fields).map((name) => ({ jsonPath: `.spec.${name}` })),
+  };
+  await cluster.create(definitions, {
+    metadata: { name: `oddities.${GROUP}` },
+    spec: { group: GROUP, scope: 'Namespaced', names: odd, versions: [oddVersion] },
+  });
+  started.add(() => cluster.delete(definitions, { name: `oddities.${GROUP}` }));
+
   await cluster.create(configMaps, {
     metadata: { namespace, name: 'one', labels: { app: 'x' } },
     data: { a: '1', b: '2' },
@@ -143,6 +330,35 @@ beforeAll(async () => {
     spec: { selector: { app: 'x' }, ports: [{ port: 80, protocol: 'TCP' }], clusterIP: 'None' },
   });
   await cluster.create(leases, { metadata: { namespace, name: 'lease' }, spec: { holderIdentity: 'nobody' } });
+  for (const [name, unschedulable] of [
+    [`${namespace}-a`, true],
+    [`${namespace}-b`, false],
+  ] as const) {
+    await cluster.create(nodes, { metadata: { name, labels: { of: namespace } }, spec: { unschedulable } });
+    started.add(() => cluster.delete(nodes, { name }));
+  }
+  const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'main', image: 'pause' }] } };
+  await cluster.create(jobs, { metadata: { namespace, name: 'job' }, spec: { template, suspend: true } });
+  await cluster.create(events, {
+    metadata: { namespace, name: 'happened' },
+    type: 'Normal',
+    reason: 'Tested',
+    reportingComponent: 'tester',
+    involvedObject: { apiVersion: 'v1', kind: 'Pod', namespace, name: 'pod-a', uid: 'u', fieldPath: 'spec' },
+  });
+  await cluster.create(events, {
+    metadata: { namespace, name: 'again' },
+    type: 'Warning',
+    source: { component: 'kubelet' },
+    involvedObject: { apiVersion: 'v1', kind: 'Pod', namespace, name: 'pod-b' },
+  });
+  for (const [name, spec] of Object.entries(ODDITIES)) {
+    const labels = { 'example.com/custom-value': 'labelled', 'node.kubernetes.io/instance-type': 'm5' };
+    const annotations = { 'crossplane.io/external-name': 'acl-ext-1', 'a.b': 'c' };
+    await eventually(() =>
+      cluster.create(oddities, { metadata: { namespace, name, labels, annotations }, spec, status: STATUS }),
+    );
+  }
   await eventually(() =>
     cluster.create(gizmos, {
       metadata: { namespace, name: 'gizmo' },
@@ -186,7 +402,7 @@ const pod = `/api/v1/namespaces/${namespace}/pods`;
 const TABLE =
   'application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json';
 const PARTIAL = 'application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json';
-const CORE_ENTRIES = ['configmaps', 'pods', 'services', 'namespaces'];
+const CORE_ENTRIES = ['configmaps', 'pods', 'services', 'namespaces', 'events', 'nodes'];
 
 describe('the same request to apiserver and cache API, as a user with the same rights', () => {
   it.each<[string, string?]>([
@@ -210,6 +426,7 @@ describe('the same request to apiserver and cache API, as a user with the same r
     [`${numbered}?labelSelector=n<9223372036854775807`],
     [`${numbered}?labelSelector=n>9223372036854775808`],
     [`${cm}?fieldSelector=metadata.name=one`],
+    ...fieldSelectors(namespace).map((path) => [path] as [string]),
     [`${cm}?limit=2`],
     [`${cm}?limit=1&labelSelector=app`],
     [`${cm}?resourceVersion=0`],
@@ -236,9 +453,9 @@ describe('the same request to apiserver and cache API, as a user with the same r
     [`${cm}?sendInitialEvents=true`],
     ['/api/v1/secrets'],
     [`/api/v1/namespaces/${namespace}/secrets/s`],
-    ['/apis/batch/v1/jobs'],
+    ['/apis/batch/v1/cronjobs'],
     ['/apis/nobody.example.com/v1/namespaces/x/things/y'],
-    ['/api/v1/nodes'],
+    ['/api/v1/persistentvolumes'],
     [`${pod}/pod-a/log`],
     [`/apis/apps/v1/namespaces/${namespace}/deployments/web/scale`],
     ['/nowhere'],
@@ -248,6 +465,10 @@ describe('the same request to apiserver and cache API, as a user with the same r
     [`${cm}?limit=2`, TABLE],
     [`${pod}?includeObject=None`, TABLE],
     [`/apis/${GROUP}/v1/namespaces/${namespace}/gizmos`, TABLE],
+    ...Object.keys(ODDITIES).map((name): [string, string] => [
+      `/apis/${GROUP}/v1/namespaces/${namespace}/oddities/${name}?includeObject=None`,
+      TABLE,
+    ]),
     [`${cm}?limit=1`, PARTIAL],
     [`${cm}/one`, 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'],
     [`${cm}/one`, 'application/vnd.kubernetes.protobuf;as=Table;v=v9;g=meta.k8s.io,application/json'],
@@ -322,9 +543,11 @@ describe('the same request to apiserver and cache API, as a user with the same r
     expect(all.resources.every(({ verbs }) => verbs.join(' ') === 'get list')).toBe(true);
     await equal(async (side) => JSON.parse((await side.ask('/apis/apps')).text) as unknown);
     await equal(async (side) => JSON.parse((await side.ask('/version')).text) as unknown);
-    expect((await world.cached.ask('/apis/batch/v1')).status).toBe(404);
+    expect((await world.cached.ask('/apis/policy/v1')).status).toBe(404);
     const groups = JSON.parse((await world.cached.ask('/apis')).text) as { groups: { name: string }[] };
-    expect(groups.groups.map(({ name }) => name).toSorted()).toEqual([GROUP, 'apps', 'coordination.k8s.io'].toSorted());
+    expect(groups.groups.map(({ name }) => name).toSorted()).toEqual(
+      [GROUP, 'apps', 'batch', 'coordination.k8s.io'].toSorted(),
+    );
   });
 });
 

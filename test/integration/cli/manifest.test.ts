@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { describe, expect } from 'vitest';
 import { parseAllDocuments } from 'yaml';
@@ -52,6 +53,8 @@ describe('levelhook manifest', () => {
     const all = await shell(`set -e\n${commands}`);
     expect(all, all.stderr).toMatchObject({ code: 0 });
     expect(all.stdout).toMatch(/greeting +ConfigMap/);
+    const printed = await readFile(file, 'utf8');
+    expect(printed).toContain("#   { apiGroups: [''], resources: [configmaps/finalizers], verbs: [update] }\n");
     const reviewed = (verb: string, what: string, where: string) =>
       shell(`kubectl auth can-i ${verb} ${what} --as system:serviceaccount:${namespace}:greeting ${where}`);
     for (const [what, where] of [

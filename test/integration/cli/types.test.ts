@@ -7,6 +7,7 @@ import { Cluster } from '../../harness/cluster.ts';
 import { UserCommand } from '../../harness/user-command.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
+const EXAMPLE = join(ROOT, 'functions/examples/02-custom-resource');
 
 const schema = {
   type: 'object',
@@ -118,6 +119,62 @@ describe('levelhook types, from files', () => {
     expect(made).not.toMatch(/node:fs|passwd|\*\/ process/);
     // Again: its own files are written anew.
     expect(await types('crds.yaml')).toMatchObject({ code: 0 });
+  });
+
+  it('makes types of every kind that the apiserver takes, whatever the module itself needs', async () => {
+    const kinds = ['postgresql', 'Hyph-en', 'Resource', 'KubernetesObject', 'resource', 'Object', 'class', 'string'];
+    // The generator of the fields would write K8SThing.
+    const all = [...kinds, 'K8sThing', 'Fields'];
+    const groups = all.map((_, at) => `g${at}.example.com`);
+    const files = all.map((kind, at) => JSON.stringify(definition(kind, groups[at] ?? '')));
+    await writeFile(join(folder, 'crds.yaml'), files.join('\n---\n'));
+    expect(await types('crds.yaml')).toMatchObject({ code: 0, stderr: [] });
+    const names = ['Postgresql', 'HyphEn', 'Resource', 'KubernetesObject', 'Resource', 'Object', 'Class', 'String'];
+    const uses = [...names, 'K8sThing', 'Fields'].map((name, at) => {
+      const file = `./types/${(all[at] ?? '').toLowerCase()}s.${groups[at]}-v1.ts`;
+      return `import { ${name} as T${at} } from '${file}';
+        export const size${at} = (it: T${at}): number => it.spec.size;
+        export const kind${at}: string = T${at}.kind;`;
+    });
+    expect(await compileWith(uses.join('\n'))).toBe('');
+    const postgresql = await readFile(join(folder, 'types/postgresqls.g0.example.com-v1.ts'), 'utf8');
+    expect(postgresql).toContain("resource<Postgresql>('g0.example.com/v1', 'postgresql', {");
+  });
+
+  it('looks at no definition that was not asked for', async () => {
+    const unusable = { ...definition('Old', 'example.com'), apiVersion: 'apiextensions.k8s.io/v1beta1' };
+    const text = [unusable, definition('Widget', 'example.com')].map((each) => JSON.stringify(each)).join('\n---\n');
+    await writeFile(join(folder, 'crds.yaml'), text);
+    expect(await types('crds.yaml', '--only', 'widgets.example.com')).toMatchObject({ code: 0, stderr: [] });
+    expect((await types('crds.yaml')).stderr[0]).toMatch(/apiVersion/);
+  });
+
+  it('makes of the conditions of Kubernetes what setStatusCondition takes and gives', async () => {
+    await writeFile(join(folder, 'crd.yaml'), await readFile(join(EXAMPLE, 'site.crd.yaml'), 'utf8'));
+    expect(await types('crd.yaml')).toMatchObject({ code: 0 });
+    const program = `
+      import { type Context, removeStatusCondition, setStatusCondition } from 'levelhook/function';
+      import { Site } from './types/sites.example.com-v1.ts';
+      export async function use(site: Site, { api }: Context) {
+        const conditions = setStatusCondition(site.status?.conditions, { type: 'Ready', status: 'True', reason: 'Yes' });
+        await api.replace(Site, { ...site, status: { ...site.status, conditions } }, 'status');
+        const left = removeStatusCondition(site.status?.conditions, 'Ready');
+        await api.replace(Site, { ...site, status: { ...site.status, conditions: left } }, 'status');
+      }`;
+    expect(await compileWith(program)).toBe('');
+  });
+
+  it('writes the types of the example, for the package that it is asked for', async () => {
+    const file = 'sites.example.com-v1.ts';
+    await writeFile(join(folder, 'site.crd.yaml'), await readFile(join(EXAMPLE, 'site.crd.yaml'), 'utf8'));
+    expect(await types('site.crd.yaml', '--out', '.')).toMatchObject({ code: 0, stdout: [file] });
+    const shipped = await readFile(join(EXAMPLE, file), 'utf8');
+    expect(await readFile(join(folder, file), 'utf8')).toBe(shipped);
+    expect(await types('site.crd.yaml', '--out', '.', '--from', '@levelhook/function')).toMatchObject({ code: 0 });
+    const other = await readFile(join(folder, file), 'utf8');
+    expect(other).toBe(shipped.replace("'levelhook/function'", "'@levelhook/function'"));
+    const refused = await types('site.crd.yaml', '--from', "x'; import 'y");
+    expect(refused).toMatchObject({ code: 1, stderr: [expect.stringMatching(/name of a package/)] });
   });
 
   it('writes each served version, and only what was asked for', async () => {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { expect } from 'vitest';
 import { parse } from 'yaml';
-import { Site } from '../../../functions/examples/02-custom-resource/site.ts';
+import { Site } from '../../../functions/examples/02-custom-resource/sites.example.com-v1.ts';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';

@@ -89,6 +89,17 @@ describe('/queues', () => {
     ]);
   });
 
+  it.each(['n\nl', 'n\rl', 'n\u2028l', 'n\u2029l', 'a b', 'system:x'])(
+    'tells of a key of any name: %j',
+    async (name) => {
+      await dead(name);
+      const path = `/queues/controller/keys/${encodeURIComponent(name)}`;
+      expect(await request(path)).toMatchObject([200, { key: name }]);
+      const [code, text] = await run('queue', 'get', 'controller', name);
+      expect([code, text], text).toEqual([0, expect.stringMatching(/^state +dead letter since /m)]);
+    },
+  );
+
   it('tells of the last runs, page by page and by outcome, and of the last hour', async () => {
     await dead('a/x', 'b/y');
     process.onRun = () => done;

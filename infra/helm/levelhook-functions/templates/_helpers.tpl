@@ -1,13 +1,13 @@
 {{- define "functions.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 app.kubernetes.io/part-of: levelhook
 {{- end }}
 
 {{/* Takes (list ROOT NAME). */}}
 {{- define "functions.selector" -}}
-app.kubernetes.io/name: {{ index . 1 }}
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/name: {{ index . 1 | quote }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 app.kubernetes.io/component: function
 {{- end }}
 
@@ -18,8 +18,8 @@ levelhook.dev/function: {{ index . 1 | quote }}
 
 {{/* Labels of an object of a function. Takes (list ROOT NAME). */}}
 {{- define "functions.metadata" -}}
-name: {{ index . 1 }}
-namespace: {{ (index . 0).Release.Namespace }}
+name: {{ index . 1 | quote }}
+namespace: {{ (index . 0).Release.Namespace | quote }}
 labels:
   {{- include "functions.labels" (index . 0) | nindent 2 }}
   {{- include "functions.selector" . | nindent 2 }}
@@ -36,8 +36,8 @@ labels:
 {{- $root := index . 0 -}}
 {{- $function := index $root.Values.functions (index . 1) -}}
 name: function
-image: {{ $function.image }}
-imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+image: {{ $function.image | quote }}
+imagePullPolicy: {{ $root.Values.image.pullPolicy | quote }}
 {{- with $function.command }}
 command:
   {{- toYaml . | nindent 2 }}
@@ -50,14 +50,14 @@ env:
   - { name: HOST, value: 0.0.0.0 }
   {{- if ne ($function.runtime | default "deployment") "knative" }}
   # Knative sets it itself.
-  - { name: PORT, value: {{ $function.port | default 8080 | quote }} }
+  - { name: PORT, value: {{ dig "port" 8080 $function | int64 | quote }} }
   {{- end }}
   {{- with $root.Values.gateway.redisUrl }}
   - { name: REDIS_URL, value: {{ . | quote }} }
   {{- end }}
   - name: LEVELHOOK_SIGNING_SECRETS
     valueFrom:
-      secretKeyRef: { name: {{ include "functions.secretName" . }}, key: secrets }
+      secretKeyRef: { name: {{ include "functions.secretName" . | quote }}, key: secrets }
   {{- with $function.env }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -68,10 +68,10 @@ envFrom:
 resources:
   {{- toYaml ($function.resources | default (dict "requests" (dict "cpu" "50m" "memory" "96Mi") "limits" (dict "memory" "256Mi"))) | nindent 2 }}
 ports:
-  - { name: http1, containerPort: {{ $function.port | default 8080 }} }
+  - { name: http1, containerPort: {{ dig "port" 8080 $function | int64 }} }
 # A function answers signed requests only, so that a port that is open must do.
 readinessProbe:
-  tcpSocket: { port: {{ $function.port | default 8080 }} }
+  tcpSocket: { port: {{ dig "port" 8080 $function | int64 }} }
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true

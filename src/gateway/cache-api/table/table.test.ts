@@ -228,6 +228,7 @@ describe('other kinds', () => {
         n: 1.9,
         odd: 9007199254740993n,
         yes: true,
+        huge: 1e21,
       },
     };
     const cell = (type: string, jsonPath: string): unknown =>
@@ -236,8 +237,13 @@ describe('other kinds', () => {
     expect(cell('integer', ".spec.list[?(@.type=='A')].v")).toBe(1);
     expect(cell('integer', '.spec.list[-1].v')).toBe(2);
     expect(cell('integer', '.spec.list[*].v')).toBe(1);
-    expect(cell('string', '.metadata.annotations.a\\.b/c')).toBeNull();
-    expect(cell('string', ".metadata.annotations['a.b/c']")).toBe('dotted');
+    expect(cell('string', '.metadata.annotations.a\\.b/c')).toBe('dotted');
+    expect(cell('string', ".metadata.annotations['a\\.b/c']")).toBe('dotted');
+    expect(cell('string', ".metadata.annotations['a.b/c']")).toBeNull();
+    expect(cell('string', '.spec.list[-1:].type')).toBe('B');
+    expect(cell('string', '.spec.list[?(@.v>1)].type')).toBe('B');
+    expect(cell('string', '..yes')).toBe('true');
+    expect(cell('string', '.spec.huge')).toBe('1e+21');
     expect(cell('string', '.spec.big')).toBe('{"a":1}');
     expect(cell('integer', '.spec.n')).toBe(1);
     expect(cell('number', '.spec.n')).toBe(1.9);
@@ -246,7 +252,14 @@ describe('other kinds', () => {
     expect(cell('string', '.spec.odd')).toBe('9007199254740993');
     expect(cell('boolean', '.spec.yes')).toBe(true);
     expect(cell('date', '.metadata.creationTimestamp')).toBe('60s');
-    for (const path of ['.nope.no', '.spec.list[9].v', '.constructor', '..spec', '.spec.list[?(@.v>1)].v']) {
+    for (const path of [
+      '.nope.no',
+      '.spec.list[9].v',
+      '.constructor',
+      '.spec.list[?(@.v>"1")].v',
+      '.spec.n[0]',
+      'a b',
+    ]) {
       expect(cell('string', path), path).toBeNull();
     }
   });

@@ -1,0 +1,102 @@
+import {
+  fieldAt,
+  type FieldRequirement,
+  formatKind,
+  type GroupVersionKind,
+  type KubernetesObject,
+  ownValue,
+  SelectorError,
+} from '../core/index.ts';
+
+/** The text of a field, as the apiserver compares it: empty when there is none. */
+type ReadField = (object: KubernetesObject) => string;
+type Fields = Readonly<Record<string, ReadField>>;
+
+/** As Go prints a text, a boolean or a whole number; the fields hold nothing else. */
+const text = (object: unknown, path: string): string => {
+  const value = fieldAt(object, path);
+  return typeof value === 'string' || typeof value === 'boolean' || typeof value === 'number' ? String(value) : '';
+};
+const at =
+  (path: string, unset = ''): ReadField =>
+  (object) =>
+    text(object, path) || unset;
+/** Fields under their own paths. */
+const own = (...paths: readonly string[]): Fields => Object.fromEntries(paths.map((path) => [path, at(path)]));
+
+const REFERENCE = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'] as const;
+
+/**
+ * Fields that the apiserver can select by, beside name and namespace, by kind: the names of
+ * pkg/apis/*\/v1/conversion.go, with the values of pkg/registry/*\/strategy.go of Kubernetes 1.36.
+ */
+const SELECTABLE: Readonly<Record<string, Fields>> = /* @__PURE__ */ selectable();
+
+function selectable(): Readonly<Record<string, Fields>> {
+  return {
+    'v1/Pod': {
+      ...own('spec.nodeName', 'spec.restartPolicy', 'spec.schedulerName', 'spec.serviceAccountName', 'status.phase'),
+      ...own('status.podIP', 'status.nominatedNodeName'),
+      'spec.hostNetwork': at('spec.hostNetwork', 'false'),
+      // The name that old clients use.
+      'spec.host': at('spec.nodeName'),
+      // The apiserver takes the name, and gives no pod a value.
+      'status.podIPs': () => '',
+    },
+    'v1/Node': { 'spec.unschedulable': at('spec.unschedulable', 'false') },
+    'v1/ReplicationController': { 'status.replicas': at('status.replicas', '0') },
+    'v1/Namespace': own('status.phase'),
+    'v1/Secret': own('type'),
+    'v1/Service': own('spec.clusterIP', 'spec.type'),
+    'v1/Event': {
+      ...own(...REFERENCE.map((name) => `involvedObject.${name}`), 'reason', 'reportingComponent', 'type'),
+      source: (object) => text(object, 'source.component') || text(object, 'reportingComponent'),
+    },
+    'events.k8s.io/v1/Event': own(
+      ...REFERENCE.map((name) => `regarding.${name}`),
+      'reason',
+      'reportingController',
+      'type',
+    ),
+    'batch/v1/Job': { 'status.successful': at('status.succeeded', '0') },
+    'certificates.k8s.io/v1/CertificateSigningRequest': own('spec.signerName'),
+    'resource.k8s.io/v1/ResourceSlice': own('spec.nodeName', 'spec.driver'),
+  };
+}
+
+/**
+ * @param custom the fields of a custom resource that its definition names.
+ * @throws SelectorError for a field that this kind cannot be selected by, with the apiserver's message
+ */
+export function checkFields(
+  kind: GroupVersionKind,
+  fields: readonly FieldRequirement[],
+  custom: readonly string[] = [],
+): void {
+  const builtIn = ownValue(SELECTABLE, formatKind(kind));
+  for (const { field } of fields) {
+    if (field === 'metadata.name' || field === 'metadata.namespace' || custom.includes(field)) continue;
+    if (builtIn && ownValue(builtIn, field)) continue;
+    throw new SelectorError(builtIn || custom.length > 0 ? unsupported(kind, field) : unknown(field));
+  }
+}
+
+function unsupported(kind: GroupVersionKind, field: string): string {
+  switch (formatKind(kind)) {
+    case 'batch/v1/Job':
+      return `field label ${JSON.stringify(field)} not supported for Job`;
+    case 'resource.k8s.io/v1/ResourceSlice':
+      return `field label not supported for ${kind.apiVersion}, Kind=${kind.kind}: ${field}`;
+    default:
+      return `field label not supported: ${field}`;
+  }
+}
+
+const unknown = (field: string): string =>
+  `"${field}" is not a known field selector: only "metadata.name", "metadata.namespace"`;
+
+/** What a field selector compares, of a field that `checkFields` allows. */
+export function selectableValue(object: KubernetesObject, field: string): string {
+  const read = ownValue(ownValue(SELECTABLE, formatKind(object)) ?? {}, field);
+  return read ? read(object) : text(object, field);
+}

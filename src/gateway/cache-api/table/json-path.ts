@@ -1,0 +1,251 @@
+/**
+ * Kubernetes' JSONPath (client-go, util/jsonpath) as columns of custom resources use it: one path, and its results.
+ * Written after that package rather than taken from a library: other dialects differ in escaped dots, quoted names,
+ * comparisons and indexes beyond the end.
+ */
+
+type Node =
+  | { readonly kind: 'field'; readonly name: string }
+  | { readonly kind: 'slice'; readonly from: Bound; readonly to: Bound; readonly step: Bound }
+  | { readonly kind: 'wildcard' }
+  | { readonly kind: 'recursive' }
+  | { readonly kind: 'union'; readonly paths: readonly (readonly Node[])[] }
+  | {
+      readonly kind: 'filter';
+      readonly left: readonly Node[];
+      readonly operator: string;
+      readonly right: readonly Node[];
+    }
+  | { readonly kind: 'value'; readonly value: string | boolean | Literal };
+
+/** Of a slice; `derived` when only the first index is named: `[2]`. */
+interface Bound {
+  readonly value: number | undefined;
+  readonly derived?: boolean;
+}
+
+/** A number of the path: Go compares whole numbers with whole numbers alone. */
+interface Literal {
+  readonly number: number;
+  readonly isWhole: boolean;
+}
+
+class PathError extends Error {}
+
+export class JsonPath {
+  readonly #nodes: readonly Node[];
+
+  private constructor(nodes: readonly Node[]) {
+    this.#nodes = nodes;
+  }
+
+  /** @returns undefined for text that is no path. */
+  static parse(text: string): JsonPath | undefined {
+    try {
+      return new JsonPath(parseNodes(text));
+    } catch (error) {
+      if (error instanceof PathError) return undefined;
+      throw error;
+    }
+  }
+
+  /** All results, in order; none where the path leads to nothing or does not fit the object. */
+  find(object: unknown): readonly unknown[] {
+    try {
+      return walkAll([object], this.#nodes);
+    } catch (error) {
+      if (error instanceof PathError) return [];
+      throw error;
+    }
+  }
+}
+
+/** As `parseInsideAction`, up to the end of the text or a closing brace. */
+function parseNodes(text: string): Node[] {
+  const nodes: Node[] = [];
+  let at = 0;
+  const take = (pattern: RegExp): RegExpExecArray | undefined => {
+    pattern.lastIndex = at;
+    const found = pattern.exec(text);
+    if (found) at = pattern.lastIndex;
+    return found ?? undefined;
+  };
+  const field = (name: string): Node =>
+    name === '*' ? { kind: 'wildcard' } : { kind: 'field', name: unescaped(name) };
+  while (at < text.length && text[at] !== '}') {
+    let found: RegExpExecArray | undefined;
+    if (take(/[ @$]/y)) continue;
+    if (text.startsWith('[?(', at)) {
+      const end = endOfFilter(text, at + 3);
+      nodes.push(parseFilter(text.slice(at + 3, end)));
+      at = end + 2;
+    } else if (take(/\.\./y)) {
+      if (nodes.at(-1)?.kind === 'recursive') throw new PathError('two recursive descents');
+      nodes.push({ kind: 'recursive' });
+      if ((found = take(/(?=[\p{L}\p{Nd}_])((?:\\[^]|[^\s.,[\]$@{}\\])*)/uy))) nodes.push(field(found[1] ?? ''));
+    } else if ((found = take(/\[([^\]\n]*)\]/y))) nodes.push(...parseArray(found[1] ?? ''));
+    else if ((found = take(/(["'])((?:\\[^\n]|(?!\1)[^\\\n])*)\1/y)))
+      nodes.push({ kind: 'value', value: unquoted(found[2] ?? '') });
+    else if ((found = take(/\.((?:\\[^]|[^\s.,[\]$@{}\\])*)/y))) nodes.push(field(found[1] ?? ''));
+    else if ((found = take(/[+-]?[0-9.]+/y))) nodes.push({ kind: 'value', value: parseNumber(found[0]) });
+    else if ((found = take(/(true|false)(?=[\s.,[\]$@{}]|$)/y)))
+      nodes.push({ kind: 'value', value: found[1] === 'true' });
+    else throw new PathError('no path');
+  }
+  return nodes;
+}
+
+const unescaped = (name: string): string => name.replaceAll('\\', '');
+
+function unquoted(text: string): string {
+  return text.replaceAll(/\\(?:u([0-9a-fA-F]{4})|([^]))/g, (_, code: string | undefined, letter: string) =>
+    code === undefined ? (ESCAPES[letter] ?? letter) : String.fromCharCode(Number.parseInt(code, 16)),
+  );
+}
+const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f', v: '\v', a: '\u0007' };
+
+function parseNumber(text: string): Literal {
+  const number = Number(text);
+  if (Number.isNaN(number)) throw new PathError('no number');
+  return { number, isWhole: /^[+-]?[0-9]+$/.test(text) };
+}
+
+/** Where the `)` of a filter is: the first one outside of a quoted text. */
+function endOfFilter(text: string, from: number): number {
+  let quote: string | undefined;
+  let isClosed = false;
+  for (let at = from; at < text.length && text[at] !== '\n'; at += 1) {
+    const char = text[at];
+    if (char === ')' && (quote === undefined || isClosed)) {
+      if (text[at + 1] !== ']') break;
+      return at;
+    }
+    if (char !== '"' && char !== "'") continue;
+    if (quote === undefined) quote = char;
+    else if (char === quote && text[at - 1] !== '\\') isClosed = true;
+  }
+  throw new PathError('an unterminated filter');
+}
+
+function parseFilter(text: string): Node {
+  const [, left, operator = 'exists', right = ''] = /^([^!<>=]+)([!<>=]+)(.+?)$/.exec(text) ?? [];
+  return { kind: 'filter', left: parseNodes(left ?? text), operator, right: parseNodes(right) };
+}
+
+/** What stands between brackets. */
+function parseArray(inner: string): readonly Node[] {
+  const text = inner === '*' ? ':' : inner;
+  const parts = text.split(',');
+  if (parts.length > 1) return [{ kind: 'union', paths: parts.map((part) => parseArray(part.trim())) }];
+  const quoted = /^'([^']*)'$/.exec(text);
+  if (quoted) return parseNodes(`.${quoted[1]}`);
+  const found = /^(-?[0-9]*)(:-?[0-9]*)?(:-?[0-9]*)?$/.exec(text);
+  if (!found) throw new PathError('no index');
+  const [first, second, third] = [1, 2, 3].map((at) => found[at] ?? '');
+  const numberOf = (digits: string | undefined): number | undefined => {
+    if (digits === undefined || digits === '' || digits === ':') return undefined;
+    const value = Number(digits.replace(/^:/, ''));
+    if (Number.isNaN(value)) throw new PathError('no index');
+    return value;
+  };
+  const from = { value: numberOf(first) };
+  const to = second ? { value: numberOf(second) } : { value: (from.value ?? 0) + 1, derived: true };
+  return [{ kind: 'slice', from, to, step: { value: numberOf(third) } }];
+}
+
+function walkAll(values: readonly unknown[], nodes: readonly Node[]): readonly unknown[] {
+  return nodes.reduce<readonly unknown[]>(walk, values);
+}
+
+function walk(values: readonly unknown[], node: Node): readonly unknown[] {
+  const present = (): readonly unknown[] => values.filter((value) => value !== null && value !== undefined);
+  switch (node.kind) {
+    case 'value':
+      return values.map(() => node.value);
+    case 'field':
+      return present().flatMap((value) => {
+        const isMap = typeof value === 'object' && !Array.isArray(value);
+        return isMap && Object.hasOwn(value as object, node.name)
+          ? [(value as Record<string, unknown>)[node.name]]
+          : [];
+      });
+    case 'slice':
+      return present().flatMap((value) => sliceOf(value, node));
+    case 'wildcard':
+      return present().flatMap(childrenOf);
+    case 'recursive':
+      return present().flatMap(descendantsOf);
+    case 'union':
+      return node.paths.flatMap((path) => walkAll(values, path));
+    case 'filter':
+      return values.flatMap((value) => {
+        if (!Array.isArray(value)) throw new PathError('a filter of no list');
+        return value.filter((each: unknown) => passes(each, node));
+      });
+  }
+}
+
+function sliceOf(value: unknown, { from, to, step }: Node & { kind: 'slice' }): readonly unknown[] {
+  if (!Array.isArray(value)) throw new PathError('an index of no list');
+  const { length } = value;
+  const wrapped = (index: number): number => (index < 0 ? index + length : index);
+  const start = wrapped(from.value ?? 0);
+  const end = to.value === undefined ? length : to.derived && to.value === 0 ? length : wrapped(to.value);
+  if (start === end) return [];
+  if (start < 0 || start >= length || end < 0 || end > length || start > end) throw new PathError('out of bounds');
+  if (step.value !== undefined && step.value <= 0) throw new PathError('a step that is not above 0');
+  return value.slice(start, end).filter((_, at) => at % (step.value ?? 1) === 0) as unknown[];
+}
+
+function childrenOf(value: unknown): readonly unknown[] {
+  if (typeof value === 'string') return [...Buffer.from(value)];
+  if (typeof value !== 'object' || value === null) return [];
+  return Array.isArray(value) ? value : Object.values(value);
+}
+
+function descendantsOf(value: unknown): readonly unknown[] {
+  const children = typeof value === 'string' ? [] : childrenOf(value);
+  if (children.length === 0) return [];
+  return [value, ...children.flatMap(descendantsOf)];
+}
+
+function passes(each: unknown, { left, operator, right }: Node & { kind: 'filter' }): boolean {
+  const lefts = walkAll([each], left);
+  if (operator === 'exists') return lefts.length > 0;
+  const rights = walkAll([each], right);
+  if (lefts.length === 0 || rights.length === 0) return false;
+  if (lefts.length > 1 || rights.length > 1) throw new PathError('a comparison of several');
+  return compared(comparable(lefts[0]), comparable(rights[0]), operator);
+}
+
+type Comparable = {
+  readonly type: 'bool' | 'int' | 'float' | 'string';
+  readonly value: boolean | number | bigint | string;
+};
+
+/** Kinds of Go, of which only the same can be compared. */
+function comparable(value: unknown): Comparable {
+  if (typeof value === 'string') return { type: 'string', value };
+  if (typeof value === 'boolean') return { type: 'bool', value };
+  if (typeof value === 'bigint') return { type: 'int', value };
+  if (typeof value === 'number') return { type: Number.isInteger(value) ? 'int' : 'float', value };
+  if (typeof value === 'object' && value !== null && 'number' in value && 'isWhole' in value) {
+    const { number, isWhole } = value as Literal;
+    return { type: isWhole ? 'int' : 'float', value: number };
+  }
+  throw new PathError('a comparison of a list or an object');
+}
+
+function compared(left: Comparable, right: Comparable, operator: string): boolean {
+  if (left.type !== right.type) throw new PathError('a comparison of two kinds');
+  // oxlint-disable-next-line eqeqeq -- a bigint equals the number of the same value
+  if (operator === '==') return left.value == right.value;
+  // oxlint-disable-next-line eqeqeq -- as above
+  if (operator === '!=') return left.value != right.value;
+  if (left.type === 'bool') throw new PathError('an order of booleans');
+  if (operator === '<') return left.value < right.value;
+  if (operator === '<=') return left.value <= right.value;
+  if (operator === '>') return left.value > right.value;
+  if (operator === '>=') return left.value >= right.value;
+  throw new PathError('no operator');
+}

@@ -1,0 +1,107 @@
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import type { Controller } from 'levelhook/function';
+import { ClusterRole, ClusterRoleBinding, ConfigMap, Namespace } from 'levelhook/function/kinds';
+import { type ControlPlane, RealApiserver, runReconciler, startControlPlane, testContext } from 'levelhook/testing';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
+import { greeting } from '../../../functions/examples/01-minimal/greeting.ts';
+import { site } from '../../../functions/examples/02-custom-resource/site.ts';
+import { Site } from '../../../functions/examples/02-custom-resource/sites.example.com-v1.ts';
+import { copies } from '../../../functions/examples/20-platforms/copies.ts';
+import { resource } from '../../../src/core/index.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { Started } from '../../harness/started.ts';
+
+const ROOT = resolve(import.meta.dirname, '../../..');
+const NAMESPACE = 'rights';
+const CRD = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
+/** Reading is the gateway's affair. */
+const READS = [{ apiGroups: ['', 'example.com'], resources: ['configmaps', 'sites'], verbs: ['get', 'list', 'watch'] }];
+
+type Rule = (typeof READS)[number];
+interface Values {
+  readonly functions: { readonly greeting: { readonly rules: readonly Rule[] } };
+}
+
+const read = (path: string): Promise<string> => readFile(resolve(ROOT, path), 'utf8');
+const yamlIn = (markdown: string): string[] =>
+  [...markdown.matchAll(/```yaml\n([^`]*)```/g)].map(([, text]) => text ?? '');
+
+/** The rules that the repository ships for a user of each example, by where they stand. */
+async function shippedRules(): Promise<Record<string, readonly Rule[]>> {
+  const values = parse(await read('infra/helm/examples/greeting.yaml')) as Values;
+  const block = yamlIn(await read('infra/helm/README.md')).find((each) => each.startsWith('functions:')) ?? '';
+  const roles = parseAllDocuments(await read('functions/examples/20-platforms/rbac.yaml')).map(
+    (each) => (each as { toJS(): unknown }).toJS() as { kind: string; rules: readonly Rule[] },
+  );
+  return {
+    'chart-example': values.functions.greeting.rules,
+    'chart-readme': (parse(block) as Values).functions.greeting.rules,
+    site: parse(yamlIn(await read('functions/examples/02-custom-resource/README.md')).at(-1) ?? '') as readonly Rule[],
+    platforms: roles.find(({ kind }) => kind === 'ClusterRole')?.rules ?? [],
+  };
+}
+
+const EXAMPLES: readonly (readonly [user: string, controller: Controller, name: string])[] = [
+  ['chart-example', greeting, 'ann'],
+  ['chart-readme', greeting, 'bob'],
+  ['site', site, 'home'],
+  ['platforms', copies, 'copied'],
+];
+
+const started = new Started();
+let plane: ControlPlane;
+let rules: Record<string, readonly Rule[]>;
+
+beforeAll(async () => {
+  rules = await shippedRules();
+  const users = [...Object.keys(rules), 'without'].map((name) => ({ name }));
+  plane = await startControlPlane({
+    users,
+    apiserverArguments: ['--enable-admission-plugins=OwnerReferencesPermissionEnforcement'],
+  });
+  started.add(() => plane.stop());
+  const { api } = testContext({ apiserver: new RealApiserver(plane.kubeconfig) });
+  await api.create(Namespace, { metadata: { name: NAMESPACE } });
+  await api.create(CRD, parse(await read('functions/examples/02-custom-resource/site.crd.yaml')) as never);
+  const without = (rules['chart-example'] ?? []).filter(
+    ({ resources }) => !resources.includes('configmaps/finalizers'),
+  );
+  for (const [name, own] of Object.entries({ ...rules, without })) {
+    await api.create(ClusterRole, { metadata: { name }, rules: [...READS, ...own] });
+    const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name };
+    await api.create(ClusterRoleBinding, { metadata: { name }, roleRef, subjects: [{ kind: 'User', name }] });
+  }
+  const labels = { greet: 'true', 'example.com/copies': '2' };
+  for (const name of ['ann', 'bob', 'copied', 'refused']) {
+    await api.create(ConfigMap, { metadata: { namespace: NAMESPACE, name, labels }, data: { name, text: name } });
+  }
+  await eventually(() =>
+    api.create(Site, { metadata: { namespace: NAMESPACE, name: 'home' }, spec: { pages: { a: 'A' } } }),
+  );
+});
+
+afterAll(() => started.stop());
+
+const run = (user: string, controller: Controller, name: string) =>
+  runReconciler(
+    controller,
+    { namespace: NAMESPACE, name },
+    { apiserver: new RealApiserver(plane.kubeconfigFor(user)) },
+  );
+
+it.each(EXAMPLES)(
+  '%s: the shipped rights suffice where the owner has to be one that the user may change',
+  async (...of) => {
+    const { outcome, writes } = await run(...of);
+    expect(outcome).toMatchObject({ status: 'done' });
+    expect(writes).not.toEqual([]);
+    expect(writes.filter(({ status = 0 }) => status >= 300)).toEqual([]);
+  },
+);
+
+it('the apiserver refuses an owner reference without the right on finalizers', async () => {
+  const { outcome } = await run('without', greeting, 'refused');
+  expect(JSON.stringify(outcome)).toContain('cannot set blockOwnerDeletion');
+});

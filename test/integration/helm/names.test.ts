@@ -1,0 +1,132 @@
+import { execFile } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse, parseAllDocuments, stringify } from 'yaml';
+import { helmFolder } from '../../harness/helm.ts';
+import { Started } from '../../harness/started.ts';
+
+const CHARTS = resolve(import.meta.dirname, '../../../infra/helm');
+const run = promisify(execFile);
+
+/** Names that YAML 1.1 or 1.2 takes for a number, a boolean, a date or nothing where they stand without quotes. */
+const ODD = [
+  '2024',
+  '0',
+  '007',
+  '1e5',
+  '3240286e-210077',
+  '0x10',
+  '0o17',
+  '2024-01-01',
+  'on',
+  'y',
+  'no',
+  'true',
+  'null',
+];
+const PLAIN = { release: 'plainrelease', namespace: 'plainspace', functions: ['plain-a', 'plain-b', 'plain-c'] };
+
+type Names = typeof PLAIN;
+interface Values {
+  functions?: Record<string, object>;
+}
+
+const started = new Started();
+let helm: string;
+let folder: string;
+
+beforeAll(async () => {
+  helm = join(await helmFolder((line) => process.stderr.write(`${line}\n`)), 'helm');
+  folder = await started.directory();
+}, 600_000);
+afterAll(() => started.stop());
+
+async function render(chart: string, values: object, { release, namespace }: Pick<Names, 'release' | 'namespace'>) {
+  const file = join(folder, 'values.yaml');
+  await writeFile(file, stringify(values, { version: '1.1' }));
+  const args = ['template', release, chart, '--namespace', namespace, '--values', file];
+  const { stdout } = await run(helm, args, { cwd: CHARTS, env: { ...process.env, HOME: folder }, maxBuffer: 1e8 });
+  return stdout;
+}
+
+/** The objects by kind and place, as a reader of this version of YAML has them. */
+function objectsIn(text: string, version: '1.1' | '1.2'): unknown[] {
+  const documents = parseAllDocuments(text, { version });
+  return [...documents].map((each) => (each as { toJS(): unknown }).toJS()).filter((each) => each !== null);
+}
+
+const SETTINGS = [
+  ...globSync('levelhook/ci/*.yaml', { cwd: CHARTS }),
+  ...globSync('levelhook-functions/ci/*.yaml', { cwd: CHARTS }),
+].map((path) => ({ path, chart: path.split('/')[0] ?? '', name: `${path.split('/')[0]} with ${basename(path)}` }));
+
+describe.each(SETTINGS)('every name is text in $name', ({ path, chart }) => {
+  const values = parse(readFileSync(join(CHARTS, path), 'utf8')) as Values;
+  const named = (names: readonly string[]): Values => {
+    if (!values.functions) return values;
+    const functions = Object.values(values.functions).map((each, at) => [names[at], each] as const);
+    return { ...values, functions: Object.fromEntries(functions) as Record<string, object> };
+  };
+  let plain: unknown[];
+
+  beforeAll(async () => {
+    plain = objectsIn(await render(chart, named(PLAIN.functions), PLAIN), '1.2');
+    expect(plain.length).toBeGreaterThan(3);
+  });
+
+  it.each(ODD)('of a release and a namespace %s', async (odd) => {
+    const text = await render(chart, named(PLAIN.functions), { release: odd, namespace: odd });
+    for (const version of ['1.1', '1.2'] as const) compare(objectsIn(text, version), plain, version);
+  });
+
+  // A function's name begins with a letter.
+  it.runIf(chart === 'levelhook-functions')('of functions', async () => {
+    const names = ['null', 'on', 'y'];
+    const text = await render(chart, named(names), PLAIN);
+    for (const version of ['1.1', '1.2'] as const) compare(objectsIn(text, version), plain, version);
+    for (const name of names.slice(0, Object.keys(values.functions ?? {}).length)) {
+      expect(objectsIn(text, '1.1')).toContainEqual(
+        expect.objectContaining({ kind: 'ReconcileFunction', metadata: expect.objectContaining({ name }) as object }),
+      );
+    }
+  });
+});
+
+it('a value of zero is a zero, and a large one a whole number', async () => {
+  const scaled = (scale: object): object => ({
+    functions: { greeting: { image: 'x', scale, spec: { for: { apiVersion: 'v1', kind: 'ConfigMap' } } } },
+    gateway: { url: 'http://levelhook.levelhook.svc:8787' },
+  });
+  const scalerOf = async (scale: object): Promise<unknown> => {
+    const objects = objectsIn(await render('levelhook-functions', scaled(scale), PLAIN), '1.2') as { kind: string }[];
+    return objects.find(({ kind }) => kind === 'ScaledObject');
+  };
+  const zero = await scalerOf({ min: 0, cooldownSeconds: 0 });
+  expect(zero).toMatchObject({
+    spec: { minReplicaCount: 0, cooldownPeriod: 0, maxReplicaCount: 5, pollingInterval: 5 },
+  });
+  const large = await scalerOf({ cooldownSeconds: 2_000_000, keysPerInstance: 3_000_000 });
+  expect(large).toMatchObject({ spec: { cooldownPeriod: 2_000_000 } });
+  expect(JSON.stringify(large)).toContain('"3000000"');
+});
+
+/** The same objects: texts at the same places, whatever they say, and the same numbers and booleans. */
+function compare(found: readonly unknown[], plain: readonly unknown[], version: string): void {
+  // Helm orders them by name.
+  const sorted = (objects: readonly unknown[]): string[] =>
+    objects.map((each) => JSON.stringify(textsIn(each), undefined, 1)).toSorted();
+  expect(sorted(found), version).toEqual(sorted(plain));
+}
+
+/** What stands where, with each text as `text`. A key that is no text of YAML is not what Kubernetes reads either. */
+function textsIn(value: unknown): unknown {
+  if (typeof value === 'string') return 'text';
+  if (Array.isArray(value)) return value.map(textsIn);
+  if (typeof value !== 'object' || value === null) return value;
+  if (value instanceof Date) return 'a date';
+  const entries = Object.entries(value).map(([key, each]) => [key, textsIn(each)] as const);
+  return Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}

@@ -1,0 +1,106 @@
+import { describe, expect } from 'vitest';
+import type { KubernetesObject, Resource } from '../../../src/core/index.ts';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { type Observer, type ObserverSpec, openObserved } from '../../harness/observer.ts';
+import { defineWebs, referencesTo } from '../../harness/webs.ts';
+import { it } from '../../harness/world.ts';
+
+const TO = 'levelhook.test/to';
+/** Of the objects that were made for a Web that is gone. */
+const LEFT = 30;
+/** Keeps them from Kubernetes' garbage collection while the test runs. */
+const FINALIZER = 'levelhook.test/left';
+
+describe('when all keys are queued', () => {
+  let observers: ReadonlyMap<string, Observer>;
+  let cluster: Cluster;
+  let n: string;
+
+  const controllersOf = (webs: Resource): Record<string, Omit<ObserverSpec, 'name'>> => {
+    const watching = (map: NonNullable<ObserverSpec['watches']>[number]['map'], more: object = {}) => ({
+      for: webs,
+      watches: [{ resource: configMaps, namespaces: [n], map, ...more }],
+    });
+    const selected = { resource: webs, labelSelector: { matchLabels: { tier: 'front' } } };
+    return {
+      owns: { for: webs, owns: [configMaps] },
+      'by-label': watching({ by: 'label', label: TO }),
+      'by-field': watching({ by: 'field', path: 'data.to' }),
+      'by-cel': watching({ by: 'cel', expression: `has(object.data) && has(object.data.to) ? [object.data.to] : []` }),
+      'left-out': watching(
+        { by: 'field', path: 'data.to' },
+        { predicate: { labelSelector: { matchLabels: { x: 'y' } } } },
+      ),
+      elsewhere: watching({ by: 'field', path: 'data.to' }, { namespaces: ['default'] }),
+      'for-elsewhere': {
+        ...watching({ by: 'field', path: 'data.to' }),
+        for: { resource: webs, namespaces: ['default'] },
+      },
+      'for-selected': { ...watching({ by: 'field', path: 'data.to' }), for: selected },
+      'for-predicate': {
+        ...watching({ by: 'index', index: 'field:spec.configs' }),
+        for: { resource: webs, predicate: { labelSelector: { matchLabels: { tier: 'front' } } } },
+      },
+    };
+  };
+
+  it.beforeAll(async ({ world }) => {
+    const { setting, started } = world;
+    ({ cluster, namespace: n } = world);
+    const { webs } = await defineWebs(started, cluster, `${n}.levelhook.test`);
+    const create = (name: string, tier: string): Promise<KubernetesObject> =>
+      cluster.create(webs, { metadata: { namespace: n, name, labels: { tier } }, spec: { configs: ['named'] } });
+    const [here, gone] = [await create('here', 'front'), await create('gone', 'front')];
+    await create('back', 'back');
+    await cluster.delete(webs, { namespace: n, name: 'gone' });
+    const leave = (name: string, owner: KubernetesObject): Promise<KubernetesObject> => {
+      const to = owner.metadata.name;
+      const ownerReferences = referencesTo([owner], owner);
+      const metadata = { namespace: n, name, labels: { [TO]: to }, ownerReferences, finalizers: [FINALIZER] };
+      return cluster.create(configMaps, { metadata, data: { to } });
+    };
+    const left = Array.from({ length: LEFT }, (_, at) => `left-${at}`);
+    await Promise.all(left.map((name) => leave(name, gone)));
+    started.add(async () => {
+      const free = { metadata: { finalizers: null } };
+      const owned = [...left, 'of-here'];
+      await Promise.all(owned.map((name) => cluster.patch(configMaps, { namespace: n, name }, free)));
+    });
+    await leave('of-here', here);
+    await cluster.create(configMaps, { metadata: { namespace: n, name: 'to-back' }, data: { to: 'back' } });
+    await cluster.create(configMaps, { metadata: { namespace: n, name: 'named' } });
+    ({ observers } = await openObserved(started, setting, controllersOf(webs)));
+  });
+
+  const keysOf = (names: readonly string[]): string[] => names.map((name) => `${n}/${name}`);
+
+  it('so are those to which objects of other kinds lead, each once', () => {
+    const runs = Object.fromEntries(
+      [...observers].map(([name, observer]) => [
+        name,
+        observer
+          .seen()
+          .map(({ key }) => key)
+          .toSorted(),
+      ]),
+    );
+    const own = ['back', 'here'];
+    expect(runs).toEqual({
+      owns: keysOf(['back', 'gone', 'here']),
+      'by-label': keysOf(['back', 'gone', 'here']),
+      'by-field': keysOf(['back', 'gone', 'here']),
+      'by-cel': keysOf(['back', 'gone', 'here']),
+      'left-out': keysOf(own),
+      elsewhere: keysOf(own),
+      'for-elsewhere': [],
+      'for-selected': keysOf(['gone', 'here']),
+      // A predicate of the kind itself says nothing of the others' events.
+      'for-predicate': keysOf(own),
+    });
+  });
+
+  it('they say so', () => {
+    const [run] = observers.get('owns')?.seen({ key: `${n}/gone` }) ?? [];
+    expect(run).toMatchObject({ uid: null, reasons: [{ type: 'initial' }] });
+  });
+});
