@@ -133,6 +133,12 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     guards: ['functions', 'src/gateway/controllers', 'src/gateway/registration'],
     minutes: 5,
   },
+  differential: {
+    protects: 'that objects come to the same with our functions as with kube-controller-manager, field by field',
+    files: ['test/differential/differential.test.ts'],
+    guards: ['functions', 'src/function/equal.ts', 'test/differential'],
+    minutes: 8,
+  },
   faults: {
     protects: 'that nothing is lost or run twice while clocks, functions, batches and large objects go wrong',
     files: [
