@@ -17,7 +17,7 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
 /** Fields that two control planes make differently by nature. */
 const OWN = new Set(['uid', 'resourceVersion', 'creationTimestamp', 'managedFields', 'selfLink', 'containerID']);
 /** Times: that there is one counts. */
-const TIMES = /(Time|Timestamp|timeAdded)$/;
+const TIMES = /(Time|Timestamp|timeAdded|At)$/;
 /** Addresses that a plane gives out. */
 const ADDRESSES = new Set(['podIP', 'podIPs', 'clusterIP', 'clusterIPs', 'hostIP', 'hostIPs']);
 

@@ -190,7 +190,7 @@ export function changeOf(choice: Choice, { metadata, spec }: Body): object {
   const { template: before, replicas = 1 } = spec as { template: Body; replicas?: number };
   const changes: readonly (() => object)[] = [
     () => ({ spec: { replicas: choice.below(6) } }),
-    () => ({ spec: { replicas: Number(replicas) + 1 } }),
+    () => ({ spec: { replicas: replicas + 1 } }),
     () => ({ spec: { template: template(choice, String(metadata['name'])) } }),
     () => ({
       spec: {
