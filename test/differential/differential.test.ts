@@ -151,7 +151,9 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
     );
     await expectEqual(async (cluster) => {
       const found = (await cluster.list(nodes)).items;
-      const there = (await cluster.list(pods, namespace)).items.filter(({ metadata }) => metadata.name.startsWith('pod-'));
+      const there = (await cluster.list(pods, namespace)).items.filter(({ metadata }) =>
+        metadata.name.startsWith('pod-'),
+      );
       return [
         ...found.map(({ metadata, ...node }) =>
           stable({ kind: 'Node', name: metadata.name, labels: metadata.labels, ...nodeFacts(node) }),

@@ -68,7 +68,7 @@ export function boundedIndexes(users: Iterable<UserIndexes>): {
 }
 
 /** The fields to observe, and those of tenants beyond their bound, as `boundedIndexes` has indexes. */
-export function boundedFields(users: Iterable<UserIndexes>): ReturnType<typeof boundedIndexes> {
+export function boundedObserved(users: Iterable<UserIndexes>): ReturnType<typeof boundedIndexes> {
   return boundedIndexes(
     [...users].map(({ observed = [], namespaces, tenant }) => ({
       specs: observed.map(observedSpec),
@@ -159,7 +159,7 @@ export class Backfill {
   #warnOfBounds(): void {
     const { view, indexes, logger } = this.#options;
     const users = [...indexes.values()];
-    const [specs, fields] = [boundedIndexes(users).left, boundedFields(users).left.map((each) => `observed ${each}`)];
+    const [specs, fields] = [boundedIndexes(users).left, boundedObserved(users).left.map((each) => `observed ${each}`)];
     if (specs.length + fields.length === 0) return;
     logger.warn(
       { resource: view.name, indexes: [...specs, ...fields] },
@@ -173,7 +173,7 @@ export class Backfill {
     const served = [...indexes.values()].map((user) =>
       view.leftOut(user.tenant) ? { ...user, specs: [], observed: [] } : user,
     );
-    return { specs: boundedIndexes(served).kept, fields: boundedFields(served).kept };
+    return { specs: boundedIndexes(served).kept, fields: boundedObserved(served).kept };
   }
 
   /** Reads the objects only for a field that is new here, or whose times were lost with other data. */

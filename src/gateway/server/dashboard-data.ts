@@ -159,7 +159,7 @@ async function summaryOf(
     id: name,
     origin,
     kind: formatKind(description.for),
-    problems: problemsOf(controller, parts?.manager),
+    problems: controllerProblems(controller, parts?.manager),
     remarks: controller.remarks === undefined ? [] : [controller.remarks],
     concurrency: description.concurrency,
     oldestDueMs,
@@ -169,7 +169,7 @@ async function summaryOf(
 }
 
 /** What is wrong with a controller, the worst first. */
-export function problemsOf(
+export function controllerProblems(
   controller: RunningController,
   manager: Pick<Manager, 'controllers' | 'progress'> | undefined,
 ): string[] {

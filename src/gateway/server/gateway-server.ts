@@ -12,7 +12,7 @@ import type { PrometheusMetrics } from '../manager/metrics.ts';
 import { type AdminLogin, AdminServer, type ListenOptions } from './admin-server.ts';
 import { callbackApi } from './callback-api.ts';
 import type { BullMqBoard } from './bullmq-board.ts';
-import { dashboardData, type DashboardParts, problemsOf } from './dashboard-data.ts';
+import { dashboardData, type DashboardParts, controllerProblems } from './dashboard-data.ts';
 import { Hono } from 'hono';
 import type { LoginEnv } from '../login/visitor.ts';
 import { dashboardApp } from '../dashboard/app.ts';
@@ -72,7 +72,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
         problems: (name) => {
           const manager = parts()?.manager;
           const controller = manager?.controllers.known().get(name);
-          return controller ? problemsOf(controller, manager) : [];
+          return controller ? controllerProblems(controller, manager) : [];
         },
         clock,
       },

@@ -74,7 +74,7 @@ describe('a busy gateway that Prometheus scrapes', () => {
     const { cluster, namespace, started } = world;
     const setting = { ...world.setting, kubeconfig: await byName(world.setting.kubeconfig) };
     // Through the cache API.
-    const reading = { variables: { REDIS_URL: '' } };
+    const reading = { variables: { REDIS_URL: '', MOODY: 'true' } };
     const moody = started.keep(await startFunctionProcess(setting, 'test/harness/moody-function.ts', reading));
     const [broken, silent, gone] = [
       await badFunction('broken', 10),

@@ -25,7 +25,7 @@ function specsOf(namespace: string): ObserverSpec[] {
       for: { resource: configMaps, ...where },
       watches: [
         { resource: secrets, map: { by: 'all' }, ...where },
-        { resource: pods, map: { by: 'selector', path: 'data.selector' } },
+        { resource: pods, map: { by: 'selector', path: 'data.selector' }, ...where },
       ],
       indexes: [{ resource: configMaps, index: 'field:data.to' }],
       timeoutSeconds: 60,

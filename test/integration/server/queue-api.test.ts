@@ -96,7 +96,7 @@ describe('/queues', () => {
       const path = `/queues/controller/keys/${encodeURIComponent(name)}`;
       expect(await request(path)).toMatchObject([200, { key: name }]);
       const [code, text] = await run('queue', 'get', 'controller', name);
-      expect([code, text], text).toEqual([0, expect.stringMatching(/^state +dead letter since /m)]);
+      expect([code, text], text).toEqual([0, expect.stringMatching(/^state +dead letter, since /m)]);
     },
   );
 
