@@ -14,7 +14,8 @@ import { Started } from '../../harness/started.ts';
 
 const CLUSTER = 'lost-data';
 const secrets = resource('v1', 'Secret');
-const pods = resource('v1', 'Pod');
+/** A kind of which no other test has objects: its view covers all namespaces. */
+const podTemplates = resource('v1', 'PodTemplate');
 
 /** Controllers that use each part of a gateway which writes to Redis. */
 function specsOf(namespace: string): ObserverSpec[] {
@@ -25,7 +26,7 @@ function specsOf(namespace: string): ObserverSpec[] {
       for: { resource: configMaps, ...where },
       watches: [
         { resource: secrets, map: { by: 'all' }, ...where },
-        { resource: pods, map: { by: 'selector', path: 'data.selector' }, ...where },
+        { resource: podTemplates, map: { by: 'selector', path: 'data.selector' } },
       ],
       indexes: [{ resource: configMaps, index: 'field:data.to' }],
       timeoutSeconds: 60,
