@@ -61,7 +61,7 @@ const CHUNK_BYTES = 8 * 1024 * 1024;
 const ATTEMPTS = 3;
 /** A list for objects that were kept out for want of memory comes no sooner after the last: it may fail them again. */
 const TAKE_BACK_MS = 60_000;
-const HEARD_MS = 1000;
+const HEARD_MS = 3000;
 const HEARD_AGAIN_MS = 10;
 /** How long a stop waits for a Redis that does not answer. */
 const FLUSH_TIMEOUT_MS = 1000;
@@ -207,7 +207,7 @@ export class ViewUpdater {
   }
 
   /**
-   * Until those who heard of the last changes hear of changes here, or for a second: one that is still starting would
+   * Until those who heard of the last changes hear of changes here, or for three seconds: one that is still starting would
    * miss a change, and run all of its keys. Never rejects.
    */
   async #untilHeard(): Promise<void> {
