@@ -4,6 +4,8 @@ import type { KubernetesObject } from '../../src/core/index.ts';
  * What `canonical` leaves out, because a function is otherwise than kube-controller-manager and says so in its README:
  *
  * - The hash in the name, the labels and the selector of a Deployment's ReplicaSet (functions/deployment/README.md).
+ * - The annotations `desired-replicas` and `max-replicas` of a ReplicaSet, which the function brings up to date also
+ *   when the size is right (the same README).
  * - How many writes a ReplicaSet or an EndpointSlice took (`generation`): a step scales an old ReplicaSet down once.
  *
  * And what no two planes have in common: times, addresses, versions, names that are drawn, the node of a pod that was
@@ -95,6 +97,11 @@ function shown(object: KubernetesObject): unknown {
   }
   // How many steps a controller took to scale.
   if (kind === 'ReplicaSet') delete named['generation'];
+  if (kind === 'ReplicaSet')
+    forget(
+      named,
+      ['desired-replicas', 'max-replicas'].map((each) => `deployment.kubernetes.io/${each}`),
+    );
   if (kind === 'ReplicaSet') delete (kept['status'] as Record<string, unknown> | undefined)?.['observedGeneration'];
   if (kind === 'Deployment') messagesOf(kept);
   if (kind === 'Pod') podOf(kept);
@@ -142,8 +149,12 @@ function endpointsOf(endpoints: Record<string, unknown>): void {
 }
 
 function forgetTrigger(metadata: Record<string, unknown>): void {
+  forget(metadata, ['endpoints.kubernetes.io/last-change-trigger-time']);
+}
+
+function forget(metadata: Record<string, unknown>, names: readonly string[]): void {
   const annotations = metadata['annotations'] as Record<string, unknown> | undefined;
-  if (annotations) delete annotations['endpoints.kubernetes.io/last-change-trigger-time'];
+  for (const name of names) if (annotations) delete annotations[name];
 }
 
 /** The address of a pod is its plane's, and so are name and node of a pod that a controller has made. */

@@ -59,7 +59,10 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
         })),
       ),
     );
-    return lists.flat();
+    const all = lists.flat();
+    const unseen = all.filter(isUnseen);
+    expect(unseen.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).toEqual([]);
+    return all;
   }
 
   async function expectEqual(read: (cluster: Cluster) => Promise<string[]>): Promise<void> {
@@ -135,12 +138,15 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
         }
       });
       const prefix = `${namespace}-leaving-`;
-      await expectEqual(async (cluster) =>
-        canonical((await cluster.list(namespaces)).items.filter(({ metadata }) => metadata.name.startsWith(prefix))),
+      const isLeft = ({ metadata }: KubernetesObject): boolean => metadata.name.startsWith(prefix);
+      const count = given.leaving.filter(({ held }) => held.length > 1).length;
+      await both((cluster) =>
+        eventually(
+          async () => expect((await cluster.list(namespaces)).items.filter(isLeft)).toHaveLength(count),
+          AT_REST_MS,
+        ),
       );
-      const [, ours] = clusters;
-      const left = (await ours.list(namespaces)).items.filter(({ metadata }) => metadata.name.startsWith(prefix));
-      expect(left).toHaveLength(given.leaving.filter(({ held }) => held.length > 1).length);
+      await expectEqual(async (cluster) => canonical((await cluster.list(namespaces)).items.filter(isLeft)));
     },
   );
 
@@ -163,6 +169,13 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
     });
   });
 });
+
+/** Whether its controller has not seen the object as it is now. */
+function isUnseen(object: KubernetesObject): boolean {
+  const { status } = object as { readonly status?: { readonly observedGeneration?: number } };
+  const isWatched = object.kind === 'Deployment' || object.kind === 'ReplicaSet';
+  return isWatched && status?.observedGeneration !== object.metadata.generation;
+}
 
 function nodeFacts(node: object): object {
   const { spec = {}, status = {} } = node as {

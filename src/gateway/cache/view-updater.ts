@@ -207,8 +207,8 @@ export class ViewUpdater {
   }
 
   /**
-   * Until those who heard of the last changes hear of changes here, or for three seconds: one that is still starting would
-   * miss a change, and run all of its keys. Never rejects.
+   * Until those who heard of the last changes hear of changes here, or for three seconds: one that is still starting
+   * would miss a change, and run all of its keys. Never rejects.
    */
   async #untilHeard(): Promise<void> {
     const { handlers, informer } = this.#options;
