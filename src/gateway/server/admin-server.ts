@@ -22,6 +22,7 @@ import { boundedRequests } from './bounded-requests.ts';
 import type { CallbackEnv } from './callback-api.ts';
 import { hostCheck } from './host-check.ts';
 import { queueApi, type QueueApiOptions } from './queue-api.ts';
+import { readRest } from './rest-of-body.ts';
 import { refuseScattered } from './scattered-bodies.ts';
 
 export interface AdminServerOptions {
@@ -117,15 +118,18 @@ export class AdminServer {
   async start(): Promise<void> {
     const { host, port, tls, metrics } = this.#options.listen;
     const { fetch } = adminApp(this.#options);
+    // It closes a connection half a second after an answer: see `readRest`.
+    const handler = { fetch, autoCleanupIncoming: false };
     const certificate = tls && new FileCertificate(tls, metrics);
     const limits = { requestTimeout: RECEIVE_MS, headersTimeout: RECEIVE_MS, connectionsCheckingInterval: LOOK_MS };
     const server = createAdaptorServer(
       certificate
-        ? { fetch, createServer: createHttpsServer, serverOptions: { ...limits, ...certificate.current() } }
-        : { fetch, serverOptions: limits },
+        ? { ...handler, createServer: createHttpsServer, serverOptions: { ...limits, ...certificate.current() } }
+        : { ...handler, serverOptions: limits },
     ) as Server;
     this.#server = server;
     server.prependListener('request', refuseScattered);
+    server.on('request', readRest);
     server.listen(port, host);
     try {
       await once(server, 'listening');
