@@ -57,7 +57,7 @@ describe('the deployment controller', () => {
 
   it('keeps integers of 64 bits of the template, and finds its ReplicaSet again', async () => {
     const seconds = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).chain((value) =>
-      // As JSON is read: those that are exact are numbers.
+      // JSON gives exact integers as numbers, so this does too.
       fc.nat({ max: 63 }).map((bits) => parseJson(String(value >> BigInt(bits)))),
     );
     const given = fc.record({ terminationGracePeriodSeconds: seconds, tolerations: fc.array(seconds) });

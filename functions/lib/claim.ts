@@ -71,7 +71,7 @@ export async function claim<T extends KubernetesObject>(
 }
 
 export function decideClaim(owner: Owner, object: KubernetesObject): 'keep' | 'release' | 'adopt' | 'ignore' {
-  // An owner has its objects in its own namespace: any other may be somebody's who has copied the UID.
+  // An owner's objects are in its own namespace. An object elsewhere may have copied the UID.
   if (object.metadata.namespace !== owner.metadata.namespace) return 'ignore';
   const controller = controllerOf(object);
   const matches = matchesLabels(owner.spec.selector, object.metadata.labels);

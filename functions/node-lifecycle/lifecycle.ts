@@ -74,7 +74,7 @@ async function reconcile(request: ReconcileRequest, context: Context, settings: 
   return isWatched && left >= 0 ? { requeueAfterSeconds: left + MARGIN_SECONDS } : {};
 }
 
-/** Made silent by an earlier run: one that failed may have left pods as they were. */
+/** An earlier run has made the node silent. If that run failed, it may have left pods as they were. */
 function wasReported(node: Node): boolean {
   return conditionOf(node, 'Ready')?.reason === SILENT_REASON;
 }

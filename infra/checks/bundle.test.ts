@@ -10,7 +10,10 @@ import { repositoryRoot, runNode } from './temp-repository.ts';
  * webhooks takes 1.2 KB of it; what answers them is an entry of its own. JSON with integers of 64 bits takes 1.3 KB.
  */
 const LIMIT = 51 * 1024;
-/** `equal`, with what it knows of the types that have quantities. A function that does not compare leaves it out. */
+/**
+ * `equal` and its table of the fields that hold quantities. Bundlers leave both out of a function that does not
+ * compare.
+ */
 const EQUAL = 5.5 * 1024;
 /** The time that a bundle takes to load is printed and not asserted: it is the machine's. */
 const LOADS = 7;

@@ -112,7 +112,7 @@ test('the package holds what npm would pack, the definitions that the gateway ne
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   const [listed] = z.array(z.object({ files: z.array(z.object({ path: z.string() })) })).parse(JSON.parse(dryRun));
-  // What is built here depends on what was built before.
+  // The folder dist has the files of earlier builds.
   const expected = listed?.files.map(({ path }) => path).filter((path) => !path.startsWith('dist/'));
   const there = globSync('**/*', { cwd: installed, withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -59,7 +59,7 @@ export const GATE: readonly string[] = [
 
 /**
  * A part of the gate that runs one file at a time at its end: it measures how long others wait, or fails Redis Cluster,
- * on which a queue has stood still beside other files for a reason that is not known yet (see README.md).
+ * on which a queue has stalled in parallel runs. README.md says what is known of it.
  */
 export const GATE_ALONE: readonly string[] = ['test/faults/{hostile-tenant,redis-faults}.test.ts'];
 

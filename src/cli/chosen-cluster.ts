@@ -23,7 +23,7 @@ export interface ClusterFlags {
 /**
  * The cluster that `--kubeconfig` or `--context` names. KUBECONFIG alone names none, because many people have it set,
  * and the functions write to the cluster. `--context` without `--kubeconfig` looks in the files that kubectl reads.
- * @param started remembers how to remove what was written.
+ * @param started registers the removal of the temporary kubeconfig.
  * @returns undefined when the command line names none.
  */
 export async function chosenCluster(
@@ -60,7 +60,7 @@ const CLOCKS_MS = 300_000;
 
 /**
  * Refuses a cluster in which the controllers that functions take over from may run: two would undo each other's work.
- * Which of its controllers a kube-controller-manager runs it tells nobody, so a live one is refused.
+ * A kube-controller-manager does not publish which controllers it runs, so a live one is refused.
  * @param replaced names of its controllers.
  */
 export async function refuseBuiltIn(cluster: ChosenCluster, replaced: readonly string[], nowMs: number): Promise<void> {

@@ -4,7 +4,7 @@ import { messageOf, UserError } from '../core/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 
-/** The files with the definitions of the custom resources of a function: `*.crd.yaml` beside its script. */
+/** Finds a function's CustomResourceDefinitions: `*.crd.yaml` in the folder of its script. */
 export function definitionsOf(script: string): string[] {
   return globSync('*.crd.yaml', { cwd: dirname(script) })
     .toSorted()

@@ -20,7 +20,7 @@ const rest: KeyStatus = {
 const barrier = { reason: 'barrier', sinceMs: NOW - 1000, barrier: '{}' } as const;
 const later = NOW + 30_000;
 
-/** What is known of a key, and the one state that every part says. */
+/** The status of a key, and the state that pages and commands must show. */
 const ROWS: readonly (readonly [KeyStateWord, Partial<KeyStatus>])[] = [
   ['at rest', {}],
   ['ready', { queued: true }],
@@ -30,7 +30,7 @@ const ROWS: readonly (readonly [KeyStateWord, Partial<KeyStatus>])[] = [
   ['low priority', { backlog: true }],
   ['requeued', { timerMs: later }],
   ['failing', { timerMs: later, failures: 2 }],
-  // It has failed and written something: its next attempt is what it waits for.
+  // The run failed after a write, so the key waits for its next attempt.
   ['failing', { timerMs: later, failures: 1, waits: [barrier] }],
   ['requeued', { timerMs: later, waits: [barrier] }],
   ['waits for the cache', { timerMs: NOW + 10, failures: 1, waits: [barrier] }],

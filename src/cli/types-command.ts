@@ -17,7 +17,7 @@ export interface TypesOptions {
   readonly from: string;
 }
 
-/** A definition as it was found, which need not be one that can be used. */
+/** A CustomResourceDefinition before validation. */
 interface FoundDefinition {
   readonly value: unknown;
   /** Where, for messages. */

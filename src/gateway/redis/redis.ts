@@ -161,12 +161,16 @@ export function takeOutOfMemory(redis: Redis): boolean {
 /** One Lua script. It is sent by its hash, and whole only when the server does not know it (a restarted Redis). */
 export type Script = (keys: readonly string[], args: readonly (string | number | Buffer)[]) => Promise<unknown>;
 
+/** A line of a script in whose place another file stands. */
+const INCLUDE = /^-- include ([a-z-]+)$/gm;
+
 /**
  * Reads `lua/<name>.lua` beside the module and makes it callable on this connection.
  * @param answer Default: texts in an answer are strings.
  */
 export function loadScript(redis: Redis, moduleUrl: string, name: string, answer?: 'buffers'): Script {
-  const lua = readFileSync(new URL(`./lua/${name}.lua`, moduleUrl), 'utf8');
+  const read = (file: string): string => readFileSync(new URL(`./lua/${file}.lua`, moduleUrl), 'utf8');
+  const lua = read(name).replaceAll(INCLUDE, (_, file: string) => read(file));
   const command = `levelhook_${name}`;
   if (!(command in redis)) redis.defineCommand(command, { lua });
   const commands = redis as unknown as Record<string, (...all: unknown[]) => Promise<unknown>>;

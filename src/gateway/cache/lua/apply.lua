@@ -154,24 +154,9 @@ end
 -- yet, and the chunk can be applied again.
 for index, keys in pairs(leaving) do call('SREM', index_prefix .. index, keys) end
 for index, keys in pairs(joining) do call('SADD', index_prefix .. index, keys) end
--- What a HASH of an observed field is to have for an object; nil when it has that already. A value that is as it was keeps
--- its time, and so does each item of 'uid \n item \n ...'.
-local function observed_now(stored, value, now)
-  local uid, items = string.match(value, '^([^\n]*)(.*)$')
-  if items ~= '' then
-    local times = {}
-    if stored and string.match(stored, '^%d+ ([^\n]*)') == uid then
-      for time, item in string.gmatch(stored, '\n(%d+) ([^\n]*)') do times[item] = time end
-    end
-    local lines = { uid }
-    for item in string.gmatch(items, '\n([^\n]*)') do lines[#lines + 1] = (times[item] or now) .. ' ' .. item end
-    value = table.concat(lines, '\n')
-  end
-  if stored and string.sub(stored, string.find(stored, ' ', 1, true) + 1) == value then
-    return nil
-  end
-  return now .. ' ' .. value
-end
+
+-- include observed-now
+
 local observed = tonumber(ARGV[at])
 at = at + 1
 if observed > 0 then
