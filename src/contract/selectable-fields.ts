@@ -15,7 +15,7 @@ type Fields = Readonly<Record<string, ReadField>>;
 /** As Go prints a text, a boolean or a whole number; the fields hold nothing else. */
 const text = (object: unknown, path: string): string => {
   const value = fieldAt(object, path);
-  return typeof value === 'string' || typeof value === 'boolean' || typeof value === 'number' ? String(value) : '';
+  return ['string', 'boolean', 'number', 'bigint'].includes(typeof value) ? String(value) : '';
 };
 const at =
   (path: string, unset = ''): ReadField =>
