@@ -22,6 +22,9 @@ describe('equal', () => {
     [{}, null],
     [{ metadata: { labels: {}, annotations: null } }, { metadata: {} }],
     [{ spec: { args: [] } }, { spec: { args: null } }],
+    [{ containers: [{ name: 'a', resources: {} }] }, { containers: [{ name: 'a' }] }],
+    [{ resources: { limits: {}, requests: null } }, {}],
+    [{ spec: { strategy: {}, template: { metadata: {} } }, status: {} }, { spec: { template: {} } }],
     [5, 5n],
     [[5n], [5]],
   ])('%o is the same as %o', (a, b) => {

@@ -13,9 +13,9 @@ export type TypeWithQuantities = keyof typeof QUANTITIES;
  * ```
  *
  * - The order of fields does not matter; that of a list does.
- * - Absent, null and an empty list are the same. So is an empty map: the value itself, and labels, annotations, data,
- *   selectors by labels and resources in it. Any other `{}` says something (`emptyDir: {}`) and is not the same as
- *   none.
+ * - Absent, null and an empty list are the same. So is `{}` as the value itself and in the fields whose type in Go has
+ *   no pointer: labels, annotations, data, selectors by labels, resources, metadata, spec, status and update
+ *   strategies. Any other `{}` says something (`emptyDir: {}`) and is not the same as none.
  * - Quantities are the same when their values are: `1Gi` and `1073741824`. Where they are is known of whole objects of
  *   built-in kinds, and of parts whose `type` is given; text is text anywhere else.
  * - 0, false and '' are not the same as absent: many fields have other defaults.
@@ -25,8 +25,14 @@ export function equal(a: unknown, b: unknown, type?: TypeWithQuantities): boolea
   return isSame(a, b, type ?? kindOf(a), true);
 }
 
-/** Fields of the API that are maps: one without an entry is sent as none. */
-const MAPS = new Set([
+/** Fields of the API that are maps, or structures without a pointer: Go reads `{}` there as it reads none. */
+const EMPTY_IS_ABSENT = new Set([
+  'metadata',
+  'spec',
+  'status',
+  'strategy',
+  'updateStrategy',
+  'resources',
   'labels',
   'annotations',
   'matchLabels',
@@ -45,9 +51,10 @@ const MAPS = new Set([
 type Type = string | { readonly [field: string]: Type };
 const TYPES: Readonly<Record<string, Type>> = QUANTITIES;
 
-function isSame(a: unknown, b: unknown, type: Type | undefined, isMap: boolean): boolean {
+function isSame(a: unknown, b: unknown, type: Type | undefined, emptyIsAbsent: boolean): boolean {
   if (a === b) return true;
-  if (isEmpty(a, isMap) || isEmpty(b, isMap)) return isEmpty(a, isMap) && isEmpty(b, isMap);
+  if (isEmpty(a, emptyIsAbsent) || isEmpty(b, emptyIsAbsent))
+    return isEmpty(a, emptyIsAbsent) && isEmpty(b, emptyIsAbsent);
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) {
     return type === '' ? isSameQuantity(a, b) : isSameNumber(a, b);
   }
@@ -58,14 +65,15 @@ function isSame(a: unknown, b: unknown, type: Type | undefined, isMap: boolean):
   const [left, right] = [a as Record<string, unknown>, b as Record<string, unknown>];
   const names = new Set([...Object.keys(left), ...Object.keys(right)]);
   return [...names].every((name) =>
-    isSame(ownValue(left, name), ownValue(right, name), typeOfField(type, name), MAPS.has(name)),
+    isSame(ownValue(left, name), ownValue(right, name), typeOfField(type, name), EMPTY_IS_ABSENT.has(name)),
   );
 }
 
-function isEmpty(value: unknown, isMap: boolean): boolean {
+function isEmpty(value: unknown, emptyIsAbsent: boolean): boolean {
   if (value === undefined || value === null) return true;
   if (Array.isArray(value)) return value.length === 0;
-  return isMap && typeof value === 'object' && Object.keys(value).length === 0;
+  if (!emptyIsAbsent || typeof value !== 'object') return false;
+  return Object.entries(value).every(([name, each]) => isEmpty(each, EMPTY_IS_ABSENT.has(name)));
 }
 
 /** A whole number may come as a number or, where that would not be exact, as a bigint. */
