@@ -50,6 +50,7 @@ export function describeAction(action: Action): string {
 export const PLACES = {
   namespace: 'hostile-namespace',
   victimNamespace: 'victim-namespace',
+  victimUid: '0d5ac1e5-0000-4000-8000-000000000000',
   group: 'hostile-namespace.example.com',
   functionUrl: 'http://function.invalid',
   gatewayUrl: 'http://gateway.invalid',
@@ -59,7 +60,7 @@ export const PLACES = {
 export function placed(action: Action, places: Readonly<Record<keyof typeof PLACES, string>>): Action {
   let text = JSON.stringify(action);
   // The group before the namespace that it begins with.
-  for (const name of ['group', 'namespace', 'victimNamespace', 'functionUrl', 'gatewayUrl'] as const) {
+  for (const name of ['group', 'namespace', 'victimNamespace', 'victimUid', 'functionUrl', 'gatewayUrl'] as const) {
     text = text.replaceAll(PLACES[name], places[name]);
   }
   return JSON.parse(text) as Action;

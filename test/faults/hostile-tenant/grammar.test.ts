@@ -111,6 +111,7 @@ describe('the grammar of a hostile tenant', () => {
     const places = {
       namespace: 'one',
       victimNamespace: 'two',
+      victimUid: '00000000-0000-4000-8000-000000000002',
       group: 'one.example.com',
       functionUrl: 'http://127.0.0.1:1',
       gatewayUrl: 'http://127.0.0.1:2',

@@ -83,11 +83,18 @@ export class Monitor {
   readonly #process: TestProcess;
   readonly #observers: readonly Observer[];
   readonly #gateway: TestProcess;
+  readonly #namespace: string;
 
-  private constructor(process: TestProcess, observers: readonly Observer[], gateway: TestProcess) {
-    this.#process = process;
-    this.#observers = observers;
-    this.#gateway = gateway;
+  private constructor(from: {
+    process: TestProcess;
+    observers: readonly Observer[];
+    gateway: TestProcess;
+    namespace: string;
+  }) {
+    this.#process = from.process;
+    this.#observers = from.observers;
+    this.#gateway = from.gateway;
+    this.#namespace = from.namespace;
   }
 
   /** @param observers functions that must see each change of the victim's objects. */
@@ -99,7 +106,7 @@ export class Monitor {
   ): Monitor {
     const program = 'test/faults/hostile-tenant/monitor-program.ts';
     const process = new TestProcess(program, [kubeconfig, namespace, canary, gateway.url], {});
-    return new Monitor(process, observers, gateway.process);
+    return new Monitor({ process, observers, gateway: gateway.process, namespace });
   }
 
   get process(): TestProcess {
@@ -136,6 +143,7 @@ export class Monitor {
         }
       }
     }
+    violations.push(...this.#strangeWakeups());
     const polls = this.#lines<Polled>('polled').filter(({ atMs }) => atMs >= sinceMs);
     const counted = polls.filter(({ path }) => path === '/livez');
     for (const { status, tookMs, lagMs, text, atMs } of counted) {
@@ -157,6 +165,21 @@ export class Monitor {
       notReadyMs: notReadyMs(polls.filter(({ path }) => path === '/readyz')),
       slowdown: Math.max(1, ...paces.map((each) => each.slowdown)),
     };
+  }
+
+  /** Runs of the victim's keys for an object of another namespace, whatever UIDs and names it copied. */
+  #strangeWakeups(): string[] {
+    const isStranger = (object: string): boolean => / .+\//.test(object) && !object.includes(` ${this.#namespace}/`);
+    return this.#observers.flatMap((observer) =>
+      observer
+        .seen()
+        .filter(({ key }) => key.startsWith(`${this.#namespace}/`))
+        .flatMap(({ key, reasons }) =>
+          reasons
+            .flatMap(({ object = '' }) => (isStranger(object) ? [object] : []))
+            .map((object) => `stranger: ${key} of ${observer.name} ran for ${object}`),
+        ),
+    );
   }
 
   /** By how much everything took longer at that time because other programs took the processors: at least 1. */

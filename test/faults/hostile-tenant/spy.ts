@@ -3,7 +3,7 @@ import { importSecret, type Trigger } from '../../../src/contract/index.ts';
 import { readerPassword } from '../../../src/contract/node/reader-user.ts';
 import { WRITTEN } from './actions.ts';
 import type { Delivery } from './hostile-function.ts';
-import type { RestrictedUser } from './restricted-user.ts';
+import type { RestrictedUser } from '../../harness/restricted-user.ts';
 import type { HostileKinds } from './world.ts';
 
 /** A place where something of the victim was seen. */

@@ -33,6 +33,8 @@ export function victimNames(canary: string): { configMap: string; pod: string; s
 export class Victim {
   readonly canary = `canary-${randomBytes(8).toString('hex')}`;
   readonly tenant: Tenant;
+  /** The UID of the last of its ConfigMaps that own a pod; '' until it has started. */
+  ownerUid = '';
   readonly #cluster: Cluster;
   #observer: Observer | undefined;
 
@@ -112,6 +114,7 @@ export class Victim {
         data: { canary },
       });
       const { name, uid } = owner.metadata;
+      this.ownerUid = uid;
       const ownerReferences = [{ apiVersion: 'v1', kind: 'ConfigMap', name, uid, controller: true }];
       await this.#cluster.create(pods, {
         metadata: { namespace, name: names.pod, labels, annotations, ownerReferences },

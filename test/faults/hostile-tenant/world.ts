@@ -28,7 +28,7 @@ import { FUNCTION_NAMES } from './grammar/names.ts';
 import { HostileFunction } from './hostile-function.ts';
 import { findInMetrics, findInRedis } from './leftovers.ts';
 import { type Findings, Monitor } from './monitor.ts';
-import { type Reply, RestrictedUser } from './restricted-user.ts';
+import { type Reply, RestrictedUser } from '../../harness/restricted-user.ts';
 import { Spy } from './spy.ts';
 import { CONFIG_LABEL, secrets, Victim } from './victim.ts';
 
@@ -280,6 +280,7 @@ export class World {
     const action = placed(recorded, {
       namespace,
       victimNamespace: this.victim.namespace,
+      victimUid: this.victim.ownerUid,
       group: this.group,
       functionUrl: this.fn.url,
       gatewayUrl: this.gateway.url,

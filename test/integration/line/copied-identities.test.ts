@@ -1,19 +1,37 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ApiError, type KubernetesObject, type Resource } from '../../../src/core/index.ts';
-import { Deployment, Endpoints, EndpointSlice, Pod, ReplicaSet, Service } from '../../../src/function/kinds/index.ts';
+import { formatJson, type KubernetesObject, type Resource } from '../../../src/core/index.ts';
+import {
+  Deployment,
+  Endpoints,
+  EndpointSlice,
+  Lease,
+  Pod,
+  ReplicaSet,
+  Service,
+} from '../../../src/function/kinds/index.ts';
 import { isWrite } from '../../harness/audit-log.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { userOf } from '../../harness/identity.ts';
 import { untilIdle } from '../../harness/levelhook.ts';
 import { newSeed } from '../../harness/random.ts';
+import { RestrictedUser } from '../../harness/restricted-user.ts';
 import { Started } from '../../harness/started.ts';
-import { ENDPOINT_FUNCTIONS, WORKLOAD_FUNCTIONS, WorkloadPlane } from '../../harness/workload-plane.ts';
+import { PLANE_FUNCTIONS, WorkloadPlane } from '../../harness/workload-plane.ts';
 
 const SETUP_MS = 240_000;
 const COPIES = 120;
-const FUNCTIONS = [...WORKLOAD_FUNCTIONS, ...ENDPOINT_FUNCTIONS];
 const KINDS: readonly Resource[] = [Deployment, ReplicaSet, Pod, Service, Endpoints, EndpointSlice];
+/** Where the nodes and the components have their Leases. */
+const LEASES = ['kube-node-lease', 'kube-system'];
+const VERBS = ['get', 'list', 'create', 'update', 'patch', 'delete'];
+/** All that the evil tenant may do, in its namespace alone. */
+const RULES = [
+  { apiGroups: [''], resources: ['pods', 'pods/status', 'services', 'endpoints'], verbs: VERBS },
+  { apiGroups: ['apps'], resources: ['deployments', 'replicasets'], verbs: VERBS },
+  { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: VERBS },
+  { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: VERBS },
+];
 const victim = 'victim';
 const evil = 'evil';
 const labels = { app: 'web' };
@@ -53,7 +71,14 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
   const started = new Started();
   const seed = newSeed();
   let workloads: WorkloadPlane;
+  let tenant: RestrictedUser;
 
+  const leases = async (): Promise<KubernetesObject[]> => {
+    const lists = await Promise.all(LEASES.map((namespace) => workloads.cluster.list(Lease, namespace)));
+    return lists.flatMap(({ items }) =>
+      items.map((item) => ({ ...item, apiVersion: Lease.apiVersion, kind: Lease.kind })),
+    );
+  };
   const all = async (namespace: string): Promise<KubernetesObject[]> => {
     const lists = await Promise.all(
       KINDS.map(async (kind) => {
@@ -74,10 +99,17 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
     process.stdout.write(`copied identities: TEST_SEED=${seed}\n`);
     // They delete objects whose owner is not in their namespace, and pods that nobody runs: here they stay.
     const withoutControllers = ['garbage-collector-controller', 'pod-garbage-collector-controller'];
-    workloads = await WorkloadPlane.start(started, { functions: FUNCTIONS, withoutControllers, nodes: 2 });
+    workloads = await WorkloadPlane.start(started, { functions: PLANE_FUNCTIONS, withoutControllers, nodes: 2 });
     await workloads.startLine();
     const { cluster } = workloads;
     for (const each of [victim, evil]) await cluster.createNamespace(each);
+    tenant = await RestrictedUser.create(
+      cluster,
+      workloads.plane.kubeconfig,
+      { namespace: evil, name: 'tenant' },
+      RULES,
+    );
+    started.add(() => tenant.close());
     const template = (app: string) => ({
       metadata: { labels: { app } },
       spec: { containers: [{ name: 'main', image: 'pause' }] },
@@ -112,12 +144,11 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
 
   /** Answers whether the apiserver took it. */
   async function put(copy: Copy, victims: readonly KubernetesObject[], at: number): Promise<boolean> {
-    const { cluster } = workloads;
     const original = victims[copy.of % victims.length];
     if (!original) throw new Error('the victim has nothing');
     const { metadata, ...rest } = original as KubernetesObject & { status?: unknown };
     const { status: _, ...parts } = rest;
-    const kind = copy.isPod ? Pod : KINDS.find((each) => each.kind === original.kind);
+    const kind = copy.isPod ? Pod : [...KINDS, Lease].find((each) => each.kind === original.kind);
     if (!kind) throw new Error(`no kind of ${original.kind}`);
     const self = { apiVersion: original.apiVersion, kind: original.kind, name: metadata.name, uid: metadata.uid };
     const owners = {
@@ -132,10 +163,14 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
     const spec = { nodeName: 'none', tolerations: [{ operator: 'Exists' }], containers: [{ name: 'c', image: 'x' }] };
     const key = { namespace: evil, name: copy.name ? metadata.name : `copy-${at}` };
     const selected = (original as { spec?: { template?: { metadata?: object } } }).spec?.template?.metadata;
-    try {
-      await cluster.create(kind, {
+    const put = await tenant.put(
+      kind,
+      key,
+      formatJson({
         ...(copy.isPod && original.kind !== 'Pod' ? { spec } : parts),
         ...(kind === Service ? { spec: { selector: labels, ports: [{ port: 80 }] } } : {}),
+        apiVersion: kind.apiVersion,
+        kind: kind.kind,
         metadata: {
           ...key,
           ...(copy.labels ? { labels: metadata.labels } : copy.isPod ? selected : {}),
@@ -147,22 +182,17 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
           ...(copy.held ? { finalizers: ['example.com/held'] } : {}),
           ownerReferences: owners[copy.owner],
         },
-      });
-      if (kind === Pod && copy.isReady) {
-        const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }];
-        await cluster.client.json({
-          method: 'PATCH',
-          path: `/api/v1/namespaces/${evil}/pods/${key.name}/status`,
-          body: { status: { phase: 'Running', podIP: '10.66.0.1', podIPs: [{ ip: '10.66.0.1' }], conditions } },
-          contentType: 'application/merge-patch+json',
-        });
-      }
-      if (copy.deleted) await cluster.delete(kind, key);
-      return true;
-    } catch (error) {
-      if (error instanceof ApiError && error.code < 500) return false;
-      throw error;
+      }),
+    );
+    if (put.status >= 500) throw new Error(put.text);
+    if (put.status >= 300) return false;
+    if (kind === Pod && copy.isReady) {
+      const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }];
+      const status = { phase: 'Running', podIP: '10.66.0.1', podIPs: [{ ip: '10.66.0.1' }], conditions };
+      await tenant.setStatus(kind, key, status);
     }
+    if (copy.deleted) await tenant.remove(kind, key);
+    return true;
   }
 
   /** Wakes the keys of all that the victim has, as its own events would. */
@@ -180,7 +210,7 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
 
   it(`change nothing there, and cause no write (TEST_SEED=${seed})`, { timeout: 2 * SETUP_MS }, async () => {
     const [given = []] = fc.sample(copies, { seed, numRuns: 1 });
-    const victims = await all(victim);
+    const victims = [...(await all(victim)), ...(await leases())];
     const before = await looks();
     const writes = (await workloads.audit.requests()).length;
     let accepted = 0;
@@ -197,10 +227,10 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
     await untilIdle(workloads.gateway.url);
     await touch(COPIES);
     await untilIdle(workloads.gateway.url);
-    const users = FUNCTIONS.map((name) => userOf(name));
+    const users = PLANE_FUNCTIONS.map((name) => userOf(name));
     const there = (await workloads.audit.requests())
       .slice(writes)
-      .filter((each) => users.includes(each.user) && isWrite(each) && each.namespace === victim);
+      .filter((each) => users.includes(each.user) && isWrite(each) && each.namespace !== evil);
     expect(there.map(({ user, verb, resource, code }) => `${user} ${verb} ${resource} ${code}`)).toEqual([]);
     expect(await looks()).toEqual(before);
     // Nor are the copies deleted as somebody's surplus.

@@ -61,7 +61,10 @@ export function ownerReference(): fc.Arbitrary<BulkObject> {
     .record({
       owner,
       name: objectName(),
-      uid: fc.oneof(fc.constantFrom('x', 'y', `u\nnamespace:${PLACES.victimNamespace}`, LONG), nastyName()),
+      uid: fc.oneof(
+        fc.constantFrom('x', 'y', PLACES.victimUid, PLACES.victimUid, `u\nnamespace:${PLACES.victimNamespace}`, LONG),
+        nastyName(),
+      ),
       controller: fc.constantFrom<Bulk>(true, true, true, false, null),
     })
     .map(({ owner: [apiVersion, kind], ...rest }) => fields({ apiVersion, kind, ...rest }));

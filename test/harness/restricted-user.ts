@@ -1,8 +1,8 @@
 import { request } from 'undici';
-import { type ObjectKey, resource, resourcePath, type Resource } from '../../../src/core/index.ts';
-import { type Credentials, loadCredentials } from '../../../src/gateway/apiserver/credentials.ts';
-import type { Cluster } from '../../harness/cluster.ts';
-import type { Rule } from '../../harness/tenant.ts';
+import { type ObjectKey, resource, resourcePath, type Resource } from '../../src/core/index.ts';
+import { type Credentials, loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
+import type { Cluster } from './cluster.ts';
+import type { Rule } from './tenant.ts';
 
 const group = 'rbac.authorization.k8s.io';
 
@@ -56,6 +56,12 @@ export class RestrictedUser {
     const created = await this.#send('POST', resourcePath(of, { namespace }), body);
     if (created.status !== 409) return created;
     return this.#send('PATCH', resourcePath(of, { namespace, name }), body, 'application/merge-patch+json');
+  }
+
+  /** Merges this into the status of an object. */
+  setStatus(of: Resource, key: ObjectKey, status: object): Promise<Reply> {
+    const path = resourcePath(of, { ...key, subresource: 'status' });
+    return this.#send('PATCH', path, JSON.stringify({ status }), 'application/merge-patch+json');
   }
 
   /** At once: pods are not waited for. */
