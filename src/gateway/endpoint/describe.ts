@@ -43,8 +43,16 @@ const NOT_CONNECTED = {
 /** Of an answer, which has 32 KiB at most without its white space. */
 const MAX_BYTES = 128 * 1024;
 
-/** Asks a function what its controller is: a signed `GET`. @throws DescribeError with the reason, for the log. */
-export async function describeFunction(endpoint: Endpoint): Promise<Description> {
+/** Runs work when its tenant's processor time allows it. */
+export type InTurn = <T>(work: () => T) => Promise<T>;
+const atOnce: InTurn = async (work) => work();
+
+/**
+ * Asks a function what its controller is: a signed `GET`.
+ * @param inTurn for the answer of a tenant, which costs time to read. Default: it is read at once.
+ * @throws DescribeError with the reason, for the log.
+ */
+export async function describeFunction(endpoint: Endpoint, inTurn: InTurn = atOnce): Promise<Description> {
   const answer = await endpoint.send({
     method: 'GET',
     body: '',
@@ -62,15 +70,17 @@ export async function describeFunction(endpoint: Endpoint): Promise<Description>
   }
   if (answer.status !== 200)
     throw new DescribeError('NotAFunction', `${endpoint.url} answered ${answer.status} to GET /`);
-  let value: unknown;
+  return inTurn(() => decodeDescription(parsed(answer.body, endpoint.url), endpoint.url));
+}
+
+function parsed(body: string, url: string): unknown {
   try {
-    value = JSON.parse(answer.body);
+    return JSON.parse(body);
   } catch {
     // The parser's message shows a piece of the text, which the owner of the ReconcileFunction may not be allowed to
     // read.
-    throw new DescribeError('NoJson', `${endpoint.url} did not answer with JSON`);
+    throw new DescribeError('NoJson', `${url} did not answer with JSON`);
   }
-  return decodeDescription(value, endpoint.url);
 }
 
 const decodedSchema = withOwnKeys(descriptionSchema);

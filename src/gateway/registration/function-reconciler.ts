@@ -85,7 +85,7 @@ export class FunctionReconciler {
     this.#id = idOf(object);
     this.#object = object;
     this.#status = object.status;
-    this.#reachability = new Reachability(options.runtime.clock);
+    this.#reachability = new Reachability(options.runtime.clock, (work) => options.resolver.inTurn(this.#id, work));
     this.#reachability.adopt(reportedReachable(object));
     this.#rights = new RightsReviews(options.runtime.clock);
     this.#ended = this.#run();

@@ -20,7 +20,8 @@ import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
 import { isEncrypted, settingsFor } from '../cache/view-settings.ts';
 import type { CacheSettings } from '../config/cache-file.ts';
 import { variableOf } from '../config/config.ts';
-import type { CpuBudgets } from '../cel/cpu-budget.ts';
+import type { CpuBudget, CpuBudgets } from '../cel/cpu-budget.ts';
+import type { InTurn } from '../endpoint/describe.ts';
 import { ExpressionError } from '../cel/parse-expression.ts';
 import { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import { reviewAccess, type WantedAccess } from './access-review.ts';
@@ -208,28 +209,40 @@ export class FunctionResolver {
   }
 
   async #declare(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<Declaration> {
-    const spec = decodeSpec(object);
-    const { description } = spec;
-    asRefusal(() => checkBounds(description));
-    const parsed = new ParsedExpressions();
-    const budget = this.#options.cpuBudgets.of(idOf(object), tenantOf(idOf(object)));
-    for (const { text, variables } of expressionsOf(description)) {
+    const budget = this.#budgetOf(idOf(object));
+    const inTurn: InTurn = async (work) => {
       await nextTurn();
       while (budget.limitMs === 0 && !signal.aborted) {
         onWaiting?.();
         await this.#options.clock.sleep(BUDGET_EVERY_MS, signal);
       }
       signal.throwIfAborted();
+      return budget.run(work);
+    };
+    const spec = await inTurn(() => decodeSpec(object));
+    const { description } = spec;
+    await inTurn(() => asRefusal(() => checkBounds(description)));
+    const parsed = new ParsedExpressions();
+    for (const { text, variables } of expressionsOf(description)) {
       try {
-        budget.run(() => parsed.parse(text, variables));
+        await inTurn(() => parsed.parse(text, variables));
       } catch (error) {
         // Told below, with its field.
         if (error instanceof ExpressionError) break;
         throw error;
       }
     }
-    asRefusal(() => checkSources(description, parsed));
+    await inTurn(() => asRefusal(() => checkSources(description, parsed)));
     return { spec, parsed };
+  }
+
+  /** Runs work of a controller when the processor time of its tenant allows it. */
+  inTurn<T>(controller: string, work: () => T): Promise<T> {
+    return this.#budgetOf(controller).inTurn(work);
+  }
+
+  #budgetOf(controller: string): CpuBudget {
+    return this.#options.cpuBudgets.of(controller, tenantOf(controller));
   }
 
   /** Each kind with the field that names it, as the cluster has it. */

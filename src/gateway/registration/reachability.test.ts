@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { VirtualClock } from '../../../test/harness/test-clock.ts';
 import { CONTRACT_VERSION, type Description, LEVELHOOK_HEADER } from '../../contract/index.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
@@ -79,6 +80,21 @@ describe('whether a function answers', () => {
     // A change of it is another matter.
     await reachability.look(spec, 'b', { openReason, lastAnswer });
     expect(requests).toBe(1);
+  });
+
+  it('reads the answer when the processor time of its tenant allows it', async () => {
+    const turn = Promise.withResolvers<void>();
+    reachability = new Reachability(clock, async (work) => {
+      await turn.promise;
+      return work();
+    });
+    let found: unknown;
+    const looking = look().then((finding) => (found = finding));
+    await vi.waitFor(() => expect(requests).toBe(1));
+    await sleep(50);
+    expect(found).toBeUndefined();
+    turn.resolve();
+    expect(await looking).toEqual(GOOD);
   });
 
   it('is asked again by none that has asked before', async () => {

@@ -3,7 +3,7 @@ import { CONTRACT_VERSION } from '../../contract/index.ts';
 import { Endpoint, type LastAnswer } from '../endpoint/endpoint.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
-import { contractMismatch, DescribeError, describeFunction } from '../endpoint/describe.ts';
+import { contractMismatch, DescribeError, describeFunction, type InTurn } from '../endpoint/describe.ts';
 
 /** How soon a function that did not answer as it should is asked again: at first, and at most, doubling. */
 const PROBE_MS = [1000, 600_000] as const;
@@ -23,12 +23,15 @@ export interface Heard {
  */
 export class Reachability {
   readonly #clock: Clock;
+  readonly #inTurn: InTurn | undefined;
   /** What the status says of this declaration: another gateway has asked. */
   #reported: Finding | undefined;
   #probe: Probe | undefined;
 
-  constructor(clock: Clock) {
+  /** @param inTurn as of `describeFunction`. */
+  constructor(clock: Clock, inTurn?: InTurn) {
     this.#clock = clock;
+    this.#inTurn = inTurn;
   }
 
   /**
@@ -52,7 +55,7 @@ export class Reachability {
     if (known && !isGood(known) && answersSince(known.atWallMs, heard.lastAnswer)) known.finding = ANSWERED;
     if (known && this.#clock.now() < this.dueMs(hash, heard.openReason)) return known.finding;
     const atWallMs = this.#clock.wallNow();
-    const finding = await probe(spec, this.#clock);
+    const finding = await this.#ask(spec);
     const probes = (known?.probes ?? 0) + 1;
     this.#probe = { hash, finding, atWallMs, nextMs: this.#clock.now() + backoffMs(PROBE_MS, probes), probes };
     return finding;
@@ -68,6 +71,24 @@ export class Reachability {
   forget(): void {
     this.#reported = undefined;
     this.#probe = undefined;
+  }
+
+  async #ask({ url, rules, keys, ca, description }: ControllerSpec): Promise<Finding> {
+    const clock = this.#clock;
+    const endpoint = new Endpoint(url, keys, { connections: 1, ca, clock, ...(rules ? { rules } : {}) });
+    try {
+      const { name } = await describeFunction(endpoint, this.#inTurn);
+      if (name === description.name) return ANSWERED;
+      return FALSE(
+        'NameMismatch',
+        `metadata.name: ${url} calls its controller "${name}", so name the ReconcileFunction that`,
+      );
+    } catch (error) {
+      if (!(error instanceof DescribeError)) throw error;
+      return findingOf(error);
+    } finally {
+      await endpoint.close();
+    }
   }
 
   #known(hash: string): Probe | undefined {
@@ -107,21 +128,4 @@ function otherContractSince(wallMs: number, last: LastAnswer | undefined): strin
 
 function findingOf(error: DescribeError): Finding {
   return FALSE(error.reason, `spec.endpoint: ${error.message}`);
-}
-
-async function probe({ url, rules, keys, ca, description }: ControllerSpec, clock: Clock): Promise<Finding> {
-  const endpoint = new Endpoint(url, keys, { connections: 1, ca, clock, ...(rules ? { rules } : {}) });
-  try {
-    const { name } = await describeFunction(endpoint);
-    if (name === description.name) return ANSWERED;
-    return FALSE(
-      'NameMismatch',
-      `metadata.name: ${url} calls its controller "${name}", so name the ReconcileFunction that`,
-    );
-  } catch (error) {
-    if (!(error instanceof DescribeError)) throw error;
-    return findingOf(error);
-  } finally {
-    await endpoint.close();
-  }
 }

@@ -137,8 +137,9 @@ describe('which events of a kind count', () => {
 
   it('are all for a controller whose expression cannot be evaluated, and the failures are counted', async () => {
     const text = await (await fetch(`${gatewayUrl}/metrics`)).text();
-    const failures = text.split('\n').filter((line) => line.startsWith('levelhook_expression_failures_total'));
-    expect(failures).toHaveLength(1);
-    expect(failures[0]).toMatch(/\{controller="cel-fails",reason="error"\} [1-9]/);
+    const series = text.split('\n').filter((line) => line.startsWith('levelhook_expression_failures_total'));
+    // On a busy machine others may have been left out for want of time, which has a reason of its own.
+    const failures = series.filter((line) => line.includes('reason="error"'));
+    expect(failures).toEqual([expect.stringMatching(/\{controller="cel-fails",reason="error"\} [1-9]/)]);
   });
 });

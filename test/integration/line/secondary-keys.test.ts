@@ -61,6 +61,8 @@ describe('when all keys are queued', () => {
     };
     const left = Array.from({ length: LEFT }, (_, at) => `left-${at}`);
     await Promise.all(left.map((name) => leave(name, gone)));
+    // Kubernetes' garbage collection would do it later, and each key would run for that change.
+    await Promise.all(left.map((name) => cluster.delete(configMaps, { namespace: n, name })));
     started.add(async () => {
       const free = { metadata: { finalizers: null } };
       const owned = [...left, 'of-here'];
