@@ -356,11 +356,19 @@ export class View implements MemoryHolder {
     keys: readonly string[],
     slice = new TimeSlice(),
   ): AsyncGenerator<{ key: string; object: KubernetesObject | undefined }> {
+    for await (const { key, encoded } of this.eachEncoded(keys, slice)) yield { key, object: encoded?.decode() };
+  }
+
+  /** The same, which the caller decodes: that is what an object costs this thread. */
+  async *eachEncoded(
+    keys: readonly string[],
+    slice = new TimeSlice(),
+  ): AsyncGenerator<{ key: string; encoded: EncodedObject | undefined }> {
     for (let from = 0; from < keys.length;) {
       const found = await this.#readFirst(keys.slice(from));
       slice.restart();
-      for (const [at, object] of found.entries()) {
-        yield { key: keys[from + at] ?? '', object: object?.decode() };
+      for (const [at, encoded] of found.entries()) {
+        yield { key: keys[from + at] ?? '', encoded };
         if (slice.isOver) await slice.next();
       }
       from += found.length;

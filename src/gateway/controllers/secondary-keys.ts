@@ -1,8 +1,8 @@
-import { formatKind, type KubernetesObject, parseObjectKey } from '../../core/index.ts';
+import { formatKind, parseObjectKey } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import { type Change, HandlerError, type Lookup, type Wakeup } from '../cache/change.ts';
 import { type LookupBudget, resolveLookup } from '../cache/lookup.ts';
-import type { View } from '../cache/view.ts';
+import type { EncodedObject, View } from '../cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { Place } from '../handlers/key-scope.ts';
 import { type ControllerSource, informersOf } from './controller-source.ts';
@@ -14,7 +14,7 @@ export interface SecondaryKeysOptions {
   /** The kinds that the description names, and those that keys have named at run time. */
   readonly sources: readonly ControllerSource[];
   readonly events: Pick<EventSources, 'scope' | 'secondaryHandlerFor'>;
-  /** Each object waits until the budget allows its handlers. */
+  /** Each object is decoded and handled when the budget allows it. */
   readonly budget: Pick<CpuBudget, 'inTurn'>;
   readonly lookups: LookupBudget;
   /**
@@ -49,8 +49,8 @@ export class SecondaryKeys {
       if (!handler) continue;
       for await (const { view, keys: names } of this.#partsOf(source)) {
         const found = new Set<string>();
-        for await (const { object } of view.each(names)) {
-          for (const wakeup of object ? await this.#handle(handler, object) : []) {
+        for await (const { encoded } of view.eachEncoded(names)) {
+          for (const wakeup of encoded ? await this.#handle(handler, encoded) : []) {
             for (const key of await this.#resolve(wakeup, passes, known)) if (!known.has(key)) found.add(key);
           }
         }
@@ -76,8 +76,9 @@ export class SecondaryKeys {
     }
   }
 
-  async #handle(handler: (change: Change) => readonly Wakeup[], object: KubernetesObject): Promise<readonly Wakeup[]> {
-    return this.#orLeftOut(() => this.#options.budget.inTurn(() => handler({ type: 'added', object })));
+  async #handle(handler: (change: Change) => readonly Wakeup[], encoded: EncodedObject): Promise<readonly Wakeup[]> {
+    const { budget } = this.#options;
+    return this.#orLeftOut(() => budget.inTurn(() => handler({ type: 'added', object: encoded.decode() })));
   }
 
   /** @param known also gets the lookups that are resolved. */
