@@ -266,6 +266,11 @@ export class RunningController {
     return this.informers().some((informer) => informer.outdated);
   }
 
+  /** The right that the gateway lacks to fill or follow what this controller reads; undefined when it lacks none. */
+  get refusal(): string | undefined {
+    return this.neededInformers().find((informer) => informer.refusal !== undefined)?.refusal;
+  }
+
   /** Whether keys name other related kinds than it watches: it has to be started anew. */
   get lacksRelatedKinds(): boolean {
     return this.#options.target.relatedKinds?.isOutdated ?? false;

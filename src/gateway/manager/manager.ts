@@ -23,6 +23,7 @@ import { DispatchLease } from './dispatch-lease.ts';
 import { collectGarbage, forgetController, isGarbage, sweepRegistry } from './garbage-collection.ts';
 import type { KnownParts, Need } from './leader-handover.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import type { HealthWarning } from './health.ts';
 import { Progress } from './progress.ts';
 import { Recovery } from './recovery.ts';
 import { RedisHealth } from './redis-health.ts';
@@ -192,10 +193,19 @@ export class Manager implements KnownParts {
     return this.configured.notReady() === undefined && this.declared?.notReady() === undefined;
   }
 
-  /** Which views that configured functions need are not complete, but for those that the gateway that leads fills. */
-  viewsNotReady(): string | undefined {
-    const waiting = this.#neededViews().filter((each) => !each.synced && !this.recovery.awaitsLeader(each));
-    return waiting.length === 0 ? undefined : `not complete: ${waiting.map(({ name }) => name).join(', ')}`;
+  /**
+   * Which views that configured functions need are not complete, but for those that the gateway that leads fills; or
+   * which of them are complete and follow no changes, because the gateway lacks a right.
+   */
+  viewsNotReady(): string | HealthWarning | undefined {
+    const needed = this.#neededViews();
+    const waiting = needed.filter((each) => !each.synced && !this.recovery.awaitsLeader(each));
+    if (waiting.length > 0) {
+      const named = waiting.map(({ name, refusal }) => (refusal === undefined ? name : `${name} (${refusal})`));
+      return `not complete: ${named.join(', ')}`;
+    }
+    const warning = needed.find(({ refusal }) => refusal !== undefined)?.refusal;
+    return warning === undefined ? undefined : { warning };
   }
 
   /** What this gateway, which follows, needs of the gateway that leads for its configured functions. */

@@ -6,6 +6,7 @@ import { InstantClock, VirtualClock } from '../../../test/harness/test-clock.ts'
 import { type Clock, type Condition, silentLogger, UserError } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import type { ConditionType } from './condition-type.ts';
+import type { RunningController } from '../controllers/controller.ts';
 import type { Controllers, StartOptions } from '../controllers/controllers.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import type { LastAnswer } from '../endpoint/endpoint.ts';
@@ -35,6 +36,8 @@ class World {
   leads = true;
   paused = false;
   misses: string | undefined;
+  /** The right that the gateway lacks. */
+  refusal: string | undefined;
   waitsFor: string | undefined;
   keptOut = 0;
   leftOut = 0;
@@ -99,7 +102,9 @@ class World {
   }
 
   /** Something changes that its conditions tell of. */
-  change(what: Partial<Pick<World, 'keptOut' | 'misses' | 'openReason' | 'paused' | 'standstill' | 'waitsFor'>>): void {
+  change(
+    what: Partial<Pick<World, 'keptOut' | 'misses' | 'openReason' | 'paused' | 'refusal' | 'standstill' | 'waitsFor'>>,
+  ): void {
     Object.assign(this, what);
     this.#managed?.wake();
   }
@@ -137,6 +142,7 @@ class World {
         return this.paused ? [{ scope: 'controller', sinceMs: 0 }] : [];
       },
     };
+    const filling: unknown = Object.defineProperty({}, 'refusal', { get: () => this.refusal });
     const controllers = {
       get: () =>
         this.running && {
@@ -144,6 +150,7 @@ class World {
           openReason: this.openReason,
           endpoint: { lastAnswer: this.lastAnswer },
           missesEvents: this.misses,
+          refusal: this.refusal,
           // As HandlerFailures has it: what has ended is not told any more.
           endsMs: this.clock.now() < this.endsMs ? this.endsMs : Infinity,
           keptOut: async () => {
@@ -154,7 +161,7 @@ class World {
       waitsFor: () => this.waitsFor,
       apply: async (spec: ControllerSpec, { signal, onWaiting }: StartOptions) => {
         this.start();
-        onWaiting?.();
+        onWaiting?.(filling as RunningController);
         await (this.#specs.get(spec.ca ?? '')?.sync ?? (async () => {}))(signal);
         this.running = spec;
         this.said.push(`run ${spec.ca}`);
@@ -238,6 +245,17 @@ describe('a ReconcileFunction under management', () => {
     expect(world.said).toEqual(['run a', 'stop']);
   });
 
+  it('says which right the gateway lacks while it waits for its cache, and when the gateway has the right', async () => {
+    world.refusal = 'the gateway may not list things: grant it';
+    world.declare({ hash: 'a', sync: forEver });
+    await world.until('Ready', { status: 'False', reason: 'GatewayForbidden' });
+    expect(world.condition('Synced')?.message).toContain('the gateway may not list things: grant it');
+    world.change({ refusal: undefined });
+    await world.until('Synced', { status: 'False', reason: 'CacheFilling' });
+    world.change({ refusal: 'the gateway may not watch things' });
+    await world.until('Synced', { reason: 'GatewayForbidden' });
+  });
+
   it('begins again when what it names changes while it waits', async () => {
     world.declare({ hash: 'a', sync: forEver });
     await world.until('Synced', { reason: 'CacheFilling' });
@@ -305,6 +323,15 @@ describe('a ReconcileFunction that runs says on its object', () => {
     world.declare({ hash: 'a' });
     await world.until('Synced', { status: 'False', reason: 'Recovering' });
     world.change({ waitsFor: undefined });
+    await world.until('Synced', { status: 'True', reason: 'CacheComplete' });
+  });
+
+  it('that the gateway lacks the right to follow what it reads', async () => {
+    world.declare({ hash: 'a' });
+    await world.until('Synced', { status: 'True' });
+    world.change({ refusal: 'the gateway may not watch things' });
+    await world.until('Ready', { status: 'False', reason: 'GatewayForbidden' });
+    world.change({ refusal: undefined });
     await world.until('Synced', { status: 'True', reason: 'CacheComplete' });
   });
 

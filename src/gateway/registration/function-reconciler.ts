@@ -261,7 +261,7 @@ export class FunctionReconciler {
   async #start(resolved: ResolvedFunction, signal: AbortSignal): Promise<void> {
     const { controllers } = this.#options;
     this.#stale = true;
-    this.#record({ Synced: FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.') });
+    this.#record({ Synced: FILLING });
     const over = new AbortController();
     const both = AbortSignal.any([signal, over.signal]);
     let otherwise: Error | undefined;
@@ -269,11 +269,11 @@ export class FunctionReconciler {
       otherwise = await this.#untilOtherwise(resolved, both);
       over.abort();
     })();
-    let telling: Promise<void> | undefined;
-    const onWaiting = (): void => {
+    let reporting: Promise<void> | undefined;
+    const onWaiting = (controller: RunningController): void => {
       this.#looked.resolve();
       // The list of a large kind takes its time.
-      telling = this.#report(resolved.controller.url, undefined, both);
+      reporting = this.#reportFilling(controller, resolved.controller.url, both);
     };
     try {
       await controllers.apply(resolved.controller, { signal: both, onWaiting });
@@ -281,11 +281,27 @@ export class FunctionReconciler {
       if (error instanceof UserError) throw new InvalidFunctionError('Ready', 'NotRunnable', messageOf(error));
       if (otherwise === undefined) throw error;
     } finally {
-      await telling;
       over.abort();
+      await reporting;
       await reviewing;
+      this.#stale = true;
     }
     if (otherwise !== undefined) throw otherwise;
+  }
+
+  /** Reports why its cache is not complete, whenever that changes, until the signal is aborted. Never rejects. */
+  async #reportFilling(controller: RunningController, url: string, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options.runtime;
+    while (!signal.aborted) {
+      this.#stale = false;
+      this.#rest = new AbortController();
+      this.#record({ Synced: refusedBy(controller) ?? FILLING });
+      // A write that has begun is seen to its end.
+      await this.#report(url, undefined, this.#stopping.signal);
+      await clock.sleep(LOOK_MS, signal);
+      if (this.#stale) continue;
+      await clock.sleep(this.#options.reviewMs, AbortSignal.any([signal, this.#rest.signal]));
+    }
   }
 
   /**
@@ -423,6 +439,7 @@ export class FunctionReconciler {
   }
 }
 
+const FILLING = FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.');
 const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
 
 /** What an earlier gateway has found of this declaration, if it was good: this one need not wake the function. */
@@ -447,8 +464,16 @@ function handledBy({ missesEvents, remarks }: RunningController, standstill: str
   return TRUE('Handled', 'Its predicates and maps have heard of each event.');
 }
 
+/** The apiserver refuses the gateway, whatever the rights of the function. */
+function refusedBy({ refusal }: RunningController): Finding | undefined {
+  if (refusal === undefined) return undefined;
+  return FALSE('GatewayForbidden', `The cache does not follow all that it reads: ${refusal}.`);
+}
+
 /** @param waitsFor what its keys wait for, after data in Redis was lost. */
 async function syncedOf(controller: RunningController, waitsFor: string | undefined): Promise<Finding> {
+  const refused = refusedBy(controller);
+  if (refused) return refused;
   if (waitsFor !== undefined) return FALSE('Recovering', `Its keys wait after a loss of data: ${waitsFor}.`);
   const keptOut = await controller.keptOut();
   const { all, leftOut } = keptOut;

@@ -176,6 +176,7 @@ export function controllerProblems(
   const { name } = controller;
   const isRunning = manager?.controllers.get(name) === controller;
   const problems = [
+    controller.refusal,
     isRunning ? manager.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
     controller.openReason,
     controller.missesEvents,
