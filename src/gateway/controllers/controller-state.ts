@@ -1,15 +1,46 @@
+import type { RunningController } from './controller.ts';
+import type { Controllers } from './controllers.ts';
 import { KEY_LISTS } from '../workqueue/key-status.ts';
 import type { KeyList, OpenCircuit, Pause, WorkQueue } from '../workqueue/work-queue.ts';
 
-/** All that is known of a controller, from which its state is. */
-export interface ControllerFacts {
+/** What a gateway knows of a controller without asking Redis. */
+export interface ControllerNotes {
   /** What is wrong with it, the worst first. */
   readonly problems: readonly string[];
+  /** What a person may want to know although all is well. */
   readonly remarks: readonly string[];
+}
+
+/** All that is known of a controller, from which its state is. */
+export interface ControllerFacts extends ControllerNotes {
   readonly pauses: readonly Pause[];
   readonly circuit: OpenCircuit | undefined;
   /** Of each list of its keys. */
   readonly sizes: Readonly<Record<KeyList, number>>;
+}
+
+/** The parts of a gateway that watch over controllers. */
+export interface ControllerWatch {
+  readonly controllers: Pick<Controllers, 'get' | 'waitsFor'>;
+  /** That keys of a controller stand still, and for how long. */
+  readonly progress: { standstill(controller: string): string | undefined };
+}
+
+/** @param watch undefined while the gateway is starting. */
+export function notesOf(controller: RunningController, watch: ControllerWatch | undefined): ControllerNotes {
+  const { name, missesEvents, openReason, refusal, remarks } = controller;
+  const isRunning = watch?.controllers.get(name) === controller;
+  const problems = [
+    refusal,
+    isRunning ? watch.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
+    openReason,
+    missesEvents,
+    watch?.progress.standstill(name),
+  ];
+  return {
+    problems: problems.filter((each) => each !== undefined),
+    remarks: remarks === undefined ? [] : [remarks],
+  };
 }
 
 /** What its queue tells of a controller. */

@@ -16,7 +16,7 @@ import type { Informer } from '../cache/informer.ts';
 import type { View } from '../cache/view.ts';
 import { settingsFor, transformOf } from '../cache/view-settings.ts';
 import type { RunningController } from '../controllers/controller.ts';
-import { queueFacts } from '../controllers/controller-state.ts';
+import { notesOf, queueFacts } from '../controllers/controller-state.ts';
 import type {
   ControllerAccess,
   ControllerSummary,
@@ -159,30 +159,12 @@ async function summaryOf(
     id: name,
     origin,
     kind: formatKind(description.for),
-    problems: controllerProblems(controller, parts?.manager),
-    remarks: controller.remarks === undefined ? [] : [controller.remarks],
+    ...notesOf(controller, parts?.manager),
     concurrency: description.concurrency,
     oldestDueMs,
     ...facts,
     samples,
   };
-}
-
-/** What is wrong with a controller, the worst first. */
-export function controllerProblems(
-  controller: RunningController,
-  manager: Pick<Manager, 'controllers' | 'progress'> | undefined,
-): string[] {
-  const { name } = controller;
-  const isRunning = manager?.controllers.get(name) === controller;
-  const problems = [
-    controller.refusal,
-    isRunning ? manager.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
-    controller.openReason,
-    controller.missesEvents,
-    manager?.progress.standstill(name),
-  ];
-  return problems.filter((each) => each !== undefined);
 }
 
 function functionsOf(parts: DashboardParts | undefined, clock: DashboardData['clock']): FunctionSummary[] {
@@ -254,6 +236,10 @@ function controllerAccess(
     namespaced: views[0]?.resource.namespaced ?? true,
     views: views.map((view) => view.name),
     requeue: (which, priority) => controller.requeue({ which, priority, message: 'by the dashboard' }),
+    status: async (key) => {
+      const [status, object] = await Promise.all([queue.status(key), controller.objectOf(key)]);
+      return { ...status, object };
+    },
     object: (visitor, key) => objectStates(views, key, visitor, parts()),
   };
 }
