@@ -1,7 +1,6 @@
 import type { RunningController } from './controller.ts';
 import type { Controllers } from './controllers.ts';
-import { KEY_LISTS } from '../workqueue/key-status.ts';
-import type { KeyList, OpenCircuit, Pause, WorkQueue } from '../workqueue/work-queue.ts';
+import type { QueueFacts } from '../workqueue/queue-facts.ts';
 
 /** What a gateway knows of a controller without asking Redis. */
 export interface ControllerNotes {
@@ -12,12 +11,7 @@ export interface ControllerNotes {
 }
 
 /** All that is known of a controller, from which its state is. */
-export interface ControllerFacts extends ControllerNotes {
-  readonly pauses: readonly Pause[];
-  readonly circuit: OpenCircuit | undefined;
-  /** Of each list of its keys. */
-  readonly sizes: Readonly<Record<KeyList, number>>;
-}
+export interface ControllerFacts extends ControllerNotes, QueueFacts {}
 
 /** The parts of a gateway that watch over controllers. */
 export interface ControllerWatch {
@@ -43,20 +37,22 @@ export function notesOf(controller: RunningController, watch: ControllerWatch | 
   };
 }
 
-/** What its queue tells of a controller. */
-export async function queueFacts(
-  queue: Pick<WorkQueue, 'circuit' | 'list' | 'pauses'>,
-): Promise<Omit<ControllerFacts, 'problems' | 'remarks'>> {
-  const [pauses, ...totals] = await Promise.all([
-    queue.pauses(),
-    ...KEY_LISTS.map(async (list) => [list, (await queue.list(list, { offset: 0, limit: 1 })).total] as const),
-  ]);
-  return { pauses, circuit: queue.circuit, sizes: Object.fromEntries(totals) as ControllerFacts['sizes'] };
-}
-
-/** How it stands with a controller, in a word. Pages, `/queues` and `levelhook queue list` say the same one. */
-export type ControllerStateWord =
-  'problem' | 'circuit open' | 'paused' | 'dead letters' | 'failing' | 'partly paused' | 'remark' | 'busy' | 'idle';
+/**
+ * How it stands with a controller, in a word. Pages, `/queues`, `levelhook queue list`, metrics, `/readyz` and the
+ * condition `Ready` take it from here.
+ */
+export const CONTROLLER_STATES = [
+  'circuit open',
+  'problem',
+  'dead letters',
+  'failing',
+  'paused',
+  'partly paused',
+  'remark',
+  'busy',
+  'idle',
+] as const;
+export type ControllerStateWord = (typeof CONTROLLER_STATES)[number];
 
 /** Words that say that nobody need look. */
 const WELL: readonly ControllerStateWord[] = ['busy', 'idle', 'remark', 'partly paused'];

@@ -10,6 +10,7 @@ import { CpuBudgets } from '../cel/cpu-budget.ts';
 import type { GatewayConfig } from '../config/config.ts';
 import type { ConfiguredFiles } from '../config/files.ts';
 import type { RunningController } from '../controllers/controller.ts';
+import { notesOf } from '../controllers/controller-state.ts';
 import { ControllerFactory, type WayBack } from '../controllers/controller-factory.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import { type ControllerEvents, Controllers } from '../controllers/controllers.ts';
@@ -144,7 +145,8 @@ export class Manager implements KnownParts {
         const controller = this.controllers.get(id);
         return this.controllers.countsForReady(id) && !(controller && this.recovery.awaitsLeader(controller));
       },
-      onStandstill: (id) => this.#wakeDeclared(id),
+      notes: (controller) => notesOf(controller, this),
+      onChanged: (id) => this.#wakeDeclared(id),
     });
     this.declared = config.reconcileFunctions === 'none' ? undefined : this.#createDeclared();
     this.configured = this.#createConfigured();

@@ -40,6 +40,8 @@ class World {
   refusal: string | undefined;
   waitsFor: string | undefined;
   keptOut = 0;
+  /** How many keys are in a list of its queue. */
+  keys: Readonly<Record<string, number>> = {};
   leftOut = 0;
   standstill: string | undefined;
   openReason: string | undefined;
@@ -103,7 +105,9 @@ class World {
 
   /** Something changes that its conditions tell of. */
   change(
-    what: Partial<Pick<World, 'keptOut' | 'misses' | 'openReason' | 'paused' | 'refusal' | 'standstill' | 'waitsFor'>>,
+    what: Partial<
+      Pick<World, 'keptOut' | 'keys' | 'misses' | 'openReason' | 'paused' | 'refusal' | 'standstill' | 'waitsFor'>
+    >,
   ): void {
     Object.assign(this, what);
     this.#managed?.wake();
@@ -137,31 +141,31 @@ class World {
     const queue = {
       pause: async () => this.change({ paused: true }),
       resume: async () => this.change({ paused: false }),
+      list: async (list: string) => ({ total: this.keys[list] ?? 0 }),
       pauses: async () => {
         this.asked.redis += 1;
         return this.paused ? [{ scope: 'controller', sinceMs: 0 }] : [];
       },
     };
-    const filling: unknown = Object.defineProperty({}, 'refusal', { get: () => this.refusal });
+    const keptOut = async () => {
+      this.asked.redis += 1;
+      return { all: this.keptOut, leftOut: this.leftOut };
+    };
+    // One object as long as it runs.
+    const controller = Object.defineProperties({ queue, keptOut } as unknown as RunningController, {
+      openReason: { get: () => this.openReason },
+      endpoint: { get: () => ({ lastAnswer: this.lastAnswer }) },
+      missesEvents: { get: () => this.misses },
+      refusal: { get: () => this.refusal },
+      // As HandlerFailures has it: what has ended is not told any more.
+      endsMs: { get: () => (this.clock.now() < this.endsMs ? this.endsMs : Infinity) },
+    });
     const controllers = {
-      get: () =>
-        this.running && {
-          queue,
-          openReason: this.openReason,
-          endpoint: { lastAnswer: this.lastAnswer },
-          missesEvents: this.misses,
-          refusal: this.refusal,
-          // As HandlerFailures has it: what has ended is not told any more.
-          endsMs: this.clock.now() < this.endsMs ? this.endsMs : Infinity,
-          keptOut: async () => {
-            this.asked.redis += 1;
-            return { all: this.keptOut, leftOut: this.leftOut };
-          },
-        },
+      get: () => this.running && controller,
       waitsFor: () => this.waitsFor,
       apply: async (spec: ControllerSpec, { signal, onWaiting }: StartOptions) => {
         this.start();
-        onWaiting?.(filling as RunningController);
+        onWaiting?.(controller);
         await (this.#specs.get(spec.ca ?? '')?.sync ?? (async () => {}))(signal);
         this.running = spec;
         this.said.push(`run ${spec.ca}`);
@@ -452,6 +456,8 @@ describe('a ReconcileFunction at rest', () => {
     ['its keys stand still', { standstill: 'a key is due' }, 'EventsHandled', 'KeysStandStill'],
     ['its part of Redis is repaired', { waitsFor: 'reading the server again' }, 'Synced', 'Recovering'],
     ['an object is kept out', { keptOut: 1 }, 'Synced', 'ObjectsKeptOut'],
+    ['a key of it fails', { keys: { failing: 1 } }, 'Ready', 'KeysFail'],
+    ['a key of it has become a dead letter', { keys: { dead: 1, failing: 1 } }, 'Ready', 'DeadLetters'],
     ['its circuit breaker opens', { openReason: 'it does not answer' }, 'Reachable', 'CircuitBreakerOpen'],
   ])('says at once that %s', async (_, what, type, reason) => {
     const nowMs = clock.now();

@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { backoffMs, type Condition, messageOf, type Runtime, UserError, idOf } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
 import type { RunningController } from '../controllers/controller.ts';
+import { controllerState, type ControllerStateWord, notesOf } from '../controllers/controller-state.ts';
+import { type QueueFacts, queueFacts, STATE_LISTS } from '../workqueue/queue-facts.ts';
 import type { Controllers } from '../controllers/controllers.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
@@ -72,6 +74,8 @@ export class FunctionReconciler {
   };
   readonly #reachability: Reachability;
   readonly #rights: RightsReviews;
+  /** What its queue told last; undefined while it does not run. */
+  #facts: QueueFacts | undefined;
   #failures = 0;
   /** Why it did not run when it was looked at last, as the log has it. */
   #refused: string | undefined;
@@ -262,6 +266,7 @@ export class FunctionReconciler {
     const { controllers } = this.#options;
     this.#stale = true;
     this.#record({ Synced: FILLING });
+    this.#facts = undefined;
     const over = new AbortController();
     const both = AbortSignal.any([signal, over.signal]);
     let otherwise: Error | undefined;
@@ -332,6 +337,7 @@ export class FunctionReconciler {
     const { controllers, runtime } = this.#options;
     const { logger } = runtime;
     this.#started = undefined;
+    this.#facts = undefined;
     this.#reachability.forget();
     // Once, however often it is looked at again.
     if (message !== this.#refused) {
@@ -375,7 +381,8 @@ export class FunctionReconciler {
     this.#stale = false;
     try {
       this.#record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
-      const isPaused = (await controller.queue.pauses()).some(({ scope }) => scope === 'controller');
+      this.#facts = await queueFacts(controller.queue, STATE_LISTS);
+      const isPaused = this.#facts.pauses.some(({ scope }) => scope === 'controller');
       // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.
       if (paused && !isPaused && this.#leads) await controller.queue.pause('controller');
       this.#record({ Paused: pausedBy(paused, isPaused) });
@@ -406,6 +413,15 @@ export class FunctionReconciler {
     this.#findings = { ...this.#findings, ...found };
   }
 
+  /** Of its controller, by the queue as it was read last; undefined while it does not run. */
+  get #state(): ControllerStateWord | undefined {
+    const { controllers, standstill } = this.#options;
+    const controller = controllers.get(this.#id);
+    if (!controller || !this.#facts) return undefined;
+    const notes = notesOf(controller, { controllers, progress: { standstill } });
+    return controllerState({ ...notes, ...this.#facts, circuit: controller.queue.circuit });
+  }
+
   /** The status with our conditions as they were written last, and those of others as the object has them now. */
   #statusNow(): ReconcileFunctionStatus | undefined {
     const isOurs = ({ type }: Condition): boolean => type === 'Ready' || Object.hasOwn(this.#findings, type);
@@ -421,7 +437,7 @@ export class FunctionReconciler {
     if (!this.#leads) return;
     const { generation } = this.#object.metadata;
     const before = this.#statusNow();
-    const now = { generation, url, failure, nowMs: clock.wallNow() };
+    const now = { generation, url, failure, state: this.#state, nowMs: clock.wallNow() };
     const status = statusOf(before, this.#findings, now);
     const { status: seen } = this.#object;
     const isForged = this.#isForeign && statusOf(seen, this.#findings, now) !== seen;

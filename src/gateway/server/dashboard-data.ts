@@ -16,7 +16,7 @@ import type { Informer } from '../cache/informer.ts';
 import type { View } from '../cache/view.ts';
 import { settingsFor, transformOf } from '../cache/view-settings.ts';
 import type { RunningController } from '../controllers/controller.ts';
-import { notesOf, queueFacts } from '../controllers/controller-state.ts';
+import { notesOf } from '../controllers/controller-state.ts';
 import type {
   ControllerAccess,
   ControllerSummary,
@@ -36,6 +36,8 @@ import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
 import type { Manager } from '../manager/manager.ts';
 import { type ReplicaRecord, roleOf } from '../manager/replica-record.ts';
+import { KEY_LISTS } from '../workqueue/key-status.ts';
+import { queueFacts } from '../workqueue/queue-facts.ts';
 import type { ReplayRecords } from '../workqueue/replay-records.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Sample } from '../workqueue/work-queue.ts';
@@ -153,7 +155,7 @@ async function summaryOf(
   const [samples, oldestDueMs, facts] = await Promise.all([
     cache.of(controller),
     queue.oldestDueMs(),
-    queueFacts(queue),
+    queueFacts(queue, KEY_LISTS),
   ]);
   return {
     id: name,

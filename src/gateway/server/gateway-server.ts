@@ -123,7 +123,7 @@ export function gatewayChecks(
     ['informers', check(({ manager }) => manager.viewsNotReady())],
     ['functions', check(({ manager }) => manager.configured.notReady())],
     ['progress', check(({ manager }) => manager.progress.notReady())],
-    ['controllers', check(({ manager }) => manager.controllers.notReady())],
+    ['controllers', check(({ manager }) => manager.controllers.notReady() ?? manager.progress.notWell())],
     ['reconcilefunctions', check(({ manager }) => manager.declared?.notReady())],
     ['certificates', check(({ certificates }) => certificates && certificateCheck(certificates))],
     ['leader', check(({ election, ...made }) => election?.notReady() ?? leaderWarning(made))],

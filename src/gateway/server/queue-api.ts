@@ -3,18 +3,13 @@ import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
 import { boundedText, type Clock, decodeObjectKey } from '../../core/index.ts';
 import { namespace } from '../../contract/name-schema.ts';
-import {
-  type ControllerFacts,
-  type ControllerNotes,
-  controllerState,
-  type ControllerStateWord,
-  queueFacts,
-} from '../controllers/controller-state.ts';
+import { type ControllerNotes, controllerState, type ControllerStateWord } from '../controllers/controller-state.ts';
 import { audit, type AuditFields } from '../login/visitor.ts';
 import { type Awaited, awaitedBy } from '../dispatch/barrier.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
 import { keyState, type KeyStateWord } from '../workqueue/key-state.ts';
-import { isPersonScope, KEY_LISTS, type KeyObject, type PersonScope } from '../workqueue/key-status.ts';
+import { isPersonScope, KEY_LISTS, type KeyList, type KeyObject, type PersonScope } from '../workqueue/key-status.ts';
+import { type QueueFacts, queueFacts } from '../workqueue/queue-facts.ts';
 import { isCursor, RUN_OUTCOMES } from '../workqueue/past-run.ts';
 import { SAMPLE_MS } from '../workqueue/samples.ts';
 import type { KeyStatus, OpenCircuit, PastRun, Pause, Wait, WorkQueue } from '../workqueue/work-queue.ts';
@@ -56,7 +51,7 @@ export interface ServedQueue {
   /** What a person may want to know although all is well. */
   readonly remarks: readonly string[];
   /** Sizes by list. */
-  readonly keys: ControllerFacts['sizes'];
+  readonly keys: QueueFacts<KeyList>['sizes'];
   readonly pauses: readonly Pause[];
   /** Present while the gateway that was asked cannot reach the function. */
   readonly circuit?: OpenCircuit;
@@ -220,7 +215,7 @@ function servedWait(wait: Wait): ServedWait {
 }
 
 async function servedQueue(queue: WorkQueue, controller: AskedController | undefined): Promise<ServedQueue> {
-  const facts = await queueFacts(queue);
+  const facts = await queueFacts(queue, KEY_LISTS);
   const { sizes, pauses, circuit } = facts;
   const { problems = [], remarks = [] } = controller ?? {};
   const state = controllerState({ ...facts, problems, remarks });
