@@ -1,6 +1,7 @@
 import { boundedText } from '../core/index.ts';
 import type { Reason } from '../contract/index.ts';
 import type { ServedKey } from '../gateway/server/queue-api.ts';
+import { objectText } from '../gateway/workqueue/key-state.ts';
 import type { PastRun, Wrote } from '../gateway/workqueue/work-queue.ts';
 import { describeWait, inWords, pausedBy, time } from './queue-text.ts';
 
@@ -10,6 +11,7 @@ export function explainKey(controller: string, status: ServedKey, nowMs: number)
   const runs = history.toReversed().flatMap((run) => [headOf(run), ...detailsOf(run).map((line) => `  ${line}`)]);
   const now = [
     status.state,
+    ...(status.object ? [objectText(status.object)] : []),
     ...(running ? [`run ${running.run} is in flight, until ${time(running.deadlineMs)} at the latest`] : []),
     ...(queuedAtMs === undefined ? [] : [`added ${time(queuedAtMs)}${becauseOf(reasons)}`]),
     ...waits.filter(({ reason }) => reason !== 'paused').map((wait) => `waits for ${describeWait(wait)}`),

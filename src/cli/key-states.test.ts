@@ -3,7 +3,7 @@ import { describeKey } from './queue-text.ts';
 import { explainKey } from './explain-text.ts';
 import { shownState } from '../gateway/dashboard/waits.ts';
 import { Times } from '../gateway/dashboard/times.ts';
-import { KEY_STATES, keyState, type KeyStateWord } from '../gateway/workqueue/key-state.ts';
+import { KEY_STATES, keyState, objectText, type KeyStateWord } from '../gateway/workqueue/key-state.ts';
 import type { KeyStatus } from '../gateway/workqueue/work-queue.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
@@ -35,6 +35,15 @@ const ROWS: readonly (readonly [KeyStateWord, Partial<KeyStatus>])[] = [
   ['requeued', { timerMs: later, waits: [barrier] }],
   ['waits for the cache', { timerMs: NOW + 10, failures: 1, waits: [barrier] }],
   ['waits for the cache', { queued: true, waits: [barrier] }],
+  ['at rest', { object: { state: 'cached' } }],
+  ['at rest', { object: { state: 'unknown', reason: 'the cache is not complete yet' } }],
+  ['no object', { object: { state: 'absent' } }],
+  ['not selected', { object: { state: 'not selected', by: 'predicate' } }],
+  ['not selected', { object: { state: 'not selected', by: 'namespaces' } }],
+  // What it is doing says more.
+  ['running', { object: { state: 'absent' }, running: { run: 3, deadlineMs: later } }],
+  ['requeued', { object: { state: 'not selected', by: 'labelSelector' }, timerMs: later }],
+  ['dead letter', { object: { state: 'absent' }, deadSinceMs: NOW }],
   ['dead letter', { deadSinceMs: NOW, failures: 5 }],
   ['dead letter', { deadSinceMs: NOW, pauses: [{ scope: 'controller', sinceMs: NOW }] }],
   ['ready', { deadSinceMs: NOW, queued: true }],
@@ -58,6 +67,10 @@ it.each(ROWS)('a key is %s on its page, in explain and in queue get: %o', (word,
   };
   expect(explainKey('demo', served, NOW)).toContain(`what it is doing:\n  ${word}\n`);
   expect(describeKey(served, NOW)).toMatch(new RegExp(`^state +${word}(,|$)`, 'm'));
+  if (!status.object) return;
+  const about = objectText(status.object);
+  expect(explainKey('demo', served, NOW)).toContain(`\n  ${about}\n`);
+  expect(describeKey(served, NOW)).toMatch(new RegExp(`^object +${about}$`, 'm'));
 });
 
 it('each state has a row', () => {

@@ -94,6 +94,8 @@ function header({
   const lines = [
     "The cluster also needs the function's signing secret:",
     `  kubectl -n ${namespace} create secret generic ${secret} --from-literal=secrets="$${variableOf('signingSecrets')}"`,
+    'It grants the rights to read what the function declares, and to write only what its webhooks change. The rights for',
+    "the function's own writes are yours to add to its ServiceAccount.",
     ...ownerRights(description, resources),
   ];
   if (webhooks.length > 0) {
@@ -120,8 +122,8 @@ function ownerRights({ for: reconciled, owns }: Description, resources: readonly
   const owner = resources.find((each) => formatKind(each) === formatKind(reconciled));
   if (!owner || owns.length === 0) return [];
   return [
-    'It grants rights to read. For its writes grant the function more, and for owner references of setControllerReference,',
-    'where OwnerReferencesPermissionEnforcement is on (OpenShift), this rule, too:',
+    'For owner references of setControllerReference add this rule, too, where OwnerReferencesPermissionEnforcement is on',
+    '(OpenShift):',
     `  { apiGroups: ['${groupOf(owner)}'], resources: [${owner.plural}/finalizers], verbs: [update] }`,
   ];
 }

@@ -1,5 +1,6 @@
 import { boundedText } from '../core/index.ts';
 import type { ServedKey, ServedQueue, ServedWait } from '../gateway/server/queue-api.ts';
+import { objectText } from '../gateway/workqueue/key-state.ts';
 import type { KeyPage, PauseScope } from '../gateway/workqueue/work-queue.ts';
 
 const LONGEST_CELL = 4096;
@@ -51,6 +52,7 @@ export function describeKey(status: ServedKey, nowMs: number): string {
   const rows = [
     ['key', status.key],
     ['state', facts.join(', ')],
+    ...(status.object ? [['object', objectText(status.object)]] : []),
     ...waits.map((wait) => ['waits for', describeWait(wait)]),
     ...pauses.map(({ scope, sinceMs }) => ['paused', `since ${time(sinceMs)}: ${pausedBy(scope)}`]),
     ...(timerMs === undefined ? [] : [['timer', `${time(timerMs)} (${inWords(timerMs - nowMs)})`]]),

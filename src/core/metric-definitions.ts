@@ -155,6 +155,12 @@ export const METRICS = {
       help: 'Age of the oldest key that is due and has not been started; 0 when there is none.',
       labels: ['name'],
     },
+    levelhook_controller_state: {
+      help:
+        '1 for the state of a controller, as pages and `levelhook queue list` show it: circuit open, problem, dead ' +
+        'letters, failing, paused, partly paused, remark, busy or idle. Each gateway tells of its own circuit.',
+      labels: ['controller', 'state'],
+    },
     controller_runtime_active_workers: { help: 'Runs in flight.', labels: ['controller'] },
     controller_runtime_max_concurrent_reconciles: { help: 'Runs allowed at a time.', labels: ['controller'] },
     controller_runtime_webhook_requests_in_flight: {

@@ -6,4 +6,4 @@ import type { QueueApiOptions } from '../../src/gateway/server/queue-api.ts';
 export const NO_LOGIN: AdminLogin = { backend: () => undefined, metrics: false, auditLog: silentLogger };
 
 /** Of a server that has no controller. */
-export const NO_QUEUES: QueueApiOptions = { queues: () => new Map(), problems: () => [], clock: systemClock };
+export const NO_QUEUES: QueueApiOptions = { queues: () => new Map(), controller: () => undefined, clock: systemClock };

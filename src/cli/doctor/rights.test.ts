@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { parseAllDocuments } from 'yaml';
 import { describe, expect, it } from 'vitest';
 import { resource } from '../../core/index.ts';
-import { missingRight, neededRights, type Right } from './rights.ts';
+import { missingRight } from '../../gateway/apiserver/missing-right.ts';
+import { neededRights, type Right } from './rights.ts';
 
 const kinds = [
   { resource: resource('v1', 'Namespace', { namespaced: false }), namespaces: undefined },

@@ -8,22 +8,14 @@ import {
   versionOf,
 } from '../../core/index.ts';
 import type { ApiClient } from '../../gateway/apiserver/api-client.ts';
+import { CACHE_VERBS, missingRight, type NeededRight } from '../../gateway/apiserver/missing-right.ts';
 import type { LeaseKey } from '../../gateway/config/lease.ts';
 import type { Diagnoses, Level } from './diagnosis.ts';
 
 /** What the gateway does with one resource. */
-export interface Right {
-  readonly group: string;
-  /** As RBAC names it, a subresource behind a slash: `reconcilefunctions/status`. */
-  readonly resource: string;
+export interface Right extends NeededRight {
   readonly verbs: readonly string[];
-  /** Undefined: all, or the kind has none. */
-  readonly namespace?: string;
-  /** One object; undefined: any. */
-  readonly name?: string;
   readonly version?: string;
-  /** What the gateway needs it for: `to name the cluster`. */
-  readonly purpose: string;
   /** What it is that the right is missing. */
   readonly level: Exclude<Level, 'ok'>;
 }
@@ -117,7 +109,7 @@ export function neededRights(needed: NeededFor): Right[] {
         version: versionOf(resource),
         resource: resource.plural,
         ...(namespace === undefined ? {} : { namespace }),
-        verbs: ['get', 'list', 'watch'],
+        verbs: CACHE_VERBS,
         purpose: `to cache ${formatKind(resource)}`,
       });
     }
@@ -144,14 +136,6 @@ export async function checkRights(
     findings.add(right.level, missingRight(user, right, denied));
   }
   if (missing === 0) findings.ok(`${user} has all ${rights.length} rights that the gateway needs`);
-}
-
-/** The sentence for one right of which some verbs are missing. */
-export function missingRight(user: string, right: Right, denied: readonly string[]): string {
-  const { group, resource, namespace, name, purpose } = right;
-  const what = `${resource}${group === '' ? '' : `.${group}`}${name === undefined ? '' : ` ${name}`}`;
-  const where = namespace === undefined ? '' : ` in the namespace ${namespace}`;
-  return `${user} may not ${denied.join(', ')} ${what}${where}, which the gateway needs ${purpose}: grant it`;
 }
 
 /** Whom the rights are those of: the kubeconfig may be a person's, and not the gateway's. */

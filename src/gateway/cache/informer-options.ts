@@ -21,6 +21,9 @@ export interface InformerOptions {
 /** The callbacks through which the cache reaches the controllers that a change concerns. */
 export interface CacheListeners extends Pick<RelayOptions, 'enqueue' | 'lookupBudget' | 'onUndeliverable'> {
   readonly onHandlerError: OnHandlerError;
-  /** `outdated` became true, or objects began or ceased to be kept out of the view, which these controllers read. */
+  /**
+   * `outdated` became true, `refusal` began or ended, or objects began or ceased to be kept out of the view, which
+   * these controllers read.
+   */
   readonly onViewChanged: (users: readonly string[]) => void;
 }

@@ -1,4 +1,12 @@
-import { ApiError, compareResourceVersions, messageOf, type ResourceVersion } from '../../core/index.ts';
+import {
+  ApiError,
+  compareResourceVersions,
+  formatKind,
+  groupOf,
+  messageOf,
+  type ResourceVersion,
+} from '../../core/index.ts';
+import { CACHE_VERBS, missingRight } from '../apiserver/missing-right.ts';
 import { ListWatch } from '../reflector/list-watch.ts';
 import type { UserIndexes } from './backfill.ts';
 import type { ChangeHandler } from './change.ts';
@@ -66,6 +74,21 @@ export class Informer {
    */
   get outdated(): boolean {
     return this.#outdated;
+  }
+
+  /**
+   * The right that the gateway lacks to fill the view, and the apiserver's words; undefined when it has the right, or
+   * another gateway fills the view.
+   */
+  get refusal(): string | undefined {
+    const refusal = this.#updater?.refusal;
+    if (!refusal) return undefined;
+    const { resource, location } = this.view;
+    const group = groupOf(resource);
+    const purpose = `to cache ${formatKind(resource)}`;
+    const right = { group, resource: resource.plural, namespace: location.namespace, purpose };
+    const sentence = missingRight("the gateway's user", right, [refusal.verb]);
+    return `${sentence} ${CACHE_VERBS.join(', ')} (${refusal.message})`;
   }
 
   /** How long the oldest event that was read waits for being in the cache, in milliseconds; 0 when none does. */
@@ -200,6 +223,7 @@ export class Informer {
           this.#outdated = true;
           this.#options.listeners.onViewChanged(this.#handlers.users);
         },
+        refusal: () => this.#options.listeners.onViewChanged(this.#handlers.users),
       },
     });
     this.#updater = updater;

@@ -10,7 +10,7 @@ import { UnreadableObjectError } from '../../contract/node/codec.ts';
 import { isDataError } from '../redis/redis.ts';
 import { EventBuffer } from '../reflector/event-buffer.ts';
 import type { ListWatch } from '../reflector/list-watch.ts';
-import { Reflector } from '../reflector/reflector.ts';
+import { Reflector, type Refusal } from '../reflector/reflector.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { Applier } from './applier.ts';
 import { Backfill, type UserIndexes } from './backfill.ts';
@@ -52,6 +52,8 @@ export interface ViewUpdaterEvents {
   readonly listed: () => void;
   /** The server's objects have another scope than this resource. */
   readonly outdated: () => void;
+  /** `refusal` has begun or ended. */
+  readonly refusal: () => void;
 }
 
 /** Events applied by one script at most, and their size: bounds the time that a script blocks Redis. */
@@ -119,6 +121,7 @@ export class ViewUpdater {
       runtime,
       random: Math.random,
       transform: transformOf(settings, formatKind(resource)),
+      onRefusal: () => options.on.refusal(),
     });
     const wakeups = { enqueue, lookupBudget, onUndeliverable };
     this.#relay = new Relay({ view, viewAt, ...wakeups, logger, metrics, checkpoint });
@@ -155,6 +158,11 @@ export class ViewUpdater {
 
   get isTaken(): boolean {
     return this.#isTaken;
+  }
+
+  /** See `Reflector.refusal`. */
+  get refusal(): Refusal | undefined {
+    return this.#reflector.refusal;
   }
 
   /** Since when the oldest event that was read waits for being in the cache; undefined when none does. */

@@ -3,6 +3,7 @@ import {
   formatObjectKey,
   type GroupVersionKind,
   keyOf,
+  messageOf,
   namespaceOfTenant,
   type KubernetesObject,
   ownValue,
@@ -50,6 +51,7 @@ import { PAUSED_INDEX } from '../handlers/paused.ts';
 import type { MemoryHolder } from '../redis/memory-shares.ts';
 import type { RunWrites } from '../workqueue/run-writes.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import type { KeyObject } from '../workqueue/key-status.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
 import { type ControllerSource, informersOf } from './controller-source.ts';
 import type { ControllerSpec } from './controller-spec.ts';
@@ -113,6 +115,10 @@ export interface ControllerSettings extends DispatcherSettings {
 
 /** Keys that one script records: an event may wake all keys of a controller. */
 const WAKE_CHUNK = 500;
+
+/** How long a person waits for the answer of a predicate whose controller has used up its processor time. */
+const MOST_ASKING_MS = 2000;
+const INCOMPLETE: KeyObject = { state: 'unknown', reason: 'the cache is not complete yet' };
 
 /** One controller in the gateway: from the events of its informers, through its queue, to its function. */
 export class RunningController {
@@ -264,6 +270,11 @@ export class RunningController {
   /** Whether a kind of its is served in another scope by now: it has to be started anew. */
   get outdated(): boolean {
     return this.informers().some((informer) => informer.outdated);
+  }
+
+  /** The right that the gateway lacks to fill or follow what this controller reads; undefined when it lacks none. */
+  get refusal(): string | undefined {
+    return this.neededInformers().find((informer) => informer.refusal !== undefined)?.refusal;
   }
 
   /** Whether keys name other related kinds than it watches: it has to be started anew. */
@@ -538,6 +549,35 @@ export class RunningController {
     if (!this.#scope.labelSelector) return (await view.entries([key]))[0] !== undefined;
     const [object] = await view.objects([key]);
     return object !== undefined && this.#scope.selects(object);
+  }
+
+  /**
+   * How it stands with the object of a key now. The predicate is asked as about a new object, at the cost of the
+   * controller's processor time.
+   */
+  async objectOf(key: string): Promise<KeyObject> {
+    if (!this.#scope.containsKey(key)) return { state: 'not selected', by: 'namespaces' };
+    const { predicate } = this.#events.reconciled;
+    const { labelSelector } = this.#scope;
+    try {
+      const view = this.#scope.views.find((each) => each.contains(parseObjectKey(key).namespace));
+      const [entry] = (await view?.entries([key])) ?? [];
+      if (!entry) return this.#reconciledSynced ? { state: 'absent' } : INCOMPLETE;
+      if (!labelSelector && !predicate) return { state: 'cached' };
+      const [object] = (await view?.objects([key])) ?? [];
+      if (!object) return { state: 'absent' };
+      if (!this.#scope.selects(object)) return { state: 'not selected', by: 'labelSelector' };
+      const ask = (): boolean => predicate?.passes({ type: 'added', object }) ?? true;
+      const passes = await this.#options.bounds.budget.inTurn(ask, MOST_ASKING_MS);
+      return passes ? { state: 'cached' } : { state: 'not selected', by: 'predicate' };
+    } catch (error) {
+      // The rest of the key's status is worth showing.
+      return { state: 'unknown', reason: messageOf(error) };
+    }
+  }
+
+  get #reconciledSynced(): boolean {
+    return this.#options.sources[0]?.informers.every(({ synced }) => synced) ?? false;
   }
 
   /** The outcome of a run that went on. @throws when Redis or the apiserver does not answer, or before `start`. */

@@ -198,7 +198,7 @@ describe('a controller that is started', () => {
     const waiting = Promise.withResolvers<void>();
     const started = world.controllers.apply(world.spec('ns.web', 'first', { sync: forEver }), {
       signal: stop.signal,
-      onWaiting: waiting.resolve,
+      onWaiting: () => waiting.resolve(),
     });
     await waiting.promise;
     expect(world.needed()).toEqual(['v1/Pod: ns.web=first']);

@@ -49,7 +49,7 @@ export interface ControllerEvents {
 export interface StartOptions {
   readonly signal: AbortSignal;
   /** Called when the controller has its informers and waits for them to be complete. */
-  readonly onWaiting?: () => void;
+  readonly onWaiting?: (controller: RunningController) => void;
 }
 
 /**
@@ -207,7 +207,7 @@ export class Controllers {
       this.#known.set(id, controller);
       await controller.addHandlers();
       if (!before) await this.#allowReader(controller);
-      onWaiting();
+      onWaiting(controller);
       await controller.waitForSync(signal);
       signal.throwIfAborted();
       if (before) {

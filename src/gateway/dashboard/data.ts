@@ -8,7 +8,7 @@ import type { ListedReplica, ReplicaRole } from '../manager/replica-record.ts';
 import type { DeadLetterQueue } from '../workqueue/dead-letters.ts';
 import type { RightsReview } from '../registration/rights-review.ts';
 import type { ReplayRecords } from '../workqueue/replay-records.ts';
-import type { KeyList, OpenCircuit, Pause, Sample, WorkQueue } from '../workqueue/work-queue.ts';
+import type { KeyList, KeyStatus, OpenCircuit, Pause, Sample, WorkQueue } from '../workqueue/work-queue.ts';
 
 /** Everything that the pages show and change. The server implements it from the parts of the gateway. */
 export interface DashboardData {
@@ -134,6 +134,8 @@ export interface ControllerAccess {
   readonly views: readonly string[];
   /** See `RunningController.requeue`. @throws UserError for a selection that is none of the controller's. */
   requeue(which: KeySelection, priority: 'high' | 'low'): Promise<number>;
+  /** All that is known of a key, with its object. */
+  status(key: string): Promise<KeyStatus>;
   /** The object of a key, in the cache and on the server. @throws LoginUnavailableError */
   object(visitor: ObjectVisitor, key: string): Promise<ObjectStates>;
 }

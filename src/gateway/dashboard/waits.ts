@@ -30,6 +30,8 @@ const TONES: Readonly<Record<KeyStateWord, Tone>> = {
   'low priority': 'ok',
   requeued: 'neutral',
   'at rest': 'neutral',
+  'not selected': 'neutral',
+  'no object': 'neutral',
 };
 
 export function shownState(status: KeyStatus, times: Times): ShownState {

@@ -10,6 +10,7 @@ import { CpuBudgets } from '../cel/cpu-budget.ts';
 import type { GatewayConfig } from '../config/config.ts';
 import type { ConfiguredFiles } from '../config/files.ts';
 import type { RunningController } from '../controllers/controller.ts';
+import { notesOf } from '../controllers/controller-state.ts';
 import { ControllerFactory, type WayBack } from '../controllers/controller-factory.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import { type ControllerEvents, Controllers } from '../controllers/controllers.ts';
@@ -23,6 +24,7 @@ import { DispatchLease } from './dispatch-lease.ts';
 import { collectGarbage, forgetController, isGarbage, sweepRegistry } from './garbage-collection.ts';
 import type { KnownParts, Need } from './leader-handover.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import type { HealthWarning } from './health.ts';
 import { Progress } from './progress.ts';
 import { Recovery } from './recovery.ts';
 import { RedisHealth } from './redis-health.ts';
@@ -143,7 +145,8 @@ export class Manager implements KnownParts {
         const controller = this.controllers.get(id);
         return this.controllers.countsForReady(id) && !(controller && this.recovery.awaitsLeader(controller));
       },
-      onStandstill: (id) => this.#wakeDeclared(id),
+      notes: (controller) => notesOf(controller, this),
+      onChanged: (id) => this.#wakeDeclared(id),
     });
     this.declared = config.reconcileFunctions === 'none' ? undefined : this.#createDeclared();
     this.configured = this.#createConfigured();
@@ -192,10 +195,19 @@ export class Manager implements KnownParts {
     return this.configured.notReady() === undefined && this.declared?.notReady() === undefined;
   }
 
-  /** Which views that configured functions need are not complete, but for those that the gateway that leads fills. */
-  viewsNotReady(): string | undefined {
-    const waiting = this.#neededViews().filter((each) => !each.synced && !this.recovery.awaitsLeader(each));
-    return waiting.length === 0 ? undefined : `not complete: ${waiting.map(({ name }) => name).join(', ')}`;
+  /**
+   * Which views that configured functions need are not complete, but for those that the gateway that leads fills; or
+   * which of them are complete and follow no changes, because the gateway lacks a right.
+   */
+  viewsNotReady(): string | HealthWarning | undefined {
+    const needed = this.#neededViews();
+    const waiting = needed.filter((each) => !each.synced && !this.recovery.awaitsLeader(each));
+    if (waiting.length > 0) {
+      const named = waiting.map(({ name, refusal }) => (refusal === undefined ? name : `${name} (${refusal})`));
+      return `not complete: ${named.join(', ')}`;
+    }
+    const warning = needed.find(({ refusal }) => refusal !== undefined)?.refusal;
+    return warning === undefined ? undefined : { warning };
   }
 
   /** What this gateway, which follows, needs of the gateway that leads for its configured functions. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
 import { quietRuntime } from '../../../test/harness/quiet-runtime.ts';
-import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import type { RunningController } from '../controllers/controller.ts';
 import type { View } from '../cache/view.ts';
 import { Progress } from './progress.ts';
 
@@ -13,10 +13,11 @@ async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: 
   const progress = new Progress({
     informers: () => [{ name: 'v1/Pod', unappliedMs: waits.unappliedMs ?? 0, view }],
     controllers: () => [
-      { name: 'web', queue: { standstillMs: async () => waits.dueMs ?? 0 } as unknown as BullMqWorkQueue },
+      { name: 'web', queue: { standstillMs: async () => waits.dueMs ?? 0 } } as unknown as RunningController,
     ],
+    notes: () => ({ problems: [], remarks: [] }),
     isNeededForReady: () => isNeededForReady,
-    onStandstill: (controller) => void reported.push(controller),
+    onChanged: (controller) => void reported.push(controller),
     runtime: quietRuntime({ clock: new InstantClock() }),
   });
   const running = progress.run(stop.signal);

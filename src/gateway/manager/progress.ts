@@ -1,20 +1,30 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { RunningController } from '../controllers/controller.ts';
+import {
+  type ControllerNotes,
+  controllerState,
+  type ControllerStateWord,
+  isWell,
+} from '../controllers/controller-state.ts';
+import type { QueueFacts } from '../workqueue/queue-facts.ts';
+import type { HealthWarning } from './health.ts';
 
 export interface ProgressOptions {
   readonly informers: () => readonly Pick<Informer, 'name' | 'unappliedMs' | 'view'>[];
-  readonly controllers: () => readonly Pick<RunningController, 'name' | 'queue'>[];
+  readonly controllers: () => readonly RunningController[];
+  readonly notes: (controller: RunningController) => ControllerNotes;
   /** Controllers whose keys must not stand still, or the gateway is not ready. */
   readonly isNeededForReady: (controller: string) => boolean;
-  /** The keys of this controller begin or cease to stand still. */
-  readonly onStandstill: (controller: string) => void;
+  /** The keys of this controller begin or cease to stand still, or to fail. */
+  readonly onChanged: (controller: string) => void;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
 
 /** What waits longer than this stands still. */
 const STANDSTILL_MS = 30_000;
 const LOOK_MS = 5000;
+const WELL_AGAIN_MS = 30_000;
 
 /**
  * Measures how long changes wait: for each view, the age of the oldest event that is not in the cache yet and of the
@@ -28,6 +38,8 @@ export class Progress {
   readonly #outboxMs = new Map<string, number>();
   /** Of each controller the age of its oldest key that is due and could run. */
   readonly #dueMs = new Map<string, number>();
+  /** The controllers that were not well, with the state and the time when that was last seen. */
+  readonly #ill = new Map<string, { readonly word: ControllerStateWord; readonly atMs: number }>();
 
   constructor(options: ProgressOptions) {
     this.#options = options;
@@ -59,6 +71,26 @@ export class Progress {
     return dueMs > STANDSTILL_MS ? `a key is due for ${seconds(dueMs)} s and does not run` : undefined;
   }
 
+  /** The state of a controller, from its keys as they were last looked at. Redis is not asked. */
+  stateOf(controller: RunningController): ControllerStateWord {
+    const { queue } = controller;
+    const facts = queue.seenFacts ?? NO_KEYS;
+    return controllerState({ ...this.#options.notes(controller), ...facts, circuit: queue.circuit });
+  }
+
+  /** Which controllers of configured functions are not well, in the words of the dashboard; undefined when all are. */
+  notWell(): HealthWarning | undefined {
+    const { controllers, isNeededForReady } = this.#options;
+    const ill = controllers()
+      .filter(({ name }) => isNeededForReady(name))
+      .map((each) => [each.name, this.stateOf(each)] as const)
+      .filter(([, word]) => !isWell(word));
+    if (ill.length === 0) return undefined;
+    const named = ill.slice(0, MOST_NAMED).map(([name, word]) => `${name}: ${word}`);
+    const more = ill.length > MOST_NAMED ? [`and ${ill.length - MOST_NAMED} more`] : [];
+    return { warning: [...named, ...more].join(', ') };
+  }
+
   /** Looks every five seconds until the signal is aborted. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options.runtime;
@@ -75,27 +107,52 @@ export class Progress {
     const [current, watched] = [informers(), controllers()];
     keepOnly(this.#outboxMs, current);
     keepOnly(this.#dueMs, watched);
+    keepOnly(this.#ill, watched);
     const looks = await Promise.allSettled([
       ...current.map(async ({ name, view }) => {
         const outboxMs = (await view.outbox.ageMs()) ?? 0;
         // It may have been removed meanwhile.
         if (informers().some((each) => each.name === name)) this.#outboxMs.set(name, outboxMs);
       }),
-      ...watched.map(async ({ name, queue }) => {
+      ...watched.map(async (controller) => {
+        const { name, queue } = controller;
         const dueMs = await queue.standstillMs();
         const before = this.standstill(name);
         this.#dueMs.set(name, dueMs);
-        if ((before === undefined) !== (this.standstill(name) === undefined)) this.#options.onStandstill(name);
+        const stands = (before === undefined) !== (this.standstill(name) === undefined);
+        if (this.#recordState(controller) || stands) this.#options.onChanged(name);
       }),
     ]);
     // A view or queue that cannot be looked at hides none of the others.
     for (const look of looks) if (look.status === 'rejected') throw look.reason;
   }
+
+  /**
+   * Keys that fail now and then must not change a status with each look, so a controller is well again after some time.
+   * @returns whether its state has changed in the eyes of its users.
+   */
+  #recordState(controller: RunningController): boolean {
+    const { name } = controller;
+    const word = this.stateOf(controller);
+    const atMs = this.#options.runtime.clock.now();
+    const before = this.#ill.get(name);
+    if (!isWell(word)) this.#ill.set(name, { word, atMs });
+    else if (before && atMs - before.atMs >= WELL_AGAIN_MS) this.#ill.delete(name);
+    return before?.word !== this.#ill.get(name)?.word;
+  }
 }
 
-function keepOnly(ages: Map<string, number>, current: readonly { readonly name: string }[]): void {
+function keepOnly(ages: Map<string, unknown>, current: readonly { readonly name: string }[]): void {
   const names = new Set(current.map(({ name }) => name));
   for (const name of ages.keys()) if (!names.has(name)) ages.delete(name);
 }
+
+const NO_KEYS: QueueFacts = {
+  pauses: [],
+  circuit: undefined,
+  sizes: { queued: 0, running: 0, failing: 0, dead: 0 },
+};
+/** A sentence names so many controllers at most. */
+const MOST_NAMED = 10;
 
 const seconds = (ms: number): number => Math.round(ms / 1000);

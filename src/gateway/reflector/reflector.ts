@@ -31,6 +31,15 @@ export interface ReflectorOptions {
   readonly transform: Transform;
   /** A watch without a byte for this long is taken for dead; bookmarks come about once a minute. Default 150 s. */
   readonly silenceMs?: number;
+  /** `refusal` has begun or ended. Default: nothing happens. */
+  readonly onRefusal?: () => void;
+}
+
+/** The apiserver's answer to a gateway without the right to list or watch a resource. */
+export interface Refusal {
+  readonly verb: 'list' | 'watch';
+  /** The apiserver's own. */
+  readonly message: string;
 }
 
 /** What the reflector does until it has succeeded or the state changes: see `Reflector`. */
@@ -107,6 +116,7 @@ export class Reflector {
   #progressAnswered = false;
   #endWatch: (() => void) | undefined;
   #lastList: PastList | undefined;
+  #refusal: Refusal | undefined;
 
   constructor(options: ReflectorOptions) {
     this.#options = options;
@@ -120,6 +130,11 @@ export class Reflector {
   /** The last list that was read; undefined when there was none. */
   get lastList(): PastList | undefined {
     return this.#lastList;
+  }
+
+  /** Why the apiserver refuses to list or watch the resource; undefined when it does not, and while it is away. */
+  get refusal(): Refusal | undefined {
+    return this.#refusal;
   }
 
   /**
@@ -240,6 +255,10 @@ export class Reflector {
   }
 
   async #wait(error: unknown, signal: AbortSignal): Promise<void> {
+    if (error instanceof ApiError) {
+      const verb = this.#state.kind === 'listing' ? 'list' : 'watch';
+      this.#setRefusal(error.code === 403 ? { verb, message: error.message } : undefined);
+    }
     const presence = await this.#removedResource.check(error, this.#lists, signal);
     if (presence === 'gone') {
       this.#options.buffer.push({ kind: 'gone', list: this.#lists }, 0);
@@ -304,6 +323,7 @@ export class Reflector {
     this.#version = version;
     this.#lastList = { atMs: this.#options.runtime.clock.now(), reason: listing.why };
     this.#removedResource.reset();
+    this.#setRefusal(undefined);
     // `relist` may have asked for another list meanwhile, which this one does not settle.
     if (this.#state === listing) this.#state = { kind: 'watching' };
     else if (this.#state.kind === 'listing') this.#state = { ...this.#state, newest: false };
@@ -349,6 +369,7 @@ export class Reflector {
         stream.on('error', ignore);
         await this.#checkTime(abort.signal);
         if (this.#state.kind === 'listing') return { kind: 'closed' };
+        this.#setRefusal(undefined);
       }
       const { end, events } = await this.#read(stream, reading, abort.signal, () => silence.refresh());
       if (events === 0 && end.kind === 'closed' && clock.now() - openedAt < 1000) {
@@ -435,6 +456,12 @@ export class Reflector {
     const isNamed = listWatch.name(object);
     transform.object(object);
     return { object, json: json !== undefined && isNamed ? transform.text(json) : undefined };
+  }
+
+  #setRefusal(refusal: Refusal | undefined): void {
+    const hasChanged = (refusal === undefined) !== (this.#refusal === undefined);
+    this.#refusal = refusal;
+    if (hasChanged) this.#options.onRefusal?.();
   }
 
   #log(level: 'debug' | 'info' | 'warn', fields: Record<string, unknown>, message: string): void {

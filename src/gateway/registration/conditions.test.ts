@@ -14,6 +14,7 @@ const at = (seconds: number, more: object = {}) => ({
   generation: 1,
   url: 'http://a/',
   failure: undefined,
+  state: undefined,
   nowMs: Date.UTC(2026, 0, 1, 0, 0, seconds, 123),
   ...more,
 });

@@ -1,4 +1,5 @@
 import { boundedText, type Condition, setStatusCondition } from '../../core/index.ts';
+import type { ControllerStateWord } from '../controllers/controller-state.ts';
 import type { ConditionType } from './condition-type.ts';
 import type { ReconcileFunctionStatus } from './reconcile-function.ts';
 
@@ -17,6 +18,10 @@ export const FALSE = (reason: string, message: string): Finding => ({ status: 'F
 /** The order in which `Ready` reports failures: the one to be mended first comes first. */
 const SUMMED_UP = ['Authorized', 'Synced', 'EventsHandled', 'Reachable'] as const;
 
+/** The reason of `Ready` that may come and go with each run. */
+export const KEYS_FAIL = 'KeysFail';
+export const DEAD_LETTERS = 'DeadLetters';
+
 const MAX_MESSAGE = 4096;
 /** Of conditions that others have added: who may write the status of an object may not make it large. */
 const MAX_OTHERS = 10;
@@ -33,12 +38,14 @@ export function statusOf(
     readonly generation: number | undefined;
     readonly url: string | undefined;
     readonly failure: Finding | undefined;
+    /** Of its controller; undefined while it does not run. */
+    readonly state: ControllerStateWord | undefined;
     readonly nowMs: number;
   },
 ): ReconcileFunctionStatus {
-  const { generation, url, failure, nowMs } = more;
+  const { generation, url, failure, state, nowMs } = more;
   const all: [ConditionType, Finding][] = [
-    ['Ready', failure ?? summary(findings)],
+    ['Ready', failure ?? summary(findings, state)],
     ...(Object.entries(findings) as [ConditionType, Finding][]),
   ];
   const observed = generation === undefined ? {} : { observedGeneration: generation };
@@ -66,11 +73,27 @@ function boundedOthers(conditions: readonly Condition[], ours: ReadonlySet<strin
   return [...conditions.filter((each) => !isOther(each)), ...kept];
 }
 
-function summary(findings: Findings): Finding {
+/** True means that its keys are run; the reason then says whether its controller is well. */
+function summary(findings: Findings, state: ControllerStateWord | undefined): Finding {
   const failure = SUMMED_UP.map((type) => findings[type]).find(({ status }) => status !== 'True');
   if (failure) return { ...failure, status: 'False' };
-  const paused = findings.Paused.status === 'True';
-  return paused
-    ? { status: 'True', reason: 'Paused', message: 'Running, but its keys wait: see the condition Paused.' }
-    : { status: 'True', reason: 'Running', message: 'Its keys are being run.' };
+  switch (state) {
+    case 'circuit open':
+    case 'problem':
+      return FALSE('NotWell', 'Its controller has a problem that the dashboard and GET /queues show.');
+    case 'dead letters':
+      return TRUE(DEAD_LETTERS, 'Running, but keys have become dead letters: levelhook queue list shows them.');
+    case 'failing':
+      return TRUE(KEYS_FAIL, 'Running, but keys fail and are tried again: levelhook queue list shows them.');
+    case 'paused':
+    case 'partly paused':
+    case 'remark':
+    case 'busy':
+    case 'idle':
+    case undefined:
+  }
+  if (state === 'paused' || findings.Paused.status === 'True') {
+    return TRUE('Paused', 'Running, but its keys wait: see the condition Paused.');
+  }
+  return TRUE('Running', 'Its keys are being run.');
 }

@@ -6,6 +6,7 @@ import { InstantClock, VirtualClock } from '../../../test/harness/test-clock.ts'
 import { type Clock, type Condition, silentLogger, UserError } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import type { ConditionType } from './condition-type.ts';
+import type { RunningController } from '../controllers/controller.ts';
 import type { Controllers, StartOptions } from '../controllers/controllers.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import type { LastAnswer } from '../endpoint/endpoint.ts';
@@ -35,8 +36,12 @@ class World {
   leads = true;
   paused = false;
   misses: string | undefined;
+  /** The right that the gateway lacks. */
+  refusal: string | undefined;
   waitsFor: string | undefined;
   keptOut = 0;
+  /** How many keys are in a list of its queue. */
+  keys: Readonly<Record<string, number>> = {};
   leftOut = 0;
   standstill: string | undefined;
   openReason: string | undefined;
@@ -99,7 +104,11 @@ class World {
   }
 
   /** Something changes that its conditions tell of. */
-  change(what: Partial<Pick<World, 'keptOut' | 'misses' | 'openReason' | 'paused' | 'standstill' | 'waitsFor'>>): void {
+  change(
+    what: Partial<
+      Pick<World, 'keptOut' | 'keys' | 'misses' | 'openReason' | 'paused' | 'refusal' | 'standstill' | 'waitsFor'>
+    >,
+  ): void {
     Object.assign(this, what);
     this.#managed?.wake();
   }
@@ -132,29 +141,31 @@ class World {
     const queue = {
       pause: async () => this.change({ paused: true }),
       resume: async () => this.change({ paused: false }),
+      list: async (list: string) => ({ total: this.keys[list] ?? 0 }),
       pauses: async () => {
         this.asked.redis += 1;
         return this.paused ? [{ scope: 'controller', sinceMs: 0 }] : [];
       },
     };
+    const keptOut = async () => {
+      this.asked.redis += 1;
+      return { all: this.keptOut, leftOut: this.leftOut };
+    };
+    // One object as long as it runs.
+    const controller = Object.defineProperties({ queue, keptOut } as unknown as RunningController, {
+      openReason: { get: () => this.openReason },
+      endpoint: { get: () => ({ lastAnswer: this.lastAnswer }) },
+      missesEvents: { get: () => this.misses },
+      refusal: { get: () => this.refusal },
+      // As HandlerFailures has it: what has ended is not told any more.
+      endsMs: { get: () => (this.clock.now() < this.endsMs ? this.endsMs : Infinity) },
+    });
     const controllers = {
-      get: () =>
-        this.running && {
-          queue,
-          openReason: this.openReason,
-          endpoint: { lastAnswer: this.lastAnswer },
-          missesEvents: this.misses,
-          // As HandlerFailures has it: what has ended is not told any more.
-          endsMs: this.clock.now() < this.endsMs ? this.endsMs : Infinity,
-          keptOut: async () => {
-            this.asked.redis += 1;
-            return { all: this.keptOut, leftOut: this.leftOut };
-          },
-        },
+      get: () => this.running && controller,
       waitsFor: () => this.waitsFor,
       apply: async (spec: ControllerSpec, { signal, onWaiting }: StartOptions) => {
         this.start();
-        onWaiting?.();
+        onWaiting?.(controller);
         await (this.#specs.get(spec.ca ?? '')?.sync ?? (async () => {}))(signal);
         this.running = spec;
         this.said.push(`run ${spec.ca}`);
@@ -238,6 +249,17 @@ describe('a ReconcileFunction under management', () => {
     expect(world.said).toEqual(['run a', 'stop']);
   });
 
+  it('says which right the gateway lacks while it waits for its cache, and when the gateway has the right', async () => {
+    world.refusal = 'the gateway may not list things: grant it';
+    world.declare({ hash: 'a', sync: forEver });
+    await world.until('Ready', { status: 'False', reason: 'GatewayForbidden' });
+    expect(world.condition('Synced')?.message).toContain('the gateway may not list things: grant it');
+    world.change({ refusal: undefined });
+    await world.until('Synced', { status: 'False', reason: 'CacheFilling' });
+    world.change({ refusal: 'the gateway may not watch things' });
+    await world.until('Synced', { reason: 'GatewayForbidden' });
+  });
+
   it('begins again when what it names changes while it waits', async () => {
     world.declare({ hash: 'a', sync: forEver });
     await world.until('Synced', { reason: 'CacheFilling' });
@@ -305,6 +327,15 @@ describe('a ReconcileFunction that runs says on its object', () => {
     world.declare({ hash: 'a' });
     await world.until('Synced', { status: 'False', reason: 'Recovering' });
     world.change({ waitsFor: undefined });
+    await world.until('Synced', { status: 'True', reason: 'CacheComplete' });
+  });
+
+  it('that the gateway lacks the right to follow what it reads', async () => {
+    world.declare({ hash: 'a' });
+    await world.until('Synced', { status: 'True' });
+    world.change({ refusal: 'the gateway may not watch things' });
+    await world.until('Ready', { status: 'False', reason: 'GatewayForbidden' });
+    world.change({ refusal: undefined });
     await world.until('Synced', { status: 'True', reason: 'CacheComplete' });
   });
 
@@ -425,6 +456,8 @@ describe('a ReconcileFunction at rest', () => {
     ['its keys stand still', { standstill: 'a key is due' }, 'EventsHandled', 'KeysStandStill'],
     ['its part of Redis is repaired', { waitsFor: 'reading the server again' }, 'Synced', 'Recovering'],
     ['an object is kept out', { keptOut: 1 }, 'Synced', 'ObjectsKeptOut'],
+    ['a key of it fails', { keys: { failing: 1 } }, 'Ready', 'KeysFail'],
+    ['a key of it has become a dead letter', { keys: { dead: 1, failing: 1 } }, 'Ready', 'DeadLetters'],
     ['its circuit breaker opens', { openReason: 'it does not answer' }, 'Reachable', 'CircuitBreakerOpen'],
   ])('says at once that %s', async (_, what, type, reason) => {
     const nowMs = clock.now();

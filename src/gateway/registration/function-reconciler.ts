@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { backoffMs, type Condition, messageOf, type Runtime, UserError, idOf } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
 import type { RunningController } from '../controllers/controller.ts';
+import { controllerState, type ControllerStateWord, notesOf } from '../controllers/controller-state.ts';
+import { type QueueFacts, queueFacts, STATE_LISTS } from '../workqueue/queue-facts.ts';
 import type { Controllers } from '../controllers/controllers.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
@@ -72,6 +74,8 @@ export class FunctionReconciler {
   };
   readonly #reachability: Reachability;
   readonly #rights: RightsReviews;
+  /** What its queue told last; undefined while it does not run. */
+  #facts: QueueFacts | undefined;
   #failures = 0;
   /** Why it did not run when it was looked at last, as the log has it. */
   #refused: string | undefined;
@@ -261,7 +265,8 @@ export class FunctionReconciler {
   async #start(resolved: ResolvedFunction, signal: AbortSignal): Promise<void> {
     const { controllers } = this.#options;
     this.#stale = true;
-    this.#record({ Synced: FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.') });
+    this.#record({ Synced: FILLING });
+    this.#facts = undefined;
     const over = new AbortController();
     const both = AbortSignal.any([signal, over.signal]);
     let otherwise: Error | undefined;
@@ -269,11 +274,11 @@ export class FunctionReconciler {
       otherwise = await this.#untilOtherwise(resolved, both);
       over.abort();
     })();
-    let telling: Promise<void> | undefined;
-    const onWaiting = (): void => {
+    let reporting: Promise<void> | undefined;
+    const onWaiting = (controller: RunningController): void => {
       this.#looked.resolve();
       // The list of a large kind takes its time.
-      telling = this.#report(resolved.controller.url, undefined, both);
+      reporting = this.#reportFilling(controller, resolved.controller.url, both);
     };
     try {
       await controllers.apply(resolved.controller, { signal: both, onWaiting });
@@ -281,11 +286,27 @@ export class FunctionReconciler {
       if (error instanceof UserError) throw new InvalidFunctionError('Ready', 'NotRunnable', messageOf(error));
       if (otherwise === undefined) throw error;
     } finally {
-      await telling;
       over.abort();
+      await reporting;
       await reviewing;
+      this.#stale = true;
     }
     if (otherwise !== undefined) throw otherwise;
+  }
+
+  /** Reports why its cache is not complete, whenever that changes, until the signal is aborted. Never rejects. */
+  async #reportFilling(controller: RunningController, url: string, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options.runtime;
+    while (!signal.aborted) {
+      this.#stale = false;
+      this.#rest = new AbortController();
+      this.#record({ Synced: refusedBy(controller) ?? FILLING });
+      // A write that has begun is seen to its end.
+      await this.#report(url, undefined, this.#stopping.signal);
+      await clock.sleep(LOOK_MS, signal);
+      if (this.#stale) continue;
+      await clock.sleep(this.#options.reviewMs, AbortSignal.any([signal, this.#rest.signal]));
+    }
   }
 
   /**
@@ -316,6 +337,7 @@ export class FunctionReconciler {
     const { controllers, runtime } = this.#options;
     const { logger } = runtime;
     this.#started = undefined;
+    this.#facts = undefined;
     this.#reachability.forget();
     // Once, however often it is looked at again.
     if (message !== this.#refused) {
@@ -359,7 +381,8 @@ export class FunctionReconciler {
     this.#stale = false;
     try {
       this.#record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
-      const isPaused = (await controller.queue.pauses()).some(({ scope }) => scope === 'controller');
+      this.#facts = await queueFacts(controller.queue, STATE_LISTS);
+      const isPaused = this.#facts.pauses.some(({ scope }) => scope === 'controller');
       // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.
       if (paused && !isPaused && this.#leads) await controller.queue.pause('controller');
       this.#record({ Paused: pausedBy(paused, isPaused) });
@@ -390,6 +413,15 @@ export class FunctionReconciler {
     this.#findings = { ...this.#findings, ...found };
   }
 
+  /** Of its controller, by the queue as it was read last; undefined while it does not run. */
+  get #state(): ControllerStateWord | undefined {
+    const { controllers, standstill } = this.#options;
+    const controller = controllers.get(this.#id);
+    if (!controller || !this.#facts) return undefined;
+    const notes = notesOf(controller, { controllers, progress: { standstill } });
+    return controllerState({ ...notes, ...this.#facts, circuit: controller.queue.circuit });
+  }
+
   /** The status with our conditions as they were written last, and those of others as the object has them now. */
   #statusNow(): ReconcileFunctionStatus | undefined {
     const isOurs = ({ type }: Condition): boolean => type === 'Ready' || Object.hasOwn(this.#findings, type);
@@ -405,7 +437,7 @@ export class FunctionReconciler {
     if (!this.#leads) return;
     const { generation } = this.#object.metadata;
     const before = this.#statusNow();
-    const now = { generation, url, failure, nowMs: clock.wallNow() };
+    const now = { generation, url, failure, state: this.#state, nowMs: clock.wallNow() };
     const status = statusOf(before, this.#findings, now);
     const { status: seen } = this.#object;
     const isForged = this.#isForeign && statusOf(seen, this.#findings, now) !== seen;
@@ -423,6 +455,7 @@ export class FunctionReconciler {
   }
 }
 
+const FILLING = FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.');
 const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
 
 /** What an earlier gateway has found of this declaration, if it was good: this one need not wake the function. */
@@ -447,8 +480,16 @@ function handledBy({ missesEvents, remarks }: RunningController, standstill: str
   return TRUE('Handled', 'Its predicates and maps have heard of each event.');
 }
 
+/** The apiserver refuses the gateway, whatever the rights of the function. */
+function refusedBy({ refusal }: RunningController): Finding | undefined {
+  if (refusal === undefined) return undefined;
+  return FALSE('GatewayForbidden', `The cache does not follow all that it reads: ${refusal}.`);
+}
+
 /** @param waitsFor what its keys wait for, after data in Redis was lost. */
 async function syncedOf(controller: RunningController, waitsFor: string | undefined): Promise<Finding> {
+  const refused = refusedBy(controller);
+  if (refused) return refused;
   if (waitsFor !== undefined) return FALSE('Recovering', `Its keys wait after a loss of data: ${waitsFor}.`);
   const keptOut = await controller.keptOut();
   const { all, leftOut } = keptOut;

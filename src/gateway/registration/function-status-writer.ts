@@ -10,6 +10,7 @@ import {
   idOf,
 } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
+import { DEAD_LETTERS, KEYS_FAIL } from './conditions.ts';
 import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 
 const EVENT = resource('events.k8s.io/v1', 'Event');
@@ -81,8 +82,9 @@ export class FunctionStatusWriter {
     const ready = readyOf(status);
     const old = readyOf(before);
     if (!ready || (old?.status === ready.status && old.reason === ready.reason)) return;
-    // Every start fills the cache: that is no news.
-    if (ready.reason === 'CacheFilling') return;
+    // Every start fills the cache: that is no news. Nor is a key that fails once, and succeeds then.
+    if (ready.reason === 'CacheFilling' || ready.reason === KEYS_FAIL) return;
+    if (ready.status === 'True' && old?.reason === KEYS_FAIL && ready.reason === 'Running') return;
     const { client, runtime } = this.#options;
     const { clock, logger } = runtime;
     const { namespace, name, uid, resourceVersion } = object.metadata;
@@ -97,7 +99,7 @@ export class FunctionStatusWriter {
           kind: EVENT.kind,
           metadata: { namespace, name: `${name}.${randomUUID().slice(0, 13)}` },
           eventTime: at.replace('Z', '000Z'),
-          type: ready.status === 'True' ? 'Normal' : 'Warning',
+          type: ready.status === 'True' && ready.reason !== DEAD_LETTERS ? 'Normal' : 'Warning',
           reason: ready.reason,
           note: boundedText(ready.message, 1024),
           action: 'Reconcile',

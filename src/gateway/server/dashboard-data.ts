@@ -16,7 +16,7 @@ import type { Informer } from '../cache/informer.ts';
 import type { View } from '../cache/view.ts';
 import { settingsFor, transformOf } from '../cache/view-settings.ts';
 import type { RunningController } from '../controllers/controller.ts';
-import { queueFacts } from '../controllers/controller-state.ts';
+import { notesOf } from '../controllers/controller-state.ts';
 import type {
   ControllerAccess,
   ControllerSummary,
@@ -36,6 +36,8 @@ import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
 import type { Manager } from '../manager/manager.ts';
 import { type ReplicaRecord, roleOf } from '../manager/replica-record.ts';
+import { KEY_LISTS } from '../workqueue/key-status.ts';
+import { queueFacts } from '../workqueue/queue-facts.ts';
 import type { ReplayRecords } from '../workqueue/replay-records.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Sample } from '../workqueue/work-queue.ts';
@@ -153,35 +155,18 @@ async function summaryOf(
   const [samples, oldestDueMs, facts] = await Promise.all([
     cache.of(controller),
     queue.oldestDueMs(),
-    queueFacts(queue),
+    queueFacts(queue, KEY_LISTS),
   ]);
   return {
     id: name,
     origin,
     kind: formatKind(description.for),
-    problems: controllerProblems(controller, parts?.manager),
-    remarks: controller.remarks === undefined ? [] : [controller.remarks],
+    ...notesOf(controller, parts?.manager),
     concurrency: description.concurrency,
     oldestDueMs,
     ...facts,
     samples,
   };
-}
-
-/** What is wrong with a controller, the worst first. */
-export function controllerProblems(
-  controller: RunningController,
-  manager: Pick<Manager, 'controllers' | 'progress'> | undefined,
-): string[] {
-  const { name } = controller;
-  const isRunning = manager?.controllers.get(name) === controller;
-  const problems = [
-    isRunning ? manager.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
-    controller.openReason,
-    controller.missesEvents,
-    manager?.progress.standstill(name),
-  ];
-  return problems.filter((each) => each !== undefined);
 }
 
 function functionsOf(parts: DashboardParts | undefined, clock: DashboardData['clock']): FunctionSummary[] {
@@ -253,6 +238,10 @@ function controllerAccess(
     namespaced: views[0]?.resource.namespaced ?? true,
     views: views.map((view) => view.name),
     requeue: (which, priority) => controller.requeue({ which, priority, message: 'by the dashboard' }),
+    status: async (key) => {
+      const [status, object] = await Promise.all([queue.status(key), controller.objectOf(key)]);
+      return { ...status, object };
+    },
     object: (visitor, key) => objectStates(views, key, visitor, parts()),
   };
 }

@@ -3,6 +3,7 @@ import type { CacheApi } from '../cache-api/cache-api.ts';
 import type { KubernetesApi } from '../kubernetes-api/kubernetes-api.ts';
 import type { LoginBackend } from '../login/login.ts';
 import type { GatewayCertificates } from '../certificates/gateway-certificates.ts';
+import { notesOf } from '../controllers/controller-state.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
 import type { LeaderHandover } from '../manager/leader-handover.ts';
@@ -12,7 +13,7 @@ import type { PrometheusMetrics } from '../manager/metrics.ts';
 import { type AdminLogin, AdminServer, type ListenOptions } from './admin-server.ts';
 import { callbackApi } from './callback-api.ts';
 import type { BullMqBoard } from './bullmq-board.ts';
-import { dashboardData, type DashboardParts, controllerProblems } from './dashboard-data.ts';
+import { dashboardData, type DashboardParts } from './dashboard-data.ts';
 import { Hono } from 'hono';
 import type { LoginEnv } from '../login/visitor.ts';
 import { dashboardApp } from '../dashboard/app.ts';
@@ -69,10 +70,10 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
       dashboard,
       queues: {
         queues: () => askableQueues(parts()?.manager),
-        problems: (name) => {
+        controller: (name) => {
           const manager = parts()?.manager;
           const controller = manager?.controllers.known().get(name);
-          return controller ? controllerProblems(controller, manager) : [];
+          return controller && { ...notesOf(controller, manager), objectOf: (key) => controller.objectOf(key) };
         },
         clock,
       },
@@ -122,7 +123,7 @@ export function gatewayChecks(
     ['informers', check(({ manager }) => manager.viewsNotReady())],
     ['functions', check(({ manager }) => manager.configured.notReady())],
     ['progress', check(({ manager }) => manager.progress.notReady())],
-    ['controllers', check(({ manager }) => manager.controllers.notReady())],
+    ['controllers', check(({ manager }) => manager.controllers.notReady() ?? manager.progress.notWell())],
     ['reconcilefunctions', check(({ manager }) => manager.declared?.notReady())],
     ['certificates', check(({ certificates }) => certificates && certificateCheck(certificates))],
     ['leader', check(({ election, ...made }) => election?.notReady() ?? leaderWarning(made))],

@@ -3,17 +3,13 @@ import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
 import { boundedText, type Clock, decodeObjectKey } from '../../core/index.ts';
 import { namespace } from '../../contract/name-schema.ts';
-import {
-  type ControllerFacts,
-  controllerState,
-  type ControllerStateWord,
-  queueFacts,
-} from '../controllers/controller-state.ts';
+import { type ControllerNotes, controllerState, type ControllerStateWord } from '../controllers/controller-state.ts';
 import { audit, type AuditFields } from '../login/visitor.ts';
 import { type Awaited, awaitedBy } from '../dispatch/barrier.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
 import { keyState, type KeyStateWord } from '../workqueue/key-state.ts';
-import { isPersonScope, KEY_LISTS, type PersonScope } from '../workqueue/key-status.ts';
+import { isPersonScope, KEY_LISTS, type KeyList, type KeyObject, type PersonScope } from '../workqueue/key-status.ts';
+import { type QueueFacts, queueFacts } from '../workqueue/queue-facts.ts';
 import { isCursor, RUN_OUTCOMES } from '../workqueue/past-run.ts';
 import { SAMPLE_MS } from '../workqueue/samples.ts';
 import type { KeyStatus, OpenCircuit, PastRun, Pause, Wait, WorkQueue } from '../workqueue/work-queue.ts';
@@ -37,9 +33,13 @@ export type Queues = () => ReadonlyMap<string, WorkQueue> | undefined;
 
 export interface QueueApiOptions {
   readonly queues: Queues;
-  /** What is wrong with a controller, beside what its queue says. */
-  readonly problems: (controller: string) => readonly string[];
+  readonly controller: (name: string) => AskedController | undefined;
   readonly clock: Pick<Clock, 'now'>;
+}
+
+/** What a gateway knows of a controller that its queue does not. */
+export interface AskedController extends ControllerNotes {
+  readonly objectOf: (key: string) => Promise<KeyObject>;
 }
 
 /** One queue, as `GET /queues` serves it. */
@@ -48,8 +48,10 @@ export interface ServedQueue {
   readonly state: ControllerStateWord;
   /** What is wrong with the controller, the worst first. */
   readonly problems: readonly string[];
+  /** What a person may want to know although all is well. */
+  readonly remarks: readonly string[];
   /** Sizes by list. */
-  readonly keys: ControllerFacts['sizes'];
+  readonly keys: QueueFacts<KeyList>['sizes'];
   readonly pauses: readonly Pause[];
   /** Present while the gateway that was asked cannot reach the function. */
   readonly circuit?: OpenCircuit;
@@ -99,7 +101,7 @@ const pausable = z.strictObject({
  * All bodies are JSON. The answer to a wrong request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503
  * while Redis is away.
  */
-export function queueApi({ queues, problems, clock }: QueueApiOptions): Hono {
+export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono {
   const app = new Hono();
   app.use(
     bodyLimit({
@@ -110,7 +112,7 @@ export function queueApi({ queues, problems, clock }: QueueApiOptions): Hono {
   app.get('/', async (context) => {
     const all = queues();
     if (!all) return away(context);
-    const served = [...all].map(([id, queue]) => servedQueue(queue, problems(id)));
+    const served = [...all].map(([id, queue]) => servedQueue(queue, controller(id)));
     return context.json({ queues: await Promise.all(served) });
   });
   app.get('/:name/keys', (context) =>
@@ -125,7 +127,7 @@ export function queueApi({ queues, problems, clock }: QueueApiOptions): Hono {
     withQueue(context, queues, async (queue) => {
       const parsed = key.safeParse(context.req.param('key'));
       return parsed.success
-        ? context.json(await servedKey(queue, parsed.data, clock.now()))
+        ? context.json(await servedKey(queue, controller(queue.name), { key: parsed.data, nowMs: clock.now() }))
         : wrong(context, parsed.error);
     }),
   );
@@ -192,8 +194,17 @@ function auditedSelection(which: z.output<typeof selection>): AuditFields {
 const MAX_BODY_BYTES = 64 * 1024;
 
 /** Everything that is known of a key, with its last runs. */
-async function servedKey(queue: WorkQueue, name: string, nowMs: number): Promise<ServedKey> {
-  const [status, history] = await Promise.all([queue.status(name), queue.runsOf(name)]);
+async function servedKey(
+  queue: WorkQueue,
+  controller: AskedController | undefined,
+  { key: name, nowMs }: { readonly key: string; readonly nowMs: number },
+): Promise<ServedKey> {
+  const [found, history, object] = await Promise.all([
+    queue.status(name),
+    queue.runsOf(name),
+    controller?.objectOf(name),
+  ]);
+  const status = object ? { ...found, object } : found;
   return { ...status, state: keyState(status, nowMs).word, waits: status.waits.map(servedWait), history };
 }
 
@@ -203,11 +214,12 @@ function servedWait(wait: Wait): ServedWait {
   return { ...rest, awaits: awaitedBy(barrier) };
 }
 
-async function servedQueue(queue: WorkQueue, problems: readonly string[]): Promise<ServedQueue> {
-  const facts = await queueFacts(queue);
+async function servedQueue(queue: WorkQueue, controller: AskedController | undefined): Promise<ServedQueue> {
+  const facts = await queueFacts(queue, KEY_LISTS);
   const { sizes, pauses, circuit } = facts;
-  const state = controllerState({ ...facts, problems, remarks: [] });
-  return { controller: queue.name, state, problems, keys: sizes, pauses, ...(circuit ? { circuit } : {}) };
+  const { problems = [], remarks = [] } = controller ?? {};
+  const state = controllerState({ ...facts, problems, remarks });
+  return { controller: queue.name, state, problems, remarks, keys: sizes, pauses, ...(circuit ? { circuit } : {}) };
 }
 
 /** Most of the names that a sentence lists. */

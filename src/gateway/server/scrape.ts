@@ -3,16 +3,18 @@ import type { Informer } from '../cache/informer.ts';
 import { informerLabels } from '../cache/informer-labels.ts';
 import type { Informers } from '../cache/informers.ts';
 import type { Controllers } from '../controllers/controllers.ts';
+import { controllerState, notesOf } from '../controllers/controller-state.ts';
 import type { PrometheusMetrics } from '../manager/metrics.ts';
 import type { Progress } from '../manager/progress.ts';
 import type { Recovery } from '../manager/recovery.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import { queueFacts, STATE_LISTS } from '../workqueue/queue-facts.ts';
 
 /** The parts that are asked at each scrape. */
 export interface ScrapedParts {
-  readonly controllers: Pick<Controllers, 'known'>;
+  readonly controllers: Pick<Controllers, 'known' | 'get' | 'waitsFor'>;
   readonly informers: Pick<Informers, 'all'>;
-  readonly progress: Pick<Progress, 'outboxMs'>;
+  readonly progress: Pick<Progress, 'outboxMs' | 'standstill'>;
   readonly recovery: Pick<Recovery, 'healthy'>;
 }
 
@@ -115,7 +117,12 @@ async function readQueues(metrics: PrometheusMetrics, parts: ScrapedParts): Prom
   const queues = askableQueues(parts);
   if (!queues) return;
   // Asked together, which costs the least. Other commands of this gateway go between.
-  const read = await Promise.all([...queues].map(async ([name, queue]) => [name, await queue.levels()] as const));
+  const read = await Promise.all(
+    [...queues].map(async ([name, queue]) => {
+      const [level, facts] = await Promise.all([queue.levels(), queueFacts(queue, STATE_LISTS)]);
+      return [name, { ...level, facts }] as const;
+    }),
+  );
   const known = parts.controllers.known();
   // The others were removed meanwhile.
   const levels = read.filter(([name]) => known.has(name));
@@ -129,6 +136,14 @@ async function readQueues(metrics: PrometheusMetrics, parts: ScrapedParts): Prom
         [{ ...labels, priority: '0' }, waiting],
         [{ ...labels, priority: LOW_PRIORITY }, low],
       ];
+    }),
+  );
+  metrics.replace(
+    'levelhook_controller_state',
+    levels.flatMap(([name, { facts }]): Series => {
+      const controller = known.get(name);
+      const state = controller && controllerState({ ...notesOf(controller, parts), ...facts });
+      return state ? [[{ controller: name, state }, 1]] : [];
     }),
   );
   metrics.replace(

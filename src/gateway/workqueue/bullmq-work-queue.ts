@@ -11,6 +11,7 @@ import { IdlePace, type PaceShare } from './idle-pace.ts';
 import { OwnRuns, type Unfinished } from './own-runs.ts';
 import type { EndedRun, PastRun, RunPage, RunQuery } from './past-run.ts';
 import { IDLE_POLL_INTERVAL_MS, Poller } from './poller.ts';
+import { type QueueFacts, queueFacts, STATE_LISTS } from './queue-facts.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
 import { HISTORY_RUNS, type QueueOptions } from './queue-options.ts';
 import type { Finished } from './records.ts';
@@ -291,6 +292,11 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return this.#standstill.ms();
   }
 
+  /** As `standstillMs` has seen them last, without a trip to Redis; undefined before. */
+  get seenFacts(): QueueFacts | undefined {
+    return this.#standstill.facts;
+  }
+
   async start(process: Process): Promise<void> {
     if (this.#runner || this.#ended) return;
     this.#process = process;
@@ -470,12 +476,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async #dueKeys(): Promise<DueKeys> {
-    const [{ firstDueMs, running }, firstPauseEndMs, started] = await Promise.all([
+    const [{ firstDueMs, running }, firstPauseEndMs, started, facts] = await Promise.all([
       this.#inspector.levels(this.#runtime.clock.now()),
       this.#inspector.firstPauseEndMs(),
       this.#records.started(),
+      queueFacts(this, STATE_LISTS),
     ]);
-    return { firstDueMs, firstPauseEndMs, running, started };
+    return { firstDueMs, firstPauseEndMs, running, started, facts };
   }
 
   #circuitChanged(): void {

@@ -1,6 +1,6 @@
 import { waitFor } from './key-status.ts';
 import { BARRIER_AGAIN_MS } from './queue-options.ts';
-import type { KeyStatus, Wait } from './work-queue.ts';
+import type { KeyObject, KeyStatus, Wait } from './work-queue.ts';
 
 /** What a key is doing, in a word. Pages, `explain` and `queue` say the same one. */
 export const KEY_STATES = [
@@ -18,6 +18,8 @@ export const KEY_STATES = [
   'low priority',
   'requeued',
   'at rest',
+  'not selected',
+  'no object',
 ] as const;
 export type KeyStateWord = (typeof KEY_STATES)[number];
 
@@ -35,7 +37,7 @@ const WAITS: readonly (readonly [Wait['reason'], KeyStateWord])[] = [
 
 /** The one of all that is known of a key which decides when it runs next. */
 export function keyState(status: KeyStatus, nowMs: number): KeyState {
-  const { running, waits, pauses, failures, deadSinceMs, queued, backlog, timerMs } = status;
+  const { object, running, waits, pauses, failures, deadSinceMs, queued, backlog, timerMs } = status;
   const waitOf = (reason: Wait['reason']): Wait | undefined => waits.find((each) => each.reason === reason);
   const busy = waitOf('busy');
   if (running) return busy ? { word: 'goes on', wait: busy } : { word: 'running' };
@@ -56,5 +58,28 @@ export function keyState(status: KeyStatus, nowMs: number): KeyState {
   if (queued) return { word: 'ready' };
   if (backlog) return { word: 'low priority' };
   if (failures > 0) return { word: 'failing' };
-  return { word: timerMs === undefined ? 'at rest' : 'requeued' };
+  if (timerMs !== undefined) return { word: 'requeued' };
+  return {
+    word: object?.state === 'absent' ? 'no object' : object?.state === 'not selected' ? object.state : 'at rest',
+  };
 }
+
+/** How it stands with the object of a key, as a sentence without its full stop. */
+export function objectText(object: KeyObject): string {
+  switch (object.state) {
+    case 'cached':
+      return 'the cache has its object';
+    case 'absent':
+      return 'there is no such object in the cache, which is complete';
+    case 'not selected':
+      return NOT_SELECTED[object.by];
+    case 'unknown':
+      return `nothing is known of its object: ${object.reason}`;
+  }
+}
+
+const NOT_SELECTED = {
+  namespaces: 'its controller reconciles no keys of this namespace',
+  labelSelector: 'the cache has its object, which the label selector of its controller leaves out',
+  predicate: 'the cache has its object, whose events the predicate of its controller leaves out',
+} as const satisfies Record<Extract<KeyObject, { state: 'not selected' }>['by'], string>;

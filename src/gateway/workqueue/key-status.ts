@@ -58,9 +58,21 @@ export type Wait =
   | { readonly reason: 'rate-limit'; readonly untilMs: number }
   | { readonly reason: 'debounce'; readonly untilMs: number };
 
+/** How it stands with the object of a key, as far as its controller is concerned. */
+export type KeyObject =
+  /** The cache has it, and its events run the key. */
+  | { readonly state: 'cached' }
+  /** The cache is complete and does not have it. */
+  | { readonly state: 'absent' }
+  /** The declaration of the controller leaves the key out: this part of it. */
+  | { readonly state: 'not selected'; readonly by: 'namespaces' | 'labelSelector' | 'predicate' }
+  | { readonly state: 'unknown'; readonly reason: string };
+
 /** Everything that is known of one key. */
 export interface KeyStatus {
   readonly key: string;
+  /** Undefined where the queue alone was asked. */
+  readonly object?: KeyObject;
   /** Ready to run as soon as a slot is free. */
   readonly queued: boolean;
   /** The run in flight. */

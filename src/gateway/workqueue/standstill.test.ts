@@ -1,8 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualClock } from '../../../test/harness/test-clock.ts';
+import type { QueueFacts } from './queue-facts.ts';
 import { type DueKeys, Standstill } from './standstill.ts';
 
-const NOTHING_DUE: DueKeys = { firstDueMs: Infinity, firstPauseEndMs: Infinity, running: 0, started: 7 };
+const NONE: QueueFacts = {
+  pauses: [],
+  circuit: undefined,
+  sizes: { queued: 0, running: 0, failing: 0, dead: 0 },
+};
+const NOTHING_DUE: DueKeys = { firstDueMs: Infinity, firstPauseEndMs: Infinity, running: 0, started: 7, facts: NONE };
 
 function create(first: Partial<DueKeys> = {}) {
   const clock = new VirtualClock();
@@ -38,6 +44,22 @@ describe('the standstill of a queue', () => {
     await standstill.ms();
     expect(world.asked).toBe(1);
     pass(1);
+    await standstill.ms();
+    expect(world.asked).toBe(2);
+  });
+
+  it.each([
+    ['runs', { running: 1 }],
+    ['dead letters', { facts: { ...NONE, sizes: { ...NONE.sizes, dead: 1 } } }],
+  ])('is asked for again while there are %s, which another gateway may end', async (_, found) => {
+    const { standstill, world, pass } = create(found);
+    await standstill.ms();
+    pass(5000);
+    world.due = NOTHING_DUE;
+    await standstill.ms();
+    expect(standstill.facts).toEqual(NONE);
+    expect(world.asked).toBe(2);
+    pass(5000);
     await standstill.ms();
     expect(world.asked).toBe(2);
   });

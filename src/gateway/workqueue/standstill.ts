@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/index.ts';
+import type { QueueFacts } from './queue-facts.ts';
 
 export interface StandstillOptions {
   readonly concurrency: number;
@@ -19,11 +20,12 @@ export interface DueKeys {
   readonly running: number;
   /** How many runs have ever been started. */
   readonly started: number;
+  readonly facts: QueueFacts;
 }
 
 /**
  * For how long no run of a queue has started although a key is due and there is room for it. Redis is not asked again
- * before a key can be due: for a queue at rest it is asked nothing.
+ * before a key can be due: for a queue at rest, without dead letters, it is asked nothing.
  */
 export class Standstill {
   readonly #options: StandstillOptions;
@@ -33,9 +35,15 @@ export class Standstill {
   #activity = 0;
   /** How many runs had started when that was last seen to change. */
   #lastStart: { readonly count: number; readonly atMs: number } | undefined;
+  #facts: QueueFacts | undefined;
 
   constructor(options: StandstillOptions) {
     this.#options = options;
+  }
+
+  /** As they were when `ms` has last asked; undefined before. */
+  get facts(): QueueFacts | undefined {
+    return this.#facts;
   }
 
   /** In milliseconds, as far as this gateway has asked; 0 when runs start, or none need to. */
@@ -49,11 +57,14 @@ export class Standstill {
     }
     if (clock.now() < this.#restsUntilMs) return 0;
     const activity = this.#activity;
-    const { firstDueMs, firstPauseEndMs, running, started } = await read();
+    const { firstDueMs, firstPauseEndMs, running, started, facts } = await read();
     const nowMs = clock.now();
     if (started !== this.#lastStart?.count) this.#lastStart = { count: started, atMs: nowMs };
+    this.#facts = facts;
+    // Another gateway ends its runs, and drops dead letters, without a word to this one.
+    const isAtRest = running === 0 && facts.sizes.dead === 0;
     // An add may have come to Redis after the question, and before its answer.
-    if (activity === this.#activity) this.#restsUntilMs = Math.min(firstDueMs, firstPauseEndMs);
+    if (activity === this.#activity) this.#restsUntilMs = isAtRest ? Math.min(firstDueMs, firstPauseEndMs) : 0;
     return running < concurrency ? Math.max(0, nowMs - Math.max(firstDueMs, this.#lastStart.atMs)) : 0;
   }
 

@@ -4,7 +4,17 @@ import type { PastRun, RunPage, RunQuery } from './past-run.ts';
 import type { Finish, Process } from './run.ts';
 import type { Sample } from './samples.ts';
 
-export type { OpenCircuit, Pause, PauseScope, PersonScope, KeyList, KeyPage, KeyStatus, Wait } from './key-status.ts';
+export type {
+  OpenCircuit,
+  Pause,
+  PauseScope,
+  PersonScope,
+  KeyList,
+  KeyObject,
+  KeyPage,
+  KeyStatus,
+  Wait,
+} from './key-status.ts';
 export type { PastRun, PastOutcome, RunPage, RunQuery } from './past-run.ts';
 export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
 export type { Sample } from './samples.ts';

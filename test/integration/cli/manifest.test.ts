@@ -104,6 +104,7 @@ describe('levelhook manifest', () => {
       'ReconcileFunction',
     ]);
     expect(stdout).not.toContain(setting.secret);
+    expect(stdout).toContain("# the function's own writes are yours to add to its ServiceAccount.\n");
     expect(stdout).not.toContain('credentials:');
     const { stdout: lent } = await shell(
       `npm run -s levelhook manifest -- ${observer.url} --namespace shop --credentials proxy`,

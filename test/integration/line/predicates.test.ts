@@ -11,9 +11,12 @@ import {
   type Predicate,
   resourceVersionChanged,
 } from '../../../src/function/index.ts';
+import { explainKey } from '../../../src/cli/explain-text.ts';
 import type { ObjectKey, Resource } from '../../../src/core/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { untilIdle } from '../../harness/levelhook.ts';
+import { QueueClient } from '../../harness/queue-client.ts';
 import { type Observer, openObserved } from '../../harness/observer.ts';
 import { defineWebs } from '../../harness/webs.ts';
 import { it } from '../../harness/world.ts';
@@ -68,6 +71,24 @@ describe('which events of a kind count', () => {
       everyone.filter((name) => observers.get(name)?.keys().includes(`${namespace}/${key}`)).toSorted();
     expect(initial('old-on')).toEqual(but('cel', 'cel-loop', 'not'));
     expect(initial('old-large')).toEqual(but('selector', 'all', 'not'));
+  });
+
+  it('an object that is not there, one that the predicate leaves out, and one that is fine are told apart', async () => {
+    const explained = async (controller: string, name: string): Promise<string> => {
+      const answer = await new QueueClient(gatewayUrl, controller).status(`${namespace}/${name}`);
+      return explainKey(controller, answer, Date.now());
+    };
+    const there = (key: string) => eventually(async () => expect(await explained('any', key)).toContain('at rest'));
+    await there('old-on');
+    expect(await explained('any', 'old-on')).toContain('\n  at rest\n  the cache has its object\n');
+    for (const name of ['cel', 'cel-loop', 'not']) {
+      expect(await explained(name, 'old-on'), name).toContain(
+        '\n  not selected\n  the cache has its object, whose events',
+      );
+    }
+    for (const name of everyone) {
+      expect(await explained(name, 'nothing'), name).toContain('\n  no object\n  there is no such object in the cache');
+    }
   });
 
   let markers = 0;

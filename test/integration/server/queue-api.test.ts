@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { silentLogger, systemClock } from '../../../src/core/index.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
-import type { RunPage, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { KeyObject, RunPage, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { NO_LOGIN } from '../../harness/login.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
@@ -16,6 +16,7 @@ let process: RecordingProcess;
 let server: AdminServer;
 let redisIsThere = true;
 let problems: readonly string[] = [];
+let object: KeyObject;
 
 beforeEach(async () => {
   fixture = await RedisQueueFixture.create(inject('redisUrl'), systemClock);
@@ -23,6 +24,7 @@ beforeEach(async () => {
   process = new RecordingProcess();
   redisIsThere = true;
   problems = [];
+  object = { state: 'cached' };
   server = new AdminServer({
     listen: { host: '127.0.0.1', port: 0 },
     live: new Map(),
@@ -33,7 +35,7 @@ beforeEach(async () => {
       reconcile: new Hono(),
       queues: {
         queues: () => (redisIsThere ? new Map([['controller', queue]]) : undefined),
-        problems: () => problems,
+        controller: () => ({ problems, remarks: [], objectOf: async () => object }),
         clock: systemClock,
       },
     },
@@ -74,7 +76,7 @@ describe('/queues', () => {
     await queue.pause('namespace/c');
     const keys = { queued: 0, running: 0, timers: 0, failing: 0, backlog: 0, waiting: 0, dead: 2 };
     const pauses = [{ scope: 'namespace/c', sinceMs: expect.any(Number) as number }];
-    const served = { controller: 'controller', state: 'dead letters', problems: [], keys, pauses };
+    const served = { controller: 'controller', state: 'dead letters', problems: [], remarks: [], keys, pauses };
     expect(await request('/queues')).toEqual([200, { queues: [served] }]);
     problems = ['its view is not complete'];
     expect(await request('/queues')).toMatchObject([200, { queues: [{ state: 'problem', problems }] }]);
@@ -82,7 +84,10 @@ describe('/queues', () => {
     const history = await queue.runsOf('a/x');
     expect(history).toMatchObject([{ outcome: 'dead', error: 'quota exceeded', reasons: [{ type: 'added' }] }]);
     const status = await queue.status('a/x');
-    expect(await request('/queues/controller/keys/a/x')).toEqual([200, { ...status, state: 'dead letter', history }]);
+    expect(await request('/queues/controller/keys/a/x')).toEqual([
+      200,
+      { ...status, object, state: 'dead letter', history },
+    ]);
     expect(await request('/queues/other.controller/keys/a/x')).toEqual([
       404,
       { error: 'there is no controller "other.controller" in this gateway: there is controller' },

@@ -1,6 +1,7 @@
 import { variableOf } from '../../config/config.ts';
 import { decodeObjectKey } from '../../../core/index.ts';
 import { PAUSED_ANNOTATION } from '../../handlers/paused.ts';
+import { objectText } from '../../workqueue/key-state.ts';
 import { waitFor } from '../../workqueue/key-status.ts';
 import type { KeyStatus, PastRun } from '../../workqueue/work-queue.ts';
 import { actionForm } from '../components/form.ts';
@@ -22,7 +23,7 @@ export async function keyPage(
 ): Promise<Html> {
   const [summary, status, object] = await Promise.all([
     controller.summary(),
-    controller.queue.status(key),
+    controller.status(key),
     controller.object(page.visitor, key),
   ]);
   const { id } = summary;
@@ -52,6 +53,7 @@ function nowFacts({ times }: PageRequest, status: KeyStatus): Html {
   const next = nextRun(status, times);
   return facts([
     ['State', why],
+    ['Object', status.object && objectText(status.object)],
     ['Run in flight', running && html`number ${running.run}, its time is over ${times.at(running.deadlineMs)}`],
     ['Touched since', dirty && 'yes: it runs once more after this run'],
     [

@@ -1,0 +1,134 @@
+import { expect, it } from 'vitest';
+import { VirtualClock } from '../../test/harness/test-clock.ts';
+import { quietRuntime } from '../../test/harness/quiet-runtime.ts';
+import type { RunningController } from '../gateway/controllers/controller.ts';
+import {
+  CONTROLLER_STATES,
+  type ControllerFacts,
+  controllerState,
+  type ControllerStateWord,
+  isWell,
+} from '../gateway/controllers/controller-state.ts';
+import { stateBadge } from '../gateway/dashboard/pages/overview.ts';
+import type { ControllerSummary } from '../gateway/dashboard/data.ts';
+import type { PageRequest } from '../gateway/dashboard/page.ts';
+import { Times } from '../gateway/dashboard/times.ts';
+import { report } from '../gateway/manager/health.ts';
+import { PrometheusMetrics } from '../gateway/manager/metrics.ts';
+import { Progress } from '../gateway/manager/progress.ts';
+import { type Findings, FALSE, statusOf, TRUE } from '../gateway/registration/conditions.ts';
+import { queueApi, type ServedQueue } from '../gateway/server/queue-api.ts';
+import { renderMetrics, type ScrapedParts } from '../gateway/server/scrape.ts';
+import type { KeyList, WorkQueue } from '../gateway/workqueue/work-queue.ts';
+import { describeQueues } from './queue-text.ts';
+
+const NOW = Date.UTC(2026, 0, 1);
+const sizes = { queued: 0, running: 0, failing: 0, dead: 0 };
+const quiet: ControllerFacts = { problems: [], remarks: [], pauses: [], circuit: undefined, sizes };
+const paused = [{ scope: 'controller', sinceMs: 0 }] as const;
+
+/** The state of a controller, the reason of the condition Ready of its ReconcileFunction, and the facts. */
+const ROWS: readonly (readonly [ControllerStateWord, string, Partial<ControllerFacts>])[] = [
+  ['idle', 'Running', {}],
+  ['busy', 'Running', { sizes: { ...sizes, queued: 1 } }],
+  ['failing', 'KeysFail', { sizes: { ...sizes, failing: 1 } }],
+  ['failing', 'KeysFail', { sizes: { ...sizes, running: 3, failing: 1 } }],
+  ['dead letters', 'DeadLetters', { sizes: { ...sizes, dead: 1, failing: 1 } }],
+  // A pause hides nothing that has failed.
+  ['dead letters', 'DeadLetters', { sizes: { ...sizes, dead: 1 }, pauses: paused }],
+  ['paused', 'Paused', { pauses: paused }],
+  ['partly paused', 'Running', { pauses: [{ scope: 'namespace/a', sinceMs: 0 }] }],
+  ['partly paused', 'Running', { pauses: [{ scope: 'key/a/b', sinceMs: 0 }] }],
+  ['problem', 'NotWell', { problems: ['its view is not complete'] }],
+  ['circuit open', 'NotWell', { circuit: { sinceMs: 0, untilMs: 1 }, problems: ['refused'] }],
+  ['remark', 'Running', { remarks: ['an object is kept out'] }],
+];
+const WELL: readonly ControllerStateWord[] = ['idle', 'busy', 'partly paused', 'remark'];
+
+/** A controller of which this is known, and its queue. */
+function controllerOf({ problems, remarks, pauses, circuit, sizes: found }: ControllerFacts): RunningController {
+  const totals: Partial<Record<KeyList, number>> = found;
+  const queue = {
+    name: 'web',
+    circuit,
+    pauses: async () => pauses,
+    list: async (list: KeyList) => ({ total: totals[list] ?? 0, keys: [] }),
+    levels: async () => ({ waiting: 0, low: 0, running: 0, demand: 0 }),
+    unfinished: () => ({ totalMs: 0, longestMs: 0 }),
+    standstillMs: async () => 0,
+    seenFacts: { pauses, circuit, sizes: found },
+  };
+  return { name: 'web', queue, refusal: problems[0], remarks: remarks[0] } as unknown as RunningController;
+}
+
+async function servedQueues(controller: RunningController, facts: ControllerFacts): Promise<readonly ServedQueue[]> {
+  const { problems, remarks } = facts;
+  const app = queueApi({
+    queues: () => new Map([['web', controller.queue as WorkQueue]]),
+    controller: () => ({ problems, remarks, objectOf: async () => ({ state: 'cached' }) }),
+    clock: { now: () => NOW },
+  });
+  return ((await (await app.request('/')).json()) as { queues: ServedQueue[] }).queues;
+}
+
+function partsOf(controller: RunningController, progress: Pick<Progress, 'outboxMs' | 'standstill'>): ScrapedParts {
+  return {
+    controllers: {
+      known: () => new Map([['web', controller]]),
+      get: () => controller,
+      waitsFor: () => undefined,
+    },
+    informers: { all: () => [] },
+    progress,
+    recovery: { healthy: true },
+  };
+}
+
+it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', async (word, reason, more) => {
+  const facts = { ...quiet, ...more };
+  expect(controllerState(facts)).toBe(word);
+  expect(isWell(word)).toBe(WELL.includes(word));
+
+  const summary = { ...facts, id: 'web' } as unknown as ControllerSummary;
+  const page = { times: new Times(NOW, NOW) } as PageRequest;
+  expect(stateBadge(page, summary).toString()).toContain(`>${word}</span>`);
+
+  const controller = controllerOf(facts);
+  const served = await servedQueues(controller, facts);
+  expect(served).toMatchObject([{ state: word }]);
+  expect(describeQueues(served)).toMatch(new RegExp(`^web +${word} `, 'm'));
+
+  const progress = new Progress({
+    informers: () => [],
+    controllers: () => [controller],
+    notes: () => facts,
+    isNeededForReady: () => true,
+    onChanged: () => {},
+    runtime: quietRuntime(),
+  });
+  const { lines, healthy } = report(new Map([['controllers', () => progress.notWell()]]));
+  expect(lines).toEqual([isWell(word) ? '[+]controllers ok' : `[+]controllers warning: web: ${word}`]);
+  expect(healthy).toBe(true);
+
+  const text = await renderMetrics(new PrometheusMetrics(), partsOf(controller, progress), new VirtualClock());
+  const series = text.split('\n').filter((line) => line.startsWith('levelhook_controller_state{'));
+  expect(series).toEqual([`levelhook_controller_state{controller="web",state="${word}"} 1`]);
+
+  const good = TRUE('Good', 'Good.');
+  const findings: Findings = {
+    Authorized: good,
+    Synced: good,
+    EventsHandled: good,
+    Reachable: good,
+    Paused: FALSE('NotPaused', 'No.'),
+  };
+  const now = { generation: 1, url: undefined, failure: undefined, state: word, nowMs: NOW };
+  const ready = statusOf(undefined, findings, now).conditions?.find(({ type }) => type === 'Ready');
+  expect(ready).toMatchObject({ reason, status: reason === 'NotWell' ? 'False' : 'True' });
+  // Only a controller that is well is shown as fully well.
+  expect(ready?.reason === 'Running').toBe(isWell(word));
+});
+
+it('each state has a row', () => {
+  expect(new Set(ROWS.map(([word]) => word))).toEqual(new Set(CONTROLLER_STATES));
+});
