@@ -10,15 +10,17 @@ import { applierOf, listOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { quietRuntime } from '../harness/quiet-runtime.ts';
 import { createView } from '../harness/views.ts';
-import { cacheReaderContract } from './cache-reader-contract.ts';
+import { cacheReaderContract, serveViews } from './cache-reader-contract.ts';
 
-cacheReaderContract('RedisReader', async ({ redis, location, syncWaitMs }) => ({
-  reader: new RedisReader(redis, location, { syncWaitMs }),
-  close: async () => {},
-}));
+cacheReaderContract('RedisReader', async (world) => {
+  const { server, location } = await serveViews(world);
+  const { redis, syncWaitMs } = world;
+  return { reader: new RedisReader(redis, location, { syncWaitMs }), close: () => server.stop() };
+});
 
 cacheReaderContract('RedisReader, as the user that the gateway makes for it', async (world) => {
-  const { redis, views, location, syncWaitMs } = world;
+  const { redis, views, syncWaitMs } = world;
+  const { server, location } = await serveViews(world);
   const secret = generateSecret();
   const users = new ReaderUsers({
     runtime: quietRuntime(),
@@ -38,6 +40,7 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
     reader: new RedisReader(connection, location, { syncWaitMs }),
     close: async () => {
       connection.disconnect();
+      await server.stop();
       await redis.call('ACL', 'DELUSER', user);
     },
   };
