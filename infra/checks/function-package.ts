@@ -7,7 +7,6 @@ const manifestSchema = z.object({
   license: z.string(),
   repository: z.object({ type: z.string(), url: z.string() }),
   publishConfig: z.object({ access: z.literal('public'), provenance: z.literal(true) }),
-  engines: z.record(z.string(), z.string()),
   dependencies: z.record(z.string(), z.string()),
   exports: z.record(
     z.string(),
@@ -17,6 +16,9 @@ const manifestSchema = z.object({
     ]),
   ),
 });
+
+/** Of the entries for Node: undici needs it. The gateway, in the package `levelhook`, needs more. */
+const ENGINES = { node: '>=22.19.0' };
 
 /** What the SDK always needs. A package that only some entries need is an optional peer. */
 const DEPENDENCIES = ['hono'];
@@ -60,7 +62,7 @@ export function writeFunctionPackage(root: string, built: string, folder: string
         publishConfig: manifest.publishConfig,
         type: 'module',
         sideEffects: false,
-        engines: manifest.engines,
+        engines: ENGINES,
         exports: {
           ...Object.fromEntries(
             entries.map(({ name, types, js }) => [name, { types: `./${types}`, default: `./${js}` }]),

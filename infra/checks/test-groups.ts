@@ -92,8 +92,15 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
   packages: {
     protects: 'that both packages can be published, installed and used',
     files: ['test/integration/packages/*.test.ts'],
-    guards: ['package.json', 'package-lock.json', 'infra/release', 'infra/checks/build.ts', 'src/function/index.ts'],
-    minutes: 1,
+    guards: [
+      'package.json',
+      'package-lock.json',
+      'infra/release',
+      'infra/checks/build.ts',
+      'src/function',
+      'src/kubeconfig',
+    ],
+    minutes: 2,
   },
   histories: {
     protects: 'that cache and queue agree with their models through long random histories',

@@ -2,6 +2,7 @@ import {
   fieldAt,
   type FieldRequirement,
   formatKind,
+  groupOf,
   type GroupVersionKind,
   type KubernetesObject,
   ownValue,
@@ -25,6 +26,8 @@ const at =
 const own = (...paths: readonly string[]): Fields => Object.fromEntries(paths.map((path) => [path, at(path)]));
 
 const REFERENCE = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'] as const;
+
+const OF_ALL_KINDS: readonly string[] = ['metadata.name', 'metadata.namespace'];
 
 /**
  * Fields that the apiserver can select by, beside name and namespace, by kind: the names of
@@ -75,10 +78,21 @@ export function checkFields(
 ): void {
   const builtIn = ownValue(SELECTABLE, formatKind(kind));
   for (const { field } of fields) {
-    if (field === 'metadata.name' || field === 'metadata.namespace' || custom.includes(field)) continue;
+    if (OF_ALL_KINDS.includes(field) || custom.includes(field)) continue;
     if (builtIn && ownValue(builtIn, field)) continue;
     throw new SelectorError(builtIn || custom.length > 0 ? unsupported(kind, field) : unknown(field));
   }
+}
+
+/**
+ * Whether only the definition of a custom resource can say if it is selected by these fields. The gateway reads
+ * definitions, so the cache API answers such a list.
+ */
+export function needDefinition(kind: GroupVersionKind, fields: readonly FieldRequirement[]): boolean {
+  // Kubernetes' own groups without a dot, and the core group, have no definitions.
+  if (!groupOf(kind).includes('.')) return false;
+  const builtIn = ownValue(SELECTABLE, formatKind(kind)) ?? {};
+  return fields.some(({ field }) => !OF_ALL_KINDS.includes(field) && !ownValue(builtIn, field));
 }
 
 function unsupported(kind: GroupVersionKind, field: string): string {

@@ -9,6 +9,18 @@ export class UserError extends Error {
 /** The same about a server that does not answer now, and may do so later without a change of any setting. */
 export class UnavailableError extends UserError {}
 
+/**
+ * For the `catch` of a dynamic import of an optional peer dependency: it says which package to install. esbuild leaves
+ * an import with a `catch` alone when the package is not there, and fails at any other.
+ */
+export function withoutPackage(name: string): (error: unknown) => never {
+  return (error) => {
+    const { code } = error as { readonly code?: unknown };
+    if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw error;
+    throw new UserError(`The package ${name} is missing: install it (npm install ${name}).`);
+  };
+}
+
 /** The text of anything thrown, for a log line or a status: the message and its causes, never a stack. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

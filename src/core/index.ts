@@ -22,7 +22,14 @@ export {
   setStatusCondition,
 } from './conditions.ts';
 export { type ControllerOrigin, idOf, namespaceOfTenant, originOf, tenantNamed, tenantOf } from './controller-id.ts';
-export { isConnectionRefused, isUnreachable, messageOf, UnavailableError, UserError } from './errors.ts';
+export {
+  isConnectionRefused,
+  isUnreachable,
+  messageOf,
+  UnavailableError,
+  UserError,
+  withoutPackage,
+} from './errors.ts';
 export { type FieldRequirement, formatFieldSelector, parseFieldSelector } from './field-selector.ts';
 export { formatJson, parseJson, stringEnd } from './json.ts';
 export {

@@ -22,7 +22,8 @@ export interface ListOptions {
   /** `metav1.LabelSelector`, or the text that kubectl takes: `app=web,tier notin (test),!old`. */
   readonly labelSelector?: LabelSelector | string;
   /**
-   * As kubectl takes it: `metadata.name=a`, and the fields that the apiserver knows of built-in kinds.
+   * As kubectl takes it: `metadata.name=a`, the fields that the apiserver knows of built-in kinds, and the
+   * `selectableFields` of a custom resource's definition.
    */
   readonly fieldSelector?: string;
   /**

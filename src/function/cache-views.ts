@@ -67,6 +67,10 @@ export function viewsOf(
     .toSorted((a, b) => ((a.namespace ?? '') < (b.namespace ?? '') ? -1 : 1));
 }
 
+/** By which a run knows a view: its kind, and its only namespace. */
+export const viewName = (resource: GroupVersionKind, namespace: string | undefined): string =>
+  `${formatKind(resource)} ${namespace ?? ''}`;
+
 /** One list of those of several views, in their order. */
 export function joinedLists<T>(
   lists: readonly {

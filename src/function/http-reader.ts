@@ -28,7 +28,7 @@ import {
   type OpenCache,
   SYNC_WAIT_MS,
 } from './cache-reader.ts';
-import { canExist, isEncryptedKind, joinedLists, namespacesOf } from './cache-views.ts';
+import { canExist, isEncryptedKind, joinedLists, namespacesOf, viewName } from './cache-views.ts';
 
 export interface HttpReaderOptions {
   /** How long a read waits for a cache that is being filled for the first time, or asks for patience. Default 5000. */
@@ -37,6 +37,8 @@ export interface HttpReaderOptions {
   readonly signal?: AbortSignal;
   /** Default: the platform's; in an app that `serveFunction` or `serveController` serves, `undiciFetch`. */
   readonly fetch?: CacheFetch;
+  /** The highest position that a read of the run has seen, by `viewName`. Default: of this reader alone. */
+  readonly positions?: Map<string, number>;
 }
 
 /**
@@ -58,7 +60,7 @@ export type CacheFetch = (
  * Reads the cache through the gateway's cache API with the token that came with the trigger, wherever a function runs.
  * It is what `createFunctionApp` uses when it is given no other cache.
  */
-export function httpCache(options: Omit<HttpReaderOptions, 'signal'> = {}): OpenCache {
+export function httpCache(options: Omit<HttpReaderOptions, 'signal' | 'positions'> = {}): OpenCache {
   return (location, run) =>
     new HttpReader(location, {
       ...options,
@@ -77,12 +79,12 @@ const RESTARTS = 3;
 export class HttpReader implements CacheReader {
   readonly #location: CacheLocation;
   readonly #options: HttpReaderOptions;
-  /** The highest that an answer had, by kind and by the only namespace of the view. */
-  readonly #positions = new Map<string, number>();
+  readonly #positions: Map<string, number>;
 
   constructor(location: CacheLocation, options: HttpReaderOptions = {}) {
     this.#location = location;
     this.#options = options;
+    this.#positions = options.positions ?? new Map<string, number>();
   }
 
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
@@ -174,7 +176,7 @@ export class HttpReader implements CacheReader {
     const { syncWaitMs = SYNC_WAIT_MS, signal = new AbortController().signal, fetch: send = fetch } = this.#options;
     const { url, token } = addressOf(this.#location, isEncryptedKind(this.#location, resource));
     const until = systemClock.now() + syncWaitMs;
-    const view = `${formatKind(resource)} ${namespace ?? ''}`;
+    const view = viewName(resource, namespace);
     const seen = this.#positions.get(view) ?? 0;
     for (;;) {
       const response = await send(url + path, {

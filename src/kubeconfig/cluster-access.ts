@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
-import { UserError } from '../core/index.ts';
+import { UserError, withoutPackage } from '../core/index.ts';
 import { type ClusterEntry, type Login, readDefaultLogin, readLogin, type UserEntry } from './kubeconfig.ts';
 
 /** How to reach one apiserver as one user. */
@@ -157,7 +157,7 @@ function impersonationOf(user: UserEntry): Record<string, string | string[]> {
 
 /** For exec plugins and auth providers: loading client-node takes a second and 89 MB. */
 async function readByClientNode({ cluster, user }: Login): Promise<() => Promise<Credential>> {
-  const { KubeConfig } = await import('@kubernetes/client-node');
+  const { KubeConfig } = await import('@kubernetes/client-node').catch(withoutPackage('@kubernetes/client-node'));
   const config = new KubeConfig();
   const name = 'current';
   const text = JSON.stringify({

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
-import { messageOf, UserError } from '../core/index.ts';
+import { messageOf, UserError, withoutPackage } from '../core/index.ts';
 
 /** The fields of a kubeconfig's cluster that are used. Names of files are absolute. */
 export interface ClusterEntry {
@@ -109,6 +109,7 @@ async function readKubeconfig(path: string): Promise<Kubeconfig | undefined> {
   try {
     return absolute(parseKubeconfig(await parseYaml(text)), dirname(resolve(path)));
   } catch (error) {
+    if (error instanceof UserError) throw error;
     const [reason] = messageOf(error).split('\n', 1);
     throw new UserError(`The file ${path} is not a kubeconfig (${reason}): check its contents.`);
   }
@@ -123,7 +124,8 @@ async function parseYaml(text: string): Promise<unknown> {
       // YAML may begin with a brace.
     }
   }
-  return (await import('yaml')).parse(text, { merge: true }) as unknown;
+  const { parse } = await import('yaml').catch(withoutPackage('yaml'));
+  return parse(text, { merge: true }) as unknown;
 }
 
 function parseKubeconfig(value: unknown): Kubeconfig {

@@ -4,25 +4,54 @@ import { type KubernetesObject, resource, SelectorError, systemClock } from '../
 import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import type { CacheLocation, IndexSpec } from '../../src/contract/index.ts';
 import type { CacheReader, ListOptions } from '../../src/function/index.ts';
+import type { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
 import type { Applier } from '../../src/gateway/cache/applier.ts';
 import { backfill } from '../../src/gateway/cache/backfill.ts';
 import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { applierOf, listOf } from '../harness/applier.ts';
+import { CacheApiServer } from '../harness/cache-api-server.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 
 /** Opens the reader under test over views in Redis. Called for each test. */
-export type OpenReader = (world: {
-  redis: Redis;
-  views: readonly View[];
-  location: CacheLocation;
-  syncWaitMs: number;
-}) => Promise<{ reader: CacheReader; close: () => Promise<unknown> }>;
+export type OpenReader = (world: ReaderWorld) => Promise<{ reader: CacheReader; close: () => Promise<unknown> }>;
+
+export interface ReaderWorld {
+  readonly redis: Redis;
+  readonly views: readonly View[];
+  readonly location: CacheLocation;
+  readonly syncWaitMs: number;
+}
+
+/** The definition of `things`, as the apiserver has it. */
+const definition = {
+  spec: { versions: [{ name: 'v1', selectableFields: [{ jsonPath: '.spec.size' }, { jsonPath: '.spec.colour' }] }] },
+};
+
+/** Serves the views through the cache API. @returns with the location as a trigger has it. */
+export async function serveViews({
+  views,
+  location,
+}: ReaderWorld): Promise<{ server: CacheApiServer; location: CacheLocation }> {
+  const client: Pick<ApiClient, 'json'> = {
+    json: async <T>({ path }: { readonly path: string }) => {
+      if (!path.endsWith('/customresourcedefinitions/things.example.com')) throw new Error('there is no apiserver');
+      return definition as T;
+    },
+  };
+  const server = await CacheApiServer.start({ views: () => views, client });
+  const position = location.views['v1/Pod']?.[0]?.position;
+  const scope = { 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'], 'v1/Node': '*', 'example.com/v1/Thing': '*' } as const;
+  // Not longer than the reader waits at all, so that the bound is the reader's.
+  const token = server.token(scope, 'x', 60, position === undefined ? {} : { 'v1/Pod': { '': position } });
+  return { server, location: { ...location, url: server.url, token } };
+}
 
 const pods = resource('v1', 'Pod');
 const configMaps = resource('v1', 'ConfigMap');
 const nodes = resource('v1', 'Node', { namespaced: false });
 const services = resource('v1', 'Service');
+const things = resource('example.com/v1', 'Thing');
 const ON_NODE: IndexSpec = 'field:spec.nodeName';
 const GREETS: IndexSpec = 'annotation:greets/whom';
 
@@ -44,6 +73,10 @@ function object(
 }
 const pod = (key: string, version: number, metadata: object = {}, rest: object = {}): KubernetesObject =>
   object('Pod', key, version, metadata, rest);
+const thing = (key: string, spec: object): KubernetesObject => ({
+  ...object('Thing', key, 1, {}, { spec }),
+  apiVersion: 'example.com/v1',
+});
 const ownedBy = (uid: string, controller = true) => ({
   ownerReferences: [{ apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'x', uid, controller }],
 });
@@ -90,7 +123,8 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
     const inA = await newView(configMaps, 'a', 'a');
     const inB = await newView(configMaps, 'b', 'b');
     const ofNodes = await newView(nodes, 's');
-    views = [view, inA, inB, ofNodes];
+    const ofThings = await newView(things, 's');
+    views = [view, inA, inB, ofNodes, ofThings];
     applier = newApplier(view);
     // As the gateway tells them: each kind's views, in no particular order.
     location = {
@@ -98,12 +132,20 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
         'v1/Pod': [view.location],
         'v1/ConfigMap': [inB.location, inA.location],
         'v1/Node': [ofNodes.location],
+        'example.com/v1/Thing': [ofThings.location],
       },
       now: Math.round(systemClock.now()),
     };
     await list(newApplier(inA), 20, object('ConfigMap', 'a/one', 1));
     await list(newApplier(inB), 30, object('ConfigMap', 'b/two', 2), object('ConfigMap', 'b/one', 3));
     await list(newApplier(ofNodes), 40, object('Node', 'n1', 1), object('Node', 'n2', 2, { labels: { disk: 'fast' } }));
+    await list(
+      newApplier(ofThings),
+      50,
+      thing('a/large', { size: 9007199254740993n, colour: 'red' }),
+      thing('a/small', { size: 5, colour: 'red' }),
+      thing('b/plain', { colour: 'blue' }),
+    );
     await start();
   });
   afterEach(() => close());
@@ -240,6 +282,25 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       ['status.phase=Running,spec.nodeName!=n1', ['b/far']],
     ])('lists by fields: %s', async (fieldSelector, expected) => {
       expect(await names({ fieldSelector })).toEqual(expected);
+    });
+
+    it.each<[string, string[]]>([
+      ['spec.colour=red', ['a/large', 'a/small']],
+      ['spec.size=9007199254740993', ['a/large']],
+      ['spec.size=,spec.colour!=red', ['b/plain']],
+      ['spec.colour=red,metadata.name!=large', ['a/small']],
+      ['metadata.name=plain', ['b/plain']],
+    ])(
+      'lists a custom resource by the fields that its definition makes selectable: %s',
+      async (fieldSelector, found) => {
+        expect(await names({ fieldSelector }, things)).toEqual(found);
+        const inA = found.filter((key) => key.startsWith('a/'));
+        expect(await names({ fieldSelector, namespace: 'a' }, things)).toEqual(inA);
+      },
+    );
+
+    it('refuses a field of a custom resource that its definition does not make selectable', async () => {
+      await expect(reader.list(things, { fieldSelector: 'spec.weight=1' })).rejects.toThrow(SelectorError);
     });
 
     it('finds one by name in its namespace', async () => {

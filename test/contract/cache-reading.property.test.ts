@@ -2,7 +2,7 @@ import { setImmediate as tick } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { compareResourceVersions, controllerOf, type KubernetesObject, resource } from '../../src/core/index.ts';
 import { HttpReader, type ListOptions } from '../../src/function/index.ts';
-import { RedisReader } from '../../src/function/node/index.ts';
+import { RedisReader } from '../../src/function/node/redis-reader.ts';
 import type { Applier } from '../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
 import type { View } from '../../src/gateway/cache/view.ts';

@@ -5,8 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { resource } from '../../src/core/index.ts';
 import { HttpReader, type HttpReaderOptions } from '../../src/function/index.ts';
 import { undiciFetch } from '../../src/function/node/index.ts';
-import { CacheApiServer } from '../harness/cache-api-server.ts';
-import { cacheReaderContract } from './cache-reader-contract.ts';
+import { cacheReaderContract, serveViews } from './cache-reader-contract.ts';
 
 const CLIENTS: readonly [string, HttpReaderOptions][] = [
   ['HttpReader', {}],
@@ -14,16 +13,10 @@ const CLIENTS: readonly [string, HttpReaderOptions][] = [
 ];
 
 for (const [name, options] of CLIENTS) {
-  cacheReaderContract(name, async ({ views, location, syncWaitMs }) => {
-    const server = await CacheApiServer.start({ views: () => views });
-    // Not longer than the reader waits at all, so that the bound is the reader's.
-    const scope = { 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'], 'v1/Node': '*' } as const;
-    const position = location.views['v1/Pod']?.[0]?.position;
-    const token = server.token(scope, 'x', 60, position === undefined ? {} : { 'v1/Pod': { '': position } });
-    return {
-      reader: new HttpReader({ ...location, url: server.url, token }, { syncWaitMs, ...options }),
-      close: () => server.stop(),
-    };
+  cacheReaderContract(name, async (world) => {
+    const { server, location } = await serveViews(world);
+    const { syncWaitMs } = world;
+    return { reader: new HttpReader(location, { syncWaitMs, ...options }), close: () => server.stop() };
   });
 }
 

@@ -2,7 +2,8 @@ import { expect, inject, it, vi } from 'vitest';
 import { resource } from '../../src/core/index.ts';
 import { viewKeys } from '../../src/contract/cache-layout.ts';
 import { generateSecret, importSecret } from '../../src/contract/index.ts';
-import { redisCache, RedisReader } from '../../src/function/node/index.ts';
+import { redisCache } from '../../src/function/node/index.ts';
+import { RedisReader } from '../../src/function/node/redis-reader.ts';
 import { ReaderConnection } from '../../src/function/node/reader-connection.ts';
 import { ReaderUsers } from '../../src/gateway/access/reader-users.ts';
 import { connectRedis } from '../../src/gateway/redis/redis.ts';
@@ -10,15 +11,17 @@ import { applierOf, listOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { quietRuntime } from '../harness/quiet-runtime.ts';
 import { createView } from '../harness/views.ts';
-import { cacheReaderContract } from './cache-reader-contract.ts';
+import { cacheReaderContract, serveViews } from './cache-reader-contract.ts';
 
-cacheReaderContract('RedisReader', async ({ redis, location, syncWaitMs }) => ({
-  reader: new RedisReader(redis, location, { syncWaitMs }),
-  close: async () => {},
-}));
+cacheReaderContract('RedisReader', async (world) => {
+  const { server, location } = await serveViews(world);
+  const { redis, syncWaitMs } = world;
+  return { reader: new RedisReader(redis, location, { syncWaitMs }), close: () => server.stop() };
+});
 
 cacheReaderContract('RedisReader, as the user that the gateway makes for it', async (world) => {
-  const { redis, views, location, syncWaitMs } = world;
+  const { redis, views, syncWaitMs } = world;
+  const { server, location } = await serveViews(world);
   const secret = generateSecret();
   const users = new ReaderUsers({
     runtime: quietRuntime(),
@@ -38,6 +41,7 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
     reader: new RedisReader(connection, location, { syncWaitMs }),
     close: async () => {
       connection.disconnect();
+      await server.stop();
       await redis.call('ACL', 'DELUSER', user);
     },
   };

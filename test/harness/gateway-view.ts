@@ -6,7 +6,7 @@ import { connectRedis } from '../../src/gateway/redis/redis.ts';
 import { settingsHash } from '../../src/gateway/cache/view-settings.ts';
 import { formatKind, type KubernetesObject } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/cache-layout.ts';
-import { RedisReader } from '../../src/function/node/index.ts';
+import { RedisReader } from '../../src/function/node/redis-reader.ts';
 import { type Cluster, configMaps } from './cluster.ts';
 import type { Setting } from './levelhook.ts';
 

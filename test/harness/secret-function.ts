@@ -6,7 +6,8 @@ import {
   type ControllerOptions,
   httpCache,
 } from '../../src/function/index.ts';
-import { redisCache, RedisReader } from '../../src/function/node/index.ts';
+import { redisCache } from '../../src/function/node/index.ts';
+import { RedisReader } from '../../src/function/node/redis-reader.ts';
 import type { Setting } from './levelhook.ts';
 import { ServedFunction } from './served-function.ts';
 

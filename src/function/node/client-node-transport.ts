@@ -1,7 +1,8 @@
 import type { KubeConfig } from '@kubernetes/client-node';
-import { Agent, type buildConnector, type Dispatcher, ProxyAgent, request } from 'undici';
-import { type Access, type Credentials, openCredentials } from '../../kubeconfig/credentials.ts';
-import type { ApiTransport, ApiTransportAnswer, ApiTransportRequest } from '../api-transport.ts';
+import { Agent, type buildConnector, type Dispatcher, ProxyAgent } from 'undici';
+import { type Credentials, openCredentials } from '../../kubeconfig/credentials.ts';
+import type { ApiTransport } from '../api-transport.ts';
+import { CONNECTIONS, send } from './send.ts';
 
 /**
  * Reaches the apiserver as the user of a kubeconfig or of the pod (client certificate, token, token file; exec plugin
@@ -24,51 +25,29 @@ export function kubeConfigTransport(path?: string): ApiTransport {
   };
 }
 
-/** Sends one request. Follows no redirect. */
-export async function send(
-  { server, dispatcher, headers }: Pick<Access, 'server' | 'dispatcher' | 'headers'>,
-  { method, path, contentType, accept = 'application/json', body, signal }: ApiTransportRequest,
-): Promise<ApiTransportAnswer> {
-  const response = await request(server + path, {
-    method,
-    signal,
-    headers: {
-      ...headers,
-      accept,
-      'user-agent': 'levelhook-function',
-      ...(contentType ? { 'content-type': contentType } : {}),
-    },
-    body: body ?? null,
-    // A DELETE has its options in its body. undici would close the connection then, since some servers misread it.
-    reset: false,
-    dispatcher,
-  });
-  const retryAfter = response.headers['retry-after'];
-  return {
-    status: response.statusCode,
-    body: await response.body.text(),
-    retryAfter: (Array.isArray(retryAfter) ? retryAfter[0] : retryAfter) ?? null,
-  };
-}
-
 /**
  * Makes client-node keep its connections: by itself it makes a new dispatcher, and so a new TLS connection, for each
  * request (measured: 300 reads, 300 connections). Use it on a KubeConfig whose API classes you call yourself, too.
  */
-export function sharedConnections(config: KubeConfig): KubeConfig {
+export function sharedConnections<Config extends ClientNodeConfig>(config: Config): Config {
   const known: { readonly key: Fields; readonly dispatcher: Dispatcher }[] = [];
   const inner = config as unknown as WithDispatcher;
-  const create = inner.createDispatcher.bind(config);
+  const create = inner.createDispatcher.bind(inner);
   inner.createDispatcher = (cluster, options) => {
     // Certificates that rotate are new keys, and so new connections.
     const key = { ...cluster, ...options };
     const found = known.find((each) => isSame(each.key, key));
     if (found) return found.dispatcher;
-    const dispatcher = http1(config.createDispatcherOptions(cluster, options)) ?? create(cluster, options);
+    const dispatcher = http1(inner.createDispatcherOptions(cluster, options)) ?? create(cluster, options);
     known.push({ key, dispatcher });
     return dispatcher;
   };
   return config;
+}
+
+/** client-node's KubeConfig, of which the types are not there when the package is not. */
+export interface ClientNodeConfig {
+  createDispatcherOptions(...args: never[]): object;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -87,20 +66,10 @@ function isSame(a: Fields, b: Fields): boolean {
   });
 }
 
-/**
- * Connections to one apiserver: 32 make 250 objects at once as fast as one HTTP/2 connection does, cold (0.3 s) and
- * warm, and one for each request takes 0.9 s cold. More requests wait their turn. A watch would hold one for as long as
- * it lasts, but a function has no business with watches.
- *
- * An idle connection is kept for 30 s, undici's own time is 4 s: a TLS handshake costs more than ten requests. The
- * apiserver keeps it for 90 s and load balancers for 50 s and more, so this end closes first, and no write meets a
- * connection that the other end has just closed.
- */
-export const CONNECTIONS = { connections: 32, keepAliveTimeout: 30_000 };
 const HTTP1 = { allowH2: false, ...CONNECTIONS };
 
 type DispatcherOptions = ReturnType<KubeConfig['createDispatcherOptions']>;
-interface WithDispatcher {
+interface WithDispatcher extends Pick<KubeConfig, 'createDispatcherOptions'> {
   createDispatcher(...args: Parameters<KubeConfig['createDispatcherOptions']>): Dispatcher;
 }
 

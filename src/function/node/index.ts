@@ -1,5 +1,5 @@
 export { kubeConfigTransport, sharedConnections } from './client-node-transport.ts';
-export { redisCache, type RedisCacheOptions, RedisReader, type RedisReaderOptions } from './redis-reader.ts';
+export { redisCache, type RedisCacheOptions } from './redis-cache.ts';
 export { serveController } from './serve-controller.ts';
 export { nodeRunTransport } from './trigger-kubernetes.ts';
 export { undiciFetch } from './undici-fetch.ts';

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { messageOf, systemClock, UserError } from '../../core/index.ts';
+import { messageOf, systemClock, UserError, withoutPackage } from '../../core/index.ts';
 import { importSecret } from '../../contract/index.ts';
 import { groupWrites } from '../../contract/node/grouped-writes.ts';
 import { readerPassword } from '../../contract/node/reader-user.ts';
@@ -8,7 +8,7 @@ import { parseRedisUrl, type RedisAddress } from '../../contract/node/redis-url.
 import { SYNC_WAIT_MS } from '../cache-reader.ts';
 
 /** Only functions that read from Redis need it, and it takes a sixth of the time in which a function on Node loads. */
-export const loadIoredis = () => import('ioredis');
+export const loadIoredis = () => import('ioredis').catch(withoutPackage('ioredis'));
 
 /** A read fails when Redis does not answer within this, and the key is retried. */
 const COMMAND_TIMEOUT_MS = 5000;

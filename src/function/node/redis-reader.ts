@@ -12,21 +12,13 @@ import {
 import type { CacheLocation, Selection, ViewLocation } from '../../contract/index.ts';
 import { viewKeys } from '../../contract/cache-layout.ts';
 import { observedAtMs, observedItem } from '../../contract/observed.ts';
-import { checkFields } from '../../contract/selectable-fields.ts';
+import { checkFields, needDefinition } from '../../contract/selectable-fields.ts';
 import { namespaceOfSelection } from '../../contract/selection.ts';
 import { LostWritesError, ViewReader } from '../../contract/node/view-reader.ts';
-import {
-  type CacheReader,
-  type KeptOut,
-  type ListOptions,
-  type ListResult,
-  type OpenCache,
-  SYNC_WAIT_MS,
-} from '../cache-reader.ts';
-import { canExist, isEncryptedKind, joinedLists, viewsOf } from '../cache-views.ts';
+import { type CacheReader, type KeptOut, type ListOptions, type ListResult, SYNC_WAIT_MS } from '../cache-reader.ts';
+import { canExist, joinedLists, viewName, viewsOf } from '../cache-views.ts';
 import { HttpReader } from '../http-reader.ts';
 import { MergedGets } from './merged-gets.ts';
-import { ReaderConnection } from './reader-connection.ts';
 import { undiciFetch } from './undici-fetch.ts';
 
 export interface RedisReaderOptions {
@@ -36,78 +28,28 @@ export interface RedisReaderOptions {
   readonly signal?: AbortSignal;
   /** The function's steady time when the trigger came, in milliseconds. Default: when the reader was made. */
   readonly startedMs?: number;
-  /**
-   * The highest position that a read of the run has seen, by the view's prefix. Default: of this reader alone.
-   */
+  /** The highest position that a read of the run has seen, by `viewName`. Default: of this reader alone. */
   readonly positions?: Map<string, number>;
-}
-
-export interface RedisCacheOptions {
-  /**
-   * The function's signing secrets, as `createFunctionApp` has them. Default: none, and Redis is read as whom the URL
-   * says.
-   */
-  readonly secrets?: readonly string[];
-}
-
-/**
- * Reads the cache straight from Redis, for functions close to it: the option `cache` of `createFunctionApp`. One
- * connection for the life of the process, opened at the first read. A read fails when Redis does not answer within five
- * seconds, and the key is retried. Kinds that are encrypted in Redis (Secrets) are read through the cache API, with the
- * token of the trigger.
- *
- * With `secrets` the URL needs no password if the gateway's settings let it make Redis users for functions:
- * the reader logs in as the controller's user, which may read the controller's views and nothing else. Credentials in
- * the URL take precedence.
- *
- * @param url `redis://host:port`, `rediss://host:port` or the path of a socket, or a function that gives it at the
- *   first read. TLS takes further authorities from `NODE_EXTRA_CA_CERTS`. Sentinels and clusters are refused: read
- *   through the cache API there.
- */
-export function redisCache(url: string | (() => string), options: RedisCacheOptions = {}): OpenCache {
-  const connection = new ReaderConnection(url, options);
-  return (location, run) => {
-    const startedMs = systemClock.now();
-    // The signal of the run is made when something waits for it.
-    const options = {
-      startedMs,
-      positions: new Map<string, number>(),
-      fetch: undiciFetch,
-      get signal() {
-        return run.signal;
-      },
-    };
-    const overHttp = new HttpReader(location, options);
-    const readerOf = async (resource: Resource): Promise<CacheReader> => {
-      if (isEncryptedKind(location, resource)) return overHttp;
-      return new RedisReader(await connection.as(location.redisUser, run), location, options);
-    };
-    return {
-      get: async (resource, key) => (await readerOf(resource)).get(resource, key),
-      list: async (resource, options) => (await readerOf(resource)).list(resource, options),
-      secondsUnchanged: async (resource, key, field, item) =>
-        (await readerOf(resource)).secondsUnchanged(resource, key, field, item),
-    };
-  };
 }
 
 /**
  * The `CacheReader` over one trigger's views. Two trips for a list by index, one command for an object; gets of one
  * turn of the event loop share it. It has no keys: of kinds that are encrypted it reads nothing, and throws a
- * TypeError.
+ * TypeError. The cache API answers lists by the `selectableFields` of a definition, because the gateway knows them.
  */
 export class RedisReader implements CacheReader {
   readonly #redis: Redis;
   readonly #location: CacheLocation;
   readonly #options: RedisReaderOptions;
   readonly #startedMs: number;
-  readonly #positions = new Map<string, number>();
+  readonly #positions: Map<string, number>;
 
   constructor(redis: Redis, location: CacheLocation, options: RedisReaderOptions = {}) {
     this.#redis = redis;
     this.#location = location;
     this.#options = options;
     this.#startedMs = options.startedMs ?? systemClock.now();
+    this.#positions = options.positions ?? new Map<string, number>();
   }
 
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
@@ -120,6 +62,10 @@ export class RedisReader implements CacheReader {
   }
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
+    if (needDefinition(resource, parseFieldSelector(options.fieldSelector ?? ''))) {
+      const ofRun = { ...this.#options, positions: this.#positions, fetch: undiciFetch };
+      return new HttpReader(this.#location, ofRun).list(resource, options);
+    }
     const selection = selectionOf(resource, options);
     const views = viewsOf(this.#location, resource, namespaceOfSelection(options));
     const lists = views.map((location) => {
@@ -159,16 +105,17 @@ export class RedisReader implements CacheReader {
    */
   async #read<R extends { readonly position: number | undefined }>(
     resource: Resource,
-    { prefix, position = 0 }: ViewLocation,
+    { namespace, position = 0 }: ViewLocation,
     read: (known: number) => Promise<R>,
   ): Promise<R> {
-    const { positions = this.#positions, syncWaitMs = SYNC_WAIT_MS } = this.#options;
+    const { syncWaitMs = SYNC_WAIT_MS } = this.#options;
+    const view = viewName(resource, namespace);
     const until = systemClock.now() + syncWaitMs;
-    const known = Math.max(position, positions.get(prefix) ?? 0);
+    const known = Math.max(position, this.#positions.get(view) ?? 0);
     for (;;) {
       const answer = await read(known);
       if (answer.position !== undefined && answer.position >= known) {
-        positions.set(prefix, Math.max(positions.get(prefix) ?? 0, answer.position));
+        this.#positions.set(view, Math.max(this.#positions.get(view) ?? 0, answer.position));
         return answer;
       }
       this.#options.signal?.throwIfAborted();

@@ -6,7 +6,7 @@ import { createFunctionApp, type FunctionApp } from '../function-app.ts';
 import type { TriggerHandler } from '../trigger-handler.ts';
 import { kubeConfigTransport } from './client-node-transport.ts';
 import { loadIoredis, serverOf } from './reader-connection.ts';
-import { redisCache } from './redis-reader.ts';
+import { redisCache } from './redis-cache.ts';
 import { serveFunction } from './serve.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -4,7 +4,7 @@ import { RUN_HEADER } from '../../contract/index.ts';
 import type { ApiTransport } from '../api-transport.ts';
 import type { RunCredentials } from '../run-token.ts';
 import { type OpenKubernetes, secured } from '../trigger-kubernetes.ts';
-import { CONNECTIONS, send } from './client-node-transport.ts';
+import { CONNECTIONS, send } from './send.ts';
 
 /** One for each address and its authorities, so that the runs of a process share their connections. */
 const known = new Map<string, Dispatcher>();

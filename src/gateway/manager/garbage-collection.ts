@@ -1,6 +1,7 @@
 import { type Clock, messageOf, type Runtime, originOf } from '../../core/index.ts';
 import { MAX_CALLBACK_SECONDS } from '../../contract/outcome-schema.ts';
 import { forgetUsers } from '../cache/forget-users.ts';
+import { redisRunId } from '../cache/incarnation.ts';
 import type { Informers } from '../cache/informers.ts';
 import { unlinkAll } from '../redis/redis.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
@@ -54,7 +55,7 @@ export async function collectGarbage(
 
 /**
  * Removes what Redis holds for one controller but its views, which others may need.
- * @param endMs when its last runs are over, if that is known.
+ * @param endMs when its last runs are over at the latest, if this gateway has run it. They may be over sooner.
  */
 export async function forgetController(
   location: RedisLocation,
@@ -63,17 +64,32 @@ export async function forgetController(
   endMs?: number,
 ): Promise<void> {
   const { redis, registryKey } = location;
-  await unlinkAll(redis, `${queueKeys(location, name).prefix}:`);
-  const known = await redis.hget(registryKey, CONTROLLER_FIELD + name);
+  const keys = queueKeys(location, name);
+  const [known, runId] = await Promise.all([
+    redis.hget(registryKey, CONTROLLER_FIELD + name),
+    redis.hget(keys.queue, 'runId'),
+  ]);
+  // Then a gateway that has not stopped the controller yet starts no key any more.
+  await redis.unlink(keys.backlog);
+  await unlinkAll(redis, keys.recordPrefix);
+  // Redis has the deadlines of all runs, unless it has lost its last writes since the queue was looked at.
+  if (endMs !== undefined && runId === (await redisRunId(redis))) {
+    const [, last = '0'] = await redis.zrevrange(keys.inFlight, 0, 0, 'WITHSCORES');
+    // Called again, after it failed half way, it finds fewer runs than before.
+    endMs = Math.min(endMs, Math.max(Number(last), (known !== null && removalOf(known)?.endMs) || clock.now()));
+  }
   // A controller that has never dispatched has no run to wait for. Of one that has come back and has not run the end of
   // the runs before is known.
   if (known !== null && (endMs !== undefined || !removalOf(known))) {
     const removal: Removal = { atMs: clock.now(), ...(endMs === undefined ? {} : { endMs }) };
     await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(removal));
   }
+  await unlinkAll(redis, `${keys.prefix}:`);
   await removeMarks(location, [name]);
 }
 
+/** A removal stays known for so long at least. */
+const LATE_MARK_MS = 15_000;
 /** How soon what removed controllers have left is looked for again. */
 const SWEEP_MS = 10_000;
 
@@ -115,7 +131,12 @@ async function sweep(location: RedisLocation, clock: Clock): Promise<void> {
   if (gone.length > 0) await redis.hdel(registryKey, ...gone);
   for (const [field, value] of Object.entries(registry)) {
     const removal = field.startsWith(CONTROLLER_FIELD) ? removalOf(value) : undefined;
-    if (removal) removed.push({ field, endMs: removal.endMs ?? removal.atMs + LONGEST_RUN_MS });
+    // A wakeup that was on its way may leave a mark for some seconds.
+    if (removal)
+      removed.push({
+        field,
+        endMs: Math.max(removal.atMs + LATE_MARK_MS, removal.endMs ?? removal.atMs + LONGEST_RUN_MS),
+      });
   }
   await removeMarks(
     location,

@@ -6,5 +6,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
  * the client cannot know what became of it. How long a request may take to arrive is bounded by the server.
  */
 export function readRest(incoming: IncomingMessage, outgoing: ServerResponse): void {
-  outgoing.once('finish', () => incoming.resume());
+  outgoing.once('finish', () => {
+    // A web stream over the body listens, and pauses it again when it has as much as it keeps. Node does the same for a
+    // body that has no reader.
+    incoming.removeAllListeners('data');
+    incoming.resume();
+  });
 }

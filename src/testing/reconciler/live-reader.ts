@@ -1,4 +1,6 @@
 import {
+  ApiError,
+  formatFieldSelector,
   formatLabelSelector,
   isNamespace,
   type KubernetesObject,
@@ -6,10 +8,10 @@ import {
   parseFieldSelector,
   requirementsOf,
   type Resource,
+  SelectorError,
 } from '../../core/index.ts';
 import type { CacheLocation } from '../../contract/index.ts';
 import { observedItem } from '../../contract/observed.ts';
-import { checkFields } from '../../contract/selectable-fields.ts';
 import { isSelected, namespaceOfSelection } from '../../contract/selection.ts';
 import type { ApiWriter } from '../../function/api-writer.ts';
 import type { CacheReader, ListOptions, ListResult } from '../../function/cache-reader.ts';
@@ -53,12 +55,17 @@ export class LiveReader implements CacheReader {
     const namespace = namespaceOfSelection(options);
     const labels = requirementsOf(labelSelector ?? '');
     const fields = parseFieldSelector(fieldSelector ?? '');
-    checkFields(resource, fields);
     if (namespace !== undefined && !isNamespace(namespace)) return { items: [], version: '0' };
-    const { items, version } = await this.#api.list(resource, {
-      ...(namespace === undefined ? {} : { namespace }),
-      labelSelector: formatLabelSelector(labels),
-    });
+    const { items, version } = await this.#api
+      .list(resource, {
+        ...(namespace === undefined ? {} : { namespace }),
+        labelSelector: formatLabelSelector(labels),
+        ...(fields.length > 0 ? { fieldSelector: formatFieldSelector(fields) } : {}),
+      })
+      .catch((error: unknown) => {
+        // As the cache says that an object cannot be selected by a field.
+        throw error instanceof ApiError && error.code === 400 ? new SelectorError(error.message) : error;
+      });
     const selection = { ...rest, labels, fields };
     const order = ({ metadata }: T): string => `${metadata.namespace ?? ''}/${metadata.name}`;
     const selected = items.filter((item) => isSelected(item, selection)).map(trimmed);

@@ -334,7 +334,8 @@ export class MemoryApiserver extends TestApiserver {
   #selected(resource: Resource, { namespace, query }: ParsedRequest): StoredObject[] {
     const labels = parseLabelSelector(query.get('labelSelector') ?? '');
     const fields = parseFieldSelector(query.get('fieldSelector') ?? '');
-    checkFields(resource, fields);
+    // There are no definitions, so each field of a custom resource is one of its `selectableFields`.
+    checkFields(resource, fields, this.#resources.isBuiltIn(resource) ? [] : fields.map(({ field }) => field));
     return this.#of(resource).filter(
       (object) =>
         fulfils(labels, object.metadata.labels) &&

@@ -53,6 +53,22 @@ describe('runReconciler', () => {
     expect(kinds.filter((kind) => kind === 'Pod')).toHaveLength(100);
   });
 
+  it('lists custom resources by any field, as if a definition made it selectable', async () => {
+    apiserver.put({
+      apiVersion: 'example.com/v1',
+      kind: 'Site',
+      metadata: { ...key, name: 'shop' },
+      spec: { title: 'S' },
+    });
+    let found: readonly string[] = [];
+    const finder = controller({ name: 'finder', for: Site }).reconcile(async (_, { cache }) => {
+      const { items } = await cache.list(Site, { fieldSelector: 'spec.title=Blog' });
+      found = items.map(({ metadata }) => metadata.name);
+    });
+    expect((await run(finder)).outcome).toMatchObject({ status: 'done' });
+    expect(found).toEqual(['blog']);
+  });
+
   it('tells what the gateway would be told, and what was written', async () => {
     const first = await run();
     expect(first.outcome).toMatchObject({

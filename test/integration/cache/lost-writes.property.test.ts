@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { formatObjectKey, type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { RedisReader } from '../../../src/function/node/index.ts';
+import { RedisReader } from '../../../src/function/node/redis-reader.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { redisRunId } from '../../../src/gateway/cache/incarnation.ts';
 import { View } from '../../../src/gateway/cache/view.ts';

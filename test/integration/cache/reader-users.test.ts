@@ -5,7 +5,7 @@ import { type KubernetesObject, type Logger, type ObjectKey, resource, silentLog
 import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { generateSecret, importSecret, type ViewLocation } from '../../../src/contract/index.ts';
 import type { ListOptions } from '../../../src/function/index.ts';
-import { RedisReader } from '../../../src/function/node/index.ts';
+import { RedisReader } from '../../../src/function/node/redis-reader.ts';
 import { ReaderConnection } from '../../../src/function/node/reader-connection.ts';
 import { ReaderUsers } from '../../../src/gateway/access/reader-users.ts';
 import { connectRedis } from '../../../src/gateway/redis/redis.ts';

@@ -8,6 +8,8 @@ import { parse, parseAllDocuments } from 'yaml';
 import { greeting } from '../../../functions/examples/01-minimal/greeting.ts';
 import { site } from '../../../functions/examples/02-custom-resource/site.ts';
 import { Site } from '../../../functions/examples/02-custom-resource/sites.example.com-v1.ts';
+import { Route } from '../../../functions/examples/03-webhooks/kinds.ts';
+import { route } from '../../../functions/examples/03-webhooks/route.ts';
 import { copies } from '../../../functions/examples/20-platforms/copies.ts';
 import { resource } from '../../../src/core/index.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -17,7 +19,9 @@ const ROOT = resolve(import.meta.dirname, '../../..');
 const NAMESPACE = 'rights';
 const CRD = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 /** Reading is the gateway's affair. */
-const READS = [{ apiGroups: ['', 'example.com'], resources: ['configmaps', 'sites'], verbs: ['get', 'list', 'watch'] }];
+const READS = [
+  { apiGroups: ['', 'example.com'], resources: ['configmaps', 'routes', 'sites'], verbs: ['get', 'list', 'watch'] },
+];
 
 type Rule = (typeof READS)[number];
 interface Values {
@@ -32,21 +36,27 @@ const yamlIn = (markdown: string): string[] =>
 async function shippedRules(): Promise<Record<string, readonly Rule[]>> {
   const values = parse(await read('infra/helm/examples/greeting.yaml')) as Values;
   const block = yamlIn(await read('infra/helm/README.md')).find((each) => each.startsWith('functions:')) ?? '';
-  const roles = parseAllDocuments(await read('functions/examples/20-platforms/rbac.yaml')).map(
-    (each) => (each as { toJS(): unknown }).toJS() as { kind: string; rules: readonly Rule[] },
-  );
   return {
     'chart-example': values.functions.greeting.rules,
     'chart-readme': (parse(block) as Values).functions.greeting.rules,
     site: parse(yamlIn(await read('functions/examples/02-custom-resource/README.md')).at(-1) ?? '') as readonly Rule[],
-    platforms: roles.find(({ kind }) => kind === 'ClusterRole')?.rules ?? [],
+    webhooks: await rulesIn('functions/examples/03-webhooks/rbac.yaml'),
+    platforms: await rulesIn('functions/examples/20-platforms/rbac.yaml'),
   };
+}
+
+async function rulesIn(path: string): Promise<readonly Rule[]> {
+  const roles = parseAllDocuments(await read(path)).map(
+    (each) => (each as { toJS(): unknown }).toJS() as { kind: string; rules: readonly Rule[] },
+  );
+  return roles.find(({ kind }) => kind === 'ClusterRole')?.rules ?? [];
 }
 
 const EXAMPLES: readonly (readonly [user: string, controller: Controller, name: string])[] = [
   ['chart-example', greeting, 'ann'],
   ['chart-readme', greeting, 'bob'],
   ['site', site, 'home'],
+  ['webhooks', route, 'shop'],
   ['platforms', copies, 'copied'],
 ];
 
@@ -64,7 +74,9 @@ beforeAll(async () => {
   started.add(() => plane.stop());
   const { api } = testContext({ apiserver: new RealApiserver(plane.kubeconfig) });
   await api.create(Namespace, { metadata: { name: NAMESPACE } });
-  await api.create(CRD, parse(await read('functions/examples/02-custom-resource/site.crd.yaml')) as never);
+  for (const definition of ['02-custom-resource/site', '03-webhooks/route']) {
+    await api.create(CRD, parse(await read(`functions/examples/${definition}.crd.yaml`)) as never);
+  }
   const without = (rules['chart-example'] ?? []).filter(
     ({ resources }) => !resources.includes('configmaps/finalizers'),
   );
@@ -79,6 +91,9 @@ beforeAll(async () => {
   }
   await eventually(() =>
     api.create(Site, { metadata: { namespace: NAMESPACE, name: 'home' }, spec: { pages: { a: 'A' } } }),
+  );
+  await eventually(() =>
+    api.create(Route, { metadata: { namespace: NAMESPACE, name: 'shop' }, spec: { host: 'shop.example.com' } }),
   );
 });
 

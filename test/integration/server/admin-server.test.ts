@@ -4,20 +4,28 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Hono } from 'hono';
 import { describe, expect } from 'vitest';
 import { greeting } from '../../../functions/examples/01-minimal/greeting.ts';
-import { METRICS, silentLogger } from '../../../src/core/index.ts';
+import { METRICS, silentLogger, systemClock } from '../../../src/core/index.ts';
+import { generateSecret, importSecret, sign } from '../../../src/contract/index.ts';
 import type { HealthCheck } from '../../../src/gateway/manager/health.ts';
-import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
+import { AdminServer, CALLBACK_PATH } from '../../../src/gateway/server/admin-server.ts';
+import { callbackApi, type CallbackEnv } from '../../../src/gateway/server/callback-api.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { NO_LOGIN, NO_QUEUES } from '../../harness/login.ts';
 import { createSetting } from '../../harness/levelhook.ts';
+import { ownBounds } from '../../harness/own-bounds.ts';
 import { openFunction, openGateway } from '../../harness/opened.ts';
 import { it } from '../../harness/world.ts';
 
 const ok: HealthCheck = () => undefined;
 
 async function withServer(
-  options: { host?: string; live?: [string, HealthCheck][]; ready?: [string, HealthCheck][] },
+  options: {
+    callbacks?: Hono<CallbackEnv>;
+    host?: string;
+    live?: [string, HealthCheck][];
+    ready?: [string, HealthCheck][];
+  },
   use: (url: string) => Promise<void>,
 ): Promise<void> {
   const server = new AdminServer({
@@ -25,7 +33,12 @@ async function withServer(
     live: new Map(options.live ?? [['ping', ok]]),
     ready: new Map(options.ready ?? [['redis', ok]]),
     metrics: async () => '',
-    apis: { dashboard: new Hono(), reconcile: new Hono(), queues: NO_QUEUES },
+    apis: {
+      dashboard: new Hono(),
+      reconcile: new Hono(),
+      queues: NO_QUEUES,
+      ...(options.callbacks ? { callbacks: options.callbacks } : {}),
+    },
     login: NO_LOGIN,
     logger: silentLogger,
   });
@@ -114,6 +127,54 @@ it(
     });
   },
 );
+
+describe('a client that writes its whole request before it reads', () => {
+  const MIB = 1024 * 1024;
+  const chunk = `${MIB.toString(16)}\r\n${'x'.repeat(MIB)}\r\n`;
+
+  it.each<[string, string, string]>([
+    ['in one piece', `content-length: ${6 * MIB}`, 'x'.repeat(6 * MIB)],
+    ['in chunks', 'transfer-encoding: chunked', `${chunk.repeat(6)}0\r\n\r\n`],
+  ])(
+    'reads that its callback is too large, and sends the next request on the connection: %s',
+    { timeout: 60_000 },
+    async (_how, length, body) => {
+      const secret = generateSecret();
+      const keys = [await importSecret(secret)];
+      const taker = {
+        functionName: 'web',
+        keys,
+        bounds: ownBounds(),
+        callback: async () => ({ kind: 'taken' }) as const,
+      };
+      const callbacks = callbackApi({
+        healthy: () => true,
+        starting: () => false,
+        controller: () => taker,
+        clock: systemClock,
+        logger: silentLogger,
+      });
+      await withServer({ callbacks }, async (url) => {
+        const { port, hostname } = new URL(url);
+        const socket = connect(Number(port), hostname).pause();
+        const signed = Object.entries(await sign(keys, { id: 'msg', nowMs: Date.now(), body: '' }));
+        const headers = [`host: ${hostname}`, length, ...signed.map((header) => header.join(': '))].join('\r\n');
+        await new Promise<void>((written, failed) => {
+          const post = `POST ${CALLBACK_PATH}/web HTTP/1.1\r\n${headers}\r\n\r\n${body}`;
+          socket.write(post, (error) => (error ? failed(error) : written()));
+        });
+        socket.write(`GET /livez HTTP/1.1\r\nhost: ${hostname}\r\nconnection: close\r\n\r\n`);
+        let answers = '';
+        socket
+          .setEncoding('utf8')
+          .on('data', (text: string) => (answers += text))
+          .resume();
+        await once(socket, 'close');
+        expect(answers).toMatch(/^HTTP\/1.1 413 [^]*the body is over 1 MiB[^]*HTTP\/1.1 200 OK[^]*ok$/);
+      });
+    },
+  );
+});
 
 describe('the server of a gateway', () => {
   const nowhere = 'http://127.0.0.1:1';
