@@ -1,3 +1,5 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { replacedControllers } from '../../src/cli/replaced-controllers.ts';
 import { type ControlPlane, type RedisServer, startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { AuditLog } from './audit-log.ts';
@@ -11,7 +13,10 @@ import {
   startGateway,
   untilReady,
 } from './levelhook.ts';
+import { TestProcess } from './process.ts';
 import type { Started } from './started.ts';
+
+const run = promisify(execFile);
 
 export const WORKLOAD_FUNCTIONS = ['replicaset', 'deployment'] as const;
 export const ENDPOINT_FUNCTIONS = ['endpointslice', 'endpoints', 'endpointslice-mirroring'] as const;
@@ -143,6 +148,16 @@ export class WorkloadPlane {
   /** Kills the functions and the gateway. */
   async killLine(): Promise<void> {
     for (const { process } of [this.gateway, ...this.functions.values()]) await process.kill('SIGKILL');
+  }
+
+  /** Starts kube-controller-manager again with all of its controllers, those that functions stand in for too. */
+  async startBuiltIn(): Promise<TestProcess> {
+    const part = 'kube-controller-manager';
+    const { stdout } = await run('ps', ['-ww', '-o', 'args=', '-p', String(this.plane.pid(part))]);
+    const [program = '', ...given] = stdout.trim().split(' ');
+    await this.plane.kill(part);
+    const args = given.map((each) => (each.startsWith('--controllers=') ? '--controllers=*' : each));
+    return this.#started.keep({ process: new TestProcess(program, args, {}, ['env']) }).process;
   }
 
   /** What gateway and functions wrote, for the message of a failed assertion. */
