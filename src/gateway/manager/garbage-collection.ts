@@ -69,12 +69,14 @@ export async function forgetController(
     redis.hget(registryKey, CONTROLLER_FIELD + name),
     redis.hget(keys.queue, 'runId'),
   ]);
-  // Then a gateway that has not stopped the controller yet starts no key any more.
-  await redis.unlink(keys.backlog);
+  // Together: a gateway that has not stopped the controller yet starts no key any more once its runs are known.
+  const both = await redis.multi().zrevrange(keys.inFlight, 0, 0, 'WITHSCORES').unlink(keys.backlog).exec();
+  const [error, inFlight] = both?.[0] ?? [new Error('Redis has not executed a transaction')];
+  if (error) throw error;
   await unlinkAll(redis, keys.recordPrefix);
   // Redis has the deadlines of all runs, unless it has lost its last writes since the queue was looked at.
   if (endMs !== undefined && runId === (await redisRunId(redis))) {
-    const [, last = '0'] = await redis.zrevrange(keys.inFlight, 0, 0, 'WITHSCORES');
+    const [, last = '0'] = (inFlight ?? []) as string[];
     // Called again, after it failed half way, it finds fewer runs than before.
     endMs = Math.min(endMs, Math.max(Number(last), (known !== null && removalOf(known)?.endMs) || clock.now()));
   }
