@@ -118,7 +118,8 @@ class World {
   }
 
   #manage(object: ReconcileFunction): FunctionReconciler {
-    const resolver = {
+    const resolver: Pick<FunctionResolver, 'inTurn' | 'resolve'> = {
+      inTurn: async (_, work) => work(),
       resolve: async ({ spec }: ReconcileFunction): Promise<ResolvedFunction> => {
         this.asked.apiserver += 1;
         const { hash: declared, paused } = spec as Spec;
