@@ -87,6 +87,19 @@ export function describeUsage(findings: Diagnoses, { kinds, total, scanned, meas
   }
 }
 
+/** Redis keeps answers in its memory until they are read: without a bound one function can fill it. */
+async function checkClientMemory(findings: Diagnoses, redis: Redis): Promise<void> {
+  for (const server of masters(redis)) {
+    // Redis before 7 and Valkey's forks without the setting give no value.
+    const [, bound = '0'] = (await server.config('GET', 'maxmemory-clients')) as string[];
+    if (bound !== '0') continue;
+    findings.warning(
+      'maxmemory-clients is 0: a function that does not read its answers can fill the memory, so set it to 10%',
+    );
+    return;
+  }
+}
+
 /** The Redis users of functions. */
 export async function checkUsers(findings: Diagnoses, redis: Redis, scope: RedisScope): Promise<void> {
   const { keyPrefix, clusterId } = scope;
@@ -95,6 +108,7 @@ export async function checkUsers(findings: Diagnoses, redis: Redis, scope: Redis
     const users = (await redis.call('ACL', 'USERS')) as string[];
     const own = users.filter((user) => user.startsWith(readerUserPrefix({ keyPrefix, clusterId })));
     findings.ok(`${own.length} Redis ${own.length === 1 ? 'user' : 'users'} of functions`);
+    if (own.length > 0) await checkClientMemory(findings, redis);
   } catch (error) {
     findings.warning(
       `the Redis users of functions could not be read (${messageOf(error)}): functions need a user of their own`,

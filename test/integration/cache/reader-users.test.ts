@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { connect } from 'node:net';
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type KubernetesObject, type Logger, type ObjectKey, resource, silentLogger } from '../../../src/core/index.ts';
@@ -111,6 +112,39 @@ describe('the Redis users of functions', () => {
     await expect(cacheOf(view, undefined).get(pods, KEY)).rejects.toThrow('NOPERM');
     const refused = cacheOf(view, user, [second]).get(pods, KEY);
     await expect(refused).rejects.toThrow(/cannot be read as the user test:v1:c:reader:web \(WRONGPASS/);
+  });
+
+  it.each([
+    { bound: '0', what: 'fill Redis with answers that they do not read' },
+    { bound: '10%', what: 'are cut off before, with a bound for clients' },
+  ])('$what', async ({ bound }) => {
+    const view = await filled(pods);
+    const { objects } = viewKeys(view.location.prefix);
+    await admin.hset(objects, 'a/large', 'x'.repeat(1024 * 1024));
+    const users = await usersOf([first]);
+    await users.allow('web', [view.location]);
+    await admin.config('SET', 'maxmemory', '64mb');
+    await admin.config('SET', 'maxmemory-clients', bound);
+    const user = users.userOf('web') ?? '';
+    await admin.call('ACL', 'SETUSER', user, '>known');
+    const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
+    let isCutOff = false;
+    socket.on('close', () => (isCutOff = true)).on('error', () => {});
+    socket.pause();
+    socket.write(`AUTH ${user} known\r\n${`HGET ${objects} a/large\r\n`.repeat(200)}`);
+    const write = (): Promise<string> =>
+      admin.set('{test:v1:c}:of-another', 'x').catch((error: unknown) => String(error));
+    try {
+      if (bound === '0') {
+        await eventually(async () => expect(await write()).toContain('OOM'));
+        expect(isCutOff).toBe(false);
+      } else {
+        await eventually(async () => expect(await connected()).not.toContain(user));
+        expect(await write()).toBe('OK');
+      }
+    } finally {
+      socket.destroy();
+    }
   });
 
   it('may do nothing else', async () => {
