@@ -91,7 +91,7 @@ export function describeUsage(findings: Diagnoses, { kinds, total, scanned, meas
 async function checkClientMemory(findings: Diagnoses, redis: Redis): Promise<void> {
   for (const server of masters(redis)) {
     // Redis before 7 and Valkey's forks without the setting give no value.
-    const [, bound = '0'] = (await server.config('GET', 'maxmemory-clients')) as string[];
+    const [, bound = '0'] = await server.config('GET', 'maxmemory-clients');
     if (bound !== '0') continue;
     findings.warning(
       'maxmemory-clients is 0: a function that does not read its answers can fill the memory, so set it to 10%',
