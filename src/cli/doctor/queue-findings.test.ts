@@ -1,15 +1,15 @@
 import { expect, it } from 'vitest';
 import { Diagnoses } from './diagnosis.ts';
-import { judgeQueue, judgeReplicas, type QueueFacts } from './queue-findings.ts';
+import { judgeQueue, judgeReplicas, type JudgedQueue } from './queue-findings.ts';
 
-const idle: QueueFacts = {
+const idle: JudgedQueue = {
   controller: 'web',
   keys: { queued: 0, running: 0, timers: 2, failing: 0, backlog: 0, waiting: 0, dead: 0 },
   pauses: [],
   oldestDueMs: 0,
 };
 
-function judged(state: Partial<QueueFacts>): string[] {
+function judged(state: Partial<JudgedQueue>): string[] {
   const findings = new Diagnoses();
   judgeQueue(findings, { ...idle, ...state });
   const [first, ...rest] = findings.all;
@@ -17,7 +17,7 @@ function judged(state: Partial<QueueFacts>): string[] {
   return rest.map(({ level, text }) => `${level}: ${text}`);
 }
 
-it.each<[string, Partial<QueueFacts>, string[]]>([
+it.each<[string, Partial<JudgedQueue>, string[]]>([
   ['idle', {}, []],
   ['busy', { keys: { ...idle.keys, queued: 9, running: 4 }, oldestDueMs: 60_000 }, []],
   [

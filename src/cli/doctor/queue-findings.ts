@@ -14,7 +14,7 @@ import type { Diagnoses } from './diagnosis.ts';
 const DUE_MS = 60_000;
 
 /** What Redis holds of one controller's queue. */
-export interface QueueFacts {
+export interface JudgedQueue {
   readonly controller: string;
   readonly keys: Readonly<Record<KeyList, number>>;
   readonly pauses: readonly Pause[];
@@ -69,7 +69,7 @@ function controllersIn(registry: Readonly<Record<string, string>>): string[] {
     .toSorted();
 }
 
-async function readQueue(location: RedisLocation, controller: string, nowMs: number): Promise<QueueFacts> {
+async function readQueue(location: RedisLocation, controller: string, nowMs: number): Promise<JudgedQueue> {
   const inspector = new RedisInspector(location.redis, queueKeys(location, controller));
   const sizes = await Promise.all(
     KEY_LISTS.map(async (list) => [list, (await inspector.list(list, { offset: 0, limit: 0 })).total] as const),
@@ -83,7 +83,7 @@ async function readQueue(location: RedisLocation, controller: string, nowMs: num
   };
 }
 
-export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, oldestDueMs }: QueueFacts): void {
+export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, oldestDueMs }: JudgedQueue): void {
   const sizes = KEY_LISTS.map((list) => `${keys[list]} ${list}`).join(', ');
   findings.ok(`queue ${controller}: ${sizes}`);
   if (keys.dead > 0) {
