@@ -234,8 +234,9 @@ export class ControllerFactory {
   }
 
   /**
-   * Discovers the kinds that keys of a controller have named beside those of its description, and gives those that can
-   * be watched. If discovery fails for a kind, the running controller goes on watching it, and a new kind is left out.
+   * Discovers the kinds that keys of a controller have named in addition to its description, and returns the kinds that
+   * can be watched. If discovery fails for a kind, the running controller keeps watching it, and a new kind is left
+   * out.
    */
   async relatedOf(
     id: string,

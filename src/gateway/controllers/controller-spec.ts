@@ -4,7 +4,7 @@ import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
 import type { EndpointRules } from '../endpoint/endpoint-rules.ts';
 
-/** What it takes to run a controller, wherever it was declared. */
+/** Everything needed to run a controller, wherever it was declared. */
 export interface ControllerSpec {
   /**
    * Names its queue, its metrics and its tokens, in the whole cluster: the function's own name when the operator has

@@ -4,7 +4,7 @@ import type { QueueFacts } from '../workqueue/queue-facts.ts';
 
 /** What a gateway knows of a controller without asking Redis. */
 export interface ControllerNotes {
-  /** What is wrong with it, the worst first. */
+  /** Problems of the controller, the worst first. */
   readonly problems: readonly string[];
   /** What a person may want to know although all is well. */
   readonly remarks: readonly string[];

@@ -69,7 +69,7 @@ export interface RunningControllerOptions {
     ControllerSpec,
     'id' | 'origin' | 'declaration' | 'tenant' | 'description' | 'related' | 'keys' | 'parsed' | 'scope'
   >;
-  /** Every kind that the description names, the one of `for` first, and then those that keys have named. */
+  /** Every kind that the description names, the kind of `for` first, and then the kinds that keys have named. */
   readonly sources: readonly ControllerSource[];
   readonly queue: BullMqWorkQueue;
   readonly target: ControllerTarget;
@@ -199,12 +199,12 @@ export class RunningController {
     metrics.set('controller_runtime_max_concurrent_reconciles', labels, description.concurrency);
   }
 
-  /** What it may take of this process. */
+  /** The share of this process that it may use. */
   get bounds(): ControllerBounds {
     return this.#options.bounds;
   }
 
-  /** To whom it belongs: all controllers of a tenant share its bounds. */
+  /** The tenant that owns the controller: all controllers of a tenant share its bounds. */
   get tenant(): string {
     return this.#options.spec.tenant ?? this.name;
   }
@@ -307,7 +307,7 @@ export class RunningController {
     return this.#failures.endsMs;
   }
 
-  /** For what is looked up on its behalf, after a change and before its keys are queued. */
+  /** Charges lookups of keys to this controller: they happen after a change and before the keys are queued. */
   get lookupBudget(): LookupBudget {
     const { budget } = this.#options.bounds;
     const within = <T>(work: () => T): T => {
@@ -330,7 +330,7 @@ export class RunningController {
     };
   }
 
-  /** Its handlers have failed at a change, or its keys could not be queued. @param object the one that changed. */
+  /** The handlers have failed at a change, or the keys could not be queued. @param object the changed object. */
   recordFailure(error: unknown, object?: KubernetesObject): void {
     this.#failures.record(error, object && `${formatKind(object)} ${formatObjectKey(keyOf(object))}`);
     this.#options.onChanged();
@@ -398,7 +398,7 @@ export class RunningController {
     await Promise.all(heard);
   }
 
-  /** Declared by the function, or needed to find the referrers of what it watches. */
+  /** Indexes that the function declares, or that finding the referrers of a watched object needs. */
   #indexesOf(kind: string, isEncrypted: boolean): UserIndexes {
     const { description, scope, tenant } = this.#options.spec;
     const declared = description.indexes.filter((each) => formatKind(each) === kind).map(({ index }) => index);
@@ -414,7 +414,7 @@ export class RunningController {
       ...description.watches
         .flatMap(({ map }) => indexOfMap(map) ?? [])
         .filter((index) => {
-          // Its entries would show a part of what is encrypted. Without it each object is looked at.
+          // The index's entries would show parts of encrypted objects. Without the index each object is read.
           return !isEncrypted || !index.startsWith('selector:');
         }),
     ];

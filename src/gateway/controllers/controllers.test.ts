@@ -15,7 +15,7 @@ interface Plan {
   readonly fails?: 'create' | 'start' | 'stop';
 }
 
-/** Controllers that only write down what is asked of them, with informers and Redis users that do the same. */
+/** Controllers that only record the calls they get, with informers and Redis users that do the same. */
 class World {
   readonly said: string[] = [];
   readonly users = new Map<string, readonly ViewLocation[]>();

@@ -26,7 +26,7 @@ export interface ControllersOptions {
 
 /** What lets a controller run. */
 export interface ControllerRecovery {
-  /** Looks at what has been added, and lets it run. */
+  /** Checks a controller that has been added, and lets it run. */
   readonly check: (signal: AbortSignal) => Promise<void>;
   /** What a controller's keys wait for after a loss of data; undefined when they do not. */
   readonly waitsFor: (controller: RunningController) => string | undefined;
@@ -36,7 +36,7 @@ export interface ControllerRecovery {
 
 /** What others do when a controller comes and goes. */
 export interface ControllerEvents {
-  /** It runs, or has stopped: the dashboard shows those that run. */
+  /** The controller runs, or has stopped: the dashboard shows the running controllers. */
   readonly onRunning: (controller: RunningController) => void;
   readonly onStopped: (controller: RunningController) => void;
   /**
@@ -58,10 +58,10 @@ export interface StartOptions {
  */
 export class Controllers {
   readonly #options: ControllersOptions;
-  /** The controllers that may be woken, including those that are being started. */
+  /** The controllers that may be woken, including controllers that are starting. */
   readonly #known = new Map<string, RunningController>();
   readonly #running = new Map<string, RunningController>();
-  /** Ids of those that run, are being started, or are not wholly stopped. */
+  /** Ids of the controllers that run, are starting, or have not stopped completely. */
   readonly #taken = new Map<string, ControllerOrigin>();
   /** Of controllers that have stopped, when the last of their runs is over at the latest. */
   readonly #lastRunsEndMs = new Map<string, number>();
@@ -75,15 +75,16 @@ export class Controllers {
   }
 
   /**
-   * The controller that answers reviews: the newest whose cache is complete. While a controller is replaced, that is
-   * the old one until the new one has what it reads, and then the new one, although runs of the old one still end.
+   * The controller that answers reviews: the newest whose cache is complete. While a controller is replaced, the old
+   * one answers until the cache of the new one is complete. Then the new one answers, even though runs of the old one
+   * are still in flight.
    */
   reviewer(id: string): RunningController | undefined {
     const newest = this.#known.get(id);
     return newest?.isComplete ? newest : this.#running.get(id);
   }
 
-  /** The reason for which a controller's keys wait after a loss of data in Redis; undefined when they do not wait. */
+  /** Why a controller's keys wait after a loss of data in Redis; undefined when they do not wait. */
   waitsFor(controller: RunningController): string | undefined {
     return this.#options.recovery.waitsFor(controller);
   }
@@ -114,7 +115,7 @@ export class Controllers {
     return [...this.#running.values()];
   }
 
-  /** The controllers that have a queue, by id, including those that are being started. */
+  /** The controllers that have a queue, by id, including controllers that are starting. */
   known(): ReadonlyMap<string, RunningController> {
     return this.#known;
   }
@@ -235,7 +236,7 @@ export class Controllers {
   async stop(id: string): Promise<void> {
     const controller = this.#running.get(id);
     if (!controller) return;
-    // Runs in flight may end, but a function that has lost its rights gets no review meanwhile.
+    // Runs in flight may end, but a function that has lost its rights gets no reviews until then.
     controller.reviews?.sender.refuse();
     try {
       await this.#stopNow(controller);
@@ -254,7 +255,7 @@ export class Controllers {
     await this.stop(id);
     // When it is called again: the stop may have failed half way.
     await this.#release(id);
-    // A check that began before may still be writing what it knows of the queue.
+    // A check that began earlier may still be writing its findings about the queue.
     await this.#options.recovery.check(this.#options.ending);
     await this.#options.events.forget(id, this.#lastRunsEndMs.get(id));
     this.#lastRunsEndMs.delete(id);
@@ -321,7 +322,7 @@ export class Controllers {
     await this.#release(now.name, kinds);
   }
 
-  /** Keeps the views at the end of the gateway: the next gateway compares them with what happened meanwhile. */
+  /** Keeps the views at the end of the gateway: the next gateway compares them with the apiserver's state. */
   async #release(id: string, kept?: ReadonlySet<string>): Promise<void> {
     if (!this.#options.ending.aborted) await this.#options.informers.release(id, kept);
   }

@@ -31,7 +31,7 @@ const redis = new Redis({ lazyConnect: true });
 type Sources = Partial<Pick<Description, 'for' | 'owns' | 'watches'>>;
 interface Setting {
   readonly of?: Resource;
-  /** Namespaces of which the gateway has views of the kind `for`. Default: one of all. */
+  /** Namespaces whose objects of the kind `for` have a view each. Default: one view of all namespaces. */
   readonly cached?: readonly string[];
   readonly onFailure?: (failure: ExpressionFailure) => void;
 }

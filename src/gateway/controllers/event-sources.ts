@@ -83,7 +83,7 @@ export class EventSources {
     ];
   }
 
-  /** The keys to which an object of this kind leads by `owns` and `watches`. Undefined for a kind in neither. */
+  /** The keys that `owns` and `watches` map an object of this kind to. Undefined for a kind in neither. */
   secondaryHandlerFor(resource: Resource): ((change: Change) => readonly Wakeup[]) | undefined {
     const { budget } = this.#expressions;
     const handlers = this.#handlers.filter(({ kind, field }) => kind === formatKind(resource) && field !== 'for');

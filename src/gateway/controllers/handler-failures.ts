@@ -8,11 +8,11 @@ export interface HandlerFailuresOptions {
   readonly metrics: Metrics;
 }
 
-/** After the last failure the keys wait so long: at first, and at most, doubling when the handlers fail again. */
+/** Wait after the last failure before the keys are queued: first and longest, doubling when the handlers fail again. */
 const WAIT_MS = [5000, 300_000] as const;
-/** Without a failure for so long, the next one is the first again. */
+/** After this time without a failure, the wait starts at the first value again. */
 const FORGET_MS = 600_000;
-/** A failure is shown for so long at least. */
+/** How long a failure is shown at least. */
 const SHOWN_MS = 30_000;
 /** Between two lines in the log. */
 const QUIET_MS = 60_000;
@@ -28,7 +28,7 @@ export class HandlerFailures {
   #atMs = -Infinity;
   /** Bad times in a row. */
   #failures = 0;
-  /** The first failure for which the keys are owed still. */
+  /** The time of the first failure whose keys have not been queued yet. */
   #owedSinceMs = Infinity;
   #toldAtMs = -Infinity;
   #remark: { readonly message: string; readonly atMs: number } | undefined;
@@ -65,7 +65,7 @@ export class HandlerFailures {
     this.#remark = { message, atMs: this.#options.clock.now() };
   }
 
-  /** What was remarked lately. */
+  /** The recent remark; undefined when there is none. */
   get remarks(): string | undefined {
     return this.#options.clock.now() < this.#remarkedUntilMs ? this.#remark?.message : undefined;
   }

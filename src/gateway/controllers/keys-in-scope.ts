@@ -11,7 +11,7 @@ export interface KeysWanted {
 }
 
 const CHUNK = 250;
-/** So many objects are read at a time: each may have megabytes. */
+/** How many objects are read at a time: each may have megabytes. */
 export const OBJECTS = 50;
 
 /** Keys of a controller that the cache holds, in parts. */

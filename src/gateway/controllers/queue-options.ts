@@ -1,7 +1,7 @@
 import type { Description, QueueDescription } from '../../contract/index.ts';
 import type { Debounce, QueueOptions } from '../workqueue/work-queue.ts';
 
-/** How a function's queue behaves, from what it says of itself. */
+/** The queue options that a function's description asks for. */
 export function queueOptions({ concurrency, timeoutSeconds, maxBatch = 1, queue = {} }: Description): QueueOptions {
   const { maxAttempts, rateLimit, debounce } = queue;
   return {

@@ -6,7 +6,7 @@ import { RelatedKinds, relatedWatches } from './related-kinds.ts';
 const CONFIG_MAP = { apiVersion: 'v1', kind: 'ConfigMap' };
 const LEASE = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
 
-/** Looks once for each time, with what is named then. */
+/** Looks once at each time, with the kinds that are named at that time. */
 async function looks(times: readonly (readonly [nowMs: number, named: readonly string[], served: boolean])[]) {
   const stop = new AbortController();
   const seen: { isOutdated: boolean; reports: number; asked: number }[] = [];

@@ -101,8 +101,8 @@ export function parseKind(text: string): GroupVersionKind {
 }
 
 /**
- * The watches of a controller whose runs may name objects of any kind, beside those of its description: of the kinds
- * that keys have named, and of those that the description names in other roles, in the namespaces that it names there.
+ * The watches of a controller whose runs may name objects of any kind: of the kinds that keys have named, and of the
+ * kinds that the description names in other roles, in the namespaces that it names there.
  */
 export function relatedWatches(
   { for: reconciled, owns, watches, reads, relatedKinds }: Description,

@@ -34,8 +34,8 @@ export const MAX_HIGH_KEYS = 10_000;
 const CHUNK = 500;
 
 /**
- * Queues keys at a caller's request, whatever the controller's predicates say. Keys named need not be in the
- * cache: a reconcile of what is gone is one, too.
+ * Queues keys at a caller's request, whatever the controller's predicates say. Named keys need not be in the cache: a
+ * deleted object can be reconciled, too.
  * @returns how many. @throws UserError for a key or namespace that is none of the controller's, or too many keys for
  *   high priority.
  */

@@ -11,7 +11,7 @@ import type { SecondaryKeys } from './secondary-keys.ts';
 
 export interface ResyncerOptions {
   readonly spec: Pick<ControllerSpec, 'id' | 'description'>;
-  /** The kinds that the description names, and those that keys have named at run time. */
+  /** The kinds that the description names, and the kinds that keys have named at run time. */
   readonly sources: readonly ControllerSource[];
   readonly events: Pick<EventSources, 'reconciled' | 'scope'>;
   readonly secondary: SecondaryKeys;
@@ -27,8 +27,7 @@ const END_TIMEOUT_MS = 2000;
 
 /**
  * Queues all keys of a controller at low priority: once for its declaration, the contents of its views and its queue,
- * and again whenever the period of resync has passed. What was done is recorded in Redis, so a restart of the gateway
- * repeats nothing.
+ * and again after each period of resync. Redis records each resync, so a restart of the gateway repeats nothing.
  */
 export class Resyncer {
   readonly #options: ResyncerOptions;
@@ -157,13 +156,13 @@ export class Resyncer {
   }
 
   /**
-   * Queues the keys of the objects that would pass the predicate as new objects, and then the keys to which objects of
-   * other kinds lead.
+   * Queues the keys of the objects that would pass the predicate as new objects, and then the keys that objects of
+   * other kinds map to.
    * @returns how many.
    */
   async #queueAll(reason: 'initial' | 'resync'): Promise<number> {
     const { scope, reconciled } = this.#options.events;
-    // First: the loop below finds objects that are paused meanwhile.
+    // First: the loop below finds objects that are paused while this runs.
     await this.#endPauses();
     const { predicate } = reconciled;
     const forAll = predicate ? predicate.forNew : true;

@@ -11,15 +11,13 @@ import { type KeysWanted, OBJECTS, partsOf } from './keys-in-scope.ts';
 
 export interface SecondaryKeysOptions {
   readonly description: Pick<Description, 'owns' | 'watches'>;
-  /** The kinds that the description names, and those that keys have named at run time. */
+  /** The kinds that the description names, and the kinds that keys have named at run time. */
   readonly sources: readonly ControllerSource[];
   readonly events: Pick<EventSources, 'scope' | 'secondaryHandlerFor'>;
   /** Each object is decoded and handled when the budget allows it. */
   readonly budget: Pick<CpuBudget, 'inTurn'>;
   readonly lookups: LookupBudget;
-  /**
-   * Called when a handler or a lookup had no time for an object: the keys to which only that object leads are left out.
-   */
+  /** Called when a handler or a lookup had no time for an object: keys that only this object maps to are left out. */
   readonly onLeftOut: (error: HandlerError) => void;
 }
 
@@ -27,11 +25,11 @@ export interface SecondaryKeysOptions {
 const MOST_KNOWN = 50_000;
 
 /**
- * The keys to which the cached objects of owned and watched kinds lead, without the keys that `keysInScope` finds: the
- * key of a deleted object whose owned objects are left, above all. An informer of client-go tells the handlers of each
- * object of its first list, whatever the kind.
+ * The keys that the cached objects of owned and watched kinds map to, without the keys that `keysInScope` finds. The
+ * most important is the key of a deleted object whose owned objects remain. client-go's informer also calls the
+ * handlers for each object of its first list, whatever the kind.
  *
- * Many objects lead to few keys: each key is looked at once, and only the objects themselves are read one by one.
+ * Many objects map to few keys: each key is checked once, and only the objects are read one by one.
  */
 export class SecondaryKeys {
   readonly #options: SecondaryKeysOptions;
