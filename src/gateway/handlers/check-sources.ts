@@ -52,7 +52,7 @@ function checkObserved({ for: reconciled, owns, watches, reads, observes = [] }:
 }
 
 /**
- * Bounds of a declaration as a whole: what is within them may be looked at in one go.
+ * Bounds of a declaration as a whole: a declaration within them is small enough to check in one go.
  * @throws SourceError
  */
 export function checkBounds(sources: Sources): void {

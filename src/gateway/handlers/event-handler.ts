@@ -7,7 +7,7 @@ import type { Mapper } from './mapper.ts';
 import { isPausedEntry, PAUSED_ANNOTATION, PAUSED_INDEX } from './paused.ts';
 import type { EventPredicate } from './predicate.ts';
 
-/** A kind of which a controller hears: objects and events that it leaves out wake nothing. */
+/** A kind whose events may wake a controller's keys: objects and events that it leaves out wake nothing. */
 export class EventSource {
   readonly #kind: string;
   readonly #namespaces: ReadonlySet<string> | undefined;
@@ -36,7 +36,7 @@ export class EventSource {
 
 /**
  * Any event of an object wakes its own key: controller-runtime's EnqueueRequestForObject (pkg/handler/enqueue.go). With
- * a selector the events are those that a watch with it would tell.
+ * a selector the events are the events that a watch with this selector would deliver.
  */
 export function enqueueObject(controller: string, source: EventSource, scope: KeyScope): ChangeHandler {
   return {
@@ -82,7 +82,9 @@ function pauseChanged(change: Change): boolean {
   return now !== before;
 }
 
-/** Any event of an object wakes the keys to which it leads; on an update those to which it led before, too. */
+/**
+ * Any event of an object wakes the keys that it maps to; an update also wakes the keys that its old version maps to.
+ */
 export function enqueueMapped(controller: string, source: EventSource, mapper: Mapper): ChangeHandler {
   return {
     needsOld: (object, old) => source.covers(object) && (source.needsOld(object) || mapper.needsOld(object, old)),

@@ -96,8 +96,8 @@ const namespaceFor = ({ metadata }: KubernetesObject, { resource }: KeyScope): s
   resource.namespaced ? metadata.namespace : undefined;
 
 /**
- * To those that name it in a declared index. controller-runtime leaves that to EnqueueRequestsFromMapFunc and the
- * author's own List.
+ * Maps an object to the keys that name it in a declared index. controller-runtime leaves this to
+ * EnqueueRequestsFromMapFunc and the author's own List.
  */
 function indexMapper(index: IndexSpec, scope: KeyScope): Mapper {
   return {
@@ -143,7 +143,9 @@ function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Ma
   };
 }
 
-/** To those that have named it at run time. Only their rules tell whether the old labels matter. */
+/**
+ * Maps an object to the keys that have named it at run time. Whether the old labels matter depends on the keys' rules.
+ */
 const relatedMapper: Mapper = {
   needsOld: () => true,
   targets(object) {
@@ -154,7 +156,7 @@ const relatedMapper: Mapper = {
   },
 };
 
-/** To those that the object names, under the values that it would have in such an index. */
+/** Maps an object to the keys that it names: the values that it would have in this index. */
 function valueMapper(spec: IndexSpec, scope: KeyScope, tools?: MapperTools): Mapper {
   const targets = (object: KubernetesObject): readonly Target[] => allNamed(indexValues(object, spec), object, scope);
   return {
@@ -191,7 +193,10 @@ function allNamed(values: readonly string[], object: KubernetesObject, scope: Ke
 /** Text with white space, or longer than nearly every name, is meant for people. */
 const REFERENCE = /^\S{1,253}$/;
 
-/** `name`, in the object's own namespace if both have one, or `namespace/name`. What is no name leads nowhere. */
+/**
+ * `name`, in the object's own namespace if both have one, or `namespace/name`. A value that is not a name maps to
+ *   nothing.
+ */
 function named(value: string, object: KubernetesObject, scope: KeyScope): Target[] {
   const key = decodeObjectKey(value);
   if (!key || !REFERENCE.test(key.name)) return [];

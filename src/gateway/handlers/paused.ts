@@ -7,7 +7,7 @@ import type { IndexSpec } from '../../contract/index.ts';
  */
 export const PAUSED_ANNOTATION = 'levelhook.dev/paused';
 
-/** Every view of reconciled objects has this index, so that the annotation can be told without decoding the object. */
+/** Every view of reconciled objects has this index, so that the annotation is known without decoding the object. */
 export const PAUSED_INDEX: IndexSpec = `annotation:${PAUSED_ANNOTATION}`;
 
 const PAUSED = declaredIndex(PAUSED_INDEX, '');
@@ -18,7 +18,7 @@ export function isPausedEntry(entry: string): boolean {
   return entry.startsWith(PAUSED);
 }
 
-/** Whether an object is paused; one that is not there is not. */
+/** Whether an object is paused; false for an object that does not exist. */
 export function isPaused(entry: ObjectEntry | undefined): boolean {
   return entry?.indexEntries.some((each) => isPausedEntry(each) && each !== NOT_PAUSED) ?? false;
 }

@@ -6,7 +6,7 @@ import { hasChangedMap, type WithinTime } from './changed-map.ts';
 
 type Leaf = Exclude<Predicate, { all: unknown } | { any: unknown } | { not: unknown }>;
 
-/** True, false, or undefined for what is not known: Kleene's logic, in which `all` of false and unknown is false. */
+/** True, false, or undefined for unknown: Kleene's logic, in which `all` of false and unknown is false. */
 type Answer = boolean | undefined;
 
 /**
@@ -61,7 +61,7 @@ export class EventPredicate {
     const answer = evaluate(this.#predicate, (leaf) => {
       if ('labelSelector' in leaf) return matchesLabels(leaf.labelSelector, change.object.metadata.labels);
       if ('cel' in leaf) return this.#ask(leaf.cel, change.object, old);
-      // The cache tells of no update that is none.
+      // The cache reports an update only when the object has changed.
       if (change.type !== 'updated' || leaf.changed === 'resourceVersion') return true;
       if (!old) return undefined;
       if (leaf.changed === 'generation') return old.metadata.generation !== change.object.metadata.generation;

@@ -19,7 +19,7 @@ const account = { namespace: 'shop', name: 'reader' };
 
 let server: ScriptedApiserver;
 let asked: Review['spec'][];
-/** `verb namespace/plural` of what is allowed. */
+/** Decides for `verb namespace/plural` whether it is allowed. */
 let allows: (right: string) => object;
 
 beforeEach(async () => {

@@ -32,9 +32,9 @@ const CHANGING_VERBS = ['create', 'update'] as const;
 
 /**
  * Asks the apiserver whether a ServiceAccount may read all of this by itself (SubjectAccessReview): the gateway lends
- * no function its own rights.
- * @returns what was allowed, for tokens.
- * @throws InvalidFunctionError naming the first right that is missing; ApiError when the apiserver does not tell.
+ * its own rights to no function.
+ * @returns the allowed scope, for tokens.
+ * @throws InvalidFunctionError naming the first right that is missing; ApiError when the apiserver does not answer.
  */
 export async function reviewAccess(
   client: ApiClient,

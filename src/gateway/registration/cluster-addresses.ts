@@ -110,7 +110,7 @@ interface Owner {
 
 interface Look {
   readonly refusal: string | undefined;
-  /** Of a Service without an address of its own, to whose pods its name leads. */
+  /** The guard of a headless Service, whose name resolves to its pods. */
   readonly headlessPods?: BlockList | undefined;
 }
 
@@ -199,7 +199,7 @@ function familyOf(address: string): 'ipv4' | 'ipv6' {
   return isIP(address) === 6 ? 'ipv6' : 'ipv4';
 }
 
-/** Connections that are opened together share one question. What has failed, or was refused, is asked again. */
+/** Connections that are opened together share one question. A failure or a refusal is not remembered. */
 function rememberedFor<T extends { readonly refusal: string | undefined }>(
   ms: number,
   ask: () => Promise<T>,

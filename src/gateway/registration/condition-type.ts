@@ -1,9 +1,9 @@
 /**
  * The conditions of a ReconcileFunction:
  * - `Ready`: its keys are run. Sums up the others.
- * - `Authorized`: its ServiceAccount may read what it asks for.
- * - `Synced`: all of that is in the cache.
- * - `EventsHandled`: its predicates and maps have heard of each event of its kinds.
+ * - `Authorized`: its ServiceAccount may read everything that it asks for.
+ * - `Synced`: the cache holds all of that.
+ * - `EventsHandled`: its predicates and maps have handled each event of its kinds.
  * - `Reachable`: its function answers.
  * - `Paused`: its keys wait, by `spec.paused` or by `levelhook queue pause`.
  */

@@ -3,7 +3,7 @@ import type { ControllerStateWord } from '../controllers/controller-state.ts';
 import type { ConditionType } from './condition-type.ts';
 import type { ReconcileFunctionStatus } from './reconcile-function.ts';
 
-/** What is known of a ReconcileFunction: each as its condition's status, reason and message. */
+/** The findings about a ReconcileFunction: the status, reason and message of each condition. */
 export type Findings = Readonly<Record<Exclude<ConditionType, 'Ready'>, Finding>>;
 
 export interface Finding {

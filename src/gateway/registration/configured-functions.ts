@@ -20,7 +20,7 @@ export interface ConfiguredFunctionsOptions {
   readonly change: (description: Description, url: string) => Promise<void>;
   /**
    * Called when every function has had its controller.
-   * @param names of all controllers, also of those that do not run now.
+   * @param names of all controllers, including controllers that do not run now.
    */
   readonly complete: (names: ReadonlySet<string>) => Promise<void>;
 }

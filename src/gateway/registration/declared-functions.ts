@@ -17,7 +17,10 @@ export interface DeclaredFunctionsOptions extends Pick<
 > {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly client: ApiClient;
-  /** Which of them run: all, or those of a label selector; of each namespace so many, the oldest first. */
+  /**
+   * Which ReconcileFunctions run: all, or the matches of a label selector; in each namespace at most `maxPerNamespace`,
+   * the oldest first.
+   */
   readonly select: { readonly labelSelector: string | undefined; readonly maxPerNamespace: number };
 }
 
@@ -35,7 +38,7 @@ export class DeclaredFunctions {
   readonly #options: DeclaredFunctionsOptions;
   /** By `namespace/name`. */
   readonly #functions = new Map<string, FunctionReconciler>();
-  /** By namespace, as they were admitted last: the keys of those that run. */
+  /** The keys of the running ReconcileFunctions by namespace, as of the last decision. */
   readonly #allowed = new Map<string, ReadonlySet<string>>();
   /** Those of the list under way; undefined outside one. */
   #listed: Map<string, ReconcileFunction> | undefined;
@@ -81,8 +84,8 @@ export class DeclaredFunctions {
   }
 
   /**
-   * What this gateway was told last of the rights of a ReconcileFunction; undefined before the first answer, and for
-   * any other controller.
+   * The last answer that this gateway got about the rights of a ReconcileFunction; undefined before the first answer,
+   * and for any other controller.
    */
   rightsOf(id: string): RightsReview | undefined {
     return this.#functions.get(id.replace('.', '/'))?.rights;
@@ -224,7 +227,10 @@ export class DeclaredFunctions {
     this.#applyLimit(known.namespace);
   }
 
-  /** Decides again which ReconcileFunctions of a namespace run, and triggers those for which this has changed. */
+  /**
+   * Decides again which ReconcileFunctions of a namespace run, and triggers the ReconcileFunctions whose answer
+   * changed.
+   */
   #applyLimit(namespace: string): void {
     const all = [...this.#functions].filter(([, each]) => each.namespace === namespace);
     const before = this.#allowed.get(namespace) ?? new Set();

@@ -37,7 +37,7 @@ export async function functionEndpoint(
   const ca = caBundle === undefined ? undefined : certificates(caBundle);
   if (service) return { ...(await serviceEndpoint(service, where)), ca };
   const { allowed: allow, client, namespace } = where;
-  // Loopback is this machine's, of which the operator must have spoken.
+  // Loopback is the gateway's own machine, so the operator must have allowed it by name.
   const rules = { allow, loopback: allow.some(namesLoopback) };
   try {
     const found = checkEndpoint(url ?? '', rules);

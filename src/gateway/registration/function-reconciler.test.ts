@@ -46,7 +46,7 @@ class World {
   standstill: string | undefined;
   openReason: string | undefined;
   lastAnswer: LastAnswer | undefined;
-  /** When the failures end that it tells of. */
+  /** When the failures that it reports end. */
   endsMs = Infinity;
   /** How often Redis was asked, and the apiserver. */
   readonly asked = { redis: 0, apiserver: 0 };
@@ -97,7 +97,7 @@ class World {
     return eventually(async () => expect(this.condition(type)).toMatchObject(expected));
   }
 
-  /** So many reviews later. */
+  /** Waits for this number of reviews. */
   async reviews(count = 5): Promise<void> {
     const end = this.asked.apiserver + count;
     await eventually(async () => expect(this.asked.apiserver).toBeGreaterThan(end));
@@ -158,7 +158,7 @@ class World {
       endpoint: { get: () => ({ lastAnswer: this.lastAnswer }) },
       missesEvents: { get: () => this.misses },
       refusal: { get: () => this.refusal },
-      // As HandlerFailures has it: what has ended is not told any more.
+      // As HandlerFailures: a failure that has ended is not reported any more.
       endsMs: { get: () => (this.clock.now() < this.endsMs ? this.endsMs : Infinity) },
     });
     const controllers = {
@@ -396,7 +396,7 @@ describe('spec.paused', () => {
   });
 });
 
-/** A function that answers, and is the one that is meant. */
+/** A function that answers, under the expected name. */
 async function serveFunction(): Promise<{ readonly url: string; requests: number; readonly stop: () => void }> {
   const kind = { apiVersion: 'v1', kind: 'Pod' };
   const text = { version: CONTRACT_VERSION, name: 'web', for: kind, concurrency: 1, timeoutSeconds: 1 };
@@ -536,7 +536,7 @@ describe('a ReconcileFunction at rest', () => {
     await pass(2500);
     expect(world.written).toHaveLength(length);
     world.change({ paused: true });
-    // It has looked at the status of the other meanwhile.
+    // The reconciler has read the foreign condition's status again by now.
     await pass(2001);
     await world.until('Paused', { status: 'True' });
     expect(world.written.at(-1)?.conditions?.filter((each) => each.type === type)).toEqual([foreign('True')]);

@@ -42,9 +42,9 @@ const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'No
  * object ends the current pass. An invalid object stops the controller, and the conditions say why; an apiserver that
  * does not answer changes nothing. No method throws, so one object cannot disturb another.
  *
- * A review asks the apiserver, and comes with a change of the object and once a period, since no event tells of rights.
- * Everything else that the conditions tell is looked at when `wake` says that it has changed, or at the time when it
- * ends by itself: for an object at rest Redis is asked nothing ([ADR 0038](../../../infra/adr/0038-own-kind.md)).
+ * A review asks the apiserver. It runs after a change of the object and once a period, because no event reports a
+ * change of rights. All other facts behind the conditions are read when `wake` reports a change, or when a state is
+ * known to end. For an idle object Redis is asked nothing ([ADR 0038](../../../infra/adr/0038-own-kind.md)).
  */
 export class FunctionReconciler {
   readonly #options: FunctionReconcilerOptions;
@@ -63,7 +63,7 @@ export class FunctionReconciler {
   #started: ResolvedFunction | undefined;
   #paused: boolean | undefined;
   #status: ReconcileFunctionStatus | undefined;
-  /** The object has another status than the one that was written last. */
+  /** The object's status differs from the status that was written last. */
   #isForeign = false;
   #findings: Findings = {
     Authorized: UNKNOWN,
@@ -74,13 +74,13 @@ export class FunctionReconciler {
   };
   readonly #reachability: Reachability;
   readonly #rights: RightsReviews;
-  /** What its queue told last; undefined while it does not run. */
+  /** The last facts read from its queue; undefined while it does not run. */
   #facts: QueueFacts | undefined;
   #failures = 0;
   /** Why it did not run when it was looked at last, as the log has it. */
   #refused: string | undefined;
   #reviewAtMs = 0;
-  /** When something that the last look has told ends by itself; Infinity: nothing does. */
+  /** When the first state of the last look ends by itself; Infinity: none does. */
   #endsMs = Infinity;
   readonly #ended: Promise<void>;
 
@@ -112,7 +112,7 @@ export class FunctionReconciler {
     return this.#object.status ?? this.#status;
   }
 
-  /** What this gateway was told last of its rights; undefined before the first answer. */
+  /** The last answer that this gateway got about its rights; undefined before the first answer. */
   get rights(): RightsReview | undefined {
     return this.#rights.last;
   }
@@ -310,8 +310,8 @@ export class FunctionReconciler {
   }
 
   /**
-   * Resolves the function again and again: a list may take long, or for ever, and meanwhile what ran before
-   * goes on, by rights that may be withdrawn, and that the new declaration may not need.
+   * Resolves the function again and again: a list may take long, or never end, and until then the old declaration keeps
+   * running, by rights that may be withdrawn, and that the new declaration may not need.
    * @returns why it resolves to something else now; undefined when the signal was aborted.
    */
   async #untilOtherwise(resolved: ResolvedFunction, signal: AbortSignal): Promise<Error | undefined> {
@@ -377,7 +377,7 @@ export class FunctionReconciler {
 
   /** What Redis has to be asked for. */
   async #read(controller: RunningController, paused: boolean | undefined): Promise<void> {
-    // First: what changes meanwhile is read again.
+    // Before the reads: a change during them makes it stale again.
     this.#stale = false;
     try {
       this.#record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
@@ -387,14 +387,14 @@ export class FunctionReconciler {
       if (paused && !isPaused && this.#leads) await controller.queue.pause('controller');
       this.#record({ Paused: pausedBy(paused, isPaused) });
     } catch {
-      // Redis is away: what was known stays.
+      // Redis does not answer: the last facts stay.
       this.#stale = true;
     }
   }
 
   /**
-   * `spec.paused` is the queue's pause by hand: set as long as it is true, whatever became of it, and taken away when
-   * the field becomes false or goes. Without the field it is left alone.
+   * `spec.paused: true` pauses the queue, and `#read` pauses it again if the pause is lost or ended by hand. `false`, or
+   * removing the field, resumes it. Without the field the queue is left alone.
    */
   async #applyPaused(paused: boolean | undefined): Promise<void> {
     const queue = this.#options.controllers.get(this.#id)?.queue;

@@ -41,7 +41,7 @@ export interface FunctionResolverOptions {
   readonly cache: {
     readonly settings: CacheSettings;
     readonly canEncrypt: boolean;
-    /** The kinds that keys of a controller have named beside those of its description, and that can be watched. */
+    /** The kinds that keys of a controller have named in addition to its description, and that can be watched. */
     readonly relatedOf: (id: string, description: Description) => Promise<Resource[]>;
   };
   /** See `functionEndpoint`. */
@@ -227,7 +227,7 @@ export class FunctionResolver {
       try {
         await inTurn(() => parsed.parse(text, variables));
       } catch (error) {
-        // Told below, with its field.
+        // `checkSources` below reports it, with its field.
         if (error instanceof ExpressionError) break;
         throw error;
       }
@@ -317,8 +317,8 @@ export class FunctionResolver {
   }
 
   /**
-   * A function that can see its kinds through the cache API alone must be told its address, which must not be sent in
-   * the open.
+   * A function that can read its kinds only through the cache API needs the API's address, which must not be sent
+   * unencrypted.
    */
   #checkReachableBack(
     { callbackSeconds }: ReconcileFunctionSpec['description'],
@@ -390,8 +390,8 @@ function fieldsOf({ for: reconciled, owns, watches, reads }: ReconcileFunctionSp
 }
 
 /**
- * Groups of which the apiserver asks, after a mutating webhook, whether the user who writes may write such an object: a
- * tenant's webhook could let an administrator bind a role that the tenant may not bind.
+ * Groups whose objects the apiserver checks against the writing user's rights, after a mutating webhook: a tenant's
+ * webhook could let an administrator bind a role that the tenant may not bind.
  */
 const BY_WRITER: ReadonlySet<string> = new Set(['rbac.authorization.k8s.io', 'certificates.k8s.io']);
 
@@ -433,7 +433,7 @@ async function discovered(client: ApiClient, kind: Named['kind'], field: string)
   }
 }
 
-/** A source's own check, told as the spec's. */
+/** Runs a source's own check, and reports its error as an error of the spec. */
 function asRefusal(check: () => void): void {
   try {
     check();

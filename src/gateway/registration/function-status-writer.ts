@@ -22,7 +22,7 @@ export interface FunctionStatusWriterOptions {
   readonly leads: () => boolean;
 }
 
-/** Writes what has become of a ReconcileFunction: its status, and an Event when it begins or ceases to be ready. */
+/** Writes the state of a ReconcileFunction: its status, and an Event when it becomes ready or not ready. */
 export class FunctionStatusWriter {
   readonly #options: FunctionStatusWriterOptions;
 

@@ -49,7 +49,7 @@ export class Reachability {
     const other = known && otherContractSince(known.atWallMs, heard.lastAnswer);
     if (other) known.finding = findingOf(contractMismatch(spec.url, other));
     if (known && heard.openReason !== undefined) {
-      // What was wrong when it was asked says more.
+      // The fault that the probe found says more than the open circuit.
       return isGood(known) ? FALSE('CircuitBreakerOpen', `spec.endpoint: ${heard.openReason}`) : known.finding;
     }
     if (known && !isGood(known) && answersSince(known.atWallMs, heard.lastAnswer)) known.finding = ANSWERED;
@@ -100,7 +100,7 @@ export class Reachability {
   }
 }
 
-/** What was found when the function was asked last. */
+/** The finding of the last time that the function was asked. */
 interface Probe {
   readonly hash: string;
   finding: Finding;

@@ -7,10 +7,7 @@ import { checkBytes } from '../handlers/check-sources.ts';
 import { SourceError } from '../handlers/source-error.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
-/**
- * A controller, declared in the cluster. `infra/crds` has the definition, which refuses most of what is wrong by
- * itself.
- */
+/** A controller, declared in the cluster. The definition in `infra/crds` refuses most invalid objects by itself. */
 export interface ReconcileFunction extends KubernetesObject {
   readonly spec: unknown;
   readonly status?: ReconcileFunctionStatus;

@@ -8,7 +8,7 @@ export interface RightsReview {
   readonly atMs: number;
   /** Why it was refused. */
   readonly message?: string;
-  /** A later question had no answer: what was said before counts. */
+  /** A later question had no answer: the earlier result counts. */
   readonly failed?: { readonly atMs: number; readonly error: string };
 }
 
