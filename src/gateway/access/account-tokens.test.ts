@@ -18,7 +18,7 @@ const granted = async ({ body }: ApiRequest): Promise<unknown> => ({
   spec: (body as Body).spec,
   status: { token: `token-${requests.length}` },
 });
-/** What is under way in the background has ended. */
+/** Waits until background work has ended. */
 const settled = async (): Promise<void> => void (await new Promise((resolve) => setImmediate(resolve)));
 
 beforeEach(() => {

@@ -8,7 +8,9 @@ export interface FunctionAccount {
   readonly controller: string;
   readonly namespace: string;
   readonly name: string;
-  /** One that is made anew under the same name is another one, and the tokens of the old one are worth nothing. */
+  /**
+   * An account that is created anew under the same name is another account, and the tokens of the old one are invalid.
+   */
   readonly uid: string;
 }
 

@@ -66,7 +66,7 @@ it('an index of what Secrets hold is refused, since its values are names of keys
     expect(check({ reads, ...index('ConfigMap', spec) })).not.toThrow();
     const watches = [{ ...kind('Pod'), map: { by: 'index' as const, index: spec } }];
     expect(check({ for: secret, watches })).toThrow(spec);
-    // That is an index of what is reconciled, and not of the Secrets.
+    // That index is of the reconciled kind, and not of the Secrets.
     expect(check({ reads, watches })).not.toThrow();
   }
   expect(check({ reads, ...index('Secret', 'label:app') })).not.toThrow();

@@ -63,7 +63,7 @@ export class KubernetesCredentials {
   /**
    * Whether triggers can carry credentials.
    * @param isOutside whether the function may be outside the cluster.
-   * @throws CredentialsError saying what is missing; what the apiserver's requests throw.
+   * @throws CredentialsError that names the missing part; errors of requests to the apiserver.
    */
   async check(account: FunctionAccount, longestMs: number, isOutside: boolean): Promise<void> {
     if (account.credentials === 'proxy') return this.#checkProxy(account);

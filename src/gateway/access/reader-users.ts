@@ -45,8 +45,8 @@ export class ReaderUsers {
   }
 
   /**
-   * The user's name for triggers; undefined where Redis refuses to have it. One that Redis has just lost is about to be
-   * made again.
+   * The user's name for triggers; undefined where Redis refuses to create it. A user that Redis has just lost is about
+   * to be created again.
    */
   userOf(controller: string): string | undefined {
     const user = this.#prefix + controller;
@@ -54,15 +54,15 @@ export class ReaderUsers {
   }
 
   /**
-   * Makes the user of a controller, or changes what it may read. Rejects only when the connection is closed for good.
-   * @param keys what its triggers are signed with: each gives the user a password.
+   * Makes the user of a controller, or changes its rights to read. Rejects only when the connection is closed for good.
+   * @param keys that sign its triggers: each gives the user a password.
    */
   async allow(controller: string, views: readonly ViewLocation[], keys: readonly SigningKey[]): Promise<void> {
     const user = this.#prefix + controller;
     const passwords = await Promise.all(keys.map((key) => readerPassword(key, user)));
     this.#unwanted.delete(user);
     this.#wanted.set(user, [
-      // From nothing, so that what is no longer wanted is gone; Redis applies the rules all together.
+      // `reset` first, so that outdated rules are gone; Redis applies the rules all together.
       'reset',
       'on',
       'resetchannels',
@@ -115,7 +115,7 @@ export class ReaderUsers {
     redis.off('ready', again);
   }
 
-  /** One at a time; one that is asked for meanwhile has a turn of its own, since it may be about another Redis. */
+  /** One call at a time; a call during another one runs after it, since it may be about another Redis. */
   #ensure(): Promise<void> {
     this.#ensuring = this.#ensuring.catch(() => {}).then(() => this.#ensureNow());
     return this.#ensuring;
@@ -131,7 +131,7 @@ export class ReaderUsers {
       }
       for (const [user, rules] of this.#wanted) {
         await redis.call('ACL', 'SETUSER', user, ...rules);
-        // It may have been taken away meanwhile: the next turn sees to that.
+        // The user may have been removed during the call: the next call handles that.
         if (this.#wanted.get(user) === rules) this.#made.add(user);
       }
       if (this.#leads && this.#options.complete()) await this.#removeOthers();

@@ -33,7 +33,7 @@ export interface TokenClaims {
   readonly controller: string;
   /** See `ControllerSpec.declaration`. Undefined: a person has made it (`levelhook token`). */
   readonly declaration?: string;
-  /** What it reads of the cache. */
+  /** The part of the cache that it may read. */
   readonly scope?: CacheScope;
   /** What its runs may have seen of the cache: views with lower positions are refused. Default: none. */
   readonly positions?: CachePositions;

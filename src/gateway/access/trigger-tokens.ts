@@ -23,7 +23,7 @@ const MARGIN_MS = 1000;
 const DAY_MS = 86_400_000;
 /** A run may go on for as long as it keeps saying so. */
 const CALLBACK_MS = 366 * DAY_MS;
-/** Characters of the keys in a token that is sent as a header, of which a server takes 16 KiB. */
+/** Characters of the keys in a token that is sent as a header. A server takes 16 KiB of headers. */
 const HEADER_KEYS = 8 * 1024;
 
 /** Makes the tokens of one controller's triggers: each is good for the runs of its trigger. */
@@ -51,8 +51,8 @@ export class TriggerTokens {
   }
 
   /**
-   * Reads the cache for these runs. A batch with keys so long that a header cannot hold them gets a token that ends
-   * with its deadline.
+   * Reads the cache for these runs. A header cannot hold the keys of a batch with very long keys: such a batch gets a
+   * token that ends with its deadline.
    */
   signForCache(runs: readonly TokenRun[], scope: CacheScope, positions: CachePositions = {}): string {
     const length = runs.reduce((sum, { key }) => sum + key.length, 0);

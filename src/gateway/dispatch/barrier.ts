@@ -24,7 +24,7 @@ interface ViewBarrier {
   readonly endedAtMs?: number;
 }
 
-/** `gone`: one that is being deleted is not enough, since it was that before. */
+/** `gone`: the object must be gone. Its deletion mark is not enough, since it had one before the write. */
 type Deleted = readonly [key: string, uid: string, gone?: 'gone'];
 
 /** The server's version at a moment: every write that had ended before is at or below it. */
@@ -71,7 +71,7 @@ export class Barriers {
     this.#byPrefix = new Map(views.map((view) => [view.location.prefix, view]));
   }
 
-  /** Only writes inside what is cached count: for others no event will ever come. Undefined when there are none. */
+  /** Only writes to cached objects count: no event will ever come for other writes. Undefined when there are none. */
   async afterWrites(writes: readonly Write[]): Promise<string | undefined> {
     const versions = new Map<View, ResourceVersion>();
     const deletes = new Map<View, Deleted[]>();

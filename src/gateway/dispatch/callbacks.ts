@@ -27,10 +27,10 @@ export interface CallbacksOptions {
 }
 
 /**
- * Takes the outcomes of runs that went on after their 202, in any gateway: what it needs is in Redis. Fenced by the run
- * number and by the token, which names the declaration of the controller, the runs of its trigger, and the incarnation
- * of the queue; so whatever comes twice, late, for another run or from a function that was there before changes
- * nothing. The same callback sent again gets `over`: its run is.
+ * Takes the outcomes of runs that went on after their 202, in any gateway: Redis has all the state that it needs.
+ * Fenced by the run number and by the token, which names the declaration of the controller, the runs of its trigger,
+ * and the incarnation of the queue. So a callback that comes twice, late, for another run or from an earlier function
+ * changes nothing. The same callback sent again gets `over`, because its run is over.
  */
 export class Callbacks {
   readonly #options: CallbacksOptions;

@@ -83,13 +83,13 @@ export interface DispatcherOptions {
 /** What a controller may take of this process. */
 export interface ControllerBounds {
   /**
-   * Of processor time, for what the description and the answers of its function make the gateway do. Beyond it answers
-   * wait to be decoded; meanwhile their runs hold their slots, so fewer begin.
+   * Processor time for the work that its function's description and answers cause in the gateway. When it is used up,
+   * answers wait to be decoded; their runs hold their slots while they wait, so fewer runs begin.
    */
   readonly budget: CpuBudget;
   /**
-   * Pays for reviews: the controller's own budget, but for reviews of a source that is not known, which anyone may make
-   * up. Each such source has a budget for the controller, beside which the controller's runs go on.
+   * Pays for reviews: the controller's own budget, except for reviews of an unknown source, which anyone may make up.
+   * Each unknown source has its own budget for the controller, so that such reviews do not delay the controller's runs.
    */
   readonly reviewBudget: (source: RequestSource) => CpuBudget;
   /** For the bytes of one answer of its function, or of one callback. */
@@ -234,7 +234,7 @@ export class Dispatcher implements Process {
     }
   }
 
-  /** The outcome of runs for which no trigger may be sent now; undefined: one may. */
+  /** The outcome of runs whose trigger must not be sent now; undefined: it may be sent. */
   async #notSent(timeoutMs: number): Promise<Outcome | undefined> {
     const { clock } = this.#options.runtime;
     const askedAt = clock.now();
@@ -299,7 +299,7 @@ export class Dispatcher implements Process {
     return barrier === undefined ? shown : { ...shown, barrier };
   }
 
-  /** Rules of which nothing would come make the run fail. */
+  /** A rule that could wake nothing makes the run fail. */
   async #withRelatedChecked(outcome: Outcome): Promise<Outcome> {
     if (!('related' in outcome) || !outcome.related?.length) return outcome;
     const { related } = this.#options.target;
@@ -320,10 +320,10 @@ export class Dispatcher implements Process {
   }
 
   /**
-   * What becomes of a run whose outcome came by callback. It may have written from anywhere, so what it says of that is
-   * not relied on: it had ended before it told, and the key's next run waits for a cache that shows what the server has
-   * now.
-   * @throws when the apiserver does not tell that
+   * Decides the end of a run whose outcome came by callback. The run may have written from anywhere, so its list of
+   * writes is not relied on. The run had ended before its callback, so the key's next run waits until the cache shows
+   * the server's current state.
+   * @throws when the apiserver does not give its current version
    */
   async concluded(run: Omit<Run, 'reasons' | 'incarnation'>, reported: RequestResult): Promise<Finish> {
     const { callback } = this.#options.target;
@@ -363,7 +363,7 @@ export class Dispatcher implements Process {
         .filter(({ isComplete }) => isComplete?.() ?? true)
         .map(async ({ view, currentVersion }) => [view, await currentVersion()] as const),
     );
-    // What a run may have written of a kind that is not served is never heard of.
+    // No event reports writes of a kind that is not served.
     const served = versions.flatMap(([view, version]) => (version === undefined ? [] : [[view, version] as const]));
     return this.#barriers.afterLost(new Map(served));
   }
@@ -505,7 +505,7 @@ function errorCounterOf(outcome: Outcome): CounterName | undefined {
       return 'controller_runtime_reconcile_panics_total';
     case 'gone':
     case 'write':
-      // The function has told of it itself.
+      // The function has reported it itself.
       return undefined;
   }
 }
@@ -517,7 +517,7 @@ function startingOf(absence: string): Outcome {
 /** Never: there are as many outcomes as runs. But should there not be, nothing is known. */
 const NO_OUTCOME: Outcome = { kind: 'unknown', reason: 'body', message: 'the answer has no result for this request' };
 
-/** With what went wrong and what was written, for the history. */
+/** Adds the error and the writes, for the history. */
 function told(finish: Finish, outcome: Outcome): Finish {
   if (finish.kind === 'busy') return finish;
   const withError = 'message' in outcome ? { ...finish, error: outcome.message } : finish;

@@ -12,7 +12,7 @@ import type { Finish, Run } from '../workqueue/work-queue.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { ownBounds } from '../../../test/harness/own-bounds.ts';
 
-/** What is given back without a failure, to run again at once. */
+/** The end of a run that is given back without a failure, to run again at once. */
 const GIVEN_BACK = { kind: 'known', failures: 'keep', againAfterMs: 0 };
 
 describe('a trigger that is not sent', () => {

@@ -46,7 +46,7 @@ export class RecordedWrites {
     this.#budget = budget;
   }
 
-  /** Ends the writes of a run, which has ended, and tells what they were. @throws when Redis does not answer */
+  /** Ends the writes of a run that has ended, and returns them. @throws when Redis does not answer */
   async end(run: { key: string; run: number; deadlineMs: number }): Promise<Recorded> {
     const { writes, more } = await this.#runWrites.endAll(run, run.deadlineMs - this.#clock.now());
     return this.#budget.inTurn(() => this.#read(writes, more));

@@ -20,7 +20,7 @@ export interface RelatedObjectsOptions {
   readonly exists: (key: string) => Promise<boolean>;
 }
 
-/** Of Redis' time, for a name that a rule adds or takes away; twice for one that takes the place of another. */
+/** Redis' time for a name that a rule adds or removes; a name that replaces another costs it twice. */
 const NAME_MS = 0.002;
 
 /**
@@ -81,7 +81,7 @@ export class RelatedObjects {
     if (isNew) await queue.add([{ key: run.key, reasons: [{ type: 'requeue', message: 'new related objects' }] }]);
   }
 
-  /** Pays before, so that runs which end together wait for each other, and gets back what it did not take. */
+  /** Pays in advance, so that runs which end together wait for each other, and gets the excess back. */
   async #replace(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[]): Promise<{ readonly isNew: boolean }> {
     const { budget, rules: stored } = this.#options;
     const paidMs = rules.reduce((sum, { names }) => sum + (names?.length ?? 1), 0) * NAME_MS;

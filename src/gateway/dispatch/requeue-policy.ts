@@ -71,9 +71,9 @@ function retryMs(namedMs: number | undefined, failures: number): number {
 }
 
 /**
- * A refused connection says nothing about the key, and events go on adding to its failures meanwhile: without a bound
- * of its own the wait of a busy key outgrew ten seconds of absence eightfold (80 s, measured). The function's keys are
- * all tried again within this time of its return.
+ * A refused connection says nothing about the key, and events add to its failures while the function is away. Without
+ * this bound a busy key waited 80 s (measured) after an absence of ten seconds. All keys of the function are tried
+ * again within this time of its return.
  */
 const REFUSED_MAX_MS = 30_000;
 

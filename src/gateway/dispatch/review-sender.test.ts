@@ -50,7 +50,7 @@ describe('a review on its way to the function', () => {
     expect(await send()).toMatchObject({ kind: 'answered', status: 200 });
     const [review] = fn.reviews;
     expect(review).toMatchObject({ controller: 'guard', webhook: 'names', authenticated: true, cache: location });
-    // What has passed since the age was read counts.
+    // The time that has passed since the age was read counts.
     expect(review?.cacheAgeSeconds['v1/ConfigMap']).toBeGreaterThanOrEqual(1.5);
     expect(review?.cacheAgeSeconds['v1/ConfigMap']).toBeLessThan(4);
     expect(review?.remainingSeconds).toBeGreaterThan(0);
@@ -170,7 +170,7 @@ it('slow reviews of strangers leave places to others, and their own wait', async
   await expect.poll(() => answers.length).toBe(32 + 16 + 8);
   const known = Array.from({ length: 8 }, () => ask(60_000));
   await expect.poll(() => answers.length).toBe(REVIEW_CONNECTIONS);
-  // All places are taken: the one that becomes free is for the source that has the fewest of those that may have more.
+  // All places are taken: the next free place goes to the source with the fewest, among the sources that may have more.
   const next = ask(60_000, { name: '10.0.0.5', isKnown: false });
   answers[0]?.();
   await expect.poll(() => answers.length).toBe(REVIEW_CONNECTIONS + 1);

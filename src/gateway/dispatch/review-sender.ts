@@ -30,7 +30,7 @@ export interface OutgoingReview {
   /** By the sender's clock. */
   readonly deadlineMs: number;
   readonly maxAnswerBytes: number;
-  /** Counts what is held of the answer. */
+  /** Counts the bytes of the answer that are held. */
   readonly hold?: Hold | undefined;
 }
 
@@ -71,7 +71,7 @@ interface Waiting {
  */
 export const REVIEW_CONNECTIONS = 64;
 
-/** For a review of which the gateway does not know that an apiserver has sent it. */
+/** For a review that may not come from an apiserver. */
 const NO_CACHE: Pick<CacheNow, 'location' | 'ages'> = { location: { views: {} }, ages: new Map() };
 
 const NO_CONNECTION: Answer = { kind: 'refused', reason: 'timeout', message: 'no connection before the deadline' };

@@ -16,7 +16,7 @@ export interface Trip {
   reset(): void;
 }
 
-/** Opens after so many failures in a row. */
+/** Opens after this number of failures in a row. */
 export function consecutiveFailures(count: number): Trip {
   let failures = 0;
   return {

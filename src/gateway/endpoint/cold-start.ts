@@ -10,12 +10,12 @@ export interface ColdStartOptions {
   readonly windowMs: number;
 }
 
-/** A function that has been silent for so long may have been scaled to zero. Platforms wait longer before they do. */
+/** A function that has been silent for this time may have been scaled to zero. Platforms wait longer before they do. */
 const SILENT_MS = 10_000;
 /** A platform may hold a request while the function starts. */
 const MAX_ASK_MS = 10_000;
 /**
- * If no key has called an absent function for so long, the next call is a new start. A key that finds its function
+ * If no key has called an absent function for this time, the next call is a new start. A key that finds its function
  * absent tries again sooner.
  */
 const FORGOTTEN_MS = 60_000;
@@ -47,7 +47,7 @@ export class ColdStart {
 
   /**
    * Asks whether the function is there, when that `isInDoubt`. Runs that start together share one request.
-   * @param timeoutMs the time of the run, at the end of which this has long ended.
+   * @param timeoutMs the time of the run: this ends long before it.
    * @returns why no trigger must be sent now; undefined: one may be sent.
    */
   async absence(timeoutMs: number): Promise<string | undefined> {

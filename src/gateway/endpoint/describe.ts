@@ -94,7 +94,7 @@ export function contractMismatch(url: string, spoken: string): DescribeError {
   );
 }
 
-/** @throws DescribeError naming what is wrong with it. `url` is for the message. */
+/** @throws DescribeError naming the fault. `url` is for the message. */
 export function decodeDescription(value: unknown, url: string): Description {
   const spoken = (value as { version?: unknown } | null)?.version;
   if (typeof spoken === 'string' && spoken !== CONTRACT_VERSION) throw contractMismatch(url, spoken);

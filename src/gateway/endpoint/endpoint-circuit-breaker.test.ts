@@ -131,7 +131,7 @@ describe('the circuit breaker of an endpoint', () => {
   });
 
   it('stops them until the later of two circuits may be tried, and until both are closed', async () => {
-    // Sent while all circuits were closed: what they say of the other circuit counts.
+    // Sent while all circuits were closed: their outcomes count for the other circuit.
     const late = Promise.withResolvers<Outcome>();
     const onTheirWay = Array.from({ length: 20 }, () => guard.run(async () => [await late.promise]));
     await sendMany(3, unknown('gone'));

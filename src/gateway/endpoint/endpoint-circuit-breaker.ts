@@ -28,13 +28,13 @@ type OpenReason = 'unreachable' | 'gone' | 'starting';
  * function can recover. It has three circuits:
  *
  * - `unreachable`: in the last ten seconds at least twenty triggers ended, and more than half of them without a
- *   connection or without a valid answer. One key that always fails does not open it beside others that succeed.
+ *   connection or without a valid answer. One key that always fails does not open it while others succeed.
  * - `gone`: the function itself answered three triggers in a row with 410.
  * - `starting`: the function is absent within its start window (`ColdStart`), so no trigger was sent.
  *
  * After a time, which doubles, an open circuit lets one trigger through; its outcome closes the circuit or opens it
- * again. Meanwhile this gateway starts no keys of the controller, and the dispatcher gives back a key that had started
- * before. Each gateway judges by its own triggers: others that reach the function go on.
+ * again. Until then this gateway starts no keys of the controller, and the dispatcher gives back a key that had started
+ * before. Each gateway judges by its own triggers: gateways that reach the function go on.
  */
 export class EndpointCircuitBreaker {
   readonly #options: Required<EndpointCircuitBreakerOptions>;

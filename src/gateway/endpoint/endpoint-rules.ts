@@ -67,7 +67,7 @@ export function namesLoopback(pattern: string): boolean {
   return hostname === 'localhost' || isLoopbackAddress(bare(hostname));
 }
 
-/** @throws UserError for the first of the operator's URLs to which nothing may be sent. */
+/** @throws UserError for the first of the operator's URLs that the rules forbid. */
 export function checkFunctionUrls(urls: readonly string[]): void {
   try {
     for (const url of urls) checkEndpoint(url, rulesForConfigured(url));
@@ -89,7 +89,7 @@ export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup 
     }
   });
   return (hostname, options, callback) => {
-    // All of them in any case: the one that is not looked at is the one that a retry would take.
+    // All addresses in any case: a retry could use an address that was not checked.
     lookup(hostname, { ...options, all: true } as LookupOptions & { all: true }, (error, found) => {
       if (error) return callback(error, '', 0);
       for (const { address } of found) {
@@ -138,7 +138,7 @@ LOOPBACK.addAddress('::1', 'ipv6');
 
 /**
  * The IPv4 addresses that an IPv6 address may stand for: IPv4-mapped and -compatible (RFC 4291), NAT64 (RFC 6052, and
- * RFC 8215's prefix for local use, of which both forms that a network may choose), 6to4 (RFC 3056).
+ * RFC 8215's prefix for local use, in both forms that a network may choose), 6to4 (RFC 3056).
  */
 function embeddedAddresses(address: string): string[] {
   if (isIP(address) !== 6) return [];

@@ -43,7 +43,7 @@ export type FailureReason = 'timeout' | 'connection' | 'too-large';
 export interface EndpointOptions {
   /** At most this many requests at a time: the controller's concurrency. */
   readonly connections: number;
-  /** Certificate authorities in PEM form, instead of those that Node knows. */
+  /** Certificate authorities in PEM form, instead of Node's own. */
   readonly ca?: string | undefined;
   /** Default: those for a URL that the operator has configured. */
   readonly rules?: EndpointRules;
@@ -62,9 +62,9 @@ const MAX_STREAM_LINES = 1000;
 /**
  * The gateway closes an idle connection before the function does. If the function closed it while a trigger is on its
  * way, the trigger would end as ECONNRESET, an unknown outcome, and its key would wait for the deadline. undici uses
- * the server's `Keep-Alive: timeout=N` less `keepAliveTimeoutThreshold`, at most `keepAliveMaxTimeout`, and
- * `keepAliveTimeout` if the server names none, as Go's and most servers do. Those that close soonest do so after 2 s,
- * which leaves one second for the network in both directions. The contract's README has these numbers.
+ * the server's `Keep-Alive: timeout=N` less `keepAliveTimeoutThreshold`, at most `keepAliveMaxTimeout`. If the server
+ * names no time, as Go's and most servers, it uses `keepAliveTimeout`. The shortest time of such a server is 2 s, which
+ * leaves one second for the network in both directions. The contract's README has these numbers.
  */
 const KEEP_ALIVE = { keepAliveTimeout: 1000, keepAliveMaxTimeout: 30_000, keepAliveTimeoutThreshold: 2000 };
 
@@ -75,15 +75,15 @@ export interface EndpointRequest {
   readonly id: string;
   readonly timeoutMs: number;
   /**
-   * Called with each line of a stream of results as it arrives; what it returns is waited for before more is read.
+   * Called with each line of a stream of results as it arrives; more is read after the returned promise has resolved.
    * Without it, the request asks for a whole answer.
    */
   readonly onLine?: ((line: string) => Promise<void> | undefined) | undefined;
   /** A larger answer that is no stream is not read to its end. Default 1 MiB. */
   readonly maxAnswerBytes?: number;
   /**
-   * Counts what is read of the answer and has not been given to `onLine`. The caller releases it. Default: it is not
-   * counted.
+   * Counts the bytes of the answer that were read and not yet given to `onLine`. The caller releases it. Default: they
+   * are not counted.
    */
   readonly hold?: Hold | undefined;
 }

@@ -14,7 +14,7 @@ export const HELD_BYTES: HeldBytesLimits = { perOwner: 16 * MIB, total: 64 * MIB
 
 /** What one request holds. */
 export interface Hold {
-  /** Takes so many bytes more. @returns false when there is no room for them; then it takes nothing. */
+  /** Takes this number of bytes more. @returns false when there is no room for them; then it takes nothing. */
   add(bytes: number): boolean;
   /** Gives all back. May be called again. */
   release(): void;
@@ -22,8 +22,8 @@ export interface Hold {
 
 /**
  * The bytes of bodies that functions send and that this process holds: requests to the apiserver, and answers to
- * triggers. The owner is a tenant, and has a bound however many functions it declares, so that a function which sends
- * much delays only those of its tenant. Nothing waits here: what has no room is refused.
+ * triggers. The owner is a tenant. Its bound does not grow with its functions, so a function that sends much delays
+ * only functions of its tenant. Nothing waits here: bytes without room are refused.
  */
 export class HeldBytes {
   readonly #limits: HeldBytesLimits;

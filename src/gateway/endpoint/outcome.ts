@@ -32,10 +32,10 @@ export type Outcome =
   | { readonly kind: 'deferred'; readonly message: string; readonly retryAfterMs: number }
   | { readonly kind: 'unknown'; readonly reason: UnknownReason; readonly message: string };
 
-/** What a run that has ended tells of itself. */
+/** The report of a run that has ended. */
 interface Told {
   readonly writes: readonly Write[];
-  /** Undefined: those that an earlier run has named. */
+  /** Undefined: the rules of an earlier run stay. */
   readonly related?: readonly RelatedRule[];
 }
 
@@ -69,9 +69,9 @@ export interface SentTrigger {
 }
 
 /**
- * Decodes the answer to a trigger: one outcome for each request, in their order. What is not a list of as many results
- * is the outcome of them all.
- * @param wallMs the time as the function knows it, for a date in Retry-After.
+ * Decodes the answer to a trigger: one outcome for each request, in their order. An answer without exactly one result
+ * for each request gives all of them the same outcome.
+ * @param wallMs the time by the function's clock, for a date in Retry-After.
  */
 export function decodeOutcomes(answer: Answer, asked: SentTrigger, wallMs: number): readonly Outcome[] {
   const decoded = answer.kind === 'answered' ? decodeAnswer(answer, asked, wallMs) : withoutAnswer(answer);
@@ -144,7 +144,7 @@ function unreadable(message: string): Outcome {
   return { kind: 'unknown', reason: 'body', message: boundedText(message, MAX_MESSAGE) };
 }
 
-/** @param callback where an outcome may come later; undefined: it must be told now. */
+/** @param callback where an outcome may come later; undefined: the result must have it. */
 export function fromResult(result: RequestResult, callback: Pick<CallbackLocation, 'maxSeconds'> | undefined): Outcome {
   if (result.status === 'unknown')
     return { kind: 'unknown', reason: 'write', message: boundedText(result.message, MAX_MESSAGE) };

@@ -393,8 +393,8 @@ export class FunctionReconciler {
   }
 
   /**
-   * `spec.paused: true` pauses the queue, and `#read` pauses it again if the pause is lost or ended by hand. `false`, or
-   * removing the field, resumes it. Without the field the queue is left alone.
+   * `spec.paused: true` pauses the queue, and `#read` pauses it again if the pause is lost or ended by hand. `false`,
+   * or removing the field, resumes it. Without the field the queue is left alone.
    */
   async #applyPaused(paused: boolean | undefined): Promise<void> {
     const queue = this.#options.controllers.get(this.#id)?.queue;

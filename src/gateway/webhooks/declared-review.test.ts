@@ -13,7 +13,7 @@ const admission: AdmissionDescription = {
 const conversion: ConversionDescription = { ...deployment, type: 'conversion', name: 'turns', versions: ['v1', 'v2'] };
 const served = resource('apps/v1', 'Deployment');
 
-/** A write of a Deployment in v1beta1, for which the rules name v1. */
+/** A write of a Deployment in v1beta1, while the rules name v1. */
 const request = {
   uid: 'u1',
   kind: { group: 'apps', version: 'v1', kind: 'Deployment' },

@@ -40,7 +40,7 @@ export function reviewKindOf({ type }: WebhookDescription): typeof ADMISSION | t
 }
 
 /**
- * Decodes a review, and checks that it is one that the webhook declares: who may not read an object must get no review
+ * Decodes a review, and checks that the webhook declares it: an account that may not read an object must get no review
  * of it, whatever the webhook configuration says.
  * @returns the UID of its request.
  * @throws StatusError 400 for anything but a review of the webhook's type, 403 for a review that is not declared.

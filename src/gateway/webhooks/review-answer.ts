@@ -7,8 +7,8 @@ import { reviewKindOf } from './declared-review.ts';
 
 /**
  * The body of a function's answer to a review, if it is an answer to this review. The gateway guesses no verdict: after
- * anything else the failure policy decides. A verdict is written anew, so that the apiserver reads the one that was
- * checked here (of a field that occurs twice each reader takes another value).
+ * any other answer the failure policy decides. A verdict is serialized anew, so that the apiserver reads exactly the
+ * verdict that was checked here (readers differ about a field that occurs twice).
  * @param uid of the review's request.
  * @throws StatusError 502 or 504 with the reason in one sentence, which the apiserver shows to its client. It names no
  *   address.

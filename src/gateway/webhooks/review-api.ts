@@ -17,11 +17,11 @@ export interface ReviewApiOptions {
   readonly controllers: () => ReviewTakers | undefined;
   /** The conditions of a ReconcileFunction, by the id of its controller; undefined when there is none. */
   readonly conditions: (id: string) => readonly Condition[] | undefined;
-  /** Whether a controller that is not here may come yet: its function has not been asked what it is. */
+  /** Whether a controller that is not here may still come: the gateway has not read its function's description yet. */
   readonly starting: () => boolean;
   /** Whether this gateway is stopping: another one may answer. */
   readonly ending: () => boolean;
-  /** Whether the server asks clients for a certificate by which it knows apiservers. */
+  /** Whether the server asks clients for a certificate, to recognize apiservers. */
   readonly knowsApiservers: boolean;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
 }
@@ -76,7 +76,7 @@ export class ReviewApi {
     return response;
   }
 
-  /** Removes the metrics of the webhooks that a controller no longer has. @param names of those that it has. */
+  /** Removes the metrics of the webhooks that a controller no longer has. @param names of its webhooks. */
   async keepOnly(id: string, names: readonly string[]): Promise<void> {
     await this.#metrics.forget(`${WEBHOOKS_PATH}/${id}/`, names);
   }
@@ -174,7 +174,7 @@ export class ReviewApi {
   }
 
   /**
-   * Decodes what others have sent, in the budget of those for whom it is.
+   * Decodes data from others, in the budget of the controller that the data is for.
    * @throws StatusError 504 when the turn does not come before the deadline: the failure policy decides.
    */
   async #inTurn<T>(

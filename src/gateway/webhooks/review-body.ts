@@ -16,7 +16,7 @@ const RECEIVE_MS = 10_000;
 
 const SCATTERED = 'the review comes in more than 4096 chunks of less than 256 bytes';
 
-/** Reads the bodies of reviews, and bounds what they take together. */
+/** Reads the bodies of reviews, and bounds their memory together. */
 export class ReviewBodies {
   readonly #all = new SharedRoom(MAX_TOGETHER_BYTES);
   readonly #ofTenant = new Map<string, SharedRoom>();
@@ -29,11 +29,11 @@ export class ReviewBodies {
 
   /**
    * Reads a body, and counts it until `work` has ended.
-   * @param tenant of the controller for which it is
-   * @param source from which it comes
+   * @param tenant of the controller that gets the review
+   * @param source of the review
+   * @param work may count other bytes that it holds.
    * @throws StatusError 413 when it is larger than `maxBytes`, 400 when it comes in too many small chunks, 408 when it
-   *   does not come within ten seconds, 503 when there is no room; whatever `work` throws.
-   * @param work may count what it holds besides.
+   *   does not come within ten seconds, 503 when there is no room; errors of `work`.
    */
   async with<T>(
     request: Request,

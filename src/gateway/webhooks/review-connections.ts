@@ -128,7 +128,7 @@ export class ReviewConnections {
     for (const connection of this.#open.values()) connection.isOld ||= connection.isKnown;
   }
 
-  /** Closes what is late. Called every second. */
+  /** Closes connections that are late. Called every second. */
   closeLate(): void {
     const lateMs = this.#clock.now() - REQUEST_MS;
     for (const connection of this.#open.values()) {

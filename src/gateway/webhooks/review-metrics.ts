@@ -25,7 +25,7 @@ export class ReviewMetrics {
       metrics.count('controller_runtime_webhook_requests_total', { webhook, code: String(response.status) });
       return response;
     } finally {
-      // Its series were removed meanwhile, and nothing would remove them again.
+      // The series of the webhook were removed during the review, and nothing would remove new ones.
       if (this.#inFlight.has(webhook)) {
         this.#count(webhook, -1);
         metrics.observe('controller_runtime_webhook_latency_seconds', { webhook }, (clock.now() - startedMs) / 1000);
@@ -34,8 +34,8 @@ export class ReviewMetrics {
   }
 
   /**
-   * Counts an answer that is that of a handler which broke off: one that panics in a function of Go breaks the
-   * connection, other platforms answer 500 for it.
+   * Counts the answer of a handler that broke off: a panic in a Go function breaks the connection, and other platforms
+   * answer 500.
    */
   countBroken({ type }: WebhookDescription, answer: Answer): void {
     const isBroken =

@@ -12,7 +12,7 @@ import { ReviewConnections } from './review-connections.ts';
 export interface WebhookServerOptions {
   readonly listen: { readonly host: string; readonly port: number };
   readonly certificate: ServingCertificate;
-  /** By whose certificates apiservers are known. Undefined: no client is. */
+  /** The authorities whose certificates identify apiservers. Undefined: no client is identified. */
   readonly authorities: ClientAuthorities | undefined;
   readonly api: Pick<ReviewApi, 'handle'>;
   readonly clock: Pick<Clock, 'now'>;

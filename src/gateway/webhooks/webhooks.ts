@@ -60,7 +60,7 @@ export class Webhooks {
     const { config, runtime } = this.#options;
     const { webhookListen, webhookService, webhookTls, webhookUrl } = config;
     if (!webhookListen) return;
-    // A wrong file is told now, and not when there is a certificate.
+    // A wrong file is reported now, and not when there is a certificate.
     void this.#authorities?.current();
     if (webhookTls) return this.#serve(new FileCertificate(webhookTls, runtime.metrics));
     if (webhookService || webhookUrl !== undefined) return;
@@ -95,7 +95,7 @@ export class Webhooks {
     return running;
   }
 
-  /** Removes the metrics of the webhooks that a controller no longer has. @param names of those that it has. */
+  /** Removes the metrics of the webhooks that a controller no longer has. @param names of its webhooks. */
   async keepOnly(id: string, names: readonly string[]): Promise<void> {
     await this.#api.keepOnly(id, names);
   }
