@@ -78,15 +78,15 @@ const START_AGAIN_MS = [250, 5000] as const;
 const LAST_WRITES_MS = 2000;
 
 /**
- * The long-running process, wired together: this is the one place that knows all rooms. It starts in this order, as
+ * The long-running process, wired together: this is the one place that knows all parts. It starts in this order, like
  * controller-runtime's Manager, and stops in the reverse order of its calls of `Lifecycle.started`:
  *
- * - `#listen`: the server, because health tells of a start that takes long, and the server of webhooks.
+ * - `#listen`: the server, because health must answer during a long start, and the server of webhooks.
  * - `#connect`: Redis, then the apiserver and the clock (`connectCluster`).
  * - `#recordReplica`: from then on the other gateways know this one.
- * - `#createParts` starts nothing. `Manager` has the controllers, what declares them and what watches over them; the
- *   APIs, the login and the leadership are made around it.
- * - `#run`: informers and all that watches over the cache, then controllers, then functions, then the leadership.
+ * - `#createParts` starts nothing. `Manager` has the controllers, the sources of their declarations and the parts that
+ *   watch over them; the APIs, the login and the leadership are made around it.
+ * - `#run`: informers and all parts that watch over the cache, then controllers, then functions, then the leadership.
  */
 export class Gateway {
   readonly #config: GatewayConfig;
@@ -104,7 +104,7 @@ export class Gateway {
   #parts: Parts | undefined;
   /** Why the start waits; undefined while it does not. */
   #startWaitsFor: string | undefined;
-  /** Only then it writes to views, and removes what is left in Redis. */
+  /** Only the leading gateway writes to views, and removes leftovers in Redis. */
   readonly #leads = (): boolean => this.#writer.term !== undefined;
   #fatal: (error: unknown) => void = () => {};
 
@@ -153,8 +153,8 @@ export class Gateway {
   }
 
   /**
-   * Starts everything that can be started now; functions that do not answer yet are asked again until they do. A Redis
-   * or an apiserver that does not answer is waited for: meanwhile the gateway is alive, and not ready.
+   * Starts everything that can be started now; functions that do not answer yet are asked again until they do. The
+   * start waits for a Redis or an apiserver that does not answer: until then the gateway is alive, and not ready.
    * @param fatal called when another gateway has taken over the views, so that this one must stop.
    * @throws UserError when a setting is wrong, Redis or the apiserver refuses the gateway, or the port is taken; then
    *   nothing is left running.

@@ -15,7 +15,7 @@ const LONGEST_REST_MS = 250;
  * thread is no strict limit, because work that starts anew does not wait for the pause of other work.
  */
 export class TimeSlice {
-  /** Resolves when the last of those that took long has rested. */
+  /** Resolves when the last long slice has rested. */
   static #rested: Promise<void> = Promise.resolve();
   #from = performance.now();
 
@@ -28,7 +28,10 @@ export class TimeSlice {
     this.#from = performance.now();
   }
 
-  /** Lets everything else that is ready go first; after a long slice, everything that gets ready meanwhile, too. */
+  /**
+   * Lets everything else that is ready go first; after a long slice, also everything that becomes ready during the
+   * rest.
+   */
   async next(): Promise<void> {
     const tookMs = performance.now() - this.#from;
     if (tookMs > LONG_MS) await TimeSlice.#rest(Math.min(tookMs, LONGEST_REST_MS));
@@ -41,7 +44,7 @@ export class TimeSlice {
     const { promise, resolve } = Promise.withResolvers<void>();
     TimeSlice.#rested = promise;
     await before;
-    // The one that has rested before this one works until the next turn.
+    // The slice that has rested before this one works until the next turn.
     await nextTurn();
     await sleep(ms);
     resolve();

@@ -4,8 +4,8 @@ import { notAcceptable } from './kubernetes-status.ts';
 export type Form = 'object' | 'metadata' | 'table';
 
 /**
- * Chooses among the forms that a client names in `Accept`, its order counting as the apiserver has it. JSON is all
- * there is: a client that would rather have protobuf names JSON after it, and one that takes nothing else gets 406.
+ * Chooses among the forms that a client names in `Accept`; their order counts, as in the apiserver. Only JSON is
+ * served: a client that prefers protobuf names JSON after it, and a client that accepts nothing else gets 406.
  * @throws StatusError 406
  */
 export function negotiate(accept: string | null): Form {

@@ -38,7 +38,7 @@ export interface CacheApiOptions extends Pick<ReadingOptions, 'listLimit'> {
 export interface CacheApiClient {
   /** The controller's id, or the name of a person. Refusals show it as `levelhook:controller:NAME`. */
   readonly name: string;
-  /** What it may read now. */
+  /** The part of the cache that it may read now. */
   readonly scope: CacheScope;
   /** What its runs may have seen: an older cache is refused. Undefined: nothing. */
   readonly positions: CachePositions | undefined;
@@ -51,8 +51,8 @@ const UNDESCRIBED = /^\/openapi\//;
 
 /**
  * The cache, as a Kubernetes API that can be read: GET and LIST with selectors, pages, Tables and discovery, errors as
- * Status objects. Each request needs a token, and sees what the token allows and nothing else: to its bearer a kind
- * outside its scope looks like one that does not exist, which is how RBAC has it.
+ * Status objects. Each request needs a token, and the token alone decides what the request sees. A kind outside the
+ * token's scope looks like a kind that does not exist, as with RBAC.
  */
 export class CacheApi {
   readonly #options: CacheApiOptions;
@@ -145,7 +145,7 @@ export class CacheApi {
     }
   }
 
-  /** The kind, when the token allows to read it there. What is not cached is refused in the same words. */
+  /** The kind, when the token allows to read it there. A kind that is not cached gets the same refusal. */
   #authorize(info: ResourceRequest, { scope }: CacheApiClient, user: string): ServedKind {
     const kind = this.#options.catalog.find(info.group, info.version, info.resource);
     const name = kind && formatKind(kind.resource);

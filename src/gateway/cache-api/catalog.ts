@@ -112,7 +112,7 @@ export class Catalog {
     return (await this.#definedVersion(kind))?.additionalPrinterColumns;
   }
 
-  /** The paths by which objects of a custom resource can be selected, beside name and namespace. */
+  /** The paths that can select objects of a custom resource, in addition to name and namespace. */
   async selectableFields(kind: ServedKind): Promise<readonly string[]> {
     const { selectableFields = [] } = (await this.#definedVersion(kind)) ?? {};
     return selectableFields.map(({ jsonPath }) => jsonPath.replace(/^\./, ''));

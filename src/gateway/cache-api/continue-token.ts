@@ -1,7 +1,7 @@
 import { parseJson } from '../../core/index.ts';
 import { badRequest } from './kubernetes-status.ts';
 
-/** Where a list goes on. Opaque to clients; what it holds grants nothing, since each request is checked for itself. */
+/** Where a list goes on. Opaque to clients. Its contents grant nothing, since each request is checked. */
 export interface ContinueToken {
   /** The version of the first page: every object of every page is at least as new. */
   readonly version: string;

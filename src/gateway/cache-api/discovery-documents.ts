@@ -20,7 +20,7 @@ export async function discoveryDocument(
   return group && { kind: 'APIGroup', apiVersion: 'v1', ...group };
 }
 
-/** The media type of `aggregatedDocument`: clients tell by it what they have got (client-go, discovery_client.go). */
+/** The media type of `aggregatedDocument`: clients recognize the document by it (client-go, discovery_client.go). */
 export const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
 
 /** Everything below `/api`, or below `/apis`, in one document: what kubectl asks for first. */

@@ -44,7 +44,7 @@ export interface ReadRequest {
   readonly positions: Readonly<Record<string, number>> | undefined;
 }
 
-/** A view, and what it said of itself before anything was read. */
+/** A view, and its state before anything was read. */
 interface Reading {
   readonly reader: ViewReader;
   readonly state: ReadableState;
@@ -127,7 +127,7 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
       'The provided continue parameter is too old: the cache has been filled anew. Start a new list without the continue parameter.',
     );
   }
-  // Of all pages that of the first: what it promises is true for each of them.
+  // Every page reports the first page's version; objects on later pages are at least that new.
   const version = wanted.continue?.version ?? oldest(found.map(({ state }) => state.version));
   const list: List = {
     readings: found,
@@ -168,7 +168,7 @@ async function page(list: List, asked: number, options: ReadingOptions): Promise
   }
   const last = items.length > limit ? items[limit - 1]?.key : undefined;
   items.length = Math.min(items.length, limit);
-  // The next page tells of those behind the last.
+  // The next page reports the objects kept out behind the last key.
   const left = list.keptOut.filter(({ key }) => last === undefined || key <= last);
   const metadata = { resourceVersion: list.version, ...(await more(list, selection, last)) };
   return whole({ ...list, keptOut: left }, items, metadata);

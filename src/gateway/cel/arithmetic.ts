@@ -10,7 +10,7 @@ const OPERATORS: Readonly<Record<string, (a: number, b: number) => number>> = {
 
 /**
  * Arithmetic of an int and a double, which CEL does not have: JSON writes a whole double as an int, so
- * `object.spec.ratio * 2.0` must do with 5 what it does with 5.5. The apiserver knows from the schema that 5 is a
+ * `object.spec.ratio * 2.0` must work for 5 as it works for 5.5. The apiserver knows from the schema that 5 is a
  * double.
  */
 export function mixedArithmetic(): CelFunc[] {

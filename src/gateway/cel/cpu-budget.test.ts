@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { CpuBudgets } from './cpu-budget.ts';
 import { TimeLimitError } from './time-limit.ts';
 
-/** Controllers on a processor whose time is told by the test. */
+/** Controllers on a processor whose time the test sets. */
 class Processor {
   nowMs = 0;
   #cpuMs = 0;
@@ -45,7 +45,10 @@ class Processor {
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) => all + each, 0);
 
-/** What all together may have: the common budget, the guaranteed part with what each saved of it, and what is free. */
+/**
+ * The most that all together may use: the common budget, the guaranteed part with the savings of each tenant, and the
+ * free part.
+ */
 const bound = (ms: number, tenants: number): number =>
   400 + (100 * ms) / 1000 + (50 * ms) / 1000 + 20 * tenants + 1000 + (100 * ms) / 1000;
 
@@ -79,7 +82,7 @@ describe('keys that a change wakes', () => {
 });
 
 describe('work that waits for its turn', () => {
-  /** Work that takes so long, and tells when it has begun. */
+  /** Work that takes `ms`, and returns the time of its begin. */
   const worked = (processor: Processor, budget: ReturnType<CpuBudgets['of']>, ms: number): Promise<number> =>
     budget.inTurn(() => {
       const at = processor.nowMs;
@@ -106,7 +109,7 @@ describe('work that waits for its turn', () => {
       }),
     );
     expect(order).toEqual(order.toSorted((a, b) => a - b));
-    // 2,000 ms of work, of which 300 were saved up, at 50 ms a second, and at most 100 ms of debt; 1,000 ms were free.
+    // 2,000 ms of work at 50 ms a second, with 300 ms saved up and at most 100 ms of debt; 1,000 ms were free.
     expect(processor.nowMs).toBeGreaterThan(((2000 - 400 - 0.05 * 200) / 50) * 1000);
     expect(processor.budgets.of('b.web', 'b.').limitMs).toBeGreaterThan(0);
   });

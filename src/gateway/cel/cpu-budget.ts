@@ -12,7 +12,7 @@ const LEAST_MS = 5;
 
 /** A controller's own: at once, and each second. A token of each bucket is a millisecond. */
 const OWN = { burst: 300, perSecond: 50 };
-/** Of the burst, for which a controller that has used it up waits. */
+/** A controller that has used up its burst waits until this part of it is available again. */
 const READY_AGAIN = 1 / 2;
 
 /** All controllers together. */
@@ -31,7 +31,7 @@ const FREE = { burst: 1000, perSecond: 100 };
 /** How often work that waits looks whether the budget allows it. */
 const LOOK_MS = 20;
 
-/** Steps of the scheduler by which some kernels count processor time. */
+/** Shorter work is charged its wall time: reading the thread's processor time costs more than most handlers. */
 const TICK_MS = 10;
 /** What takes less by the clock is counted as it is: asking for the thread's time costs more than most handlers. */
 const SHORT_MS = 1;
@@ -101,7 +101,7 @@ export class CpuBudgets {
 
   /**
    * The budget of a controller: the same one when it is declared anew, so that a change of a declaration buys nothing.
-   * @param tenant to whom it belongs. Default: it stands alone.
+   * @param tenant that owns the controller. Default: it stands alone.
    */
   of(controller: string, tenant = controller): CpuBudget {
     const known = this.#budgets.get(controller);
@@ -135,16 +135,14 @@ export class CpuBudgets {
     return free;
   }
 
-  /**
-   * @param blockedMs for so long the others have waited: on a busy machine longer than the work took of the processor.
-   */
+  /** @param blockedMs how long the others have waited: on a busy machine longer than the work's processor time. */
   spend(tenant: string, ms: number, blockedMs: number): void {
     if (this.#common.tokens >= LEAST_MS) return this.#common.spend(blockedMs, LIMIT_MS);
     const share = this.#shareOf(tenant);
     share.leftMs = Math.min(share.leftMs, Math.max(-SHARE.burstMs, share.leftMs - ms));
   }
 
-  /** As `spend`, of what is known beforehand: nothing of it is forgiven. @returns gives back what was too much. */
+  /** As `spend`, for time that is known in advance, and without a bound of the debt. @returns gives the excess back. */
   charge(tenant: string, ms: number): (tooMuchMs: number) => void {
     if (this.#common.tokens >= LEAST_MS) {
       this.#common.spend(ms);
@@ -184,9 +182,8 @@ export class CpuBudgets {
 }
 
 /**
- * The processor time of one controller. `run` measures all that it does; `within` also bounds it. What counts for a
- * controller is the time of the thread, not that for which it waited; what counts for all together is how long the
- * others had to wait.
+ * The processor time of one controller. `run` measures its work; `within` also bounds it. The controller's own budget
+ * pays for the thread's processor time, without waits. The common budget pays for the time that the others had to wait.
  */
 export class CpuBudget {
   readonly #shared: CpuBudgets;
@@ -195,7 +192,7 @@ export class CpuBudget {
   #isUsedUp = false;
   /** Of the runs in one another. */
   #depth = 0;
-  /** Up to which the outermost run is counted. */
+  /** The outermost run has been counted up to here. */
   #from = { atMs: 0, cpuMs: 0 };
   #spentInRun = 0;
   #freeInRun = 0;
@@ -228,7 +225,7 @@ export class CpuBudget {
     if (this.#isUsedUp) return 0;
     const inRun = this.#depth > 0 ? this.#spentInRun : 0;
     const limit = Math.min(LIMIT_MS - inRun, own, this.#shared.limitMs(this.#tenant));
-    // Whole milliseconds are what the watchdog takes; what it is too much is owed.
+    // The watchdog takes whole milliseconds only; the excess is owed.
     return limit < 1 ? 0 : Math.ceil(limit);
   }
 
@@ -238,7 +235,7 @@ export class CpuBudget {
     return this.#spentInRun;
   }
 
-  /** Runs synchronous work of this controller, and counts what it takes; a run within a run is counted once. */
+  /** Runs synchronous work of this controller, and counts its time; a run within a run is counted once. */
   run<T>(work: () => T): T {
     if (this.#depth === 0) {
       const atMs = this.#shared.now();
@@ -311,7 +308,7 @@ export class CpuBudget {
 
   /**
    * Takes time that the controller's work costs elsewhere, such as in Redis.
-   * @returns gives back what was too much.
+   * @returns gives the excess back.
    */
   charge(ms: number): (tooMuchMs: number) => void {
     this.#own.spend(ms);

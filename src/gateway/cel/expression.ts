@@ -30,19 +30,20 @@ export interface EvaluationError {
 }
 
 export interface ExpressionOptions {
-  /** What it has to give: a bool, or a string or list of strings. */
+  /** The type of its result: a bool, or a string or list of strings. */
   readonly result: 'bool' | 'names';
   /** Whether there is an `oldObject`. */
   readonly hasOld: boolean;
   readonly report: (error: EvaluationError) => void;
   /** Its controller's, which bounds each evaluation. */
   readonly budget: CpuBudget;
-  /** What has been parsed already. Default: nothing. */
+  /** Expressions that were parsed earlier. Default: none. */
   readonly parsed?: ParsedExpressions | undefined;
 }
 
 /**
- * So many values can be looked at in a millisecond: an expression that looks at no more in its limit needs no watchdog.
+ * How many values can be looked at in a millisecond: an expression that looks at no more in its limit needs no
+ * watchdog.
  */
 export const VALUES_PER_MS = 1000;
 
@@ -112,7 +113,10 @@ function isCheap(parsed: ParsedExpression, limitMs: number, ...objects: (Kuberne
   return nodes * size * longest ** loops < cheap;
 }
 
-/** The library's messages quote values, which may be a Secret's; those that quote types and fields alone are told. */
+/**
+ * The library's messages quote values, which may be a Secret's. Only messages that quote just types and fields are
+ * reported.
+ */
 function errorOf(error: { message: string; exprId: bigint | undefined }, parsed: ParsedExpression): EvaluationError {
   const { message, exprId } = error;
   const told = /^(field not found|found no matching overload for \S+ applied to '[^']*'|int divide by zero)/.exec(

@@ -16,9 +16,9 @@ export interface ExpressionsOptions {
   readonly metrics: Metrics;
   /** The controller's. */
   readonly budget: CpuBudget;
-  /** What has been parsed already. Default: nothing. */
+  /** Expressions that were parsed earlier. Default: none. */
   readonly parsed?: ParsedExpressions | undefined;
-  /** Called for each failure, beside metric and log. Must not throw. Default: does nothing. */
+  /** Called for each failure, in addition to metric and log. Must not throw. Default: does nothing. */
   readonly onFailure?: ((failure: ExpressionFailure) => void) | undefined;
 }
 
@@ -33,8 +33,8 @@ const CONSEQUENCES = {
 } as const;
 
 /**
- * The expressions of one controller, and its processor time: what has no answer is counted, told, and logged from time
- * to time.
+ * The expressions of one controller, and its processor time. Each failed evaluation is counted and reported, and the
+ * log gets a line from time to time.
  */
 export class Expressions {
   readonly budget: CpuBudget;
@@ -58,7 +58,7 @@ export class Expressions {
     return createExpression(text, { ...options, report, budget: this.budget, parsed: this.#parsed });
   }
 
-  /** For what is no expression, and may run out of time all the same. */
+  /** For work that is not an expression, and may run out of time, too. */
   reporter(field: string): (error: EvaluationError, consequence: keyof typeof CONSEQUENCES) => void {
     const { clock, controller, logger, metrics, onFailure } = this.#options;
     let quietUntilMs = -Infinity;

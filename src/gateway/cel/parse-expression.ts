@@ -12,7 +12,7 @@ export class ExpressionError extends Error {
   override readonly name = 'ExpressionError';
 }
 
-/** An expression that can be evaluated, and what is known of it. */
+/** An expression that can be evaluated, with the facts that bound its cost. */
 export interface ParsedExpression {
   readonly evaluate: ReturnType<typeof plan>;
   /** The variables that it uses. */
@@ -24,8 +24,8 @@ export interface ParsedExpression {
   /** Elements of the longest list that is written in it. */
   readonly longest: number;
   /**
-   * Whether `nodes`, `loops` and the extent of the objects bound what it costs: it matches no regular expression, and
-   * where it loops makes nothing larger than what it loops over.
+   * Whether `nodes`, `loops` and the extent of the objects bound its cost: it matches no regular expression, and its
+   * loops make nothing larger than the values that they loop over.
    */
   readonly bounded: boolean;
   /** `line 1, column 5`, of a part of the expression. */
@@ -101,7 +101,7 @@ export function parseExpression(
         if (name === 'matches') seen.matches = true;
         const appended = name === '_+_' && isResult(args[0]) ? args[1] : undefined;
         if (appended?.exprKind.case === 'listExpr') {
-          // The operations to which the macros map and filter expand.
+          // The macros map and filter expand to these operations.
           for (const each of appended.exprKind.value.elements) walk(each, local, depth);
           return;
         }

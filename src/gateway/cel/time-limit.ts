@@ -33,8 +33,8 @@ export function withinTime<T>(limitMs: number, work: () => T): T {
       script.runInContext(context, { timeout: limitMs });
     } catch (error) {
       if ((error as { code?: unknown } | null)?.code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
-      // All attempts together: with half of a processor each of them would use half of the limit, and all wait
-      // meanwhile.
+      // All attempts count together: with half of a processor each attempt would use half of the limit, and all other
+      // work would wait for every attempt.
       usedMs += threadMs() - from;
       if (usedMs < limitMs * HARDLY && attempt < ATTEMPTS) continue;
       throw new TimeLimitError(`took longer than ${limitMs} ms`);

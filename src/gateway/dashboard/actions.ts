@@ -48,8 +48,8 @@ interface Fields {
 type Change = (controller: ControllerAccess, fields: Fields, id: string) => Promise<string>;
 
 /**
- * The changes that the buttons of the pages ask for: each answers with a redirect to the page from which it was sent,
- * which shows what was done.
+ * The changes behind the buttons of the pages: each answers with a redirect to the page that sent it, which shows the
+ * result.
  */
 export function actions({ data, grouping, logger }: ActionsOptions): Hono<LoginEnv> {
   const app = new Hono<LoginEnv>();

@@ -38,8 +38,8 @@ const POLICY = [
 type Render = (page: PageRequest, context: Context<LoginEnv>) => Promise<Html | undefined> | Html | undefined;
 
 /**
- * The pages, below `DASHBOARD_PATH`. Each is a GET whose URL says all of what it shows; each change is a POST that
- * leads back. The login has let every request through, and has set `visitor`.
+ * The pages, below `DASHBOARD_PATH`. Each page is a GET whose URL holds all of the page's state; each change is a POST
+ * that leads back. The login has let every request through, and has set `visitor`.
  */
 export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv> {
   const assets = new Assets();

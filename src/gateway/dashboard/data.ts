@@ -53,7 +53,7 @@ export interface ControllerSummary {
   readonly origin: 'configured' | 'declared';
   /** `apps/v1/ReplicaSet`. */
   readonly kind: string;
-  /** What is wrong with it, the worst first; empty when all is well. */
+  /** Problems of the controller, the worst first; empty when all is well. */
   readonly problems: readonly string[];
   /** What a person may want to know although all is well. */
   readonly remarks: readonly string[];
@@ -143,7 +143,7 @@ export interface ControllerAccess {
 /** Who looks at objects: each read asks whether this visitor may read them in the cluster. */
 export type ObjectVisitor = Pick<Visitor, 'readRefusal'>;
 
-/** What is shown to a visitor, or why it is not. */
+/** Content for a visitor, or the reason why it is hidden. */
 export type Shown<T> = { readonly kind: 'hidden'; readonly reason: string } | ({ readonly kind: 'shown' } & T);
 
 /** One object as the cache has it and as the server has it. */

@@ -29,7 +29,10 @@ const STEP = 250;
 /** Of one controller, as many are grouped. */
 const MOST = 20_000;
 const EXAMPLES = 5;
-/** For as long all visitors see the same groups: this, or so many times what it took to read them. */
+/**
+ * All visitors see the same groups for `FRESH_MS`, or for `FRESH_FACTOR` times the time that reading them took if that
+ * is longer.
+ */
 const FRESH_MS = 2000;
 const FRESH_FACTOR = 20;
 
@@ -46,7 +49,7 @@ export class DeadLetterGrouping {
   async groups(queues: ReadonlyMap<string, ShownQueue>): Promise<DeadLetterGroups> {
     const now = this.#clock.now();
     if (this.#latest && now < this.#latest.untilMs) return this.#latest.groups;
-    // Visitors that ask meanwhile wait for this one.
+    // Visitors that ask during the read wait for it.
     const latest = { untilMs: Infinity, groups: group(queues) };
     this.#latest = latest;
     try {

@@ -14,7 +14,7 @@ const KEPT = 100;
 
 /**
  * The last runs of keys for pages that are loaded again and again. The first look at a key reads the whole history of
- * its controller; later looks read what has come since.
+ * its controller; later looks read only the new runs.
  */
 export class KeyRuns {
   readonly #known = new Map<string, Known>();
@@ -32,7 +32,7 @@ export class KeyRuns {
 }
 
 async function first(queue: RunQueue, key: string): Promise<Known> {
-  // First: what ends meanwhile is read again by the next look.
+  // First: the next look reads the runs again that end after this.
   const { newest } = await queue.runs({ limit: 1 });
   return { newest, runs: await queue.runsOf(key) };
 }

@@ -5,7 +5,7 @@ import type { Times } from './times.ts';
 import { BULLMQ_PATH, DASHBOARD_PATH, deadLettersUrl, VIEWS_URL } from './urls.ts';
 import type { Visitor } from '../login/visitor.ts';
 
-/** What every page knows: for whom, when and where it is made. */
+/** The facts that every page gets: its visitor, its time and its address. */
 export interface PageRequest {
   readonly times: Times;
   readonly visitor: Visitor;

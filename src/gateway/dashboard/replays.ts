@@ -9,7 +9,7 @@ export interface ReplaysOptions {
   readonly logger: Logger;
 }
 
-/** Progress is recorded so often at most; begin and end always. */
+/** Progress is recorded at most once in this time; begin and end always. */
 const REPORT_MS = 1000;
 
 /** Runs replays of many dead letters, which go on after the request that began them, and records their progress. */

@@ -15,7 +15,7 @@ export interface RunStreamQuery {
 }
 
 const EVERY_MS = 1000;
-/** The visitor's session and right are checked again, and a sign of life is sent, after so many looks. */
+/** After this number of looks, the visitor's session and right are checked again, and a heartbeat is sent. */
 const CHECK_EVERY = 10;
 const MOST = 50;
 

@@ -51,7 +51,7 @@ export function objectUrl(view: string, key: string): string {
 }
 
 /**
- * The path to which a form leads back: a page of the dashboard, whatever the form said.
+ * The path that a form leads back to: a page of the dashboard, whatever the form said.
  * @param wanted a path with its query, as the form names it.
  */
 export function returnPath(wanted: unknown): string {

@@ -5,7 +5,7 @@ import type { Hold } from '../endpoint/held-bytes.ts';
 
 /** The apiserver's own bound of a request. */
 const MAX_BODY_BYTES = 3 * 1024 * 1024;
-/** Of the answer to a write. What it says of a longer answer is not read. */
+/** Bound of the answer to a write: of a longer answer only the status is read. */
 const MAX_ANSWER_BYTES = MAX_BODY_BYTES;
 /** What a streamed answer takes of memory, however long it is. */
 const STREAMED_BYTES = 128 * 1024;

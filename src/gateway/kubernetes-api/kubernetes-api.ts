@@ -28,7 +28,7 @@ export interface ProxiedController {
   readonly runWrites: RunWrites;
   /** The kinds that it reads, as the cluster serves them. */
   readonly resources: readonly Resource[];
-  /** Pays for the decoding of what it sends and of what it is answered. */
+  /** Pays for decoding its requests and the answers to them. */
   readonly budget: Pick<CpuBudget, 'inTurn'>;
 }
 
@@ -225,7 +225,7 @@ export class KubernetesApi {
     const text = taken.rest ? '' : taken.content.toString();
     const answered = { request: what.resource, target, options, status: answer.status, text };
     const entry = answer.status === 401 ? undefined : await proxied.budget.inTurn(() => recordedWrite(answered));
-    // What is not known stays on record as it is, however many writes the run has.
+    // A write with an unknown outcome stays on record, however many writes the run has.
     if (!entry || !('open' in entry)) await proxied.runWrites.end(run, begun.id, entry && JSON.stringify(entry));
     checkIdentity(answer);
     return new Response(passOn(taken, hold, end), { status: answer.status, headers: headersOf(answer) });
@@ -250,7 +250,7 @@ export class KubernetesApi {
     const answer = await client.forward({
       method,
       url: urlOf({ path: what.path, query }),
-      // As JSON, so that it can be told what was written.
+      // As JSON, so that the gateway can read the written object.
       headers: { ...AGENT, accept: 'application/json', ...(sent.length > 0 ? { 'content-type': type } : {}) },
       body: sent.length > 0 ? sent : undefined,
       user,

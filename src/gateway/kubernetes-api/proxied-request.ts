@@ -11,7 +11,7 @@ import {
 export interface ProxiedRequest {
   /** Undefined for discovery. */
   readonly resource: ResourceRequest | undefined;
-  /** The apiserver's name for what is done; `discover` for discovery. */
+  /** The apiserver's verb for the request; `discover` for discovery. */
   readonly verb: string;
   readonly isWrite: boolean;
   /** Encoded anew, so that the apiserver reads the same path that was checked here. */

@@ -23,7 +23,7 @@ export interface AnsweredWrite {
   readonly text: string;
 }
 
-/** What is read of an answer. */
+/** The fields that are read from an answer. */
 interface Answer extends Partial<Omit<KubernetesObject, 'metadata'>> {
   readonly metadata?: Partial<KubernetesObject['metadata']>;
   readonly details?: { readonly uid?: string };

@@ -24,8 +24,8 @@ interface DeleteOptions {
 }
 
 /**
- * Reads the options of a delete, and those in an eviction. The bodies of other writes say nothing about themselves.
- * @throws StatusError 400 for a body of which two parsers may read different options, 413
+ * Reads the options of a delete, and the options in an eviction. The bodies of other writes have none.
+ * @throws StatusError 400 for a body that two parsers may read differently, 413
  */
 export function requestOptions(
   { resource, verb, isDryRun }: Pick<ProxiedRequest, 'resource' | 'verb' | 'isDryRun'>,

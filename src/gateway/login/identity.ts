@@ -42,7 +42,7 @@ export interface Identities {
   identify(token: string): Promise<Identity | undefined>;
 }
 
-/** A token or a right cannot be checked now; the message says why, and holds nothing of what was sent. */
+/** A token or a right cannot be checked now; the message says why, and quotes nothing of the request. */
 export class LoginUnavailableError extends Error {
   override readonly name = 'LoginUnavailableError';
 }

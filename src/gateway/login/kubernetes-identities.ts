@@ -44,7 +44,7 @@ const CACHE = { keepMs: 10_000, maxEntries: 1000, maxPending: 50 };
 const TIMEOUT_MS = 10_000;
 /** Reviews of tokens that were never valid here: anybody can send these. */
 const UNKNOWN_TOKENS = { perSecond: 10, burst: 30 };
-/** What is longer is no token: the headers of a request have 16 KiB at most. */
+/** A longer text is no token: the headers of a request have 16 KiB at most. */
 const MAX_TOKEN = 16 * 1024;
 const MAX_ANSWER_BYTES = 1024 * 1024;
 const AUTHENTICATED = 'system:authenticated';

@@ -21,7 +21,7 @@ code { overflow-wrap: anywhere; }
 
 type Status = 200 | 400 | 401 | 403 | 503;
 
-/** What the page says beside its form. */
+/** The contents of the page in addition to its form. */
 export interface LoginPage {
   /** Where to go after the login: `ownPath`. */
   readonly to: string;

@@ -99,7 +99,7 @@ export class LoginGuard {
     ];
   }
 
-  /** The form, and what it and the button of the pages are sent to. */
+  /** The form, and the targets of the form and of the pages' button. */
   routes(): Hono {
     const app = new Hono();
     app.get(LOGIN_PATH, async (context) => {

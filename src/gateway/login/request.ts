@@ -12,8 +12,9 @@ export function nameOf(header: string): string {
 }
 
 /**
- * The names of headers that proxies, ingresses and networks for delivery add. Behind one of them, the address and a
- * name of loopback are its own. An empty header is one, too: some proxies empty what they do not hand on.
+ * The names of headers that proxies, ingresses and networks for delivery add. Behind such a proxy, the loopback address
+ * and name of a request are the proxy's own. An empty header counts, too: some proxies empty headers that they do not
+ * pass on.
  */
 const PROXY_HEADER = new RegExp(
   `^(${[
@@ -34,8 +35,8 @@ export interface Listening {
 
 /**
  * Whether a request needs no login because it comes from this machine: the server listens there only, the client has an
- * address of loopback, asks for a name of loopback, and no header tells of a proxy in between. A proxy on this machine
- * that adds no header cannot be told from a local client: `loginOnLoopback` is for that.
+ * address of loopback, asks for a name of loopback, and no header shows a proxy in between. A proxy on this machine
+ * that adds no header looks like a local client: `loginOnLoopback` is for that.
  */
 export function isLocal({ host, loginOnLoopback }: Omit<Listening, 'https'>, context: Context): boolean {
   if (loginOnLoopback || !isLoopback(host) || !hasLoopbackName(context)) return false;

@@ -5,7 +5,7 @@ export interface ReviewCacheOptions {
   readonly clock: Pick<Clock, 'now'>;
   /** How long an answer is used. */
   readonly keepMs: number;
-  /** Answers that are kept at most; the one that was not used for the longest time goes first. */
+  /** How many answers are kept at most; the least recently used answer goes first. */
   readonly maxEntries: number;
   /** Questions under way at most. */
   readonly maxPending: number;
@@ -21,7 +21,7 @@ interface Entry<Answer> {
  */
 export class ReviewCache<Answer> {
   readonly #options: ReviewCacheOptions;
-  /** The one that was used last is last. */
+  /** The most recently used entry is the last. */
   readonly #entries = new Map<string, Entry<Answer>>();
   readonly #pending = new Map<string, Promise<Answer>>();
 

@@ -28,7 +28,7 @@ export class Sessions {
   }
 
   /**
-   * @param user what is limited to 20 sessions.
+   * @param user who may have 20 sessions at most.
    * @returns the value for the cookie.
    * @throws LoginUnavailableError while Redis is away.
    */

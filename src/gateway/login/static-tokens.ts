@@ -5,7 +5,7 @@ import type { Identities, Identity } from './identity.ts';
 /** Reading there slows down a process, so it takes the right to change. */
 const PROFILES = /^[/]debug(?:[/]|$)/;
 
-/** The tokens of the settings. A token may read what is behind the login, except for profiles, or read and change. */
+/** The tokens of the settings. A token may read all paths behind the login except profiles, or read and change. */
 export class StaticTokens implements Identities {
   readonly #tokens: readonly { readonly hash: Buffer; readonly identity: Identity }[];
 

@@ -16,7 +16,7 @@ describe('pprofInThread', () => {
   });
 
   it('ends with a profile that takes too much memory, and this process goes on', async () => {
-    // 16 MB, of which each object is far larger than its text.
+    // 16 MB: each object is far larger than its text.
     const json = `{"head":${HEAD.replace('[]', `[${Array.from({ length: 190_000 }, () => HEAD).join(',')}]`)},"more":[${'[],'.repeat(5e6)}0]}`;
     await expect(pprofInThread(profile(json), never)).rejects.toThrow('memory limit');
   });

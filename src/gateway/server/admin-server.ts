@@ -52,9 +52,7 @@ export interface ListenOptions {
   readonly host: string;
   /** 0 for any free one. */
   readonly port: number;
-  /**
-   * Names beside that of the host and those of the cluster under which it may be asked, see `hostCheck`. Default: none.
-   */
+  /** Names of the server in addition to its host and the cluster's names, see `hostCheck`. Default: none. */
   readonly allowedHosts?: readonly string[];
   /** Serves https. Default: http. */
   readonly tls?: CertificateFiles | undefined;
@@ -62,7 +60,7 @@ export interface ListenOptions {
   readonly metrics?: Pick<Metrics, 'count'>;
 }
 
-/** What it serves beside health and metrics. */
+/** The APIs that it serves in addition to health and metrics. */
 export interface MountedApis {
   /** Mounted at `DASHBOARD_PATH`: see `dashboardApp`. */
   readonly dashboard: Hono<LoginEnv>;
@@ -81,7 +79,7 @@ export interface MountedApis {
 
 /** Where the cache API is. */
 export const CACHE_PATH = '/cache';
-/** Where callbacks come to: below the one address of the gateway that functions are told. No resource has this path. */
+/** Functions send callbacks here, below the one address of the gateway that they get. No resource has this path. */
 export const CALLBACK_PATH = `${CACHE_PATH}/callbacks`;
 
 /** Where functions without credentials of their own read live and write. No resource has this path either. */
@@ -194,7 +192,7 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
       (await cacheApi()?.handle(raw, CACHE_PATH)) ?? statusResponse(unavailable('the gateway is starting').status);
     app.all(CACHE_PATH, answer).all(`${CACHE_PATH}/*`, answer);
   }
-  // What is mounted before this needs a token or a signature.
+  // Routes that are mounted before this need a token or a signature.
   const isOurs = hostCheck(listen.host, listen.allowedHosts ?? []);
   app.use(async (context, next) => {
     if (isOurs(context.req.header('host') ?? '')) return next();

@@ -7,7 +7,7 @@ const MAX_REQUESTS = 1024;
 
 /**
  * Bounds the requests under way on paths that need no login, for each source.
- * @param refuse makes the answer to a request for which there is no room.
+ * @param refuse makes the answer to a request beyond the bound.
  */
 export function boundedRequests(refuse: (context: Context, reason: string) => Response): MiddlewareHandler {
   const room = new SharedRoom(MAX_REQUESTS);

@@ -5,8 +5,8 @@ import { Hono, type MiddlewareHandler } from 'hono';
 import { BULLMQ_PATH } from '../dashboard/urls.ts';
 
 /**
- * bull-board over the queues, read-only: a job retried or removed there would go past the key records, and could run
- * beside a live one. The first request loads it.
+ * bull-board over the queues, read-only: a job retried or removed there would bypass the key records, and could run at
+ * the same time as a live one. The first request loads it.
  */
 export class BullMqBoard {
   readonly app: Hono;

@@ -66,7 +66,7 @@ describe('the callback API', () => {
       }),
       bounds: { ...ownBounds(), budget },
     });
-    // In debt for 6 s at least, with what it gets back.
+    // In debt for 6 s at least, refills included.
     budget.charge(600);
     expect(await send({ controller })).toMatchObject({ status: 503, retryAfter: '1' });
     expect(taken).toEqual([]);

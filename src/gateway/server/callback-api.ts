@@ -20,7 +20,7 @@ import { boundedRequests } from './bounded-requests.ts';
 export interface CallbackApiOptions {
   /** Whether the queues can be trusted now. */
   readonly healthy: () => boolean;
-  /** Whether a controller that is not here may come yet: its function has not been asked what it is. */
+  /** Whether a controller that is not here may still come: the gateway has not read its function's description yet. */
   readonly starting: () => boolean;
   /** Undefined when there is no such controller. */
   readonly controller: (name: string) => CallbackTaker | undefined;
@@ -49,7 +49,7 @@ const MAX_BODY_BYTES = 1024 * 1024;
 /** Of bodies whose signature is not verified yet. One source alone may have half, see `SharedRoom`. */
 const MAX_UNVERIFIED_BYTES = 64 * MAX_BODY_BYTES;
 
-/** A callback waits so long for its controller's budget; then its function sends it again. */
+/** How long a callback waits for its controller's budget; then its function sends it again. */
 const TURN_MS = 5000;
 
 /**
@@ -116,7 +116,7 @@ export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
       if (!(error instanceof SignatureError)) throw error;
       return refuseSignature(context, name, error);
     }
-    // From here on it is the tenant's own, and takes no room from those that are being verified.
+    // From here on the callback counts for its tenant, and no longer for the unverified callbacks.
     verified();
     const parsed = await decoded(text, taker);
     if (!parsed) return later(context, 'too many callbacks of this controller wait to be read');
@@ -124,7 +124,7 @@ export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
       const [issue] = parsed.error.issues;
       return refuse(context, 400, `the callback is wrong at ${issue?.path.join('.')}: ${issue?.message}`);
     }
-    // The path is not signed: what was meant for another controller must not end a run of this one.
+    // The path is not signed: a callback for another controller must not end a run of this one.
     if (parsed.data.controller !== taker.functionName)
       return refuse(context, 400, `the callback is for ${parsed.data.controller}`);
     if (!options.healthy()) return later(context, 'the gateway is not ready: see /readyz');
@@ -177,7 +177,7 @@ function answer(context: Context, end: CallbackEnd): Response {
 /** Carries the header, so that a proxy's answer is not taken for it. */
 function refuse(context: Context, status: 400 | 401 | 404 | 405 | 409 | 410 | 413 | 503, error: string): Response {
   context.header(LEVELHOOK_HEADER, CONTRACT_VERSION);
-  // It may quote what was sent.
+  // The message may quote the request.
   return context.json({ error: boundedText(error, 1024) }, status);
 }
 

@@ -49,7 +49,7 @@ export interface GatewayDashboardOptions {
   readonly clock: Pick<Clock, 'now' | 'wallNow'>;
 }
 
-/** The parts of a gateway of which the dashboard tells. */
+/** The parts of a gateway that the dashboard shows. */
 export interface DashboardParts {
   readonly manager: Manager;
   readonly client: ApiClient;
@@ -60,11 +60,11 @@ export interface DashboardParts {
 
 /** Objects whose labels one page looks at, at most. */
 const MOST_LOOKED_AT = 2000;
-/** Of objects that one command reads: Redis takes some 0.2 ms for so many. */
+/** Bytes of objects that one command reads: this number takes Redis some 0.2 ms. */
 const COMMAND_BYTES = 1_000_000;
 /** How long a page waits for an object of the server. */
 const SERVER_MS = 3000;
-/** All visitors share what is younger. */
+/** All visitors share samples and summaries that are younger. */
 const SAMPLES_FRESH_MS = 10_000;
 const SUMMARIES_FRESH_MS = 1000;
 const MAX_OBJECT_BYTES = 4 * 1024 * 1024;

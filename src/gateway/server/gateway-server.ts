@@ -96,7 +96,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
       callbacks: callbackApi({
         healthy,
         starting: () => !parts()?.manager.knowsAll,
-        // Those that are being started, or changed, included: they ask for patience.
+        // Includes controllers that are being started or changed: they ask functions to try again later.
         controller: (name) => parts()?.manager.controllers.known().get(name),
         clock,
         logger,

@@ -7,8 +7,7 @@ import { nameOf } from '../login/request.ts';
  * the gateway (DNS rebinding), and a browser inside the network would then read paths without a token for that page.
  * The Host header shows this: the name of such a page is neither an IP address nor a name that only this machine or
  * this cluster resolves.
- * @param listening the address that the server was told to listen on. On loopback only names of loopback count beside
- *   `allowed`.
+ * @param listening the address that the server listens on. On loopback only names of loopback and `allowed` count.
  * @param allowed other names of this gateway, without ports.
  */
 export function hostCheck(listening: string, allowed: readonly string[]): (header: string) => boolean {

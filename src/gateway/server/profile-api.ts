@@ -157,6 +157,6 @@ type Status = 400 | 403 | 404 | 405 | 408 | 429 | 501 | 502 | 503 | 504;
 
 function refuse(context: Context, status: Status, error: string): Response {
   if (status === 429 || status === 503) context.header('retry-after', '1');
-  // It may quote what was sent.
+  // The message may quote the request.
   return context.json({ error: boundedText(error, 1024) }, status);
 }

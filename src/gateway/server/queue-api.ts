@@ -14,14 +14,14 @@ import { isCursor, RUN_OUTCOMES } from '../workqueue/past-run.ts';
 import { SAMPLE_MS } from '../workqueue/samples.ts';
 import type { KeyStatus, OpenCircuit, PastRun, Pause, Wait, WorkQueue } from '../workqueue/work-queue.ts';
 
-/** A wait as it is served: a barrier with what it waits for. */
+/** A wait as it is served: a barrier names the versions and deletions that it waits for. */
 export type ServedWait =
   | Exclude<Wait, { reason: 'barrier' }>
   | (Omit<Extract<Wait, { reason: 'barrier' }>, 'barrier'> & { readonly awaits: readonly Awaited[] });
 
 /** Everything about one key, as `GET /queues/<controller>/keys/<namespace>/<name>` serves it. */
 export interface ServedKey extends Omit<KeyStatus, 'waits'> {
-  /** What it is doing, in a word. */
+  /** The state of the key, in a word. */
   readonly state: KeyStateWord;
   readonly waits: readonly ServedWait[];
   /** Its last runs, the newest first, 10 at most. */
@@ -46,7 +46,7 @@ export interface AskedController extends ControllerNotes {
 export interface ServedQueue {
   readonly controller: string;
   readonly state: ControllerStateWord;
-  /** What is wrong with the controller, the worst first. */
+  /** Problems of the controller, the worst first. */
   readonly problems: readonly string[];
   /** What a person may want to know although all is well. */
   readonly remarks: readonly string[];
@@ -184,7 +184,7 @@ export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono {
   return app;
 }
 
-/** What was asked for, in a few words: the audit log does not list a thousand keys. */
+/** The selection, in a few words: the audit log does not list a thousand keys. */
 function auditedSelection(which: z.output<typeof selection>): AuditFields {
   if ('keys' in which) return { keys: which.keys.slice(0, 3).join(' '), asked: which.keys.length };
   return 'namespace' in which ? { namespace: which.namespace } : { all: true };
@@ -271,7 +271,7 @@ function away(context: Context): Response {
 function wrong(context: Context, error: z.ZodError): Response {
   const [issue] = error.issues;
   const where = issue?.path.join('.');
-  // It may quote what was sent.
+  // The message may quote the request.
   const message = boundedText(`${where ? `${where}: ` : ''}${issue?.message ?? 'not understood'}`, 1024);
   return context.json({ error: message }, 400);
 }

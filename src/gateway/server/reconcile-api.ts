@@ -52,7 +52,7 @@ const schema = withOwnKeys(
 export function reconcileApi(options: ReconcileApiOptions): Hono {
   const { clock, controller, healthy, logger } = options;
   const requests = new TokenBucket(RATE, () => clock.now());
-  /** Controllers of which a selection is being read: one at a time. */
+  /** Controllers that a selection is being read for: one at a time. */
   const reading = new Set<string>();
   const app = new Hono();
 
@@ -97,7 +97,7 @@ export function reconcileApi(options: ReconcileApiOptions): Hono {
 }
 
 function refuse(context: Context, status: 400 | 401 | 403 | 404 | 405 | 413 | 429 | 503, error: string): Response {
-  // It may quote what was sent.
+  // The message may quote the request.
   return context.json({ error: boundedText(error, 1024) }, status);
 }
 

@@ -2,8 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /**
  * Reads a body to its end, and drops it, when the request was answered before: a client may still be sending it, and
- * its next request comes on the same connection. A connection that is closed meanwhile takes that request with it, and
- * the client cannot know what became of it. How long a request may take to arrive is bounded by the server.
+ * its next request comes on the same connection. If the connection closed now, that next request would be lost with it,
+ * and the client could not know whether the gateway had handled it. The server bounds how long a request may take to
+ * arrive.
  */
 export function readRest(incoming: IncomingMessage, outgoing: ServerResponse): void {
   outgoing.once('finish', () => {

@@ -54,7 +54,7 @@ export async function renderMetrics(
 /** A Redis that has gone silent must not hold up all later scrapes: the last levels stay. */
 const ANSWER_MS = 2000;
 
-/** After a rendering there is none for so many times as long as it took, and for a second at most. */
+/** The pause after a rendering, as a multiple of the time that the rendering took, and at most a second. */
 const REST = { times: 9, mostMs: 1000 };
 
 /**
@@ -124,7 +124,7 @@ async function readQueues(metrics: PrometheusMetrics, parts: ScrapedParts): Prom
     }),
   );
   const known = parts.controllers.known();
-  // The others were removed meanwhile.
+  // The other controllers were removed during the reads.
   const levels = read.filter(([name]) => known.has(name));
   const seriesOf = (label: string, value: (level: (typeof levels)[number][1]) => number): Series =>
     levels.map(([name, level]) => [{ [label]: name }, value(level)]);

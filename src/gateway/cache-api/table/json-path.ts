@@ -223,7 +223,7 @@ type Comparable = {
   readonly value: boolean | number | bigint | string;
 };
 
-/** Kinds of Go, of which only the same can be compared. */
+/** Kinds of Go: only values of the same kind can be compared. */
 function comparable(value: unknown): Comparable {
   if (typeof value === 'string') return { type: 'string', value };
   if (typeof value === 'boolean') return { type: 'bool', value };

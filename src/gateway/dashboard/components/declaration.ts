@@ -18,7 +18,7 @@ interface Source {
   readonly predicate: Predicate | undefined;
 }
 
-/** What a controller has declared: which changes wake which keys, what it may read, and its limits. */
+/** The declaration of a controller: which changes wake which keys, the kinds that it may read, and its limits. */
 export function declaration(page: PageRequest, controller: ControllerAccess): Html {
   const { description, url } = controller;
   return html`

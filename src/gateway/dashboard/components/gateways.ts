@@ -12,7 +12,7 @@ const TONES: Readonly<Record<ReplicaRole, Tone>> = {
   starting: 'warn',
 };
 
-/** A gateway that is there was heard of within ten seconds. */
+/** A running gateway has reported itself within the last ten seconds. */
 const SILENT_MS = 20_000;
 
 /** The gateways of the deployment with their roles: the same on the page of each of them. */

@@ -12,8 +12,8 @@ const MAX_CHARACTERS = 200_000;
 const MAX_YAML = { characters: 32_768, depth: 50 };
 
 /**
- * An object as YAML, its fields in alphabetical order. A large or deep one as the beginning of its JSON, which costs
- * less; one that is too deep for JSON as a sentence.
+ * An object as YAML, its fields in alphabetical order. A large or deep object is shown as the beginning of its JSON,
+ * which costs less, and an object too deep for JSON as a sentence.
  */
 export function yamlOf(object: KubernetesObject): string {
   const json = jsonOf(object);
@@ -45,7 +45,7 @@ export function isUnchanged(states: ObjectStates): boolean {
   return yamlOf(states.cached) === yamlOf(states.server);
 }
 
-/** The object in the cache beside the one on the server; one text where both are the same. */
+/** The object in the cache next to the object on the server; one text where both are the same. */
 export function objectPanel(states: ObjectStates): Html {
   if (states.kind === 'hidden') return panel('Object', empty(states.reason));
   const { cached, server, serverError } = states;

@@ -23,7 +23,7 @@ export function empty(text: Content): Html {
   return html`<p class="empty">${text}</p>`;
 }
 
-/** Names and what they say. Undefined ones are left out. */
+/** Names with their values. Empty values are left out. */
 export function facts(entries: readonly (readonly [name: string, value: Content])[]): Html {
   const shown = entries.filter(([, value]) => value !== undefined && value !== false && value !== '');
   return html`<dl class="facts">

@@ -4,7 +4,7 @@ export interface PlotLine {
   /** One for each interval, the oldest first; undefined where nothing is known. */
   readonly values: readonly (number | undefined)[];
   readonly look: 'line' | 'failed';
-  /** Fills what is below it. */
+  /** Fills the area below the line. */
   readonly area?: boolean;
 }
 

@@ -13,7 +13,7 @@ import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } f
 import { shownState } from '../waits.ts';
 import { stateBadge } from './overview.ts';
 
-/** Which part of which list is shown: all of it stands in the URL. */
+/** The part of a list that is shown: the URL holds all of these fields. */
 export interface KeysFilter extends KeySearch {
   readonly list: KeyList;
   readonly from: number;

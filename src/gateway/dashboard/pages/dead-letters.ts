@@ -108,7 +108,7 @@ function errorCell({ error, controller, keys, count }: DeadLetterGroup): Html {
     >`;
 }
 
-/** `stopped`: its gateway has stopped, and what is left of it are dead letters still. */
+/** `stopped`: its gateway has stopped, and its remaining keys are dead letters still. */
 function stateOf({ endedMs, error, seenMs }: Replay, nowMs: number): 'failed' | 'queued' | 'stopped' | 'under way' {
   if (error !== undefined) return 'failed';
   if (endedMs !== undefined) return 'queued';

@@ -15,7 +15,7 @@ import { formatDuration, type Times } from '../times.ts';
 import { controllerActionUrl, controllerUrl, DASHBOARD_PATH } from '../urls.ts';
 import { shownState, waitText } from '../waits.ts';
 
-/** One key: why it runs or does not, what has happened, what is next, and its object. */
+/** One key: why it runs or does not, its history, its next run, and its object. */
 export async function keyPage(
   page: PageRequest,
   controller: ControllerAccess,
