@@ -75,7 +75,7 @@ export class AccountTokens {
     const id = `${controller}/${uid}`;
     let known = this.#known.get(id);
     if (!known) {
-      // Those of controllers and accounts that are no more.
+      // Forgets the tokens of controllers and accounts that no longer exist.
       for (const [other, { token, asking }] of this.#known) {
         if (!asking && (token?.expiresAtMs ?? 0) <= nowMs) this.#known.delete(other);
       }

@@ -53,7 +53,7 @@ describe('what a trigger says of the cache', () => {
     expect(await access.location([RUN])).toEqual({ views, now: 0 });
     users.push('reader:x');
     expect(await access.location([RUN])).toEqual({ views, redisUser: 'reader:x', now: 0 });
-    // Nobody where there is nothing for it to read.
+    // No user where the function may read nothing in Redis.
     const part = new CacheAccess({ ...options, scope: { 'v1/Pod': ['a'] } });
     expect(await part.location([RUN])).toEqual({ views: {}, encrypted: { 'v1/Pod': ['a'] } });
   });

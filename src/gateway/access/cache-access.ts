@@ -6,9 +6,9 @@ import type { TokenRun, TriggerTokens } from './trigger-tokens.ts';
 
 export interface CacheAccessOptions {
   readonly views: readonly View[];
-  /** What of the views' kinds the function may read, at most. Default: all that is cached. */
+  /** The part of the views' kinds that the function may read at most. Default: everything that is cached. */
   readonly scope?: CacheScope;
-  /** The cache API's address, and what makes its tokens; undefined: triggers carry neither. */
+  /** The cache API's address, and the signer of its tokens; undefined: triggers carry neither. */
   readonly api: { readonly url: string; readonly tokens: TriggerTokens } | undefined;
   /** As whom a function may read the views in Redis. Default: triggers name no user. */
   readonly redisUser?: () => string | undefined;
@@ -24,7 +24,7 @@ export class CacheAccess {
   readonly #options: CacheAccessOptions;
   readonly #inRedis: readonly View[];
   readonly #places: Pick<CacheLocation, 'views' | 'encrypted'>;
-  /** What the function's tokens allow. */
+  /** The scope of the function's tokens. */
   readonly scope: CacheScope;
 
   constructor(options: CacheAccessOptions) {
@@ -44,7 +44,8 @@ export class CacheAccess {
   }
 
   /**
-   * For a trigger of these runs, which have begun. It tells the positions of the views: a reader refuses an older view.
+   * For a trigger of these runs, which have begun. It includes the positions of the views: a reader refuses an older
+   * view.
    * @throws UnavailableError as `View.position` does: then the runs must not go on, since Redis may have lost writes.
    */
   async location(runs: readonly TokenRun[]): Promise<CacheLocation> {
@@ -111,7 +112,7 @@ function scopeOf(views: readonly View[], allowed: CacheScope | undefined): Cache
   return Object.fromEntries(entries.filter(([, namespaces]) => namespaces.length > 0));
 }
 
-/** What both scopes allow. */
+/** The scope that both scopes allow. */
 export function commonScope(a: CacheScope, b: CacheScope): CacheScope {
   const kinds = Object.entries(a).map(([kind, of]) => [kind, intersection(of, ownValue(b, kind) ?? [])] as const);
   return Object.fromEntries(kinds.filter(([, namespaces]) => namespaces.length > 0));

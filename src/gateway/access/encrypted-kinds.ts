@@ -4,7 +4,7 @@ import { isEncrypted, settingsFor } from '../cache/view-settings.ts';
 import type { CacheSettings } from '../config/cache-file.ts';
 import { variableOf } from '../config/config.ts';
 
-/** What would show what must be encrypted. */
+/** A declaration would show data that must be encrypted. */
 export class EncryptedKindError extends UserError {
   readonly reason: 'KindNotEncrypted' | 'MapNotEncrypted' | 'IndexNotEncrypted';
   /** Of the description: `watches.0.map`. */
@@ -25,9 +25,9 @@ export function checkEncryptedKind(kind: GroupVersionKind, settings: CacheSettin
 }
 
 /**
- * Whether this gateway can cache what a controller declares without showing what must be encrypted. A controller
- * declares a kind by naming it; nothing else caches it.
- * @throws EncryptedKindError saying what to set, or to change.
+ * Whether this gateway can cache a controller's declared kinds without showing data that must be encrypted. A
+ * controller declares a kind by naming it; nothing else caches it.
+ * @throws EncryptedKindError saying which setting or declaration to change.
  */
 export function checkEncryptedKinds(description: Description, settings: CacheSettings, hasKeys: boolean): void {
   const { name, for: reconciled, owns, watches, reads, indexes } = description;

@@ -28,7 +28,7 @@ export class CredentialsError extends Error {
   }
 }
 
-/** What a trigger tells a function of the Kubernetes API. */
+/** The part of a trigger that is about the Kubernetes API. */
 export interface KubernetesAccess {
   /** For a trigger of these runs. Rejects when there are no credentials at present; then nothing may be sent. */
   location(runs: readonly TokenRun[]): Promise<KubernetesLocation>;

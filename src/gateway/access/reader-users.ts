@@ -34,7 +34,7 @@ export class ReaderUsers {
   /** Of each user the rules that make it, patterns and passwords included. */
   readonly #wanted = new Map<string, readonly string[]>();
   readonly #made = new Set<string>();
-  /** Those to be taken away, which Redis may still have. */
+  /** Users to be removed, which Redis may still have. */
   readonly #unwanted = new Set<string>();
   #lastError: string | undefined;
   #ensuring: Promise<void> = Promise.resolve();

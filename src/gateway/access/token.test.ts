@@ -9,7 +9,7 @@ const claims = { controller: 'web', scope, expiresAt: 2000 };
 const keyOf = (id: string) => (id === 'k1' ? key : undefined);
 const AUDIENCE = 'levelhook-cache';
 
-/** What another implementation signs with our key. */
+/** Signs as another implementation would, with our key. */
 const foreign = (more: Record<string, unknown>, audience: string = AUDIENCE): Promise<string> =>
   new SignJWT(more)
     .setProtectedHeader({ alg: 'HS256', kid: 'k1' })

@@ -8,7 +8,7 @@ import type { CacheScope } from '../../contract/index.ts';
  * runs of one trigger ([ADR 0011](../../../infra/adr/0011-cache-tokens.md)).
  */
 
-/** What a token is for. Each has signing keys of its own. */
+/** The purpose of a token. Each purpose has signing keys of its own. */
 export type TokenAudience =
   /** Reads the cache API. */
   | 'levelhook-cache'
@@ -35,7 +35,7 @@ export interface TokenClaims {
   readonly declaration?: string;
   /** The part of the cache that it may read. */
   readonly scope?: CacheScope;
-  /** What its runs may have seen of the cache: views with lower positions are refused. Default: none. */
+  /** The state of the cache that its runs may have seen: views with lower positions are refused. Default: none. */
   readonly positions?: CachePositions;
   /** Undefined: it is for no run. */
   readonly runs?: TokenRuns;
@@ -187,7 +187,7 @@ function isRuns(value: unknown): value is TokenRuns {
 
 function fromBase64Url(text: string): Buffer {
   const bytes = Buffer.from(text, 'base64url');
-  // One text for one token: what base64 ignores is not ours to ignore.
+  // One text for one token: base64 ignores some characters, and a token with such characters is refused.
   if (bytes.toString('base64url') !== text) throw new TokenError('the token is not readable');
   return bytes;
 }

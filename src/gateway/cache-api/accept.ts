@@ -1,6 +1,6 @@
 import { notAcceptable } from './kubernetes-status.ts';
 
-/** In which form an answer is wanted. */
+/** The form that the client wants for an answer. */
 export type Form = 'object' | 'metadata' | 'table';
 
 /**

@@ -40,9 +40,9 @@ export interface CacheApiClient {
   readonly name: string;
   /** The part of the cache that it may read now. */
   readonly scope: CacheScope;
-  /** What its runs may have seen: an older cache is refused. Undefined: nothing. */
+  /** The state of the cache that its runs may have seen: an older cache is refused. Undefined: none. */
   readonly positions: CachePositions | undefined;
-  /** Whether what the token was made for goes on. Rejects when Redis does not answer. */
+  /** Whether the work that the token was made for goes on. Rejects when Redis does not answer. */
   readonly goesOn: () => Promise<boolean>;
 }
 

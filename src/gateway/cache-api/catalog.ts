@@ -50,7 +50,7 @@ export interface CustomColumn {
 
 const DEFINITION = resourceOf('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 
-/** How long what the apiserver says of a kind is taken for true. */
+/** How long the apiserver's answer about a kind is used. */
 const FRESH_MS = 60_000;
 
 interface Remembered<T> {
@@ -59,8 +59,8 @@ interface Remembered<T> {
 }
 
 /**
- * What the cache API serves. What the cache does not know of a kind, its short names and columns, the apiserver is
- * asked for; without an answer there are none, and all else works.
+ * The kinds that the cache API serves. The apiserver is asked for a kind's short names and columns, which the cache
+ * does not hold; without an answer there are none, and all else works.
  */
 export class Catalog {
   readonly #views: () => readonly ReadableView[];
@@ -79,7 +79,7 @@ export class Catalog {
     const grouped = Map.groupBy(this.#views(), ({ view }) => formatKind(view.resource));
     return [...grouped.values()].flatMap((views) => {
       const [first] = views;
-      // As keys are ordered: those of `a-b` come before those of `a`.
+      // In the order of keys: keys of `a-b` come before keys of `a`.
       const placeOf = ({ view }: ReadableView): string => `${view.location.namespace ?? ''}/`;
       const sorted = views.toSorted((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
       return first ? [{ resource: first.view.resource, views: sorted }] : [];
@@ -129,7 +129,7 @@ export class Catalog {
     return definition?.spec?.versions?.find(({ name }) => name === version);
   }
 
-  /** The apiserver's, since its objects are what the cache holds. */
+  /** The apiserver's version, since the cache holds its objects. */
   version(): Promise<object | undefined> {
     return this.#ask<object>('/version');
   }

@@ -23,7 +23,7 @@ export async function discoveryDocument(
 /** The media type of `aggregatedDocument`: clients recognize the document by it (client-go, discovery_client.go). */
 export const AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
 
-/** Everything below `/api`, or below `/apis`, in one document: what kubectl asks for first. */
+/** Everything below `/api`, or below `/apis`, in one document: kubectl asks for it first. */
 export async function aggregatedDocument(
   prefix: 'api' | 'apis',
   kinds: readonly ServedKind[],

@@ -101,7 +101,8 @@ async function readOne(
 }
 
 /**
- * @throws StatusError 429 while the view is being filled, 503 when it lacks what the runs of the token may have seen
+ * @throws StatusError 429 while the view is being filled, 503 when it is older than the state that the token's runs may
+ *   have seen
  */
 function checkPosition(
   { view }: ReadableView,

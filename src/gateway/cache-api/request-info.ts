@@ -1,5 +1,5 @@
 /**
- * What a request for a resource asks, as the apiserver's RequestInfoFactory reads it (apiserver,
+ * A request for a resource, as the apiserver's RequestInfoFactory reads it (apiserver,
  * pkg/endpoints/request/requestinfo.go).
  */
 export interface ResourceRequest {
@@ -24,7 +24,7 @@ export type RequestInfo =
   | { readonly kind: 'document'; readonly parts: readonly string[] }
   | { readonly kind: 'other' };
 
-/** What URLs under a namespace are of the namespace itself. */
+/** Subresources of a namespace itself: other URLs below a namespace are of resources in it. */
 const NAMESPACE_SUBRESOURCES = new Set(['status', 'finalize']);
 
 /** @param path decoded. @param query for `watch`. */

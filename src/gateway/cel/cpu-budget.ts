@@ -23,7 +23,8 @@ const SHARES_PER_SECOND = 50;
 const SHARE = { burstMs: 20, limitMs: 5, activeMs: 10_000, keptMs: 600_000 };
 
 /**
- * So much of each change costs a controller nothing while there is some of it for all: a change costs the gateway more.
+ * The time of each change that costs a controller nothing while this free part lasts for all: a change costs the
+ * gateway more.
  */
 const FREE_MS = 0.05;
 const FREE = { burst: 1000, perSecond: 100 };
@@ -59,7 +60,7 @@ interface Turn {
   readonly giveUp: () => void;
 }
 
-/** What a tenant has of the guaranteed part. */
+/** A tenant's share of the guaranteed part. */
 interface Share {
   leftMs: number;
   /** How much each share had been given when this one was last looked at. */
@@ -122,7 +123,7 @@ export class CpuBudgets {
     return this.#sample.cpuMs;
   }
 
-  /** What an evaluation of this tenant may take as far as the others are concerned; below 1: nothing. */
+  /** The longest evaluation of this tenant that the others allow; below 1: none. */
   limitMs(tenant: string): number {
     const leftMs = this.#common.tokens;
     return leftMs >= LEAST_MS ? leftMs : Math.min(SHARE.limitMs, this.#shareOf(tenant).leftMs);
@@ -215,7 +216,7 @@ export class CpuBudget {
     return this.#depth === 0 && this.#line.length === 0 && this.#own.isFull;
   }
 
-  /** What an evaluation that starts now may take; 0: none may. */
+  /** The longest evaluation that may start now; 0: none may. */
   get limitMs(): number {
     if (this.#depth > 0) this.#count();
     this.#settle();
@@ -229,7 +230,7 @@ export class CpuBudget {
     return limit < 1 ? 0 : Math.ceil(limit);
   }
 
-  /** What the outermost run under way has taken so far. */
+  /** The time that the outermost run under way has taken. */
   get spentInRunMs(): number {
     if (this.#depth > 0) this.#count();
     return this.#spentInRun;
@@ -254,9 +255,9 @@ export class CpuBudget {
   }
 
   /**
-   * Runs work that may be expensive, within what may be taken now.
+   * Runs work that may be expensive, within the present limit.
    * @param isCheap whether the work is known to end within the limit: then it needs no watchdog, which costs a thread.
-   * @throws TimeLimitError, or what the work throws.
+   * @throws TimeLimitError, and errors of the work.
    */
   within<T>(work: () => T, isCheap: (limitMs: number) => boolean): T {
     return this.run(() => {
@@ -266,10 +267,10 @@ export class CpuBudget {
   }
 
   /**
-   * Runs synchronous work as `run` does, at once when the budget is not used up. Otherwise the work waits, behind what
-   * has come before, and other work of the thread has a turn in between.
+   * Runs synchronous work as `run` does, at once when the budget is not used up. Otherwise the work waits behind
+   * earlier work, and other work of the thread has a turn in between.
    * @param withinMs it does not wait for longer. Default: it waits until its turn comes.
-   * @throws TimeLimitError when its turn has not come by then; what the work throws.
+   * @throws TimeLimitError when its turn has not come by then; errors of the work.
    */
   async inTurn<T>(work: () => T, withinMs = Infinity): Promise<T> {
     if (this.#line.length === 0 && this.limitMs > 0) return this.run(work);

@@ -10,7 +10,7 @@ import { celValue, extentWithin } from './values.ts';
 /** There is no answer, since the time ran out: asked again later, there may be one. */
 export const CUT_OFF = Symbol('cut off');
 
-/** What a controller asks of an object. */
+/** An expression that a controller evaluates on an object. */
 export interface Expression {
   /** Whether it looks at the object as it was. */
   readonly usesOld: boolean;
@@ -102,7 +102,10 @@ function typed(value: unknown, result: 'bool' | 'names'): unknown {
   return list?.every((each) => typeof each === 'string') ? list : undefined;
 }
 
-/** Every operation looks at each value at most once, and each loop repeats it at most for what the longest list has. */
+/**
+ * Every operation looks at each value at most once, and each loop repeats it at most once for each entry of the longest
+ * list.
+ */
 function isCheap(parsed: ParsedExpression, limitMs: number, ...objects: (KubernetesObject | undefined)[]): boolean {
   const { bounded, loops, nodes } = parsed;
   if (!bounded) return false;

@@ -25,7 +25,7 @@ export interface ExpressionsOptions {
 /** Between two lines in the log about one field. */
 const QUIET_MS = 60_000;
 
-/** What becomes of it. */
+/** The consequence of a failure, for the log. */
 const CONSEQUENCES = {
   passes: 'the event passes',
   all: 'all keys are queued',

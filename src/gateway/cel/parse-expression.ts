@@ -40,7 +40,7 @@ const MAX_LOOPS = 3;
 /** Of processor time. What may be written takes a tenth of it. */
 const PARSE_LIMIT_MS = 100;
 
-/** What an expression may speak of. */
+/** The variables of an expression. */
 export const PREDICATE_VARIABLES: readonly string[] = ['object', 'oldObject'];
 export const MAPPER_VARIABLES: readonly string[] = ['object'];
 
@@ -165,7 +165,7 @@ function placeAt(text: string, offset: number): string {
   return `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
 }
 
-/** Counts those in texts, too. */
+/** Counts brackets in texts, too. */
 function nestingOf(text: string): number {
   let [depth, most] = [0, 0];
   for (const character of text) {

@@ -6,8 +6,8 @@ import { threadMs } from './time-limit.ts';
 const LIMIT_MS = 500;
 
 /**
- * The expressions of one declaration, each parsed once: what that costs is bounded for all of them together, and not
- * paid again when the declaration is looked at again, or run.
+ * The expressions of one declaration, each parsed once. The cost is bounded for all of them together, and is not paid
+ * again when the declaration is checked again, or run.
  */
 export class ParsedExpressions {
   readonly #parsed = new Map<string, ParsedExpression | ExpressionError>();

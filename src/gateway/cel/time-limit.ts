@@ -18,7 +18,7 @@ let context: object | undefined;
  * Runs synchronous work, and ends it after `limitMs` of processor time. Node's watchdog for `vm` ends all of the
  * thread's JavaScript, including regular expressions and functions from outside, and runs no `finally`. Each call
  * starts a thread, which takes 0.1 ms or more. The work may be run again from its start, and calls do not nest.
- * @throws TimeLimitError, or what the work throws.
+ * @throws TimeLimitError, and errors of the work.
  */
 export function withinTime<T>(limitMs: number, work: () => T): T {
   context ??= createContext(place);

@@ -74,7 +74,7 @@ class ObjectMap extends Map<string, CelInput> {
 export interface Extent {
   /** About how many values, long texts counted by their length. At least the limit when there are as many. */
   readonly size: number;
-  /** The most that a list or an object among them has: what a loop goes through. */
+  /** The most entries of a list or an object among them: the most that a loop goes through. */
   readonly longest: number;
 }
 

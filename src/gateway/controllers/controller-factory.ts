@@ -73,7 +73,7 @@ export interface WayBack {
   readonly callbackUrl: (id: string) => string | undefined;
 }
 
-/** Makes controllers of what declares them: finds the kinds, shares the informers, opens queue and endpoint. */
+/** Makes controllers from their declarations: finds the kinds, shares the informers, opens queue and endpoint. */
 export class ControllerFactory {
   /** Of all controllers that it has made. */
   readonly ownRuns = new GatewayRuns();
@@ -89,7 +89,7 @@ export class ControllerFactory {
   }
 
   /**
-   * A controller that hears of nothing yet. Its queue is paused until recovery has looked at it and at its views.
+   * A controller that gets no events yet. Its queue is paused until recovery has checked it and its views.
    * @throws UserError when the cluster does not have a kind, or the gateway cannot cache it.
    */
   async create(spec: ControllerSpec): Promise<RunningController> {
@@ -137,7 +137,7 @@ export class ControllerFactory {
       historyRuns,
       bounds: {
         idlePace: this.#idlePace,
-        // What the operator has configured begins as fast as it comes.
+        // Runs of a configured function begin without a limit of their rate.
         starts: tenant === undefined ? undefined : this.#startRates.of(tenant),
         leftOut: () => this.#options.bounds.memory.leftOut(prefix, 'keys', namespace),
       },
@@ -259,7 +259,7 @@ export class ControllerFactory {
     return found.filter((each) => each !== undefined);
   }
 
-  /** What a function without credentials of its own is given. */
+  /** The proxy access of a function without credentials of its own. */
   #acting(
     { id, description }: ControllerSpec,
     account: FunctionAccount,

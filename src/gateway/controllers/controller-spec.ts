@@ -14,9 +14,9 @@ export interface ControllerSpec {
   readonly id: string;
   readonly origin: ControllerOrigin;
   /**
-   * Names what its tokens belong to: the object that declares it by UID, the ServiceAccount of its function by UID, and
-   * its endpoint. With another of these it is another function, even under the same name. Of configured functions,
-   * which no tenant can declare, all have the same.
+   * The owner of its tokens: the object that declares it by UID, the ServiceAccount of its function by UID, and its
+   * endpoint. If one of these differs it is another function, even under the same name. All configured functions have
+   * the same, since no tenant can declare one.
    */
   readonly declaration: string;
   /** Whose share of processor time, memory and indexes it draws on. Default: one of its own. */
@@ -27,13 +27,13 @@ export interface ControllerSpec {
   readonly url: string;
   /** Where its triggers may be sent. Default: see `EndpointOptions`. */
   readonly rules?: EndpointRules;
-  /** What its triggers are signed with. */
+  /** The keys that sign its triggers. */
   readonly keys: readonly SigningKey[];
   /** See `EndpointOptions`. */
   readonly ca?: string | undefined;
   /** As whom its function reads live and writes. Default: with credentials of its own. */
   readonly account?: FunctionAccount;
-  /** What of its kinds its function may read. Default: all that is cached of them. */
+  /** The part of its kinds that its function may read. Default: everything that is cached of them. */
   readonly scope?: CacheScope;
   /**
    * The description's expressions, as far as they have been parsed. Default: they are parsed when the controller is

@@ -2,15 +2,15 @@ import type { RunningController } from './controller.ts';
 import type { Controllers } from './controllers.ts';
 import type { QueueFacts } from '../workqueue/queue-facts.ts';
 
-/** What a gateway knows of a controller without asking Redis. */
+/** The facts about a controller that a gateway knows without asking Redis. */
 export interface ControllerNotes {
   /** Problems of the controller, the worst first. */
   readonly problems: readonly string[];
-  /** What a person may want to know although all is well. */
+  /** Facts that a person may want to know although all is well. */
   readonly remarks: readonly string[];
 }
 
-/** All that is known of a controller, from which its state is. */
+/** All known facts about a controller; its state is derived from them. */
 export interface ControllerFacts extends ControllerNotes, QueueFacts {}
 
 /** The parts of a gateway that watch over controllers. */
@@ -54,7 +54,7 @@ export const CONTROLLER_STATES = [
 ] as const;
 export type ControllerStateWord = (typeof CONTROLLER_STATES)[number];
 
-/** Words that say that nobody need look. */
+/** States that need no person's attention. */
 const WELL: readonly ControllerStateWord[] = ['busy', 'idle', 'remark', 'partly paused'];
 
 export const isWell = (word: ControllerStateWord): boolean => WELL.includes(word);

@@ -127,7 +127,7 @@ export class RunningController {
   readonly origin: ControllerOrigin;
   /** See `ControllerSpec.declaration`. */
   readonly declaration: string;
-  /** What its function calls it. */
+  /** The function's own name for it. */
   readonly functionName: string;
   readonly keys: readonly SigningKey[];
   readonly queue: BullMqWorkQueue;
@@ -209,7 +209,7 @@ export class RunningController {
     return this.#options.spec.tenant ?? this.name;
   }
 
-  /** What its function may read of the cache. */
+  /** The part of the cache that its function may read. */
   get scope(): CacheScope {
     return this.#options.target.cacheAccess.scope;
   }
@@ -272,7 +272,9 @@ export class RunningController {
     return this.informers().some((informer) => informer.outdated);
   }
 
-  /** The right that the gateway lacks to fill or follow what this controller reads; undefined when it lacks none. */
+  /**
+   * The right that the gateway lacks to fill or follow a view that this controller reads; undefined when it lacks none.
+   */
   get refusal(): string | undefined {
     return this.neededInformers().find((informer) => informer.refusal !== undefined)?.refusal;
   }
@@ -297,7 +299,7 @@ export class RunningController {
     return this.#failures.notReady;
   }
 
-  /** What its expressions could not answer lately, if anything: the event passed, or led to all keys. */
+  /** The recent failures of its expressions, if any: the event passed, or woke all keys. */
   get remarks(): string | undefined {
     return this.#failures.remarks;
   }
@@ -422,8 +424,8 @@ export class RunningController {
   }
 
   /**
-   * Queues keys that an event has woken, once the event is in the cache: so it is known whether their objects are
-   * paused. What an earlier declaration of this controller has left in an outbox may be none of its keys any more.
+   * Queues keys that an event has woken, once the event is in the cache, which then shows whether their objects are
+   * paused. Wakeups that an earlier declaration left in an outbox may name keys that this one does not have.
    * @throws HandlerError while there is no memory for its keys: it gets all of them later.
    */
   async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
@@ -617,7 +619,10 @@ export class RunningController {
     return informersOf(this.#options.sources);
   }
 
-  /** Those on which its runs wait: of all kinds that its description names, and of others once they are complete. */
+  /**
+   * The informers that its runs wait for: of all kinds that its description names, and of other kinds once they are
+   * complete.
+   */
   neededInformers(): Informer[] {
     return this.#options.sources.flatMap(({ informers, isRelated }) =>
       isRelated ? informers.filter(({ synced }) => synced) : informers,

@@ -10,7 +10,7 @@ interface Plan {
   readonly kinds?: readonly string[];
   readonly scope?: CacheScope;
   readonly inRedis?: readonly ViewLocation[];
-  /** What `waitForSync` does. */
+  /** The body of `waitForSync`. */
   readonly sync?: (signal: AbortSignal) => Promise<void>;
   readonly fails?: 'create' | 'start' | 'stop';
 }
@@ -63,7 +63,7 @@ class World {
     return { id, origin: originOf(id), declaration: version, description, url: version, keys: [], ...more };
   }
 
-  /** Who needs what: `v1/Pod: ns.a=first`. */
+  /** Each kind with its users: `v1/Pod: ns.a=first`. */
   needed(): string[] {
     return [...this.kinds].flatMap(([kind, users]) =>
       [...users].map((user) => `${kind}: ${user}=${this.handlers.get(kind)?.get(user)}`),
@@ -348,7 +348,7 @@ describe('a controller that is stopped', () => {
     });
     setImmediate(() => world.ending.abort());
     await expect(starting).rejects.toThrow('abort');
-    // Nobody listens, but the informers have not been released: that would remove their views.
+    // No controller listens, but the informers have not been released: that would remove their views.
     expect(world.handlers.get('v1/Pod')).toEqual(new Map());
     expect([...(world.kinds.get('v1/Pod') ?? [])]).toEqual(['ns.web']);
   });

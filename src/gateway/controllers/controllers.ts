@@ -24,23 +24,23 @@ export interface ControllersOptions {
   readonly ending: AbortSignal;
 }
 
-/** What lets a controller run. */
+/** The recovery after a loss of data, which lets a controller run. */
 export interface ControllerRecovery {
   /** Checks a controller that has been added, and lets it run. */
   readonly check: (signal: AbortSignal) => Promise<void>;
-  /** What a controller's keys wait for after a loss of data; undefined when they do not. */
+  /** The reason why a controller's keys wait after a loss of data; undefined when they do not. */
   readonly waitsFor: (controller: RunningController) => string | undefined;
   /** Whether only another gateway, which leads, can end that wait. */
   readonly awaitsLeader: (controller: RunningController) => boolean;
 }
 
-/** What others do when a controller comes and goes. */
+/** Callbacks for controllers that come and go. */
 export interface ControllerEvents {
   /** The controller runs, or has stopped: the dashboard shows the running controllers. */
   readonly onRunning: (controller: RunningController) => void;
   readonly onStopped: (controller: RunningController) => void;
   /**
-   * It is no more: removes what Redis holds for it.
+   * The controller was removed: removes its data in Redis.
    * @param endMs when its last runs are over, if this gateway has run it.
    */
   readonly forget: (id: string, endMs: number | undefined) => Promise<void>;
@@ -53,8 +53,8 @@ export interface StartOptions {
 }
 
 /**
- * The controllers of this gateway, which come, change and go while it runs, each without a word to the others. What one
- * does is done in turn: a caller that starts, changes or stops a controller waits for that before the next.
+ * Controllers can be added, changed and removed while the gateway runs, independently of each other. Calls for the same
+ * id must not overlap: a caller waits for a start, change or stop before the next.
  */
 export class Controllers {
   readonly #options: ControllersOptions;
@@ -157,9 +157,9 @@ export class Controllers {
   }
 
   /**
-   * What a token allows to read of the cache now. That of a ReconcileFunction is worth no more than its controller may
-   * read at this moment, and nothing once it has lost its rights; while its declaration is being replaced, no more than
-   * both allow. Any other is worth what stands in it.
+   * The scope that a token allows to read of the cache now. For a ReconcileFunction it is limited to the controller's
+   * present rights, and allows nothing once the function has lost its rights; while its declaration is being replaced,
+   * it is limited to the scope that both declarations allow. Any other token has the scope in its claims.
    * @throws TokenError
    */
   scopeOf(claims: TokenClaims): CacheScope {
@@ -175,7 +175,7 @@ export class Controllers {
   /**
    * Starts a controller that does not run yet. Resolves when its keys are being run.
    * @param options.signal gives up.
-   * @throws UserError for what cannot be run, and for an id that another one has.
+   * @throws UserError for a controller that cannot be run, and for an id that another one has.
    */
   async start(spec: ControllerSpec, options: StartOptions): Promise<void> {
     const { id } = spec;
@@ -213,7 +213,7 @@ export class Controllers {
       signal.throwIfAborted();
       if (before) {
         await this.#stopNow(before);
-        // Not sooner: what the old one's function reads in Redis it reads as the same user.
+        // Not sooner: the function of the old controller reads Redis as the same user.
         await this.#allowReader(controller);
       }
       if (spec.paused) await controller.queue.pause('controller');
@@ -232,7 +232,7 @@ export class Controllers {
     await recovery.check(ending);
   }
 
-  /** Stops a controller. What Redis holds for it stays: it may come back. Does nothing when there is none. */
+  /** Stops a controller. Its data in Redis stays, because it may come back. Does nothing when there is none. */
   async stop(id: string): Promise<void> {
     const controller = this.#running.get(id);
     if (!controller) return;
@@ -327,7 +327,9 @@ export class Controllers {
     if (!this.#options.ending.aborted) await this.#options.informers.release(id, kept);
   }
 
-  /** Lets the function read in Redis what this controller declares, and nothing that an earlier declaration allowed. */
+  /**
+   * Lets the function read in Redis the views of this controller, and no others that an earlier declaration allowed.
+   */
   async #allowReader({ name, inRedis, keys }: RunningController): Promise<void> {
     const { readerUsers } = this.#options;
     if (inRedis.length > 0) await readerUsers?.allow(name, inRedis, keys);

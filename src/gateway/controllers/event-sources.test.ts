@@ -43,7 +43,7 @@ function wakes(sources: Sources, { of = webs, cached, onFailure }: Setting = {})
     (namespace) => new View(redis, of, { prefix: `view:${namespace ?? ''}`, ...(namespace ? { namespace } : {}) }),
   );
   const scope = new KeyScope(of, description.for, views);
-  // Time that passes as this thread works: what others do on the machine gives no time back.
+  // This thread's processor time: other work on the machine refills no budget.
   const budget = new CpuBudgets({ now: threadMs }).of('web');
   const shared = {
     controller: 'web',

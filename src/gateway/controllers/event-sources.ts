@@ -38,7 +38,7 @@ export class EventSources {
   readonly #handlers: readonly Handler[];
   readonly #expressions: Expressions;
 
-  /** @throws ExpressionError for what `checkSources` refuses. */
+  /** @throws ExpressionError for an expression that `checkSources` refuses. */
   constructor({ name, for: reconciled, owns, watches }: Description, scope: KeyScope, expressions: Expressions) {
     this.#expressions = expressions;
     this.scope = scope;
@@ -68,8 +68,8 @@ export class EventSources {
   }
 
   /**
-   * What hears of this kind on behalf of the controller, if anything does. All its sources of that kind together, so
-   * that the time that they take is counted, and bounded for each change.
+   * The handlers for this kind, if the controller has any. One handler stands for all its sources of the kind, so that
+   * their time is counted, and bounded for each change.
    */
   handlersFor(resource: Resource): ChangeHandler[] {
     const { budget } = this.#expressions;
@@ -100,7 +100,7 @@ export class EventSources {
           throw new TimeLimitError(`was left out: the handlers before it took longer than ${LIMIT_OF_A_CHANGE_MS} ms`);
         }
         const woken = handler.handle(change);
-        // What a lookup finds is charged when it is known.
+        // Keys that a lookup finds are charged when they are known.
         const named = woken.filter((wakeup) => 'key' in wakeup || 'keys' in wakeup.lookup).length;
         budget.chargeKeys(named, keys);
         keys += named;

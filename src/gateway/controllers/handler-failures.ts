@@ -79,12 +79,12 @@ export class HandlerFailures {
     return now - this.#atMs < this.#waitMs && now - this.#owedSinceMs < WAIT_MS[1];
   }
 
-  /** All keys are queued now: what failed before is made up for. */
+  /** All keys are queued now, which makes up for earlier failures. */
   delivered(): void {
     this.#owedSinceMs = Infinity;
   }
 
-  /** What failed lately, for a condition; undefined when nothing did. */
+  /** The recent failure, for a condition; undefined when there is none. */
   get notReady(): string | undefined {
     return this.#options.clock.now() < this.#notReadyUntilMs ? this.#message : undefined;
   }
@@ -104,7 +104,7 @@ export class HandlerFailures {
   }
 }
 
-/** Of an error that was not made for it the kind alone: its message may quote what an object holds. */
+/** Of an unexpected error only the class: its message may quote the contents of an object. */
 function reasonOf(error: unknown): string {
   if (error instanceof HandlerError) return error.message;
   return error instanceof Error ? `its handlers failed (${error.name})` : 'its handlers failed';

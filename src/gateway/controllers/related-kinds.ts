@@ -32,7 +32,7 @@ export class RelatedKinds {
   readonly #declared: ReadonlySet<string>;
   /** When each watched kind was last named. */
   readonly #namedMs: Map<string, number>;
-  /** What the cluster has answered last about each kind that is named and not watched. */
+  /** The cluster's last answer about each kind that is named and not watched. */
   readonly #answers = new Map<string, { readonly isServed: boolean; readonly atMs: number }>();
   #reported = '';
   #reportedMs = 0;

@@ -10,7 +10,7 @@ import type { KeyScope } from '../handlers/key-scope.ts';
 import type { WorkQueue } from '../workqueue/work-queue.ts';
 import { keysInScope } from './keys-in-scope.ts';
 
-/** Which keys of a controller: some by name, or those of a selection. An empty selection is everything. */
+/** The selected keys of a controller: some by name, or by a selection. An empty selection is everything. */
 export type KeySelection =
   | { readonly keys: readonly ObjectKey[] }
   | { readonly selection: { readonly namespace?: string; readonly labelSelector?: LabelSelector } };
@@ -19,7 +19,7 @@ export interface RequeueRequest {
   readonly which: KeySelection;
   /** The caller's message, for the function and the log. Travels with `high` only: low keys share one reason. */
   readonly message?: string;
-  /** `high`: among those of events. `low`: behind them, and as a resync as far as the function can tell. */
+  /** `high`: as keys of events. `low`: behind them, and the function sees the reason of a resync. */
   readonly priority: 'high' | 'low';
 }
 

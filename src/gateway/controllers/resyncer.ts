@@ -105,8 +105,8 @@ export class Resyncer {
   }
 
   /**
-   * Queues the keys that have named a kind, once its views are complete, and whenever they may not hold what the keys
-   * have read: views that are new, lost, or made again. The kind is on record before: from then on no gateway runs keys
+   * Queues the keys that have named a kind, once its views are complete, and whenever the views may lack objects that
+   * the keys have read: new, lost or rebuilt views. The kind is on record before: from then on no gateway runs keys
    * without it, so a run that names it later reads it.
    */
   async #ensureRelated(): Promise<void> {

@@ -109,7 +109,7 @@ export class SecondaryKeys {
     }
   }
 
-  /** Those without an object, and those whose objects the predicate alone leaves out. */
+  /** Keeps keys without an object, and keys whose objects the predicate alone leaves out. */
   async #withoutOwn(keys: readonly string[], passes: KeysWanted['passes']): Promise<string[]> {
     const { scope } = this.#options.events;
     const left: string[] = [];

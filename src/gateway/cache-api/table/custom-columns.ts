@@ -6,7 +6,8 @@ import { ageOf } from './human-duration.ts';
 import { JsonPath } from './json-path.ts';
 
 /**
- * The columns of a custom resource: its name and those of its definition (apiextensions-apiserver, tableconvertor.go).
+ * The columns of a custom resource: its name and the columns of its definition (apiextensions-apiserver,
+ * tableconvertor.go).
  */
 export function customColumns(columns: readonly CustomColumn[]): readonly Column[] {
   return [

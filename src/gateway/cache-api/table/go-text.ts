@@ -1,4 +1,4 @@
-/** How Go prints values of JSON, for cells that must say what the apiserver's say. */
+/** How Go prints values of JSON, for cells that must equal the apiserver's. */
 
 /** As `fmt.Fprint` does: lists and objects as `json.Marshal` does. */
 export function goText(value: unknown): string {

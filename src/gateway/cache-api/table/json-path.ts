@@ -132,7 +132,7 @@ function parseFilter(text: string): Node {
   return { kind: 'filter', left: parseNodes(left ?? text), operator, right: parseNodes(right) };
 }
 
-/** What stands between brackets. */
+/** Parses the text between brackets. */
 function parseArray(inner: string): readonly Node[] {
   const text = inner === '*' ? ':' : inner;
   const parts = text.split(',');

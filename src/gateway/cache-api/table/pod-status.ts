@@ -12,7 +12,7 @@ export interface PodSummary {
 type Container = Record<string, unknown>;
 
 /**
- * What `kubectl get pods` shows of a pod: the apiserver's `printPod` (kubernetes,
+ * The columns of `kubectl get pods` for a pod: the apiserver's `printPod` (kubernetes,
  * pkg/printers/internalversion/printers.go).
  */
 export function podSummary(pod: KubernetesObject, nowMs: number): PodSummary {
