@@ -51,7 +51,7 @@ export interface GatewayOptions {
   readonly auditLog?: Pick<Logger, 'info'>;
 }
 
-/** What the parts are made from, once the cluster is connected. */
+/** The base of all parts, once the cluster is connected. */
 interface Connected {
   readonly files: ConfiguredFiles;
   readonly urls: OuterUrls;
@@ -312,7 +312,7 @@ export class Gateway {
     };
   }
 
-  /** Last what declares controllers: from then on they come and go. */
+  /** Starts the sources of declarations last: from then on controllers come and go. */
   #run(parts: Parts): void {
     const { certificates, handover, kubernetesApi, leaderRecord, leadership, manager, progressRequests } = parts;
     const { configured, controllers, declared, readerUsers, recovery } = manager;

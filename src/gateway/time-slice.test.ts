@@ -18,7 +18,7 @@ it('leaves the thread to others after each long slice for as long as it took, ho
       await slice.next();
     }
   };
-  // The first slices have nobody to wait for.
+  // The first slices have nothing to wait for.
   await Promise.all([user(25), user(30), user(35)]);
   expect(slices).toHaveLength(9);
   for (const [at, { from }] of slices.entries()) {

@@ -1,6 +1,6 @@
 import type { Sample } from '../workqueue/work-queue.ts';
 
-/** What a controller does at present: the last five minutes of its samples. */
+/** The activity of a controller at present: the last five minutes of its samples. */
 export interface Activity {
   /** Runs that ended, per minute. */
   readonly perMinute: number;

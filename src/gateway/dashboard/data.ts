@@ -35,7 +35,7 @@ export interface DashboardData {
   view(name: string): ViewAccess | undefined;
 }
 
-/** What the pages need of a queue. */
+/** The operations of a queue that the pages need. */
 export type ShownQueue = DeadLetterQueue & Pick<WorkQueue, 'lastErrors' | 'runs' | 'runsOf' | 'pause' | 'resume'>;
 
 /** This gateway among its replicas. */
@@ -55,7 +55,7 @@ export interface ControllerSummary {
   readonly kind: string;
   /** Problems of the controller, the worst first; empty when all is well. */
   readonly problems: readonly string[];
-  /** What a person may want to know although all is well. */
+  /** Facts that a person may want to know although all is well. */
   readonly remarks: readonly string[];
   readonly sizes: Readonly<Record<KeyList, number>>;
   /** Keys that may run at a time, over all gateways. */
@@ -105,7 +105,7 @@ export interface ViewSummary {
   readonly users: readonly string[];
 }
 
-/** A webhook, and what this gateway has seen of its reviews. */
+/** A webhook, and the reviews of it that this gateway has seen. */
 export interface WebhookSummary {
   readonly webhook: WebhookDescription;
   /** Undefined: it had no review yet. */
@@ -118,7 +118,7 @@ export interface ControllerAccess {
   readonly url: string;
   readonly queue: ShownQueue;
   summary(): Promise<ControllerSummary>;
-  /** What its function may read of the cache, by kind: the namespaces, or `*` for all. */
+  /** The part of the cache that its function may read, by kind: the namespaces, or `*` for all. */
   readonly scope: Readonly<Record<string, '*' | readonly string[]>>;
   /**
    * The last review of the rights of its ServiceAccount, by this gateway; undefined before the first one, and for a

@@ -5,12 +5,12 @@ import type { HtmlEscapedString } from 'hono/utils/html';
 /** Escaped markup. */
 export type Html = HtmlEscapedString;
 
-/** What a template may contain: `false` and undefined show nothing. */
+/** The values that a template may contain: `false` and undefined show nothing. */
 export type Content = Html | string | number | false | undefined | readonly Content[];
 
 /**
- * Makes markup. Every value that is none is escaped, so texts from outside stay texts, and what the browser would obey
- * in them (marks of direction) is shown.
+ * Makes markup. Every value that is not markup is escaped, so texts from outside stay texts, and control characters
+ * that the browser would obey (marks of direction) are shown.
  */
 export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
   // A promise only where a value is one.

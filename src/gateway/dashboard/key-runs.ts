@@ -9,7 +9,7 @@ interface Known {
 }
 
 const SHOWN = 10;
-/** Keys whose runs are remembered: those of the pages that are open. */
+/** How many keys' runs are remembered: only open pages need them. */
 const KEPT = 100;
 
 /**

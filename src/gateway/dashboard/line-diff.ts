@@ -30,7 +30,7 @@ function diffMiddle(a: readonly string[], b: readonly string[]): DiffLine[] {
     return lines;
   }
   const width = b.length + 1;
-  // The length of the longest common subsequence of what follows each pair of places.
+  // The length of the longest common subsequence of the rests after each pair of places.
   const lengths = new Uint32Array((a.length + 1) * width);
   const at = (i: number, j: number): number => lengths[i * width + j] ?? 0;
   for (let i = a.length - 1; i >= 0; i -= 1) {

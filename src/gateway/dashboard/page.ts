@@ -15,7 +15,7 @@ export interface PageRequest {
   readonly origin: string;
   /** Path and query of this page: forms lead back to it. */
   readonly path: string;
-  /** What the last change of the visitor has done. */
+  /** The result of the visitor's last change. */
   readonly message: Message | undefined;
   readonly gateway: GatewaySummary;
   readonly assets: Assets;

@@ -5,7 +5,7 @@ export class Times {
   readonly #nowMs: number;
   readonly #wallMs: number;
 
-  /** @param nowMs the gateway's clock. @param wallMs what people take for the time at this moment. */
+  /** @param nowMs the gateway's clock. @param wallMs the wall-clock time at this moment. */
   constructor(nowMs: number, wallMs: number) {
     this.#nowMs = nowMs;
     this.#wallMs = wallMs;

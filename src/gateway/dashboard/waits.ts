@@ -11,7 +11,7 @@ export interface ShownState {
   readonly tone: Tone;
   readonly word: KeyStateWord;
   readonly why: Html;
-  /** What `why` says it waits for. */
+  /** The wait that `why` describes. */
   readonly wait: Wait | undefined;
 }
 
@@ -40,7 +40,7 @@ export function shownState(status: KeyStatus, times: Times): ShownState {
   return { tone: TONES[word], word, why, wait };
 }
 
-/** Why a key is in a state in which it waits for nothing but its turn or its time. */
+/** Why a key is in a state that ends with its turn or its time. */
 function stateText(word: KeyStateWord, status: KeyStatus, times: Times): Html {
   const { running, failures, deadSinceMs = 0, timerMs } = status;
   switch (word) {

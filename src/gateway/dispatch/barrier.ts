@@ -11,14 +11,14 @@ import { kindOfView } from '../../contract/cache-layout.ts';
 import type { View } from '../cache/view.ts';
 
 /**
- * Read your writes: what the views must have passed before the key's next run. Kept with the key's record as JSON, one
- * entry for each view that was written to, named by its prefix.
+ * Read your writes: the versions and deletions that the views must show before the key's next run. Kept with the key's
+ * record as JSON, one entry for each view that was written to, named by its prefix.
  */
 type Barrier = Record<string, ViewBarrier>;
 
 interface ViewBarrier {
   readonly version?: ResourceVersion;
-  /** Deleted objects as [key, uid]: a delete's event has a version that its answer does not tell. */
+  /** Deleted objects as [key, uid]: the answer to a delete does not hold the version of its event. */
   readonly deleted?: readonly Deleted[];
   /** When the writes were known to have ended. */
   readonly endedAtMs?: number;
@@ -39,7 +39,7 @@ export interface HighWaterMark {
 /** Between gateways' clocks: a barrier may have been made by another one. */
 const CLOCKS_APART_MS = 1000;
 
-/** What a barrier waits for in the cache of one kind, for people. */
+/** The state that a barrier waits for in the cache of one kind, for people. */
 export interface Awaited {
   /** `apiVersion/Kind`. */
   readonly kind: string;
@@ -49,7 +49,7 @@ export interface Awaited {
   readonly deleted?: readonly string[];
 }
 
-/** What the views must show before this barrier has passed. */
+/** The state that the views must show before this barrier has passed. */
 export function awaitedBy(text: string): Awaited[] {
   return Object.entries(JSON.parse(text) as Barrier).map(([prefix, { version, deleted }]) => ({
     kind: kindOfView(prefix) ?? 'a kind that is no longer cached',
@@ -107,16 +107,16 @@ export class Barriers {
   }
 
   /**
-   * A function may report a write that never was: a version that the server does not have yet, an object that it did
-   * not delete. Or the server's data went back to before the write. No event will come of it. But whatever it has
-   * written, it wrote before it answered; so a view that has reached what the server had after that has passed,
-   * whatever the barrier says.
+   * Records the server's version, because a barrier may wait for an event that never comes: a function may report a
+   * version that the server does not have yet, or the delete of an object that it did not delete, or the server's data
+   * may have gone back to before the write. But the function wrote before it answered. So a view has passed once it has
+   * reached a version that the server had after the answer, whatever the barrier says.
    */
   learn(view: View, highWaterMark: HighWaterMark): void {
     this.#highWaterMarks.set(view, highWaterMark);
   }
 
-  /** Whether it is known what the server had after the writes of this barrier. */
+  /** Whether a version of the server after the writes of this barrier is known. */
   hasHighWaterMark(text: string, view: View): boolean {
     const wanted = (JSON.parse(text) as Barrier)[view.location.prefix];
     return wanted === undefined || this.#highWaterMarkFor(view, wanted) !== undefined;

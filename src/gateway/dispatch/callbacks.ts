@@ -4,7 +4,7 @@ import { type TokenClaims, TokenError, type TokenRuns } from '../access/token.ts
 import type { WorkQueue } from '../workqueue/work-queue.ts';
 import type { Dispatcher } from './dispatcher.ts';
 
-/** What becomes of a callback. */
+/** The result of a callback. */
 export type CallbackEnd =
   /** `withinMs`: the run goes on for this long. Undefined: it is over. */
   | { readonly kind: 'taken'; readonly withinMs?: number }

@@ -33,7 +33,7 @@ import type { Hold } from '../endpoint/held-bytes.ts';
 import { decodeLine, decodeOutcomes, fromResult, type Outcome, type SentTrigger } from '../endpoint/outcome.ts';
 import { decide, decideLost, type ReconcileResult } from './requeue-policy.ts';
 
-/** A view that the dispatcher's controller reads, and what can be asked of the apiserver about it. */
+/** A view that the dispatcher's controller reads, with the questions to the apiserver about it. */
 export interface DispatchView {
   readonly view: View;
   /** Nothing waits for a view that has never been complete. Default: it is. */
@@ -44,7 +44,7 @@ export interface DispatchView {
   readonly requestProgress: () => void;
 }
 
-/** A function: where its triggers go, and where they tell it to read the cache and to call back. */
+/** A function: where its triggers go, and the addresses in them for reading the cache and for callbacks. */
 export interface TriggerTarget {
   readonly endpoint: Endpoint;
   readonly cacheAccess: CacheAccess;
@@ -52,7 +52,7 @@ export interface TriggerTarget {
   readonly callback?: CallbackTarget | undefined;
   /** As whom it reads live and writes. Undefined: with credentials of its own. */
   readonly kubernetes?: KubernetesAccess | undefined;
-  /** What its runs have written through the gateway. Undefined: its outcomes alone name writes. */
+  /** The writes of its runs through the gateway. Undefined: its outcomes alone name writes. */
   readonly recorded?: RecordedWrites | undefined;
   /** Undefined: its outcomes may name no related objects. */
   readonly related?: RelatedObjects | undefined;
@@ -69,7 +69,7 @@ export interface CallbackTarget {
 export interface DispatcherOptions {
   /** In metrics and logs. */
   readonly controller: string;
-  /** What the function calls the controller. Default: the same. */
+  /** The function's own name for the controller. Default: the same. */
   readonly functionName?: string;
   readonly target: TriggerTarget;
   readonly views: readonly DispatchView[];
@@ -80,7 +80,7 @@ export interface DispatcherOptions {
   readonly settings: DispatcherSettings;
 }
 
-/** What a controller may take of this process. */
+/** The share of this process that a controller may use. */
 export interface ControllerBounds {
   /**
    * Processor time for the work that its function's description and answers cause in the gateway. When it is used up,
@@ -393,7 +393,7 @@ export class Dispatcher implements Process {
     const waitedFor = new Set(this.#barriers.viewsOf(barrier));
     for (const each of this.#options.views) {
       if (!waitedFor.has(each.view)) continue;
-      // First what the server has at all: for a write that never was, no progress would be enough.
+      // First the server's own version: for a write that never happened, no progress would be enough.
       if (this.#barriers.hasHighWaterMark(barrier, each.view)) each.requestProgress();
       else void this.#askHighWaterMark(barrier, each);
     }
@@ -409,7 +409,7 @@ export class Dispatcher implements Process {
     try {
       const { incarnation } = await view.state();
       const version = await currentVersion();
-      // Of a kind that is not served nothing is heard: any view of it will do.
+      // No event comes of a kind that is not served: any view of it will do.
       this.#barriers.learn(view, { version: version ?? BEFORE_ALL, incarnation, askedAtMs });
       if (version === undefined || !this.#barriers.isImpossible(barrier, view)) return;
       metrics.count('levelhook_impossible_writes_total', { controller });
@@ -490,7 +490,7 @@ const FAILURE_LINES = { perSecond: 5, burst: 200 };
 const BEFORE_ALL = '1';
 const WRITES_IN_HISTORY = 5;
 
-/** What controller-runtime counts besides. Undefined: nothing. */
+/** The counter that controller-runtime increments in addition. Undefined: none. */
 function errorCounterOf(outcome: Outcome): CounterName | undefined {
   if (outcome.kind === 'terminal') return 'controller_runtime_terminal_reconcile_errors_total';
   if (outcome.kind !== 'unknown') return undefined;

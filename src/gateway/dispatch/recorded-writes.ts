@@ -4,7 +4,7 @@ import type { View } from '../cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { RunWrites } from '../workqueue/run-writes.ts';
 
-/** What a write is of, as far as it is known before it is sent. */
+/** The target of a write, as far as it is known before the write is sent. */
 export interface WriteTarget extends GroupVersionKind {
   /** Absent for a cluster-scoped kind, and for all namespaces. */
   readonly namespace?: string;

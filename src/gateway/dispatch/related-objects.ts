@@ -24,11 +24,11 @@ export interface RelatedObjectsOptions {
 const NAME_MS = 0.002;
 
 /**
- * The objects on which the keys of one controller depend, as their runs name them.
+ * The objects that the keys of one controller depend on, as their runs name them.
  *
- * No change is missed between what a run has read and the rule that it has named: the rule is stored while the run is
- * in flight, and a key with a new rule runs once more. A change that is applied before the rule is stored is read by
- * that run; a later one finds the rule. If the gateway ends in between, the run has no outcome, and the key runs again.
+ * No change is missed between the reads of a run and the rule that it names: the rule is stored while the run is in
+ * flight, and a key with a new rule runs once more. That run reads a change that is applied before the rule is stored;
+ * a later change finds the rule. If the gateway ends in between, the run has no outcome, and the key runs again.
  */
 export class RelatedObjects {
   readonly #options: RelatedObjectsOptions;
@@ -67,9 +67,9 @@ export class RelatedObjects {
   }
 
   /**
-   * Records the rules that a run has named, before its end is. A key without an object has none. Waits while the
-   * controller has used up its budget.
-   * @param rules undefined: those of an earlier run stay.
+   * Records the rules that a run has named, before the end of the run is recorded. A key without an object has none.
+   * Waits while the controller has used up its budget.
+   * @param rules undefined: the rules of an earlier run stay.
    * @throws when Redis does not answer
    */
   async record(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[] | undefined): Promise<void> {
@@ -92,7 +92,7 @@ export class RelatedObjects {
   }
 }
 
-/** Of a rule whose changes nothing would tell. */
+/** The message for a rule whose objects have no watch. */
 export function noSource(kind: string): string {
   return `the result names related objects of ${kind}, which is no source with the map "related"`;
 }

@@ -7,7 +7,7 @@ const NOW = 1_700_000_000_000;
 const FAILURES = Array.from({ length: 21 }, (_, at) => at);
 const writes = [{ apiVersion: 'v1', kind: 'Pod', name: 'a', uid: 'u' }];
 
-/** What becomes of a key, for each kind of outcome: by the failures before it. */
+/** The decision about a key, for each kind of outcome: by the failures before it. */
 const TABLE: [string, Outcome, (failures: number) => Decision][] = [
   ['done', { kind: 'done', writes }, () => ({ finish: { kind: 'known', failures: 'forget' }, result: 'success' })],
   [

@@ -6,7 +6,7 @@ import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
 import type { Hold } from '../endpoint/held-bytes.ts';
 
 export interface ReviewSenderOptions {
-  /** What the function calls the controller. */
+  /** The function's own name for the controller. */
   readonly functionName: string;
   /** Opens the connections of the reviews, which wait for no run. */
   readonly endpoint: () => Pick<Endpoint, 'send' | 'close'>;
@@ -48,7 +48,7 @@ interface Connected {
   readonly coldStart: ColdStart;
 }
 
-/** What this gateway has seen of the reviews of one webhook. */
+/** The reviews of one webhook that this gateway has seen. */
 export interface SeenReviews {
   readonly count: number;
   /** By the gateways' clock. */
@@ -118,7 +118,7 @@ export class ReviewSender {
     this.#seen.set(webhook, { count, atMs: this.#options.clock.now(), failure, isSenderKnown: isKnown });
   }
 
-  /** The cache now, as far as Redis tells at once. */
+  /** The cache now, as far as Redis answers at once. */
   cache(): Promise<CacheNow> {
     this.#cache ??= this.#cacheNow().finally(() => (this.#cache = undefined));
     return this.#cache;
@@ -132,7 +132,7 @@ export class ReviewSender {
     if (this.#isClosed) return { kind: 'refused', reason: 'connection', message: 'the controller is being stopped' };
     const { coldStart } = this.#connect();
     this.#inFlight += 1;
-    // What waits for a connection waits here: a request that undici holds keeps its body beyond its deadline.
+    // Reviews wait for a connection here: undici would keep the body of a waiting request beyond its deadline.
     const hasPlace = await this.#place(source, review.deadlineMs);
     try {
       if (!hasPlace) return NO_CONNECTION;

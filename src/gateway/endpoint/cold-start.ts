@@ -33,9 +33,9 @@ const PROXY_STATUSES: ReadonlySet<number> = new Set([429, 502, 503, 504]);
  */
 export class ColdStart {
   readonly #options: ColdStartOptions;
-  /** When the function was heard last; undefined: never, or the last request got no answer of its own. */
+  /** When the function last answered; undefined: never, or the last request got no answer of its own. */
   #heardMs: number | undefined;
-  /** Since when and until when the function was found absent; undefined: it was heard since. */
+  /** Since when and until when the function was found absent; undefined: it has answered since. */
   #absence: { readonly sinceMs: number; readonly untilMs: number } | undefined;
   #inFlight = 0;
   /** The request that all triggers of this moment wait for. */

@@ -48,7 +48,7 @@ export type InTurn = <T>(work: () => T) => Promise<T>;
 const atOnce: InTurn = async (work) => work();
 
 /**
- * Asks a function what its controller is: a signed `GET`.
+ * Asks a function for the description of its controller: a signed `GET`.
  * @param inTurn for the answer of a tenant, which costs time to read. Default: it is read at once.
  * @throws DescribeError with the reason, for the log.
  */

@@ -80,7 +80,7 @@ export class EndpointCircuitBreaker {
     return this.#circuits.reduce(
       (inner, { breaker, counts }) =>
         () =>
-          // What says something about the function is the outcome of all of them.
+          // A trigger counts as a failure of the function only if all its outcomes do.
           breaker.call(inner, (outcomes) => outcomes.every(counts)),
       send,
     )();
@@ -153,7 +153,7 @@ function isStarting(outcome: Outcome): boolean {
   return outcome.kind === 'not-sent' && !outcome.isThere;
 }
 
-/** What says something about the function rather than about the key. */
+/** Outcomes that are about the function rather than about the key. */
 function isEndpointFailure(outcome: Outcome): boolean {
   if (outcome.kind === 'refused') return true;
   return outcome.kind === 'unknown' && outcome.reason !== 'write' && outcome.reason !== 'gone';

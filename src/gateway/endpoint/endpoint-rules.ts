@@ -39,8 +39,8 @@ export class EndpointError extends UserError {
 }
 
 /**
- * Checks a function's URL before anything is sent there. What a name resolves to is checked at each connection, by
- * `guardedLookup`: the owner of the name can change its addresses at any time.
+ * Checks a function's URL before anything is sent there. `guardedLookup` checks the addresses of its name at each
+ * connection, because the owner of the name can change them at any time.
  * @throws EndpointError
  */
 export function checkEndpoint(text: string, rules: EndpointRules): URL {
@@ -179,8 +179,8 @@ NEVER.addSubnet('fe80::', 10, 'ipv6');
 NEVER.addSubnet('fec0::', 10, 'ipv6');
 NEVER.addSubnet('2001::', 32, 'ipv6');
 NEVER.addSubnet('ff00::', 8, 'ipv6');
-// What clouds serve to a machine outside of 169.254.0.0/16, metadata and credentials above all: AWS, Google, Oracle and
-// Scaleway by IPv6; Azure, Alibaba, Oracle, Equinix Metal.
+// Addresses that clouds serve to a machine outside of 169.254.0.0/16, metadata and credentials above all: AWS, Google,
+// Oracle and Scaleway by IPv6; Azure, Alibaba, Oracle, Equinix Metal.
 NEVER.addAddress('fd00:ec2::254', 'ipv6');
 NEVER.addAddress('fd00:ec2::23', 'ipv6');
 NEVER.addAddress('fd20:ce::254', 'ipv6');

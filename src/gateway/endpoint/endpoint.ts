@@ -12,7 +12,7 @@ import { LEVELHOOK_HEADER, RESULT_STREAM, type SigningKey } from '../../contract
 import { signSync } from '../../contract/node/signature.ts';
 import type { Hold } from './held-bytes.ts';
 
-/** What came back for one signed request. */
+/** The result of one signed request. */
 export type Answer =
   | {
       readonly kind: 'answered';
@@ -29,9 +29,9 @@ export type Answer =
 
 /** The last answer of a function to any request, or its absence. */
 export interface LastAnswer {
-  /** As people tell the time. */
+  /** By the wall clock. */
   readonly wallMs: number;
-  /** `200`, or what went wrong. */
+  /** `200`, or the fault. */
   readonly text: string;
   readonly isFailure: boolean;
   /** The contract that its header names; undefined when it has none, so that another server gave it. */
@@ -45,7 +45,7 @@ export interface EndpointOptions {
   readonly connections: number;
   /** Certificate authorities in PEM form, instead of Node's own. */
   readonly ca?: string | undefined;
-  /** Default: those for a URL that the operator has configured. */
+  /** Default: the rules for a URL that the operator has configured. */
   readonly rules?: EndpointRules;
   /** Dates the signatures. Default: the system's. */
   readonly clock?: Pick<Clock, 'wallNow'>;
@@ -98,7 +98,7 @@ export class Endpoint {
   /** A connection of its own to the function. */
   readonly #connect: () => Client;
   readonly #path: string;
-  /** What a path below it begins with, and ends with. */
+  /** The beginning of a path below it; `#search` is the end. */
   readonly #below: string;
   readonly #search: string;
   readonly #keys: readonly KeyObject[];
@@ -113,7 +113,7 @@ export class Endpoint {
     const { connections, ca, rules = rulesForConfigured(url), clock = systemClock } = options;
     const { origin, pathname, search } = checkEndpoint(url, rules);
     this.url = url;
-    // Over HTTP/2 all triggers would share one connection, and what cuts one would leave the outcomes of all unknown.
+    // Over HTTP/2 all triggers would share one connection, and a broken connection would leave all outcomes unknown.
     const connect = { lookup: guardedLookup(rules), ...(ca === undefined ? {} : { ca }) };
     this.#pool = new Pool(origin, { connections, pipelining: 1, allowH2: false, connect, ...KEEP_ALIVE });
     this.#connect = () => new Client(origin, { allowH2: false, connect });
@@ -161,9 +161,9 @@ export class Endpoint {
   }
 
   /**
-   * Sends one signed POST to a path below that of the function, over a connection of its own: however long it takes, no
-   * trigger waits for it. It counts neither as an answer of the function (`lastAnswer`), nor is it followed elsewhere.
-   * @throws AddressRefusedError, what undici throws, and an Error when the answer is larger than `maxBytes`.
+   * Sends one signed POST to a path below the function's, over a connection of its own: however long it takes, no
+   * trigger waits for it. It does not count as an answer of the function (`lastAnswer`), and no redirect is followed.
+   * @throws AddressRefusedError, undici's errors, and an Error when the answer is larger than `maxBytes`.
    */
   async postBelow(path: string, request: BelowRequest): Promise<BelowAnswer> {
     const { id, body, maxBytes, signal } = request;

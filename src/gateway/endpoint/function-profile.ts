@@ -22,18 +22,18 @@ const MAX_PROFILE_BYTES = 16 * 1024 * 1024;
 const SLACK_SECONDS = 20;
 
 export interface ProfiledFunction {
-  /** What the function calls its controller. */
+  /** The function's own name for its controller. */
   readonly functionName: string;
   readonly endpoint: Pick<Endpoint, 'url' | 'postBelow'>;
 }
 
 /**
- * Asks a function for a profile of its process: a signed POST below its URL. Behind a Service with several replicas,
- * it is a profile of one of them.
+ * Asks a function for a profile of its process: a signed POST below its URL. Behind a Service with several replicas, it
+ * is a profile of one of them.
  * @param signal ends the profile in the function, too.
- * @returns what the function gave, bytes that should be V8's JSON.
+ * @returns the function's answer, bytes that should be V8's JSON.
  * @throws ProfileError
- * @throws what aborted the signal
+ * @throws the reason of the signal
  */
 export async function functionProfile(
   { functionName, endpoint }: ProfiledFunction,
@@ -85,7 +85,7 @@ function profileIn({ status, headers, body }: BelowAnswer, url: string): Buffer<
   throw new ProfileError(502, `${url} answered ${status}${told}`);
 }
 
-/** What a function answers that knows nothing of profiles: it has no such path, or takes the request for a trigger. */
+/** Answers of a function that does not know profiles: it has no such path, or takes the request for a trigger. */
 const WITHOUT_PROFILER = new Set([200, 400, 403, 404, 405, 501]);
 
 function reasonIn(body: Buffer): string {

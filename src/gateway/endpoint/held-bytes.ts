@@ -3,7 +3,7 @@ export interface HeldBytesLimits {
   readonly perOwner: number;
   /** Of all requests together. */
   readonly total: number;
-  /** What each owner may hold even when the total is used up. */
+  /** The bytes that each owner may hold even when the total is used up. */
   readonly reserved: number;
 }
 
@@ -12,7 +12,7 @@ const MIB = 1024 * 1024;
 /** Some of the largest bodies for each owner, four owners with that, and small bodies for each owner beyond that. */
 export const HELD_BYTES: HeldBytesLimits = { perOwner: 16 * MIB, total: 64 * MIB, reserved: MIB / 8 };
 
-/** What one request holds. */
+/** The bytes that one request holds. */
 export interface Hold {
   /** Takes this number of bytes more. @returns false when there is no room for them; then it takes nothing. */
   add(bytes: number): boolean;

@@ -14,12 +14,12 @@ const LARGE = 1000;
 /** The comparison of one map of an update, as far as it has come. */
 interface Comparison {
   readonly old: KubernetesObject;
-  /** Those of the new map: listing them takes a third of the time. Dropped with the answer. */
+  /** The keys of the new map: listing them takes a third of the time. Dropped with the answer. */
   keys: readonly string[];
   changed: boolean | undefined;
 }
 
-/** By the new object: all handlers of all controllers hear of a change with the same two objects. */
+/** By the new object: all handlers of all controllers get a change with the same two objects. */
 const comparisons: Record<MapName, WeakMap<KubernetesObject, Comparison>> = {
   labels: new WeakMap(),
   annotations: new WeakMap(),

@@ -78,8 +78,8 @@ export function checkBounds(sources: Sources): void {
 }
 
 /**
- * Before anything else is made of it.
- * @param what of it is too large, for the message.
+ * Checks the size of a declaration before it is parsed any further.
+ * @param what names the declaration, for the message.
  * @throws SourceError
  */
 export function checkBytes(declaration: unknown, what: string): void {
@@ -111,7 +111,7 @@ export function expressionsOf(sources: Sources): DeclaredExpression[] {
 
 type EventSource = SourceDescription & { readonly map?: WatchMap };
 
-/** Those whose events wake keys, each with its field. */
+/** The sources whose events wake keys, each with its field. */
 function eventSources({ for: reconciled, owns, watches }: Omit<Sources, 'reads'>): [string, EventSource][] {
   return [
     ['for', reconciled],

@@ -56,7 +56,7 @@ export function enqueueObject(controller: string, source: EventSource, scope: Ke
 }
 
 /**
- * The event as a watch with the scope's selector tells it; undefined: not at all (apiserver's pkg/storage/cacher,
+ * The event that a watch with the scope's selector would deliver; undefined: none (apiserver's pkg/storage/cacher,
  * `cacheWatcher`).
  */
 function asSelected(change: Change, scope: KeyScope): Change | undefined {

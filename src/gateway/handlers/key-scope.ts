@@ -63,7 +63,7 @@ export class KeyScope {
     return this.labelSelector === undefined || matchesLabels(this.labelSelector, metadata.labels);
   }
 
-  /** Where its keys are; those of one namespace when it is named. */
+  /** The places of its keys; only the places of one namespace when it is named. */
   places(namespace?: string): Place[] {
     const all = this.resource.namespaced ? this.#namespaces : undefined;
     const wanted = namespace === undefined ? all : [namespace];
@@ -73,7 +73,10 @@ export class KeyScope {
       .flatMap((each) => this.views.filter((view) => view.contains(each)).map((view) => ({ view, namespace: each })));
   }
 
-  /** What wakes one key; nothing when it is outside, or its name, which another object may have given, is none. */
+  /**
+   * The wakeup of one key; none when the key is out of scope, or its name, which another object may have given, is not
+   * valid.
+   */
   key(key: ObjectKey): ({ readonly key: string } | { readonly lookup: Lookup })[] {
     if (!isNamedName(key.name) || !this.contains(key.namespace)) return [];
     const formatted = formatObjectKey(key);
@@ -84,7 +87,7 @@ export class KeyScope {
       .map(({ location }) => this.#lookup({ view: location.prefix, entries: [], keys: [formatted] }));
   }
 
-  /** What wakes the keys that carry the entries; only those of one namespace when it is named. */
+  /** The wakeups of the keys that carry the entries; only keys of one namespace when it is named. */
   lookups(wanted: Omit<Lookup, 'view' | 'labelSelector'>, namespace?: string): Target[] {
     return this.places(namespace).map(({ view, namespace: within }) => {
       const where = within === undefined ? [] : [namespaceIndex(within)];

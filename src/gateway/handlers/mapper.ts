@@ -27,7 +27,7 @@ export interface Mapper {
   targets(object: KubernetesObject): readonly Target[];
 }
 
-/** What a mapper asks of its controller. */
+/** The parts of a controller that its mappers use. */
 export interface MapperTools {
   /** Where the mapper stands in the description: `watches.0.map`. */
   readonly field: string;
@@ -68,7 +68,7 @@ export function ownerMapper(choice: OwnerChoice = 'controller', scope: KeyScope)
   const { kind, namespaced } = scope.resource;
   const group = groupOf(scope.resource);
   return {
-    // The entry tells the controller; of other owners it knows nothing.
+    // The entry identifies the controller, and no other owners.
     needsOld: (object, old) => choice === 'any' || !hasController(old, controllerOf(object)?.uid),
     targets({ metadata }) {
       const all = metadata.ownerReferences ?? [];

@@ -13,7 +13,7 @@ export const PAUSED_INDEX: IndexSpec = `annotation:${PAUSED_ANNOTATION}`;
 const PAUSED = declaredIndex(PAUSED_INDEX, '');
 const NOT_PAUSED = declaredIndex(PAUSED_INDEX, 'false');
 
-/** Whether an index entry tells the annotation's value. */
+/** Whether an index entry holds the annotation's value. */
 export function isPausedEntry(entry: string): boolean {
   return entry.startsWith(PAUSED);
 }

@@ -7,9 +7,9 @@ import type { Hold } from '../endpoint/held-bytes.ts';
 const MAX_BODY_BYTES = 3 * 1024 * 1024;
 /** Bound of the answer to a write: of a longer answer only the status is read. */
 const MAX_ANSWER_BYTES = MAX_BODY_BYTES;
-/** What a streamed answer takes of memory, however long it is. */
+/** Memory for a streamed answer, however long it is. */
 const STREAMED_BYTES = 128 * 1024;
-/** So much a connection buffers anyway. */
+/** A connection buffers this many bytes anyway. */
 const PIECE_BYTES = 64 * 1024;
 
 /**

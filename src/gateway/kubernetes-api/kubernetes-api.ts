@@ -84,7 +84,7 @@ const PATCH_TYPES = [
 const ANSWERED_HEADERS = ['content-type', 'warning', 'retry-after', 'audit-id'];
 
 /**
- * The Kubernetes API for functions that have no credentials: passes on what a function reads live and writes, as its
+ * The Kubernetes API for functions that have no credentials: passes on a function's live reads and its writes, as its
  * ServiceAccount. A write is passed on for a run that is in flight, and goes on record with it, so that the run's
  * outcome need not name it ([ADR 0052](../../../infra/adr/0052-credentials.md)).
  */
@@ -148,9 +148,7 @@ export class KubernetesApi {
     return writing.finally(() => this.#writing.delete(writing));
   }
 
-  /**
-   * Aborted when the caller has hung up, or its runs are over: what waits for the caller, or for its turn, ends then.
-   */
+  /** Aborted when the caller has hung up, or its runs are over: waits for the caller, or for its turn, end then. */
   #callerSignal({ caller, request }: Asked): AbortSignal {
     const leftMs = Math.max(0, caller.expiresAt * 1000 - this.#options.runtime.clock.now());
     return AbortSignal.any([request.signal, AbortSignal.timeout(Math.min(leftMs, CALLER_MS))]);

@@ -47,7 +47,7 @@ const WRITE_PARAMETERS = [
 ];
 
 /**
- * Which requests of a function are passed on, and as what.
+ * Decides which requests of a function are passed on, and how.
  * @param path as it came, still encoded.
  * @throws StatusError 400, 403, 404, 405
  */

@@ -31,13 +31,13 @@ interface Answer extends Partial<Omit<KubernetesObject, 'metadata'>> {
 }
 
 /**
- * What a write is of. A kind that the controller reads is named as the controller names it, in whatever version it is
- * written, since that is how the cache of it is found.
+ * The target of a write. A kind that the controller reads is named as the controller names it, whatever the version of
+ * the write, because its cache is found by that name.
  */
 export function targetOf(request: ResourceRequest, known: readonly Resource[]): WriteTarget {
   const { group, version, resource, namespace } = request;
   const found = known.find((each) => groupOf(each) === group && each.plural === resource);
-  // Of another kind nobody waits for the cache: the plural tells people enough.
+  // No run waits for the cache of another kind: the plural is enough for people.
   const apiVersion = found?.apiVersion ?? (group ? `${group}/${version}` : version);
   return { apiVersion, kind: found?.kind ?? resource, ...(namespace === undefined ? {} : { namespace }) };
 }
@@ -65,7 +65,7 @@ function mayBeDone({ verb, subresource }: ResourceRequest, error: ApiError): boo
   return isUncertain(error);
 }
 
-/** Undefined when the answer does not tell; none when it tells that nothing was stored. */
+/** Undefined when the answer leaves it open; empty when the answer says that nothing was stored. */
 function writesOf({ request, target, options, text }: AnsweredWrite): Write[] | undefined {
   const answer: Answer | undefined = parsed(text);
   if (!answer) return undefined;
@@ -81,7 +81,7 @@ function writesOf({ request, target, options, text }: AnsweredWrite): Write[] | 
       ? undefined
       : [{ ...of(metadata), uid, deleted: true, ...(gone ? { gone } : {}) }];
   if (subresource === 'eviction') {
-    // The answer does not tell whom it was about.
+    // The answer does not name the deleted object.
     return deleted({ name }, options.uid);
   }
   if (verb === 'deletecollection') {
@@ -93,7 +93,7 @@ function writesOf({ request, target, options, text }: AnsweredWrite): Write[] | 
     if (answer.kind === 'Status') return deleted({ name }, answer.details?.uid, true);
     return deleted(metadata, metadata?.uid);
   }
-  // Trap: when an update takes away what delayed a delete, the answer carries the version of before the update.
+  // Trap: when an update lets a delayed delete finish, the answer carries the version of before the update.
   if (verb !== 'create' && metadata && isRemovedByUpdate({ ...answer, metadata })) {
     return deleted(metadata, metadata.uid, true);
   }

@@ -2,7 +2,7 @@ import { parseJson } from '../../core/index.ts';
 import { badRequest, tooLarge } from '../cache-api/kubernetes-status.ts';
 import type { ProxiedRequest } from './proxied-request.ts';
 
-/** What a request says about itself, and the apiserver's answer does not repeat. */
+/** The parts of a request that the apiserver's answer does not repeat. */
 export interface RequestOptions {
   /**
    * Whether the request mentions a dry run. Only the server knows whether it was one: it reads the options of a delete

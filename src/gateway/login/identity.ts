@@ -14,7 +14,7 @@ export interface ObjectRead {
 export interface Identity {
   /** Others may have chosen it. */
   readonly name: string;
-  /** What vouches for the name: equal names of different kinds are different users. */
+  /** The authority for the name: equal names of different kinds are different users. */
   readonly from: 'kubernetes' | 'static token' | 'loopback';
   /**
    * Whether a request may be answered.

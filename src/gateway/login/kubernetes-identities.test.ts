@@ -6,7 +6,7 @@ import { KubernetesIdentities } from './kubernetes-identities.ts';
 
 const ANN = { username: 'ann', uid: 'u1', groups: ['devs'], extra: { scopes: ['x'] } };
 let nowMs: number;
-/** What the apiserver was asked, as `kind` and `spec`. */
+/** The questions to the apiserver, as `kind` and `spec`. */
 let asked: { kind: string; spec: Record<string, unknown> }[];
 let answer: (kind: string, spec: Record<string, unknown>) => object;
 let logged: LogFields[];

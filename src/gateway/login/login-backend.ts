@@ -14,7 +14,7 @@ export interface LoginBackendOptions {
   readonly logger: Logger;
 }
 
-/** People of the static tokens, then those of the cluster. Their sessions are in Redis, for all gateways. */
+/** Identities of the static tokens, then of the cluster. Their sessions are in Redis, for all gateways. */
 export function createLoginBackend({ adminTokens, client, location, logger }: LoginBackendOptions): LoginBackend {
   // Requests of people have a limit of their own at the apiserver, under a name that no controller has.
   const kubernetes = new KubernetesIdentities({ client: client.for(':login'), clock: systemClock, logger });

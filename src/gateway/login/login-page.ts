@@ -25,7 +25,7 @@ type Status = 200 | 400 | 401 | 403 | 503;
 export interface LoginPage {
   /** Where to go after the login: `ownPath`. */
   readonly to: string;
-  /** What went wrong; may hold hostile text. */
+  /** The fault; may hold hostile text. */
   readonly problem?: string;
 }
 
@@ -57,8 +57,8 @@ export function problemPage(
 }
 
 /**
- * Goes on to `to` by way of the login's own path. A browser sends a strict cookie with no request that a page elsewhere
- * has caused, so a link from there would look like an expired session. What this page causes comes with the cookie.
+ * Goes on to `to` by way of the login's own path. A browser sends no strict cookie with a request that another site's
+ * page has caused, so a link from there would look like an expired session. Requests from this page carry the cookie.
  */
 export function onwardPage(context: Context, to: string): Response | Promise<Response> {
   const url = `${LOGIN_PATH}?${new URLSearchParams({ to }).toString()}`;

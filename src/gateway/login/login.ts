@@ -19,7 +19,7 @@ import {
 import { csrfTokenOf, SESSION_MS, type Sessions } from './sessions.ts';
 import type { AuditFields, LoginEnv, Visitor } from './visitor.ts';
 
-/** What knows tokens and sessions. */
+/** Checks tokens and keeps sessions. */
 export interface LoginBackend {
   /** Asked one after another about a token. */
   readonly identities: readonly Identities[];
@@ -40,7 +40,7 @@ export interface LoginOptions {
 /** The sender of a request. */
 interface Caller {
   readonly identity: Identity;
-  /** What the token of forms follows from; undefined for a bearer token, which no page elsewhere can send. */
+  /** The form token is derived from it; undefined for a bearer token, which no page elsewhere can send. */
   readonly secret?: string;
   /** The session; undefined without one. */
   readonly cookie?: string;

@@ -2,7 +2,7 @@ import { Hono } from 'hono';
 import { describe, expect, it } from 'vitest';
 import { isLocal, isPrivate, ownPath, senderOf } from './request.ts';
 
-/** What a function of a request says of one with these headers. */
+/** The answer of a function about a request with these headers. */
 async function asked<Answer>(
   ask: (context: Parameters<typeof senderOf>[0]) => Answer,
   headers: object,

@@ -78,9 +78,9 @@ export function wantsPage(context: Context): boolean {
 }
 
 /**
- * What a browser says of the page that sent a request: its own origin, another one, or nothing, as programs do.
- * Browsers say it of each POST, by Sec-Fetch-Site or, at plain http, by Origin alone. A proxy that ends TLS changes
- * the scheme, so names and ports are compared: it must hand the Host header on.
+ * The page that sent a request, by the browser's headers: its own origin, another one, or nothing, as programs do.
+ * Browsers name it in each POST, by Sec-Fetch-Site or, at plain http, by Origin alone. A proxy that ends TLS changes
+ * the scheme, so names and ports are compared: it must pass on the Host header.
  */
 export function senderOf(context: Context): 'same' | 'other' | 'unknown' {
   const site = context.req.header('sec-fetch-site');

@@ -39,7 +39,7 @@ export class ReviewCache<Answer> {
     return this.#fresh(key) === undefined && !this.#pending.has(key);
   }
 
-  /** @throws LoginUnavailableError when too many questions are under way; what `ask` rejects with. */
+  /** @throws LoginUnavailableError when too many questions are under way; errors of `ask`. */
   async get(key: string, ask: () => Promise<Answer>): Promise<Answer> {
     const known = this.#fresh(key);
     if (known) {

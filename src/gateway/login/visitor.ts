@@ -31,7 +31,7 @@ export interface Visitor {
   readonly canLogOut: boolean;
 }
 
-/** What a change was, for its line in the audit log: `{controller, action, count}`. Few and small fields. */
+/** A change, for its line in the audit log: `{controller, action, count}`. Few and small fields. */
 export type AuditFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** Hono's environment of the handlers behind the login. */

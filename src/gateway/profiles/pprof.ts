@@ -18,7 +18,7 @@ export interface V8Profile {
   readonly kind: ProfileKind;
   /** As V8's inspector gives it. A function may have sent anything else. */
   readonly json: string;
-  /** When it was complete, as people tell the time. */
+  /** When it was complete, by the wall clock. */
   readonly endWallMs: number;
   /** How long it took. */
   readonly seconds: number;

@@ -25,7 +25,7 @@ export interface WantedAccess {
 
 const REVIEW = resourceOf('authorization.k8s.io/v1', 'SubjectAccessReview', { namespaced: false });
 
-/** What a cache shows is what these three would: none is worth less than the others. */
+/** Reading the cache reveals as much as get, list and watch together, so the account needs all three. */
 const VERBS = ['get', 'list', 'watch'] as const;
 /** Who changes an object while it is written could have written it so. */
 const CHANGING_VERBS = ['create', 'update'] as const;

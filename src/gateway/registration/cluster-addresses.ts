@@ -126,8 +126,8 @@ async function lookAt(client: Client, key: ObjectKey): Promise<Look> {
 }
 
 /**
- * Whether each address in the EndpointSlices of a Service is of one of its pods. Whoever may write EndpointSlices can
- * label one with the name of the Service, and kube-proxy serves that too.
+ * Whether each address in the EndpointSlices of a Service is of one of its pods. Any client with the right to write
+ * EndpointSlices can label one with the name of the Service, and kube-proxy serves that too.
  */
 async function lookAtPods(client: Client, { spec }: Service, { namespace, name }: ObjectKey): Promise<Look> {
   const signal = AbortSignal.timeout(LOOK_MS);

@@ -25,7 +25,7 @@ describe('the status of a ReconcileFunction', () => {
     [{}, undefined, 'True', 'Running'],
     [{ Paused: is('True') }, undefined, 'True', 'Paused'],
     [{ Reachable: is('Unknown', 'NotChecked') }, undefined, 'False', 'NotChecked'],
-    // What must be mended first.
+    // The condition to mend first.
     [{ Reachable: is('False', 'R'), Synced: is('False', 'S'), Authorized: is('False', 'A') }, undefined, 'False', 'A'],
     [{ Reachable: is('False', 'R'), Synced: is('False', 'S') }, undefined, 'False', 'S'],
     [{ Reachable: is('False', 'R'), Paused: is('True') }, undefined, 'False', 'R'],

@@ -15,7 +15,7 @@ export interface Finding {
 export const TRUE = (reason: string, message: string): Finding => ({ status: 'True', reason, message });
 export const FALSE = (reason: string, message: string): Finding => ({ status: 'False', reason, message });
 
-/** The order in which `Ready` reports failures: the one to be mended first comes first. */
+/** The order in which `Ready` reports failures: the failure to mend first comes first. */
 const SUMMED_UP = ['Authorized', 'Synced', 'EventsHandled', 'Reachable'] as const;
 
 /** The reason of `Ready` that may come and go with each run. */
@@ -28,8 +28,8 @@ const MAX_OTHERS = 10;
 const MAX_OTHER_MESSAGE = 1024;
 
 /**
- * The status that says this; the very one given when it says it already, so that nothing is written.
- * @param failure what keeps it from being run at all, if anything.
+ * The status with these findings; the given object itself when it has them already, so that nothing is written.
+ * @param failure keeps it from being run at all, if anything does.
  */
 export function statusOf(
   before: ReconcileFunctionStatus | undefined,

@@ -13,7 +13,7 @@ class World {
   readonly outdated = new Set<string>();
   readonly changed: string[] = [];
   completed: ReadonlySet<string> | undefined;
-  /** What adding one, and changing one, comes to. */
+  /** The results of adding and of changing a function. */
   add: (name: string) => Promise<void> = async () => {};
   change: (name: string) => Promise<void> = async () => {};
   readonly #ending = new AbortController();

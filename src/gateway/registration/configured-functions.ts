@@ -93,7 +93,7 @@ export class ConfiguredFunctions {
     for (;;) {
       await runtime.clock.sleep(KEEP_UP_MS, signal);
       if (signal.aborted) return;
-      // Also when what made it outdated was taken back.
+      // Also when the change that made it outdated was reverted.
       if (!outdated(description) || (await this.#change(url, description, signal))) this.#awaited.delete(url);
     }
   }

@@ -40,7 +40,7 @@ export class DeclaredFunctions {
   readonly #functions = new Map<string, FunctionReconciler>();
   /** The keys of the running ReconcileFunctions by namespace, as of the last decision. */
   readonly #allowed = new Map<string, ReadonlySet<string>>();
-  /** Those of the list under way; undefined outside one. */
+  /** The ReconcileFunctions of the list under way; undefined outside a list. */
   #listed: Map<string, ReconcileFunction> | undefined;
   readonly #complete = Promise.withResolvers<void>();
   #isComplete = false;
@@ -91,7 +91,7 @@ export class DeclaredFunctions {
     return this.#functions.get(id.replace('.', '/'))?.rights;
   }
 
-  /** Something that the conditions of this one tell of has changed; does nothing for any other controller. */
+  /** A fact behind the conditions of this ReconcileFunction has changed; does nothing for any other controller. */
   wake(id: string): void {
     this.#functions.get(id.replace('.', '/'))?.wake();
   }

@@ -45,7 +45,7 @@ describe('where a ReconcileFunction is', () => {
     [{}, 'http://web.shop.svc:8080/'],
     [{ port: 443, scheme: 'https' }, 'https://web.shop.svc/'],
     [{ path: '/a/b?c=d' }, 'http://web.shop.svc:8080/a/b?c=d'],
-    // What begins so would be another host, if it were resolved as a link is.
+    // Such a path would name another host, if it were resolved as a link is.
     [{ path: '//169.254.169.254/latest' }, 'http://web.shop.svc:8080//169.254.169.254/latest'],
     [{ path: '/\\169.254.169.254/latest' }, 'http://web.shop.svc:8080//169.254.169.254/latest'],
     [{ path: '/@169.254.169.254' }, 'http://web.shop.svc:8080/@169.254.169.254'],

@@ -13,7 +13,7 @@ import { addressGuard, Service, serviceGuard, serviceRefusal } from './cluster-a
 import { InvalidFunctionError } from './invalid-function-error.ts';
 import type { ReconcileFunctionSpec } from './reconcile-function.ts';
 
-/** Where a ReconcileFunction's triggers go, and what may be connected to for that. */
+/** Where a ReconcileFunction's triggers go, and the connections that are allowed for that. */
 export interface FunctionEndpoint {
   readonly url: string;
   readonly rules: EndpointRules;
@@ -23,7 +23,7 @@ export interface FunctionEndpoint {
 /**
  * Finds where a function is: at a Service of its own namespace, or at a URL that the operator allows.
  * @param allowed the operator's list.
- * @throws InvalidFunctionError; ApiError when the apiserver does not tell.
+ * @throws InvalidFunctionError; ApiError when the apiserver does not answer.
  */
 export async function functionEndpoint(
   { url, service, caBundle }: ReconcileFunctionSpec['endpoint'],

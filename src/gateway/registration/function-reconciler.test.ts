@@ -51,11 +51,11 @@ class World {
   /** How often Redis was asked, and the apiserver. */
   readonly asked = { redis: 0, apiserver: 0 };
   running: ControllerSpec | undefined;
-  /** What looking at the object comes to, by its hash. */
+  /** The result of resolving the object, by its hash. */
   resolve: (hash: string) => string = (hash) => hash;
-  /** What asking for its rights alone comes to. */
+  /** The result of reviewing its rights alone. */
   rights: () => void = () => {};
-  /** What starting it comes to. */
+  /** The result of starting it. */
   start: () => void = () => {};
   #generation = 0;
   #managed: FunctionReconciler | undefined;
@@ -103,7 +103,7 @@ class World {
     await eventually(async () => expect(this.asked.apiserver).toBeGreaterThan(end));
   }
 
-  /** Something changes that its conditions tell of. */
+  /** Changes facts behind its conditions. */
   change(
     what: Partial<
       Pick<World, 'keptOut' | 'keys' | 'misses' | 'openReason' | 'paused' | 'refusal' | 'standstill' | 'waitsFor'>
@@ -368,7 +368,7 @@ describe('spec.paused', () => {
     world.declare({ hash: 'a', paused: true });
     await world.until('Paused', { status: 'True', reason: 'PausedBySpec' });
     expect(world.paused).toBe(true);
-    // By hand, or with the rest of what Redis held.
+    // By hand, or with all other data in Redis.
     world.change({ paused: false });
     await eventually(async () => expect(world.paused).toBe(true));
     world.declare({ hash: 'a', paused: false });

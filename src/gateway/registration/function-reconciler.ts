@@ -54,12 +54,12 @@ export class FunctionReconciler {
   /** Of the newest object: aborted when a newer one comes. */
   #turn = new AbortController();
   #changed = true;
-  /** What its conditions tell may have changed since it was read. */
+  /** The facts behind its conditions may have changed since they were read. */
   #stale = true;
   /** Ends the rest between two looks. */
   #rest = new AbortController();
   #looked = Promise.withResolvers<void>();
-  /** What the running controller was started from. */
+  /** The resolved function that the running controller was started from. */
   #started: ResolvedFunction | undefined;
   #paused: boolean | undefined;
   #status: ReconcileFunctionStatus | undefined;
@@ -140,27 +140,28 @@ export class FunctionReconciler {
     }
   }
 
-  /** Something else than the object has changed on which it depends whether it may run. */
+  /** Something other than the object has changed that decides whether it may run. */
   reconsider(): void {
     this.#changed = true;
     this.#turn.abort();
   }
 
   /**
-   * What its conditions tell may have changed: it is looked at again, `LOOK_MS` after the last time at the earliest.
+   * The facts behind its conditions may have changed: they are read again, `LOOK_MS` after the last time at the
+   * earliest.
    */
   wake(): void {
     this.#stale = true;
     this.#rest.abort();
   }
 
-  /** What its keys depend on is known at run time, and has changed: it is resolved again soon. */
+  /** The kinds that its keys depend on at run time have changed: it is resolved again soon. */
   review(): void {
     this.#reviewAtMs = 0;
     this.wake();
   }
 
-  /** This gateway leads from now on: it reports the state that it sees, where the object tells another. */
+  /** This gateway leads from now on: it reports the state that it sees, where the object's status differs. */
   lead(): void {
     this.#status = this.#object.status;
     this.#reachability.adopt(reportedReachable(this.#object));
@@ -250,7 +251,7 @@ export class FunctionReconciler {
     }
   }
 
-  /** Whether what runs has lost its rights, as far as the apiserver tells. */
+  /** Whether the running controller has lost its rights, as far as the apiserver answers. */
   async #withdrawn(signal: AbortSignal): Promise<InvalidFunctionError | undefined> {
     const started = this.#started;
     if (!started) return undefined;
@@ -375,7 +376,7 @@ export class FunctionReconciler {
     await this.#report(resolved.controller.url, undefined, signal);
   }
 
-  /** What Redis has to be asked for. */
+  /** Reads the facts that are in Redis. */
   async #read(controller: RunningController, paused: boolean | undefined): Promise<void> {
     // Before the reads: a change during them makes it stale again.
     this.#stale = false;
@@ -422,7 +423,9 @@ export class FunctionReconciler {
     return controllerState({ ...notes, ...this.#facts, circuit: controller.queue.circuit });
   }
 
-  /** The status with our conditions as they were written last, and those of others as the object has them now. */
+  /**
+   * The status with our conditions as they were written last, and the conditions of others as the object has them now.
+   */
   #statusNow(): ReconcileFunctionStatus | undefined {
     const isOurs = ({ type }: Condition): boolean => type === 'Ready' || Object.hasOwn(this.#findings, type);
     const ours = (this.#status?.conditions ?? []).filter(isOurs);
@@ -458,7 +461,7 @@ export class FunctionReconciler {
 const FILLING = FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.');
 const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
 
-/** What an earlier gateway has found of this declaration, if it was good: this one need not wake the function. */
+/** An earlier gateway's finding about this declaration, if it was good: this gateway need not wake the function. */
 function reportedReachable({ metadata, status }: ReconcileFunction): Finding | undefined {
   const found = status?.conditions?.find(({ type }) => type === 'Reachable');
   if (found?.status !== 'True' || found.observedGeneration !== metadata.generation) return undefined;
@@ -486,7 +489,7 @@ function refusedBy({ refusal }: RunningController): Finding | undefined {
   return FALSE('GatewayForbidden', `The cache does not follow all that it reads: ${refusal}.`);
 }
 
-/** @param waitsFor what its keys wait for, after data in Redis was lost. */
+/** @param waitsFor why its keys wait, after data in Redis was lost. */
 async function syncedOf(controller: RunningController, waitsFor: string | undefined): Promise<Finding> {
   const refused = refusedBy(controller);
   if (refused) return refused;

@@ -67,7 +67,7 @@ const BUDGET_EVERY_MS = 200;
 export interface ResolvedFunction {
   readonly controller: ControllerSpec;
   readonly paused: boolean | undefined;
-  /** Changes when the controller must be started anew. Tells nothing of the secret. */
+  /** Changes when the controller must be started anew. Reveals nothing of the secret. */
   readonly hash: string;
   /**
    * Asks for its rights alone: when the rest cannot be looked at, they may have been withdrawn all the same.
@@ -84,7 +84,7 @@ interface Wanted extends WantedAccess {
 /** Resolves a ReconcileFunction: asks the apiserver for everything that it names, each time. */
 export class FunctionResolver {
   readonly #options: FunctionResolverOptions;
-  /** By spec, as the object holds it: what costs time is not paid again while the spec is the same. */
+  /** By spec, as the object holds it: expensive work is not repeated while the spec is the same. */
   readonly #declarations = new WeakMap<object, Declaration | InvalidFunctionError>();
 
   constructor(options: FunctionResolverOptions) {
@@ -396,7 +396,7 @@ function fieldsOf({ for: reconciled, owns, watches, reads }: ReconcileFunctionSp
 const BY_WRITER: ReadonlySet<string> = new Set(['rbac.authorization.k8s.io', 'certificates.k8s.io']);
 
 /**
- * What the ServiceAccount must be allowed for the reviews of each webhook: to read the objects that it would be sent,
+ * The rights that the ServiceAccount needs for the reviews of each webhook: to read the objects that it would be sent,
  * and to write them, subresources included, where its answers change them.
  */
 async function wantedByWebhooks(

@@ -8,7 +8,7 @@ import { contractMismatch, DescribeError, describeFunction, type InTurn } from '
 /** How soon a function that did not answer as it should is asked again: at first, and at most, doubling. */
 const PROBE_MS = [1000, 600_000] as const;
 
-/** What the running controller knows of its function. */
+/** The running controller's facts about its function. */
 export interface Heard {
   /** Why its circuit breaker is open, if it is. */
   readonly openReason: string | undefined;
@@ -18,13 +18,13 @@ export interface Heard {
 
 /**
  * Whether a function answers. A function is asked when it was declared or changed, and not again once it has answered:
- * a request would wake a function that sleeps. Afterwards its triggers tell, and while its circuit breaker is open they
- * alone do.
+ * a request would wake a function that sleeps. Afterwards the answers to its triggers decide, and while its circuit
+ * breaker is open only they do.
  */
 export class Reachability {
   readonly #clock: Clock;
   readonly #inTurn: InTurn | undefined;
-  /** What the status says of this declaration: another gateway has asked. */
+  /** The finding in the status about this declaration: another gateway has asked. */
   #reported: Finding | undefined;
   #probe: Probe | undefined;
 
@@ -35,14 +35,14 @@ export class Reachability {
   }
 
   /**
-   * Takes over what another gateway has found, unless this one has asked itself.
+   * Takes over the finding of another gateway, unless this one has asked itself.
    * @param reported the finding in the status, if it is about the same declaration and was good.
    */
   adopt(reported: Finding | undefined): void {
     this.#reported = reported;
   }
 
-  /** @param hash of what the controller was started from: another one is another function. */
+  /** @param hash of the resolved function that the controller was started from: another hash is another function. */
   async look(spec: ControllerSpec, hash: string, heard: Heard): Promise<Finding> {
     const known = this.#known(hash);
     // A function that was updated in place refuses triggers; its description was right when it was asked.
@@ -61,7 +61,7 @@ export class Reachability {
     return finding;
   }
 
-  /** When it has to be asked; Infinity when its triggers will tell. */
+  /** When it has to be asked; Infinity when the answers to its triggers will decide. */
   dueMs(hash: string, openReason: string | undefined): number {
     const known = this.#known(hash);
     if (!known) return 0;

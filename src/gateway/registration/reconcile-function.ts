@@ -63,7 +63,7 @@ export const specSchema = z.strictObject({
 
 const decodedSchema = withOwnKeys(specSchema);
 
-/** What a ReconcileFunction says, with the defaults filled in. */
+/** The spec of a ReconcileFunction, with the defaults filled in. */
 export interface ReconcileFunctionSpec {
   readonly description: Description;
   readonly endpoint: z.infer<typeof endpoint>;

@@ -1,7 +1,7 @@
 import { type Clock, messageOf } from '../../core/index.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
-/** What the apiserver said last of the rights of a ReconcileFunction's ServiceAccount, asked by this gateway. */
+/** The apiserver's last answer about the rights of a ReconcileFunction's ServiceAccount, asked by this gateway. */
 export interface RightsReview {
   readonly result: 'allowed' | 'refused';
   /** When it said so. Milliseconds of the gateway's clock. */
@@ -28,8 +28,8 @@ export class RightsReviews {
 
   /**
    * @param ask reviews the rights, last of all: it resolves if they are there, and throws an `InvalidFunctionError`
-   *   with the condition `Authorized` if they are not. Its other errors say nothing of rights.
-   * @returns what `ask` returns. @throws what `ask` throws.
+   *   with the condition `Authorized` if they are not. Its other errors say nothing about rights.
+   * @returns the result of `ask`. @throws the errors of `ask`.
    */
   async during<Result>(signal: AbortSignal, ask: () => Promise<Result>): Promise<Result> {
     try {

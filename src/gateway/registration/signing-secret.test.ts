@@ -39,7 +39,7 @@ describe('a signing Secret', () => {
     const headers = await sign(keys, { id: 'a', nowMs: 0, body });
     const given = { headers: { get: (name: string) => headers[name as keyof typeof headers] ?? null }, nowMs: 0, body };
     for (const secret of secrets) await verify([await importSecret(secret)], given);
-    // Changes with the object, and tells nothing of it.
+    // Changes with the object, and reveals nothing of it.
     expect(version).toBe('u/7');
   });
 

@@ -18,7 +18,7 @@ interface Secret extends KubernetesObject {
 
 const Secret = resource<Secret>('v1', 'Secret');
 
-/** What a function's triggers are signed with, and a text that changes with it and tells nothing of it. */
+/** The keys that sign a function's triggers, and a text that changes with them and reveals nothing of them. */
 export interface SigningSecret {
   readonly keys: readonly SigningKey[];
   readonly version: string;
@@ -29,8 +29,8 @@ const MAX_SECRETS = 4;
 
 /**
  * Reads the Secret that a ReconcileFunction names, of its own namespace: one secret, or two while one is being rotated.
- * Read straight from the apiserver: it stands in no cache.
- * @throws InvalidFunctionError, which shows nothing of the Secret; ApiError when the apiserver does not tell.
+ * Read directly from the apiserver: it is in no cache.
+ * @throws InvalidFunctionError, which shows nothing of the Secret; ApiError when the apiserver does not answer.
  */
 export async function readSigningSecret(
   client: ApiClient,

@@ -27,7 +27,7 @@ import { refuseScattered } from './scattered-bodies.ts';
 
 export interface AdminServerOptions {
   readonly listen: ListenOptions;
-  /** Alive: the process does its work. Only what a restart would mend belongs here. */
+  /** Alive: the process does its work. Only faults that a restart would mend belong here. */
   readonly live: ReadonlyMap<string, HealthCheck>;
   /** Ready: controllers' keys are being run. */
   readonly ready: ReadonlyMap<string, HealthCheck>;

@@ -43,7 +43,7 @@ async function send(options: Partial<CallbackApiOptions> = {}, text = JSON.strin
   });
   const headers = { ...(await sign(keys, { id: 'msg', nowMs: Date.now(), body: text })) };
   const response = await app.request('/web', { method: 'POST', headers, body: text });
-  // Whoever asks must know that it is the gateway who answers.
+  // The sender must know that the gateway itself answers.
   expect(response.headers.get(LEVELHOOK_HEADER)).toBe('v1');
   const answer = (await response.json()) as Record<string, unknown>;
   return { status: response.status, retryAfter: response.headers.get('retry-after'), answer, taken };

@@ -31,9 +31,9 @@ export interface CallbackApiOptions {
 
 /** A controller, as far as callbacks are concerned. */
 export interface CallbackTaker {
-  /** What its function calls it. */
+  /** The function's own name for it. */
   readonly functionName: string;
-  /** What its callbacks are signed with, as its triggers are. */
+  /** The keys that sign its callbacks, as they sign its triggers. */
   readonly keys: readonly SigningKey[];
   readonly bounds: Pick<ControllerBounds, 'budget' | 'openHold'>;
   callback(body: CallbackBody): Promise<CallbackEnd>;

@@ -69,7 +69,7 @@ const SAMPLES_FRESH_MS = 10_000;
 const SUMMARIES_FRESH_MS = 1000;
 const MAX_OBJECT_BYTES = 4 * 1024 * 1024;
 
-/** What the dashboard shows and changes, asked of the parts of a gateway. */
+/** The data and the changes of the dashboard, from the parts of a gateway. */
 export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions): DashboardData {
   const known = (): ReadonlyMap<string, RunningController> => parts()?.manager.controllers.known() ?? new Map();
   const samples = new SampleCache(clock);
@@ -246,7 +246,9 @@ function controllerAccess(
   };
 }
 
-/** Why objects of a view are not shown to a visitor; undefined when they are. Secrets are shown to nobody. */
+/**
+ * Why objects of a view are hidden from a visitor; undefined when they are not. Secrets are hidden from all visitors.
+ */
 async function hiddenReason(
   view: View,
   visitor: ObjectVisitor,
@@ -274,7 +276,7 @@ async function objectStates(
   return { kind: 'shown', cached, ...server };
 }
 
-/** The object as the server has it, without what the cache leaves out of each object. */
+/** The object as the server has it, without the fields that the cache leaves out of each object. */
 async function serverObject(
   { resource }: View,
   at: { readonly namespace?: string; readonly name: string },

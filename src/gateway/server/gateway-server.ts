@@ -139,8 +139,8 @@ function certificateCheck(certificates: NonNullable<ServedParts['certificates']>
 }
 
 /**
- * What only a gateway that leads can do makes no follower unready: a follower that could lead is ready. Otherwise an
- * update that ends the old gateways when the new ones are ready would never end.
+ * Faults of the leader's work make no follower unready: a follower that could lead is ready. Otherwise an update that
+ * ends the old gateways when the new ones are ready would never end.
  */
 function leaderWarning({
   leaderRecord,

@@ -37,7 +37,7 @@ export interface QueueApiOptions {
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** What a gateway knows of a controller that its queue does not. */
+/** The facts about a controller that its queue does not have. */
 export interface AskedController extends ControllerNotes {
   readonly objectOf: (key: string) => Promise<KeyObject>;
 }
@@ -48,7 +48,7 @@ export interface ServedQueue {
   readonly state: ControllerStateWord;
   /** Problems of the controller, the worst first. */
   readonly problems: readonly string[];
-  /** What a person may want to know although all is well. */
+  /** Facts that a person may want to know although all is well. */
   readonly remarks: readonly string[];
   /** Sizes by list. */
   readonly keys: QueueFacts<KeyList>['sizes'];

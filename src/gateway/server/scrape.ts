@@ -21,7 +21,8 @@ export interface ScrapedParts {
 type Series = readonly [labels: MetricLabels, value: number][];
 
 /**
- * controller-runtime's `LowPriority` (pkg/handler/eventhandler.go), at which its queues hold what ours has as backlog.
+ * controller-runtime's `LowPriority` (pkg/handler/eventhandler.go): keys that our queues have as backlog get this
+ * priority in its queues.
  */
 const LOW_PRIORITY = '-100';
 /** client-go's `parseRVForMetricsWithTruncation` (tools/cache/thread_safe_store.go): a float holds 15 digits. */
@@ -174,7 +175,7 @@ function readRuns(metrics: PrometheusMetrics, { controllers }: ScrapedParts): vo
   );
 }
 
-/** Those of the gateway that leads, which fills the views. */
+/** The metrics of the leading gateway, which fills the views. */
 function readViews(metrics: PrometheusMetrics, { informers, progress }: ScrapedParts): void {
   const views = filled(informers);
   metrics.replace(

@@ -8,7 +8,7 @@ export interface ServedWebhook {
   readonly resource: Resource;
 }
 
-/** What the gateway looks at in an `AdmissionReview` of `admission.k8s.io/v1`. */
+/** The fields of an `AdmissionReview` of `admission.k8s.io/v1` that the gateway reads. */
 interface AdmissionRequest {
   readonly uid: string;
   readonly kind: GroupVersionKindParts;

@@ -125,6 +125,6 @@ it('an answer counts among what the reviews of a tenant take', async () => {
     for (const mebibytes of [63, 1]) added.push(gateway.sent[0]?.hold?.add(mebibytes * 1024 * 1024));
   };
   expect(await gateway.review('web')).toMatchObject({ status: 200 });
-  // 64 MiB, in which the review is, too.
+  // 64 MiB, the review included.
   expect(added).toEqual([true, false]);
 });

@@ -191,8 +191,8 @@ export class ReviewApi {
   }
 
   /**
-   * What happens when the cache is older than the webhook allows.
-   * @returns the warning with which the write is allowed without a review; undefined: there is a review.
+   * Decides about a review when the cache is older than the webhook allows.
+   * @returns the warning that comes with a write allowed without a review; undefined: there is a review.
    * @throws StatusError when there is none.
    */
   #whenStale(controller: ReviewTaker, webhook: WebhookDescription, { ages }: CacheNow): string | undefined {

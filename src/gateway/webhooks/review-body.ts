@@ -4,8 +4,9 @@ import { badRequest, StatusError, tooLarge, unavailable } from '../cache-api/kub
 
 const MEBIBYTE = 1024 * 1024;
 /**
- * Of all reviews that are being read or wait for their answer, with the answers, and of those of one tenant, which must
- * not take the place of all. Anyone who reaches the port may send some, so each source has its share: see `SharedRoom`.
+ * Bounds of all reviews that are being read or wait for their answer, with the answers, and of the reviews of one
+ * tenant, which must not use up the total. Any client that reaches the port may send some, so each source has its
+ * share: see `SharedRoom`.
  */
 const MAX_TOGETHER_BYTES = 192 * MEBIBYTE;
 const MAX_TENANT_BYTES = 64 * MEBIBYTE;

@@ -12,7 +12,7 @@ const MAX_CONNECTIONS = 2048;
 const REQUEST_MS = 10_000;
 
 interface Connection {
-  /** See `keyOf`: a closed socket no longer tells it. */
+  /** See `keyOf`: a closed socket no longer has it. */
   readonly key: string;
   readonly source: RequestSource;
   readonly openedMs: number;
@@ -149,7 +149,7 @@ export class ReviewConnections {
     for (const connection of this.#open.values()) connection.socket.destroy();
   }
 
-  /** Its room is free at once, and not when the socket tells that it is closed. */
+  /** Its room is free at once, and not only when the socket reports that it is closed. */
   #close(connection: Connection): void {
     this.#forget(connection);
     connection.socket.destroy();

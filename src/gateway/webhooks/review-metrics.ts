@@ -50,8 +50,8 @@ export class ReviewMetrics {
   }
 
   /**
-   * Removes the series of webhooks that are no more.
-   * @param path with which those of the controller begin
+   * Removes the series of webhooks that no longer exist.
+   * @param path the common beginning of the controller's webhooks
    * @param names of the webhooks that it still has
    */
   async forget(path: string, names: readonly string[]): Promise<void> {

@@ -1,6 +1,6 @@
 import type { WebhookDescription } from '../../contract/index.ts';
 
-/** What the apiserver waits when it names no time: for an admission, and for a conversion. */
+/** How long the apiserver waits when it names no time: for an admission, and for a conversion. */
 const DEFAULT_MS = { admission: 10_000, conversion: 30_000 };
 const LONGEST_MS = 30_000;
 /** Of the time, so that the gateway's reason is with the apiserver before that gives up; within these bounds. */

@@ -71,7 +71,7 @@ export class Webhooks {
   }
 
   /**
-   * What makes the certificate, for `certify`; undefined when it comes from files, or there are no webhooks.
+   * The maker of the certificate, for `certify`; undefined when it comes from files, or there are no webhooks.
    * @throws UserError when no setting says where the certificate is kept.
    */
   createCertificates(client: ApiClient, podNamespace: string | undefined): GatewayCertificates | undefined {

@@ -7,7 +7,7 @@ import { actionForm, hiddenFields } from './form.ts';
 import { panel } from './panel.ts';
 import { table } from './table.ts';
 
-/** What can be done with a controller as a whole. */
+/** The actions on a controller as a whole. */
 export function controllerButtons(page: PageRequest, { id, pauses, sizes }: ControllerSummary): Content {
   const action = (name: string): string => controllerActionUrl(id, name);
   const fields = { scope: 'controller' };
@@ -36,7 +36,7 @@ export function controllerButtons(page: PageRequest, { id, pauses, sizes }: Cont
   return html`${replay} ${all} ${pause}`;
 }
 
-/** What can be done with a part of the keys of a controller. */
+/** The actions on a part of the keys of a controller. */
 export function selectionPanel(page: PageRequest, controller: ControllerAccess, id: string): Content {
   if (!page.mayChange) return undefined;
   return panel(
@@ -69,7 +69,7 @@ function selectorForm(page: PageRequest, { namespaced }: ControllerAccess, id: s
 /** Pauses that the page of a controller lists, the oldest first. */
 const PAUSES = 100;
 
-/** The pauses of a controller, each with its end. Those by annotation are on the pages of their keys. */
+/** The pauses of a controller, each with its end. Pauses by annotation are on the pages of their keys. */
 export function pauseList(page: PageRequest, { id, pauses }: ControllerSummary): Content {
   const byHand = pauses.filter(({ scope }) => !scope.startsWith('object/')).toSorted((a, b) => a.sinceMs - b.sinceMs);
   const objects = pauses.length - byHand.length;

@@ -43,7 +43,7 @@ export function declaration(page: PageRequest, controller: ControllerAccess): Ht
   `;
 }
 
-/** Each kind with the namespaces, and what the apiserver said last of the ServiceAccount's right to it. */
+/** Each kind with the namespaces, and the apiserver's last answer about the ServiceAccount's right to it. */
 function rightsTable({ times }: PageRequest, controller: ControllerAccess): Html {
   const { origin, scope } = controller;
   const review = controller.rights();
@@ -61,7 +61,7 @@ function rightsTable({ times }: PageRequest, controller: ControllerAccess): Html
   ]);
 }
 
-/** What the apiserver said last of the rights of a ServiceAccount, and when. */
+/** The apiserver's last answer about the rights of a ServiceAccount, and its time. */
 export function rightsText({ result, atMs, message, failed }: RightsReview, times: PageRequest['times']): Html {
   return html`${badge(result === 'allowed' ? 'ok' : 'bad', result)} ${times.at(atMs)}
   ${message !== undefined && html`<span class="reason">${message}</span>`}

@@ -39,7 +39,7 @@ export function yamlBlock(object: KubernetesObject, label: string): Html {
   return html`<pre tabindex="0" role="region" aria-label="${label}"><code>${yamlOf(object)}</code></pre>`;
 }
 
-/** Whether the object needs no comparison: the cache has what the server has, or it is not shown. */
+/** Whether the object needs no comparison: cache and server have the same, or it is not shown. */
 export function isUnchanged(states: ObjectStates): boolean {
   if (states.kind === 'hidden' || !states.cached || !states.server) return true;
   return yamlOf(states.cached) === yamlOf(states.server);

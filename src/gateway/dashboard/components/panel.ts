@@ -2,7 +2,7 @@ import { type Content, html, type Html } from '../html.ts';
 
 export type Tone = 'ok' | 'warn' | 'bad' | 'neutral';
 
-/** A part of a page with a heading. @param end what stands at the other side of the heading, such as buttons. */
+/** A part of a page with a heading. @param end shown at the other side of the heading, such as buttons. */
 export function panel(title: Content, body: Content, end?: Content): Html {
   return html`<section class="panel">
     <header>
@@ -13,12 +13,12 @@ export function panel(title: Content, body: Content, end?: Content): Html {
   </section>`;
 }
 
-/** A state in one word: the colour repeats what the word says. */
+/** A state in one word: the colour repeats the word. */
 export function badge(tone: Tone, text: string): Html {
   return html`<span class="state ${tone}">${text}</span>`;
 }
 
-/** What to do where there is nothing to show. */
+/** A hint for a place with nothing to show. */
 export function empty(text: Content): Html {
   return html`<p class="empty">${text}</p>`;
 }

@@ -14,7 +14,7 @@ const HEIGHT = 40;
 
 /**
  * Lines over the same intervals as SVG, from 0 to the highest value.
- * @param label what the drawing shows, for those who cannot see it.
+ * @param label describes the drawing for people who cannot see it.
  */
 export function plot(className: 'plot' | 'spark', label: string, lines: readonly PlotLine[]): Html {
   const known = lines.flatMap(({ values }) => values.filter((value) => value !== undefined));

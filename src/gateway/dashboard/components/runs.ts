@@ -74,7 +74,7 @@ export function reasonList(reasons: readonly Reason[] | undefined): Content {
   </ul>`;
 }
 
-/** What a run wrote, as its function says. */
+/** The writes of a run, as its function reported them. */
 export function wroteText(wrote: PastRun['wrote']): Content {
   if (!wrote || wrote.count === 0) return undefined;
   const more = wrote.count - wrote.first.length;

@@ -44,7 +44,7 @@ const EMPTY: Readonly<Record<KeyList, string>> = {
   dead: 'No dead letters: every key either succeeds or has attempts left.',
 };
 
-/** One controller: its lists of keys, what can be done with them, and its declaration. */
+/** One controller: its lists of keys, the actions on them, and its declaration. */
 export async function controllerPage(page: PageRequest, controller: ControllerAccess, asked: AskedKeys): Promise<Html> {
   const { queue } = controller;
   const summary = await controller.summary();

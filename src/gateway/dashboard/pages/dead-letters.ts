@@ -8,14 +8,14 @@ import { type Replay, SILENT_MS } from '../../workqueue/replay-records.ts';
 import { controllerUrl, deadLettersUrl, keyUrl } from '../urls.ts';
 
 export interface DeadLettersFilter {
-  /** Only those of this controller; empty: of all. */
+  /** Only dead letters of this controller; empty: of all. */
   readonly controller: string;
 }
 
 /** Groups that one page shows. */
 const MOST_SHOWN = 100;
 
-/** The dead letters of all controllers by error, with what mends them. */
+/** The dead letters of all controllers by error, with the actions that mend them. */
 export function deadLettersPage(
   page: PageRequest,
   { groups, total, grouped }: DeadLetterGroups,

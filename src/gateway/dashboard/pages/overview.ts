@@ -34,7 +34,7 @@ export async function overviewPage(page: PageRequest, data: DashboardData, filte
   return layout(page, {
     title: 'Overview',
     section: 'overview',
-    // What a page costs grows with the controllers.
+    // The cost of a page grows with the controllers.
     refreshMs: controllers.length > MANY ? 10_000 : 5000,
     content: html`
       <h1 class="hidden">Overview</h1>
@@ -53,7 +53,7 @@ export async function overviewPage(page: PageRequest, data: DashboardData, filte
 
 const isIll = (each: ControllerSummary): boolean => !isWell(controllerState(each));
 
-/** What `/readyz` complains about. */
+/** The complaints of `/readyz`. */
 function healthNotice({ checks }: DashboardData): Content {
   const { healthy, lines } = report(checks);
   const problems = lines.filter((line) => !/^\[\+\]\S+ ok$/.test(line)).map((line) => line.slice(3));
@@ -203,7 +203,7 @@ const TONES: Readonly<Record<ControllerStateWord, Tone>> = {
   idle: 'ok',
 };
 
-/** A controller's state in a word, and what there is to say of it in few. */
+/** A controller's state in a word, and its details in a few. */
 export function stateBadge({ times }: PageRequest, summary: ControllerSummary): Html {
   const word = controllerState(summary);
   const { pauses, remarks, sizes } = summary;
