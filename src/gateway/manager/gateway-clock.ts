@@ -39,7 +39,7 @@ const MAX_STEP_MS = 100;
 export class GatewayClock implements Clock {
   readonly #system: Clock;
   #offsetMs = 0;
-  /** The latest time that was told. */
+  /** The latest time that `now` has returned. */
   #latestMs = -Infinity;
 
   /** @param system Default: `systemClock`. */

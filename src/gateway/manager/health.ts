@@ -5,7 +5,7 @@ export interface HealthWarning {
   readonly warning: string;
 }
 
-/** A named check: undefined when all is well, a text when it has failed, which says what is wrong. */
+/** A named check: returns undefined when all is well, and a text with the reason when the check fails. */
 export type HealthCheck = () => string | HealthWarning | undefined;
 
 export interface HealthReport {
