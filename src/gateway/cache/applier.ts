@@ -249,8 +249,7 @@ export class Applier {
   }
 
   /**
-   * Deletes the objects for which `gone` is true. Handlers get the last known object, as client-go's tombstones carry
-   * it.
+   * Deletes the objects that `gone` selects. Handlers get the last known object, as client-go's tombstones carry it.
    */
   async #deleteAll(gone: (key: string, entry: ObjectEntry) => boolean): Promise<void> {
     const { view } = this.#options;
@@ -380,8 +379,8 @@ export class Applier {
   async #write(chunk: Chunk): Promise<void> {
     const { view, onWakeups } = this.#options;
     const { version: _, incarnation: __, ...withoutVersion } = chunk;
-    // Checked just before the write, because recovery may have frozen the version meanwhile. The incarnation stays,
-    // too, and with it the field that marks the view as rewound.
+    // Checked just before the write, because recovery may have frozen the version during this method. The incarnation
+    // stays, too, and with it the field that marks the view as rewound.
     const entries = await view.apply(this.#frozenUntil === undefined ? chunk : withoutVersion);
     if (entries.length > 0) onWakeups?.(entries);
   }

@@ -8,8 +8,8 @@ export type Change =
   /** `old` is there only when a handler has asked for it (`ChangeHandler.needsOld`). */
   | { readonly type: 'updated'; readonly object: KubernetesObject; readonly old?: KubernetesObject }
   /**
-   * The object as the server sent it last; as the cache knew it last when a list told of the deletion (client-go's
-   * `DeletedFinalStateUnknown`).
+   * The object as the server sent it last. If a list showed the deletion, the object as the cache knew it last
+   * (client-go's `DeletedFinalStateUnknown`).
    */
   | { readonly type: 'deleted'; readonly object: KubernetesObject };
 
@@ -33,7 +33,7 @@ export interface Lookup {
   readonly view: string;
   /** Entries that an object must carry; none means all objects. */
   readonly entries: readonly string[];
-  /** Entries of which an object must carry one, too; none means that it need not. */
+  /** An object must carry at least one of these entries, too; an empty list demands none. */
   readonly anyOf?: readonly string[];
   /** The declared index among all of them, if any: it is only of use once it is complete. */
   readonly declared?: IndexSpec;
@@ -82,7 +82,7 @@ export interface ChangeHandler {
 }
 
 /**
- * A handler cannot tell which keys a change wakes, for a reason that its author can be told: the message holds nothing
+ * A handler cannot find the keys that a change wakes. The message is shown to the handler's author, so it holds nothing
  * of an object's contents.
  */
 export class HandlerError extends Error {

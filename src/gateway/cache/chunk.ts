@@ -12,7 +12,7 @@ const OBSERVED_ENTRIES = 3;
 const BYTES_OF_ENTRY = 512;
 const WAKEUP_ENTRIES = 0.6;
 
-/** What an operation takes beside its index entries, as a number of those. */
+/** The cost of an operation apart from its index entries, counted in index entries. */
 export function costOf(operation: ViewOperation): number {
   if (operation.kind === 'D') return 1;
   const { object, observed = {} } = operation;

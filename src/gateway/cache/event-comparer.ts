@@ -25,7 +25,7 @@ export interface EventComparerOptions {
   readonly metrics: Metrics;
 }
 
-/** The work under way, to which an event belongs. */
+/** The list and the time slice that an event is compared in. */
 export interface ComparisonContext {
   /** The list that is being applied. */
   readonly listing: Listing | undefined;
@@ -77,7 +77,7 @@ export class EventComparer {
     return { ...event, object: leastMetadataOf(event.object), json: undefined, keptOut: reason, isLeftOut: true };
   }
 
-  /** The operation that writes a mark in place of an object for which there is no memory. */
+  /** The operation that writes a mark in place of an object that was left out for lack of memory. */
   leftOutOperation(event: ObjectEvent, reason: string): ViewOperation {
     this.#marksChanged = true;
     return this.#storing(this.#leaveOut(event, reason), '').operation;

@@ -19,7 +19,7 @@ import type { ViewWriter } from './view-writer.ts';
 export interface IndexTime {
   /** What may be taken now; 0: nothing. */
   readonly limitMs: number;
-  /** Runs work, and counts what it takes. */
+  /** Runs work, and charges the time that it takes. */
   run<T>(work: () => T): T;
 }
 

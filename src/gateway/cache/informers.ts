@@ -61,8 +61,8 @@ export class Informers {
   }
 
   /**
-   * This gateway leads from now on: takes all views, and removes those that earlier settings have left. Resolves when
-   * that is done or the term has ended. Never rejects.
+   * Takes all views when this gateway begins to lead, and removes the views of earlier settings. Resolves when that is
+   * done or the term has ended. Never rejects.
    */
   async lead(term: Term): Promise<void> {
     const { logger } = this.#options.runtime;
@@ -157,7 +157,7 @@ export class Informers {
     try {
       await Promise.all(informers.map((informer) => informer.start()));
     } catch (error) {
-      // The next caller makes new informers: beside these there would be two for each view.
+      // The next caller makes new informers. If these stayed, each view would have two.
       for (const informer of informers) this.#running.delete(informer);
       await Promise.all(informers.map((informer) => informer.stop()));
       throw error;

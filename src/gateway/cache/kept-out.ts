@@ -29,10 +29,13 @@ export function isDeeper(value: object, levels: number): boolean {
   return false;
 }
 
-/** Characters of the metadata that is kept of an object for which there is no memory. */
+/** How many characters of metadata are kept of an object that was left out for lack of memory. */
 const LEAST_LENGTH = 4096;
 
-/** As `metadataOf`, of an object for which there is no memory: without what a tenant can make long, if that is long. */
+/**
+ * As `metadataOf`, for an object that was left out for lack of memory. If the metadata is long, the parts whose length
+ * a tenant controls are removed.
+ */
 export function leastMetadataOf(object: KubernetesObject): KubernetesObject {
   const whole = metadataOf(object);
   if (formatJson(whole).length <= LEAST_LENGTH) return whole;

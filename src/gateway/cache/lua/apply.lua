@@ -85,7 +85,7 @@ end
 local operations = tonumber(ARGV[at])
 at = at + 1
 
--- A user that heard of earlier changes and does not hear of these has missed a change. It queues all keys when it is back.
+-- A user that received earlier changes and does not receive these has missed a change. It queues all keys when it is back.
 if operations > 0 then
   local before = redis.call('HGET', view, 'users')
   if before ~= users then

@@ -37,7 +37,7 @@ for at = 4, #ARGV, 2 do
         redis.call('HSET', objects, '', position)
       end
     else
-      -- The list was applied on another process, wholly or in part: recovery lists again what has no incarnation.
+      -- The list was applied on another process, wholly or in part: recovery lists a view without an incarnation again.
       redis.call('HDEL', view, 'incarnation')
     end
   end
