@@ -1,4 +1,4 @@
-/** So many queues of a gateway ask Redis as often as a single one would. */
+/** This number of a gateway's queues asks Redis as often as a single queue would. */
 export const QUEUES_AT_FULL_PACE = 200;
 
 /** One queue's share of the pace. */

@@ -59,7 +59,7 @@ export interface QueueKeys {
   readonly related: string;
   /** ZSET of `kind`, `namespace`, `name` (each may be empty) and key, joined by line feeds: the rules by object. */
   readonly relatedIndex: string;
-  /** HASH kind -> the state of its views for which the keys with a rule of the kind were queued; '' before that. */
+  /** HASH kind -> the state of its views when the keys with a rule of the kind were queued; '' before that. */
   readonly relatedViews: string;
 }
 

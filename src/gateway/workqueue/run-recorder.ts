@@ -20,12 +20,15 @@ export interface RunRecorderOptions {
 /** Of one entry: small enough that old runs leave the history in small steps. */
 const ENTRY_RUNS = 64;
 const ENTRY_LENGTH = 16_384;
-/** Runs are written after this, or when they are so long. Each write breaks up the groups of starts and finishes. */
+/**
+ * Runs are written after this time, or as soon as they have this length. Each write breaks up the groups of starts and
+ * finishes.
+ */
 const WRITE_AFTER_MS = 250;
 const WRITE_LENGTH = 262_144;
 /**
- * More runs a second would push out the whole history within 10 s, and cost more than they tell. Of a burst the first
- * half of a history is recorded.
+ * More runs a second would push out the whole history within 10 s, and cost more than they are worth. Of a burst, half
+ * a history's length is recorded.
  */
 const SECONDS = 10;
 const BURST_SHARE = 0.5;
@@ -48,8 +51,8 @@ export class RunRecorder {
   #full: (number | Buffer)[] = [];
   #length = 0;
   /**
-   * The lines of the entry that is being filled, as bytes: the many small texts of which a line is made would otherwise
-   * live until they are written, which costs the garbage collector more than the lines cost.
+   * The lines of the entry that is being filled, as bytes. As many small texts they would live until they are written,
+   * which costs the garbage collector more than the lines cost.
    */
   #entry = NO_BYTES;
   #end = 0;
@@ -85,7 +88,7 @@ export class RunRecorder {
     else if (!this.#timing) void this.#writeSoon();
   }
 
-  /** Writes what has been recorded. Resolves when Redis has it or has refused it; never rejects. */
+  /** Writes the recorded runs. Resolves when Redis has stored or refused them; never rejects. */
   write(): Promise<void> {
     this.#endEntry();
     if (this.#full.length > 0) {

@@ -61,8 +61,8 @@ export type Finish =
    */
   | { readonly kind: 'busy'; readonly untilMs: number }
   /**
-   * It is unknown whether the run has ended, or what it wrote: the run stays on record until its deadline, and then
-   * `Process.lost` settles it. `error`, for people: why it is unknown, kept in the key's history then.
+   * It is unknown whether the run has ended, or which writes it made. The run stays on record until its deadline, and
+   * then `Process.lost` settles it. `error`: the reason, for people, which the key's history keeps then.
    */
   | { readonly kind: 'unknown'; readonly error?: string };
 

@@ -6,7 +6,7 @@ import type { QueueKeys } from './queue-keys.ts';
 /** The length of an interval, and how many of them a reader gets: an hour. */
 export const SAMPLE_MS = 30_000;
 export const SAMPLES = 120;
-/** More are kept than are read, so that no interval shares its place with one that is read. */
+/** The ring has more places than are read, so that no interval shares its place with an interval that is read. */
 const KEPT = 128;
 
 /** What happened to a queue in one interval, over all gateways. */
@@ -122,7 +122,7 @@ export class Sampler {
     countDuration(counts.took, tookMs);
   }
 
-  /** Writes what was counted and not written yet, and does not wait for Redis, which may be away. */
+  /** Writes the counts that are not written yet, without waiting for Redis, which may be away. */
   stop(): void {
     if (this.#end.signal.aborted) return;
     this.#end.abort();

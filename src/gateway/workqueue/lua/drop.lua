@@ -1,4 +1,4 @@
--- Deletes dead letters. A key that has been added meanwhile still runs; only its failures are deleted.
+-- Deletes dead letters. A key that has been added since still runs; only its failures are deleted.
 --
 -- KEYS[1] dead ZSET
 -- KEYS[2] what a key is appended to, to name its record HASH

@@ -1,4 +1,4 @@
--- Reads the keys for which the poller must act: due timers, debounced keys and pauses, and runs past their deadline.
+-- Reads the entries that the poller must act on: due timers, debounced keys and pauses, and runs past their deadline.
 --
 -- KEYS[1] timers ZSET
 -- KEYS[2] debounced ZSET
