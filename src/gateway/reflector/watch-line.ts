@@ -37,7 +37,7 @@ export type WatchLine =
 const INITIAL_EVENTS_END = 'k8s.io/initial-events-end';
 
 /**
- * Decodes a line. One that cannot be understood ends the watch: it is never skipped, the version stays where it was,
+ * Decodes a line. A line that cannot be understood ends the watch and is never skipped: the version stays where it was,
  * and the next watch delivers the line again.
  */
 export function decodeWatchLine(line: Buffer): WatchLine {
