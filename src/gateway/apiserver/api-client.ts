@@ -25,7 +25,7 @@ export interface ApiRequest {
   readonly contentType?: string;
   /** Default `application/json`. */
   readonly accept?: string;
-  /** Of a JSON answer: what has more bytes is not read to its end. Default: no bound. */
+  /** The largest JSON answer that is read to its end, in bytes. Default: no bound. */
   readonly maxBytes?: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -63,8 +63,8 @@ export class AnswerTooLargeError extends Error {
 }
 
 /**
- * The apiserver as raw JSON: what it sends is what the caller gets, unknown fields included. Retries nothing; the
- * caller knows what a failure means. Kubernetes' own typed clients drop fields that they do not know.
+ * The apiserver as raw JSON: the caller gets each answer as it was sent, unknown fields included. Retries nothing,
+ * because the caller knows the meaning of a failure. Kubernetes' own typed clients drop fields that they do not know.
  */
 export class ApiClient {
   readonly #credentials: Credentials;
@@ -74,7 +74,7 @@ export class ApiClient {
   #host: string | undefined;
 
   /**
-   * @param flowControl what each request waits for. Default: nothing.
+   * @param flowControl delays each request. Default: no delay.
    * @param controller see `for`. Default: the gateway itself.
    */
   constructor(

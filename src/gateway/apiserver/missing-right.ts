@@ -14,7 +14,7 @@ export interface NeededRight {
 /** What the gateway does with each kind that it caches. */
 export const CACHE_VERBS = ['get', 'list', 'watch'] as const;
 
-/** The sentence, without its full stop, for one right of which some verbs are missing. */
+/** The sentence, without its full stop, for one right with missing verbs. */
 export function missingRight(user: string, right: NeededRight, denied: readonly string[]): string {
   const { group, resource, namespace, name, purpose } = right;
   const what = `${resource}${group === '' ? '' : `.${group}`}${name === undefined ? '' : ` ${name}`}`;

@@ -18,7 +18,7 @@ export interface ConfiguredFiles {
   readonly keyRing: KeyRing | undefined;
   /** Signs the tokens of callbacks without `keyRing`. Undefined: no function has its URL in the settings. */
   readonly callbackRing: KeyRing | undefined;
-  /** Let people read and change what is not public. */
+  /** The tokens that let people read and change non-public data. */
   readonly adminTokens: readonly AdminToken[];
 }
 

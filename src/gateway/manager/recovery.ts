@@ -87,7 +87,9 @@ export class Recovery {
   readonly #settled = new WeakSet<Informer>();
   /** Controllers that have been found in order and let run. */
   readonly #ran = new WeakSet<RunningController>();
-  /** Of these, those that were suspended or have missed events since they were last found in order. */
+  /**
+   * The controllers in `#ran` that were suspended or have missed events since the last check that found them in order.
+   */
   readonly #unsettled = new WeakSet<RunningController>();
   /** Process and term of the last check that has read everything; undefined: the next check reads everything. */
   #whole: { readonly runId: string; readonly term: Term | undefined } | undefined;

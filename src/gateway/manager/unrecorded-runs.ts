@@ -32,7 +32,7 @@ export interface UnrecordedEnd {
  * the statement holds for every data set that contains it.
  */
 export interface Announcement {
-  /** The Redis process for which the statement holds. */
+  /** The Redis process that the statement is about. */
   readonly runId: string;
   /** Milliseconds of the gateways' clock. */
   readonly atMs: number;

@@ -19,7 +19,7 @@ export function setting<Form extends z.ZodType>(variable: string, form: Form, me
   return form;
 }
 
-/** What was said to `setting`. */
+/** The description that was given to `setting`. */
 export function described(form: z.ZodType): DescribedSetting {
   const description = descriptions.get(form);
   if (!description) throw new TypeError('a setting without a description');
