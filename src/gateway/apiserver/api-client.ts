@@ -37,7 +37,7 @@ export interface ForwardedRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: Uint8Array | undefined;
-  /** As whom. The apiserver adds the groups of a ServiceAccount by itself. */
+  /** The user that the request is made as. The apiserver adds the groups of a ServiceAccount by itself. */
   readonly user: string;
   readonly signal: AbortSignal;
 }
@@ -90,8 +90,8 @@ export class ApiClient {
   }
 
   /**
-   * The same, on behalf of one controller: its requests count against its own limit too, and under its name. What
-   * several controllers share, an informer's lists and watches, is the gateway's own.
+   * A client for one controller: its requests count against the controller's own limit too, and under its name.
+   * Requests that several controllers share (an informer's lists and watches) stay the gateway's own.
    */
   for(controller: string): ApiClient {
     return new ApiClient(this.#credentials, this.#metrics, this.#flowControl, controller);
@@ -160,7 +160,7 @@ export class ApiClient {
       reset: false,
       signal,
     };
-    // Until the answer begins: what the client reads after that, and how fast, is its own affair.
+    // Measured until the answer begins: the time after that depends on how fast the client reads.
     const response = await this.#measured(method, () => this.#request(server + path, options));
     if (response.statusCode === 401) this.#credentials.refresh();
     // The caller may destroy it before anything listens, and an error without a listener would end the process.

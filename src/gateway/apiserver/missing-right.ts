@@ -7,11 +7,11 @@ export interface NeededRight {
   readonly namespace?: string | undefined;
   /** One object; undefined: any. */
   readonly name?: string;
-  /** What the gateway needs it for: `to name the cluster`. */
+  /** The gateway's purpose: `to name the cluster`. */
   readonly purpose: string;
 }
 
-/** What the gateway does with each kind that it caches. */
+/** The verbs that the gateway needs for each kind that it caches. */
 export const CACHE_VERBS = ['get', 'list', 'watch'] as const;
 
 /** The sentence, without its full stop, for one right with missing verbs. */

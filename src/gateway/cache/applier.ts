@@ -53,10 +53,10 @@ export interface ApplierOptions {
 }
 
 /**
- * The only writer of a view. Takes the reflector's events in chunks, compares each with what the cache holds, asks the
- * handler which keys the change wakes, and then applies objects, indexes, wakeups and version with one script. A crash
- * before the script leaves everything as it was, and the watch resumes from the view's version; a crash after it leaves
- * the wakeups in the outbox.
+ * The only writer of a view. Takes the reflector's events in chunks, compares each event with the cached object, asks
+ * the handler which keys the change wakes, and then applies objects, indexes, wakeups and version with one script. A
+ * crash before the script leaves everything as it was, and the watch resumes from the view's version; a crash after it
+ * leaves the wakeups in the outbox.
  */
 export class Applier {
   readonly #options: ApplierOptions;
@@ -402,7 +402,7 @@ function* pagesOf(operations: readonly { operation: ViewOperation; entries: numb
   if (page.length > 0) yield page;
 }
 
-/** Of what an operation adds to Redis, about: an index entry is a SET, whose name it is. */
+/** The size that an operation adds to Redis, about. Each index entry is the name of a SET. */
 function sizeOf(operation: ViewOperation): number {
   return operation.kind === 'S' ? operation.object.length + operation.entry.length * 4 : 0;
 }

@@ -12,7 +12,7 @@ import { ENTRY_BYTES, MAX_ENTRIES } from './chunk.ts';
 import { observedFields, observedSpec } from './observations.ts';
 import type { View } from './view.ts';
 
-/** What a user of a view reads by. */
+/** The indexes and observed fields that a user of a view reads by. */
 export interface UserIndexes {
   readonly specs: readonly IndexSpec[];
   /**
@@ -85,7 +85,7 @@ function placesOf({ specs, namespaces }: UserIndexes): MadeIndex[] {
 
 export interface BackfillOptions {
   readonly view: View;
-  /** What each user reads by, as it is now. */
+  /** The present indexes of each user. */
   readonly indexes: ReadonlyMap<string, UserIndexes>;
   /** Nothing is filled before it resolves. */
   readonly started: Promise<void>;
@@ -270,7 +270,7 @@ export async function backfill(
   return true;
 }
 
-/** What the entries of an object take in addition, about. */
+/** The bytes that an object's new index entries add, about. */
 function sizeOf({ key, from, to }: { key: string; from: ObjectEntry; to: ObjectEntry }): [string | undefined, number] {
   const slash = key.indexOf('/');
   const added = Math.max(0, to.indexEntries.length - from.indexEntries.length);

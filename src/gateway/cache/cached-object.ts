@@ -48,8 +48,8 @@ export function compareCached(cached: CachedObject | undefined, object: Kubernet
 }
 
 /**
- * What happened to an object that the cache has as `cached`. Another UID under the same name is another object: the old
- * one was deleted between two watches.
+ * The changes from the object `cached` to the event's object. Another UID under the same name is another object: the
+ * old one was deleted between two watches.
  */
 export function changesOf(cached: CachedObject | undefined, object: KubernetesObject): Change[] {
   if (!cached) return [{ type: 'added', object }];

@@ -132,7 +132,7 @@ export class Informer {
     await this.#updater?.applied;
   }
 
-  /** `user` wants to hear of nothing any more, and reads by no index. */
+  /** Ends `user`'s handlers and indexes. */
   removeUser(user: string): void {
     this.#handlers.delete(user);
     this.#indexes.delete(user);
@@ -148,8 +148,8 @@ export class Informer {
   }
 
   /**
-   * Declares what `user` reads by, and the fields whose values are observed for it. New indexes are filled in the
-   * background; until then readers look at every object.
+   * Declares the indexes that `user` reads by, and the fields whose values are observed for it. New indexes are filled
+   * in the background; until then readers look at every object.
    */
   setIndexes(user: string, indexes: UserIndexes): void {
     this.#indexes.set(user, indexes);

@@ -18,7 +18,7 @@ export interface InformersOptions {
   readonly settings: CacheSettings;
   /** See `ObjectCodecOptions`. Without a ring of keys no encrypted view is begun. */
   readonly codec?: { readonly keyRing?: KeyRing | undefined; readonly compressAbove?: number };
-  /** Of what objects take. Default: there are none. */
+  /** Limits on the memory and the time that objects take. Default: no limits. */
   readonly bounds?: ViewBounds;
   readonly writer: InformerOptions['writer'];
   readonly listeners: CacheListeners;
@@ -46,12 +46,12 @@ export class Informers {
     this.#options = options;
   }
 
-  /** What of each kind is cached. */
+  /** The cached part of each kind. */
   get settings(): CacheSettings {
     return this.#options.settings;
   }
 
-  /** Whether there are keys to encrypt what must be. */
+  /** Whether there are keys for the views that must be encrypted. */
   get canEncrypt(): boolean {
     return this.#options.codec?.keyRing !== undefined;
   }

@@ -19,7 +19,7 @@ export const observedFields = (made: readonly MadeIndex[]): string[] => [
   ...new Set(made.map((each) => fieldOf(parseMade(each).spec))),
 ];
 
-/** What the time of a value takes of Redis, about, and what those of the items of a list take at most. */
+/** The memory that the time of a value takes in Redis, about, and the most that the times of a list's items take. */
 const TIME_BYTES = 200;
 const ITEMS_BYTES = 3000;
 

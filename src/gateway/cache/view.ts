@@ -30,7 +30,7 @@ export interface EncodedObject {
   readonly decode: () => KubernetesObject;
 }
 
-/** Bounds of what the objects of a view take. */
+/** Limits for the objects of a view. */
 export interface ViewBounds {
   /** Of Redis' memory. Default: no bound. */
   readonly memory?: MemoryGuard | undefined;
@@ -58,7 +58,7 @@ const MOST_FEW = 20;
 /** Objects that one answer holds, unless it is a single one. */
 const ANSWER_BYTES = 2 * 1024 * 1024;
 
-/** The field of a view's HASH that counts how often a user was not there to hear of changes. */
+/** The field of a view's HASH that counts how often a user was absent and missed changes. */
 function missedField(user: string): string {
   return `missed:${user}`;
 }
@@ -359,7 +359,7 @@ export class View implements MemoryHolder {
     for await (const { key, encoded } of this.eachEncoded(keys, slice)) yield { key, object: encoded?.decode() };
   }
 
-  /** The same, which the caller decodes: that is what an object costs this thread. */
+  /** As `each`, but the caller decodes the objects, because decoding is the part that costs this thread time. */
   async *eachEncoded(
     keys: readonly string[],
     slice = new TimeSlice(),
@@ -375,7 +375,7 @@ export class View implements MemoryHolder {
     }
   }
 
-  /** The same before they are decoded, which is what reading them costs this thread. */
+  /** The objects of these keys before they are decoded, because decoding is the part that costs this thread time. */
   async stored(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
     const found: (EncodedObject | undefined)[] = [];
     while (found.length < keys.length) found.push(...(await this.#readFirst(keys.slice(found.length))));
@@ -431,7 +431,7 @@ export class View implements MemoryHolder {
     }
   }
 
-  /** What an object looks like in Redis: the `object` of an operation. */
+  /** The form of an object in Redis: the `object` of an operation. */
   encode(key: string, json: string): string | Buffer {
     return this.#codec.encode(key, json);
   }

@@ -5,7 +5,7 @@ import { fieldPath, namespace } from '../../contract/name-schema.ts';
 import { variableOf } from './config.ts';
 
 /**
- * What of a resource is cached: controller-runtime's `cache.ByObject` (pkg/cache/cache.go), as the operator's setting.
+ * The cached part of a resource: controller-runtime's `cache.ByObject` (pkg/cache/cache.go), as the operator's setting.
  */
 export interface ViewSettings {
   /** These namespaces, each with a view and a watch of its own; all when absent. Ignored for cluster-scoped kinds. */

@@ -7,7 +7,7 @@ import { readCertificates } from './certificates.ts';
 import type { GatewayConfig } from './config.ts';
 import { readSigningKeys, ringOfSigningKeys } from './signing-keys.ts';
 
-/** What the files hold that the settings name, and the keys that are in the settings themselves. */
+/** The contents of the files that the settings name, and the keys that are in the settings themselves. */
 export interface ConfiguredFiles {
   /** Sign the triggers of configured functions. */
   readonly keys: readonly SigningKey[];

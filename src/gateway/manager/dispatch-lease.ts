@@ -47,8 +47,8 @@ const CONFLICTS = 10;
 const MOST_CLAIMS = 500;
 
 /**
- * Each gateway's claim: the Redis process through which it started runs last, or, in the Lease's format, the time
- * before the present at which its last runs had started.
+ * Each gateway's claim: the Redis process through which it started runs last, or a time, in the Lease's format, before
+ * which it started all its runs.
  */
 type Claims = Readonly<Record<string, string>>;
 

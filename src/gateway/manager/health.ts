@@ -1,6 +1,6 @@
 import { messageOf } from '../../core/index.ts';
 
-/** What a person should mend although the check passes. */
+/** A problem that a person should mend although the check passes. */
 export interface HealthWarning {
   readonly warning: string;
 }

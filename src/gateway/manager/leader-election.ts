@@ -100,8 +100,8 @@ export class LeaderElection {
   }
 
   /**
-   * Why nobody is known to lead since this process has started, such as a missing right; undefined once a leader has
-   * been seen. An apiserver that does not answer later makes no gateway unready: it still serves the cache.
+   * Why no leader has been seen since this process started, such as a missing right; undefined once a leader has been
+   * seen. An apiserver that stops answering later makes no gateway unready: it still serves the cache.
    */
   notReady(): string | undefined {
     if (this.leader !== '' || this.isLeading()) return undefined;

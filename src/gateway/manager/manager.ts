@@ -141,7 +141,7 @@ export class Manager implements KnownParts {
       // Events and wakeups of a view concern the gateway that leads.
       informers: () => (leads() ? this.informers.all() : []),
       controllers: () => this.controllers.running(),
-      // Of the others their own condition tells.
+      // Other controllers report a stall in their own condition.
       isNeededForReady: (id) => {
         const controller = this.controllers.get(id);
         return this.controllers.countsForReady(id) && !(controller && this.recovery.awaitsLeader(controller));
@@ -212,7 +212,7 @@ export class Manager implements KnownParts {
     return warning === undefined ? undefined : { warning };
   }
 
-  /** What this gateway, which follows, needs of the gateway that leads for its configured functions. */
+  /** The parts that this gateway, as a follower, needs from the leader for its configured functions. */
   needs(): Need[] {
     const controllers = this.controllers.running().filter((each) => this.controllers.countsForReady(each.name));
     return [
@@ -260,7 +260,9 @@ export class Manager implements KnownParts {
     }
   }
 
-  /** What the conditions of a ReconcileFunction are about has changed; does nothing for another controller. */
+  /**
+   * Called when the facts behind a ReconcileFunction's conditions have changed; does nothing for another controller.
+   */
   #wakeDeclared(id: string): void {
     this.declared?.wake(id);
   }

@@ -14,9 +14,9 @@ export interface ProgressOptions {
   readonly informers: () => readonly Pick<Informer, 'name' | 'unappliedMs' | 'view'>[];
   readonly controllers: () => readonly RunningController[];
   readonly notes: (controller: RunningController) => ControllerNotes;
-  /** Controllers whose keys must not stand still, or the gateway is not ready. */
+  /** Controllers whose stalled keys make the gateway unready. */
   readonly isNeededForReady: (controller: string) => boolean;
-  /** The keys of this controller begin or cease to stand still, or to fail. */
+  /** Called when the keys of this controller begin or cease to be stalled, or to fail. */
   readonly onChanged: (controller: string) => void;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }

@@ -3,7 +3,7 @@ import { masters, nodeOf } from './cluster.ts';
 import type { Redis } from './redis.ts';
 import { mebibytes, readMemory } from './redis-memory.ts';
 
-/** What a namespace makes the gateway store: its objects in the views, or the keys of its controllers. */
+/** The data that a namespace makes the gateway store: its objects in the views, or the keys of its controllers. */
 export type Holding = 'objects' | 'keys';
 
 /** A part of the data whose keys all have one hash tag: a view, or the queue of a controller. */
@@ -15,12 +15,12 @@ export interface MemoryHolder {
   readonly weigh: () => Promise<ReadonlyMap<string, number>>;
 }
 
-/** What a writer asks. */
+/** The part of `MemoryShares` that a writer uses. */
 export interface MemoryGuard {
   /**
-   * Call before a write. Resolves at once unless memory is short with these bytes; then after a look at who holds how
-   * much. Ask `leftOut` afterwards. Never rejects.
-   * @param sizes namespaces, and the bytes that are written of them.
+   * Call before a write. Resolves at once, unless memory is short with these bytes; then it first reads how much each
+   * namespace holds. Ask `leftOut` afterwards. Never rejects.
+   * @param sizes pairs of a namespace and the bytes to write for it.
    */
   reserve(prefix: string, sizes: () => readonly (readonly [string | undefined, number])[]): Promise<void>;
   /** Why nothing more of the namespace is stored under this prefix; undefined: it is. */
@@ -47,8 +47,8 @@ const SHORT = 0.75;
 const ROOMY = 0.6;
 const LEAST_SHARE = 0.05;
 /**
- * How long memory must not be short before all namespaces are back. This covers a burst that made memory short and then
- * stays in use.
+ * All namespaces are back, too, when memory has not been short for this time. A burst may have made memory short
+ * although its usual use lies above `ROOMY`.
  */
 const CALM_MS = 600_000;
 /** While a script runs, its bytes are in Redis' buffer, among its arguments, in Lua and where they are stored. */
@@ -141,7 +141,7 @@ export class MemoryShares implements MemoryGuard {
     }
   }
 
-  /** Reads how much memory is used, and who holds it if it is short. Never rejects. */
+  /** Reads how much memory is used and, if it is short, how much each namespace holds. Never rejects. */
   look(): Promise<void> {
     // A look that is under way may have read before the caller's bytes were counted: its end decides with them.
     this.#looking ??= this.#look()

@@ -4,7 +4,7 @@ import { messageOf, UserError } from '../../core/index.ts';
 import type { RedisAddress } from '../../contract/node/redis-url.ts';
 import { type RedisFiles, variableOf } from '../config/config.ts';
 
-/** What proves who the gateway is. An absent user is Redis' `default`. */
+/** The gateway's credentials. An absent user is Redis' `default`. */
 export interface RedisCredentials {
   readonly username: string | undefined;
   readonly password: string | undefined;
@@ -38,8 +38,7 @@ export class RedisSecrets {
 
   /**
    * Reads all files once.
-   * @throws UserError when a file cannot be read or used, or a file and another setting give the same value. Shows no
-   *   secret.
+   * @throws UserError when a file cannot be read or used, or the file and the URL set the same value. Shows no secret.
    */
   constructor(address: RedisAddress, files: RedisFiles = {}) {
     this.#address = address;

@@ -41,7 +41,7 @@ export interface Memory {
   readonly limit: number;
 }
 
-/** As the server behind this connection tells it. */
+/** Reads the memory of the server behind this connection. */
 export async function readMemory(redis: Redis): Promise<Memory> {
   return memoryOf(await redis.info('memory'));
 }

@@ -4,7 +4,7 @@ import { masters } from './cluster.ts';
 import { type Redis, withoutPassword } from './redis.ts';
 import { evictionReason, infoField, memoryOf, mebibytes, NO_EVICTION } from './redis-memory.ts';
 
-/** What can be wrong with a Redis server, as the metric `levelhook_redis_problem` names it. */
+/** The problems that a Redis server can have, as the metric `levelhook_redis_problem` names them. */
 export const REDIS_PROBLEMS = ['eviction', 'memory', 'persistence', 'role', 'version'] as const;
 export type RedisProblem = (typeof REDIS_PROBLEMS)[number];
 

@@ -88,7 +88,7 @@ function createCluster(address: RedisAddress, secrets: RedisSecrets, connections
   return connections.addCluster(cluster) as unknown as Redis;
 }
 
-/** Of a cluster, why its last node did not tell the slots. */
+/** For a cluster: the reason why its last node did not report the slots. */
 function reasonOf(error: unknown): unknown {
   return (error as { lastNodeError?: unknown } | undefined)?.lastNodeError ?? error;
 }

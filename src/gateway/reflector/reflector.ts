@@ -27,7 +27,7 @@ export interface ReflectorOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   /** 0 to 1, as Math.random: jitter of backoff and of the server's timeout. */
   readonly random: () => number;
-  /** What of each object is left out before it is buffered. */
+  /** Leaves out parts of each object before it is buffered. */
   readonly transform: Transform;
   /** A watch without a byte for this long is taken for dead; bookmarks come about once a minute. Default 150 s. */
   readonly silenceMs?: number;
@@ -42,7 +42,7 @@ export interface Refusal {
   readonly message: string;
 }
 
-/** What the reflector does until it has succeeded or the state changes: see `Reflector`. */
+/** The reflector's task until it succeeds or the state changes: see `Reflector`. */
 type State = { readonly kind: 'watching' } | Listing;
 
 interface Listing {
@@ -378,7 +378,7 @@ export class Reflector {
       return end;
     } catch (error) {
       if (ended) return { kind: 'closed' };
-      // A list that is complete stays so: what fails after it is a watch.
+      // A complete list stays complete: a later failure is one of the watch.
       if (reading.listing || signal.aborted) throw error;
       return endOf(abort.signal.aborted ? (abort.signal.reason as unknown) : error);
     } finally {
@@ -471,7 +471,7 @@ export class Reflector {
 
 /**
  * Whether to list by pages in the same round, as client-go does when a streaming list fails (watchList in
- * tools/cache/reflector.go): for all but what would fail again in the same way, or wants another version first.
+ * tools/cache/reflector.go). Not for errors that a list by pages would meet again, or that need another version first.
  */
 function fallsBackToPages(error: unknown): boolean {
   if (isExpired(error) || isTooLargeResourceVersion(error)) return false;

@@ -56,7 +56,7 @@ export class RemovedResource {
     return 'gone';
   }
 
-  /** Undefined when the apiserver does not tell. */
+  /** Undefined when the apiserver does not answer. */
   async #served(signal: AbortSignal): Promise<string[] | undefined> {
     try {
       return await this.#versionsServed(signal);

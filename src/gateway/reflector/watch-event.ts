@@ -1,9 +1,9 @@
 import type { KubernetesObject, ResourceVersion } from '../../core/index.ts';
 
-/** An object as the server sent it, less what the view's settings leave out. */
+/** An object as the server sent it, without the parts that the view's settings leave out. */
 export interface SentObject {
   readonly object: KubernetesObject;
-  /** The same as text, if it came as such: to write it anew costs as much as to parse it. */
+  /** The same as text, if it came as text: to serialize it again costs as much as to parse it. */
   readonly json?: string | undefined;
 }
 

@@ -53,8 +53,8 @@ export class BullMqJobs {
   }
 
   /**
-   * Writes what BullMQ writes only when a queue is made, where Redis may have lost it: without it BullMQ keeps 10,000
-   * events.
+   * Writes the metadata that BullMQ writes only when a queue is made, because Redis may have lost it: without it BullMQ
+   * keeps 10,000 events.
    */
   async recordSettings(): Promise<void> {
     await this.#queue.backend.setQueueMeta(this.#queue.metaValues);

@@ -57,7 +57,7 @@ export interface WorkQueueOptions {
   readonly historyRuns?: number | undefined;
 }
 
-/** What a queue may take where others want it too. Default: all. */
+/** Limits for a queue that shares resources with others. Default: no limits. */
 export interface QueueBounds {
   /** How often the queues of this gateway ask Redis while nothing is due. Default: as a single queue does. */
   readonly idlePace?: IdlePace;
@@ -110,7 +110,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #idlePace: IdlePace;
   readonly #startRate: StartRate;
   #paceShare: PaceShare | undefined;
-  /** What runs its keys, once it has been started. */
+  /** Runs the keys; set by `start`. */
   #process: Process | undefined;
   #poller: Poller | undefined;
   readonly #standstill: Standstill;
@@ -427,7 +427,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return this.#leftOut();
   }
 
-  /** What its keys take of Redis, in bytes, about. */
+  /** The bytes that its keys take in Redis, about. */
   async weigh(): Promise<number> {
     const { backlog, dead, debounced, inFlight, queued, recent, related, relatedIndex, resting, timers } = this.#keys;
     const sets = [queued, backlog, timers, debounced, inFlight, resting];

@@ -2,7 +2,7 @@ import { waitFor } from './key-status.ts';
 import { BARRIER_AGAIN_MS } from './queue-options.ts';
 import type { KeyObject, KeyStatus, Wait } from './work-queue.ts';
 
-/** What a key is doing, in a word. Pages, `explain` and `queue` say the same one. */
+/** The state of a key, in a word. Pages, `explain` and `queue` use the same words. */
 export const KEY_STATES = [
   'running',
   'goes on',

@@ -46,7 +46,7 @@ export interface OpenCircuit {
 
 /** Why a key that has something to do does not run. */
 export type Wait =
-  /** The cache does not show yet what the key's last run wrote. */
+  /** The cache does not show the writes of the key's last run yet. */
   | { readonly reason: 'barrier'; readonly sinceMs: number; readonly barrier: BarrierText }
   /** Its run goes on elsewhere (a 202); its outcome is unknown after `untilMs`. */
   | { readonly reason: 'busy'; readonly untilMs: number }

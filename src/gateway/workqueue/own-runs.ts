@@ -145,8 +145,8 @@ export class GatewayRuns {
   }
 
   /**
-   * No run begins here from then on, until this is called again. A process that stood still for longer may count as
-   * ended for the other gateways. Milliseconds of the gateways' clock. Default: runs begin for ever.
+   * Sets until when runs may begin here; call it again to extend the time. A process that is frozen for longer may
+   * count as ended for the other gateways. Milliseconds of the gateways' clock. Default: runs begin for ever.
    */
   beginUntil(ms: number): void {
     this.#beginUntilMs = ms;

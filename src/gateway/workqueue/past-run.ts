@@ -35,7 +35,7 @@ export interface PastRun {
   readonly reasons?: readonly Reason[];
   /** At most 1 KiB. */
   readonly error?: string;
-  /** What the run wrote, as its outcome says; absent when it names nothing. */
+  /** The writes of the run, as its outcome lists them; absent when it lists none. */
   readonly wrote?: Wrote;
   /** The key's next run waits until the cache shows the writes of this one. */
   readonly barrier?: true;

@@ -48,8 +48,8 @@ export const BARRIER_AGAIN_MS = 20;
 /** A barrier older than this is reported as late. */
 export const BARRIER_LATE_MS = 1000;
 /**
- * How many outcomes of a key are kept, and how long after the last one. A dead letter keeps them until it is replayed
- * or deleted.
+ * How many outcomes of a key are kept, and how long after the last one. A dead letter keeps them while it is a dead
+ * letter.
  */
 export const HISTORY_LENGTH = 10;
 export const HISTORY_MS = 3_600_000;

@@ -28,10 +28,10 @@ export class RelatedRules {
   }
 
   /**
-   * Replaces the rules of a key. Does nothing when the run is not in flight.
-   * @returns whether one of them is new, and what storing them cost, in names that a rule adds or takes away. A change
-   *   that came before a new rule was stored has not woken the key.
+   * Replaces the rules of a key. Does nothing when the run is not in flight. A change that came before a new rule was
+   * stored has not woken the key.
    * @param pay runs the work over the rules.
+   * @returns whether one of the rules is new, and the cost of storing them, in names that a rule adds or takes away.
    */
   async replace(
     { key, run }: { key: string; run: number },

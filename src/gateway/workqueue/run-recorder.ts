@@ -27,8 +27,8 @@ const ENTRY_LENGTH = 16_384;
 const WRITE_AFTER_MS = 250;
 const WRITE_LENGTH = 262_144;
 /**
- * More runs a second would push out the whole history within 10 s, and cost more than they are worth. Of a burst, half
- * a history's length is recorded.
+ * More runs a second would push out the whole history within 10 s, and cost more than they are worth. Of a burst, the
+ * first runs are recorded, up to half of a history.
  */
 const SECONDS = 10;
 const BURST_SHARE = 0.5;
@@ -38,8 +38,8 @@ const LINE_FEED = 10;
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * Writes the runs that this gateway has finished to the history, several with one command, and never in the way of a
- * run: it waits for no answer, and drops what Redis refuses. A gateway that is killed loses the runs of the last 250 ms
+ * Writes the runs that this gateway has finished to the history, several with one command. It never delays a run: it
+ * waits for no answer, and drops runs that Redis refuses. A gateway that is killed loses the runs of the last 250 ms
  * from the history. Of many runs a second it leaves out some that ended well at the first attempt, and records how
  * many.
  */
@@ -140,7 +140,7 @@ export class RunRecorder {
   }
 }
 
-/** The first attempt, and there is nothing to tell but that it ended well. */
+/** The first attempt ended well, so there is nothing else to report. */
 function endedWell({ finish, attempt, lost }: EndedRun): boolean {
   return finish.kind === 'known' && finish.failures === 'forget' && !finish.dead && attempt === 1 && !lost;
 }

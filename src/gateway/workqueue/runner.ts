@@ -25,7 +25,7 @@ export interface RunnerEvents {
   readonly work: (work: Promise<unknown>) => void;
   /** A timer was set: something is due then. */
   readonly due: (atMs: number) => void;
-  /** Keys are ready to run, and nobody has them. */
+  /** Keys are ready to run, and no gateway has taken them. */
   readonly ready: (keys: readonly string[]) => void;
   /** A finish has been answered. */
   readonly finished: (ended: EndedRun, finished: Finished) => void;
@@ -200,12 +200,13 @@ export class Runner {
       return;
     }
     if (!ownRuns.mayBegin(clock.now())) {
-      // This process stood still, or Redis did not answer it. It tells the others again before it starts anything.
+      // This process was frozen, or Redis did not answer it. It must announce itself to the others again before it
+      // starts a run.
       for (const { run, nonce } of started) this.#putOff({ key: run.key, run: run.run, nonce }, BEGIN_AGAIN_MS);
       return;
     }
     if (clock.now() >= deadlineMs) {
-      // This process stood still since it asked. Others take the runs for lost by now, and may run the keys.
+      // This process was frozen after its request. Other gateways take the runs for lost by now, and may run the keys.
       for (const { run } of started) this.starter.release(run.key, run.run);
       return on.due(deadlineMs + RUN_MARGIN_MS);
     }

@@ -9,7 +9,7 @@ export const SAMPLES = 120;
 /** The ring has more places than are read, so that no interval shares its place with an interval that is read. */
 const KEPT = 128;
 
-/** What happened to a queue in one interval, over all gateways. */
+/** The activity of a queue in one interval, over all gateways. */
 export interface Sample {
   /** When the interval began. Milliseconds since the epoch. */
   readonly atMs: number;
@@ -27,7 +27,7 @@ export interface Sample {
   readonly running?: number;
 }
 
-/** What one gateway has counted in an interval. */
+/** The counts of one gateway in an interval. */
 interface Counts {
   runs: number;
   failed: number;
@@ -91,7 +91,7 @@ export interface SamplerOptions {
 
 /**
  * Counts the runs of this gateway, and writes the counts at the end of each interval. While keys wait or run it writes
- * without counts, too. For a queue at rest it does nothing and sets no timer.
+ * even without new counts. For an idle queue it does nothing and sets no timer.
  */
 export class Sampler {
   readonly #options: SamplerOptions;

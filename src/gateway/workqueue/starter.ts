@@ -24,7 +24,7 @@ export interface StarterOptions {
 }
 
 export interface StarterEvents {
-  /** What one call decided of keys that did not find every slot taken. */
+  /** The decisions of one call, for keys that did not find every slot taken. */
   readonly decided: (decided: readonly Decided[], times: StartTimes) => void;
   /** Keys without a job found every slot taken. */
   readonly full: (keys: readonly string[]) => void;
@@ -50,7 +50,7 @@ export interface RunGate {
 
 /** How soon starts that Redis refused are tried again. */
 const START_AGAIN_MS = [20, 1000] as const;
-/** A start that is refused this often for what its key's own record holds is given up for a while. */
+/** How often Redis may refuse a start for its key's own record before the start is given up for a while. */
 const OWN_FAILURES = 3;
 /** Keys in one call. */
 const MOST = 200;
@@ -61,7 +61,7 @@ const MOST = 200;
 const FULL_AGAIN_MS = 20;
 const PROLONG_MS = 4000;
 
-/** Tells the calls of a process apart. */
+/** Distinguishes the calls of a process. */
 let calls = 0;
 
 /**
@@ -276,7 +276,9 @@ export class Starter {
     );
   }
 
-  /** The keys of a call that was refused for what one of them holds, each in a call of its own. */
+  /**
+   * Redis refused the call because of one key's record. Starts each key in its own call, so that only that key fails.
+   */
   async #askAlone(asked: readonly Waiting[], error: unknown): Promise<void> {
     const [only, ...others] = asked;
     if (only === undefined) {

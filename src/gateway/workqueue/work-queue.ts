@@ -69,7 +69,7 @@ export interface WorkQueue {
    * first.
    */
   pause(scope: PauseScope, untilMs?: number): Promise<void>;
-  /** Ends a pause. What waited for it runs when there is room, as the backlog does. */
+  /** Ends a pause. Keys that waited for its end run when there is room, as the backlog does. */
   resume(scope: PauseScope): Promise<void>;
   pauses(): Promise<readonly Pause[]>;
 

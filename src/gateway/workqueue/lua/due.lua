@@ -5,7 +5,7 @@
 -- KEYS[3] inFlight ZSET
 -- KEYS[4] backlog ZSET
 -- KEYS[5] pause ends ZSET
--- KEYS[6] what a key is appended to, to name its record HASH
+-- KEYS[6] prefix of a key's record HASH
 -- ARGV[1] now
 -- ARGV[2] maximum number of entries of each set
 --
