@@ -6,7 +6,7 @@
 -- KEYS[4] order    ZSET   keys
 -- KEYS[5] outbox   STREAM wakeups
 -- ARGV[1] ID of the writer: refused when the view carries another
--- ARGV[2] what an index entry is appended to, to name its SET (same hash tag as KEYS)
+-- ARGV[2] prefix of an index entry's SET (same hash tag as KEYS)
 -- ARGV[3] the view's new version, or '' to leave it (inside a list)
 -- ARGV[4] '1' when versions cannot be compared with the stored versions (the server's data was rewound)
 -- ARGV[5] a new incarnation, when this chunk ends a list of rewound data; else ''

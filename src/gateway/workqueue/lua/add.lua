@@ -3,7 +3,7 @@
 -- KEYS[1] prefix of a key's record HASH (same hash tag)
 -- KEYS[2] debounced ZSET
 -- KEYS[3] pauses     HASH
--- KEYS[4] what a scope is appended to, to name the ZSET of keys that wait for the end of its pause
+-- KEYS[4] prefix of a scope's ZSET of keys that wait for the end of its pause
 -- KEYS[5] queued    ZSET
 -- ARGV[1] now
 -- ARGV[2] debounce: window in ms, 0 for none

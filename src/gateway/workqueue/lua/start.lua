@@ -11,7 +11,7 @@
 -- KEYS[6]  runs counter
 -- KEYS[7]  queue HASH: lowReason, incarnation
 -- KEYS[8]  pauses HASH
--- KEYS[9]  what a scope is appended to, to name the ZSET of keys that wait for the end of its pause
+-- KEYS[9]  prefix of a scope's ZSET of keys that wait for the end of its pause
 -- KEYS[10] bucket STRING
 -- KEYS[11] dead ZSET
 -- KEYS[12] queued ZSET
