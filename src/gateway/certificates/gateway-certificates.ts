@@ -278,7 +278,7 @@ function byName(name: string): { fieldSelector: string } {
   return { fieldSelector: `metadata.name=${name}` };
 }
 
-/** The identity that the apiserver may expect in the certificate. */
+/** The names that the apiserver may expect in the certificate. */
 function namesOf({ service, url }: WebhookAddress): string[] {
   const dns = service ? `${service.name}.${service.namespace}.svc` : undefined;
   // A URL has an IPv6 address in brackets.

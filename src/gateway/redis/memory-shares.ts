@@ -15,7 +15,7 @@ export interface MemoryHolder {
   readonly weigh: () => Promise<ReadonlyMap<string, number>>;
 }
 
-/** The part of `MemoryShares` that a writer uses. */
+/** A writer's checks of the memory before it writes. */
 export interface MemoryGuard {
   /**
    * Call before a write. Resolves at once, unless memory is short with these bytes; then it first reads how much each
@@ -47,8 +47,8 @@ const SHORT = 0.75;
 const ROOMY = 0.6;
 const LEAST_SHARE = 0.05;
 /**
- * All namespaces are back, too, when memory has not been short for this time. A burst may have made memory short
- * although its usual use lies above `ROOMY`.
+ * All namespaces are back, too, when memory has not been short for this time. After a burst, memory in ordinary use may
+ * stay above `ROOMY`.
  */
 const CALM_MS = 600_000;
 /** While a script runs, its bytes are in Redis' buffer, among its arguments, in Lua and where they are stored. */

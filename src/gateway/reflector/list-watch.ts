@@ -31,8 +31,8 @@ export interface Page {
 
 const PAGE_SIZE = 500;
 /**
- * The bytes of a page, which is parsed in one go: the size of 500 ordinary objects. 500 of the largest would have 750
- * MB.
+ * The most bytes of a page, which is parsed in one go: the size of 500 ordinary objects. 500 of the largest would have
+ * 750 MB.
  */
 const PAGE_BYTES = 8 * 1024 * 1024;
 

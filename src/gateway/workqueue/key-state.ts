@@ -35,7 +35,7 @@ const WAITS: readonly (readonly [Wait['reason'], KeyStateWord])[] = [
   ['breaker', 'circuit open'],
 ];
 
-/** The fact, among all that are known of a key, that decides when the key runs next. */
+/** The fact about a key that decides when it runs next. */
 export function keyState(status: KeyStatus, nowMs: number): KeyState {
   const { object, running, waits, pauses, failures, deadSinceMs, queued, backlog, timerMs } = status;
   const waitOf = (reason: Wait['reason']): Wait | undefined => waits.find((each) => each.reason === reason);
