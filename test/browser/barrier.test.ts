@@ -57,7 +57,7 @@ it('a key that waits until the cache shows its writes says which object and whic
   const count = await runs.count();
   await page.getByRole('button', { name: 'Reconcile now' }).click();
   await page.getByText(`what its last run wrote (v1/ConfigMap up to version ${version})`).first().waitFor();
-  expect(await state.innerText()).toBe('waits for the cache');
+  await eventually(async () => expect(await state.innerText()).toBe('waits for the cache'));
   expect(await runs.count()).toBe(count);
 
   proxy.mend();

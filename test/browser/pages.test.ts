@@ -204,7 +204,7 @@ describe('a key', () => {
 
   it('without an object, and one that is no name, say so', async () => {
     await page.goto(moodyUrl(keyPath('never-there')));
-    await page.getByText('There is no such object').waitFor();
+    await page.getByText('There is no such object, neither in the cache nor').waitFor();
     const answer = await page.goto(moodyUrl('/keys/a/b/c'));
     expect(answer?.status()).toBe(404);
     complaints.length = 0;

@@ -25,7 +25,7 @@ export interface ApiRequest {
   readonly contentType?: string;
   /** Default `application/json`. */
   readonly accept?: string;
-  /** Of a JSON answer: what has more bytes is not read to its end. Default: no bound. */
+  /** The largest JSON answer that is read to its end, in bytes. Default: no bound. */
   readonly maxBytes?: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -37,7 +37,7 @@ export interface ForwardedRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: Uint8Array | undefined;
-  /** As whom. The apiserver adds the groups of a ServiceAccount by itself. */
+  /** The user that the request is made as. The apiserver adds the groups of a ServiceAccount by itself. */
   readonly user: string;
   readonly signal: AbortSignal;
 }
@@ -63,8 +63,8 @@ export class AnswerTooLargeError extends Error {
 }
 
 /**
- * The apiserver as raw JSON: what it sends is what the caller gets, unknown fields included. Retries nothing; the
- * caller knows what a failure means. Kubernetes' own typed clients drop fields that they do not know.
+ * The apiserver as raw JSON: the caller gets each answer as it was sent, unknown fields included. Retries nothing,
+ * because the caller knows the meaning of a failure. Kubernetes' own typed clients drop fields that they do not know.
  */
 export class ApiClient {
   readonly #credentials: Credentials;
@@ -74,7 +74,7 @@ export class ApiClient {
   #host: string | undefined;
 
   /**
-   * @param flowControl what each request waits for. Default: nothing.
+   * @param flowControl delays each request. Default: no delay.
    * @param controller see `for`. Default: the gateway itself.
    */
   constructor(
@@ -90,8 +90,8 @@ export class ApiClient {
   }
 
   /**
-   * The same, on behalf of one controller: its requests count against its own limit too, and under its name. What
-   * several controllers share, an informer's lists and watches, is the gateway's own.
+   * A client for one controller: its requests count against the controller's own limit too, and under its name.
+   * Requests that several controllers share (an informer's lists and watches) stay the gateway's own.
    */
   for(controller: string): ApiClient {
     return new ApiClient(this.#credentials, this.#metrics, this.#flowControl, controller);
@@ -160,7 +160,7 @@ export class ApiClient {
       reset: false,
       signal,
     };
-    // Until the answer begins: what the client reads after that, and how fast, is its own affair.
+    // Measured until the answer begins: the time after that depends on how fast the client reads.
     const response = await this.#measured(method, () => this.#request(server + path, options));
     if (response.statusCode === 401) this.#credentials.refresh();
     // The caller may destroy it before anything listens, and an error without a listener would end the process.

@@ -11,7 +11,7 @@ export interface ChangeWatchOptions {
   readonly query: Query;
   /** Between the starts of two watches that fail. Milliseconds. */
   readonly retryMs: number;
-  /** What a log line says of a watch that fails: what is slower without it. */
+  /** The consequence of a failed watch, for the log line: the work that is slower without it. */
   readonly hint: string;
 }
 

@@ -67,9 +67,8 @@ export async function discoverResource(client: ApiClient, gvk: GroupVersionKind)
 }
 
 /**
- * The resources that the cluster serves in an API version; undefined when it does not serve the version. The answer
- * must be about this very version, since what is found here is what rights are asked for and what is then read: one
- * about another counts as none.
+ * The resources that the cluster serves in an API version; undefined when it does not serve the version. An answer
+ * about another version counts as none, because the gateway asks for rights on these resources and then reads them.
  */
 async function resourcesOf(
   client: ApiClient,

@@ -228,7 +228,7 @@ const GATEWAY = '';
 /** Of one controller. */
 interface Flow {
   readonly bucket: TokenBucket | undefined;
-  /** What waits, in the order in which it came. */
+  /** The waiting requests, in order of arrival. */
   readonly requests: Set<() => void>;
   readonly tenant: TenantFlows;
 }

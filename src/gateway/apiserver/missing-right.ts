@@ -7,14 +7,14 @@ export interface NeededRight {
   readonly namespace?: string | undefined;
   /** One object; undefined: any. */
   readonly name?: string;
-  /** What the gateway needs it for: `to name the cluster`. */
+  /** The gateway's purpose: `to name the cluster`. */
   readonly purpose: string;
 }
 
-/** What the gateway does with each kind that it caches. */
+/** The verbs that the gateway needs for each kind that it caches. */
 export const CACHE_VERBS = ['get', 'list', 'watch'] as const;
 
-/** The sentence, without its full stop, for one right of which some verbs are missing. */
+/** The sentence, without its full stop, for one right with missing verbs. */
 export function missingRight(user: string, right: NeededRight, denied: readonly string[]): string {
   const { group, resource, namespace, name, purpose } = right;
   const what = `${resource}${group === '' ? '' : `.${group}`}${name === undefined ? '' : ` ${name}`}`;

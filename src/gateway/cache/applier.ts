@@ -53,10 +53,10 @@ export interface ApplierOptions {
 }
 
 /**
- * The only writer of a view. Takes the reflector's events in chunks, compares each with what the cache holds, asks the
- * handler which keys the change wakes, and then applies objects, indexes, wakeups and version with one script. A crash
- * before the script leaves everything as it was, and the watch resumes from the view's version; a crash after it leaves
- * the wakeups in the outbox.
+ * The only writer of a view. Takes the reflector's events in chunks, compares each event with the cached object, asks
+ * the handler which keys the change wakes, and then applies objects, indexes, wakeups and version with one script. A
+ * crash before the script leaves everything as it was, and the watch resumes from the view's version; a crash after it
+ * leaves the wakeups in the outbox.
  */
 export class Applier {
   readonly #options: ApplierOptions;
@@ -249,8 +249,7 @@ export class Applier {
   }
 
   /**
-   * Deletes the objects for which `gone` is true. Handlers get the last known object, as client-go's tombstones carry
-   * it.
+   * Deletes the objects that `gone` selects. Handlers get the last known object, as client-go's tombstones carry it.
    */
   async #deleteAll(gone: (key: string, entry: ObjectEntry) => boolean): Promise<void> {
     const { view } = this.#options;
@@ -380,8 +379,8 @@ export class Applier {
   async #write(chunk: Chunk): Promise<void> {
     const { view, onWakeups } = this.#options;
     const { version: _, incarnation: __, ...withoutVersion } = chunk;
-    // Checked just before the write, because recovery may have frozen the version meanwhile. The incarnation stays,
-    // too, and with it the field that marks the view as rewound.
+    // Checked just before the write, because recovery may have frozen the version during this method. The incarnation
+    // stays, too, and with it the field that marks the view as rewound.
     const entries = await view.apply(this.#frozenUntil === undefined ? chunk : withoutVersion);
     if (entries.length > 0) onWakeups?.(entries);
   }
@@ -403,7 +402,7 @@ function* pagesOf(operations: readonly { operation: ViewOperation; entries: numb
   if (page.length > 0) yield page;
 }
 
-/** Of what an operation adds to Redis, about: an index entry is a SET, whose name it is. */
+/** The size that an operation adds to Redis, about. Each index entry is the name of a SET. */
 function sizeOf(operation: ViewOperation): number {
   return operation.kind === 'S' ? operation.object.length + operation.entry.length * 4 : 0;
 }

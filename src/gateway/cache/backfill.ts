@@ -12,7 +12,7 @@ import { ENTRY_BYTES, MAX_ENTRIES } from './chunk.ts';
 import { observedFields, observedSpec } from './observations.ts';
 import type { View } from './view.ts';
 
-/** What a user of a view reads by. */
+/** The indexes and observed fields that a user of a view reads by. */
 export interface UserIndexes {
   readonly specs: readonly IndexSpec[];
   /**
@@ -85,7 +85,7 @@ function placesOf({ specs, namespaces }: UserIndexes): MadeIndex[] {
 
 export interface BackfillOptions {
   readonly view: View;
-  /** What each user reads by, as it is now. */
+  /** The present indexes of each user. */
   readonly indexes: ReadonlyMap<string, UserIndexes>;
   /** Nothing is filled before it resolves. */
   readonly started: Promise<void>;
@@ -98,9 +98,10 @@ export interface BackfillOptions {
 }
 
 /**
- * Keeps the declared indexes of a view in line with what its users read by, and the times of observed values complete.
- * Each `start` is followed by one `backfill` in the background, one at a time, which is repeated until it succeeds.
- * Meanwhile objects are written under the old indexes and the new ones; afterwards under the new ones alone.
+ * Keeps the declared indexes of a view in line with the fields that its users read by, and completes the times of
+ * observed values. Each `start` is followed by one `backfill` in the background, one at a time, which is repeated until
+ * it succeeds. Until then objects are written under the old indexes and the new ones; afterwards under the new ones
+ * alone.
  */
 export class Backfill {
   readonly #options: BackfillOptions;
@@ -112,12 +113,12 @@ export class Backfill {
     this.#options = options;
   }
 
-  /** What has been asked for so far is filled, or given up by the signal. */
+  /** Resolves when all requested indexes are filled, or the signal has ended the work. */
   get finished(): Promise<void> {
     return this.#finished;
   }
 
-  /** Checks the indexes, and fills those that are not complete. */
+  /** Checks the indexes, and fills the incomplete ones. */
   start(): void {
     this.#finished = this.#finished.then(() => this.#run());
   }
@@ -187,8 +188,9 @@ export class Backfill {
 }
 
 /**
- * Compares the values of the observed fields of all cached objects with the recorded ones: what changed while nobody
- * observed it, and what has no time yet, gets the present time. The applier must record the same fields meanwhile.
+ * Compares the values of the observed fields of all cached objects with the recorded values. A value that changed while
+ * the field was not observed, or that has no time yet, gets the present time. The applier must record the same fields
+ * during the comparison.
  */
 export async function compareObserved(view: View, fields: readonly MadeIndex[], signal: AbortSignal): Promise<void> {
   const { observations } = view;
@@ -214,11 +216,11 @@ export async function compareObserved(view: View, fields: readonly MadeIndex[], 
 const MARKS: readonly string[] = [KEPT_OUT_INDEX, LEFT_OUT_INDEX];
 
 /**
- * Brings what is already cached under the declared indexes, and out of those that are no longer declared. The applier
- * must use the same specs for what it writes meanwhile (`Indexer.maintain`). An index counts as complete only when
- * every object has been through; one that already was stays so.
+ * Adds the cached objects to the declared indexes, and removes them from indexes that are no longer declared. During
+ * the backfill the applier must write with the same specs (`Indexer.maintain`). An index counts as complete once every
+ * object has been through; a complete index stays complete.
  * @param goesOn asked between objects. Default: it does.
- * @returns whether it went on to the end.
+ * @returns whether the backfill reached the end.
  */
 export async function backfill(
   view: View,
@@ -268,7 +270,7 @@ export async function backfill(
   return true;
 }
 
-/** What the entries of an object take in addition, about. */
+/** The bytes that an object's new index entries add, about. */
 function sizeOf({ key, from, to }: { key: string; from: ObjectEntry; to: ObjectEntry }): [string | undefined, number] {
   const slash = key.indexOf('/');
   const added = Math.max(0, to.indexEntries.length - from.indexEntries.length);

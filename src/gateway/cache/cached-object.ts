@@ -12,8 +12,8 @@ export interface CachedObject {
 }
 
 /**
- * Reads what the view has of the events' objects, by key: the entries of all, and the objects that one of a key's
- * events needs. All of its events are asked, since the first may be one that the cache is past.
+ * Reads the view's entries of the events' objects, by key, and the whole object where one of a key's events needs it.
+ * Each event of a key is checked, because the cache may already be newer than the first one.
  */
 export async function readCached<Event extends { readonly object: KubernetesObject }>(
   view: View,
@@ -48,8 +48,8 @@ export function compareCached(cached: CachedObject | undefined, object: Kubernet
 }
 
 /**
- * What happened to an object that the cache has as `cached`. Another UID under the same name is another object: the old
- * one was deleted between two watches.
+ * The changes from the object `cached` to the event's object. Another UID under the same name is another object: the
+ * old one was deleted between two watches.
  */
 export function changesOf(cached: CachedObject | undefined, object: KubernetesObject): Change[] {
   if (!cached) return [{ type: 'added', object }];

@@ -50,8 +50,8 @@ export class ChangeHandlers {
   }
 
   /**
-   * Begins a piece of changes that is applied as one.
-   * @returns who hears of it, and who has missed some of it, asked at its end.
+   * Begins a group of changes that is applied as one.
+   * @returns a function that lists, at the end, the users that received the changes and the users that missed some.
    */
   begin(): () => Hearing {
     this.#hearing = [...this.#byUser];
@@ -94,7 +94,7 @@ export class ChangeHandlers {
     return wakeups;
   }
 
-  /** A change that cannot be applied is missed by all. @returns who has missed it. */
+  /** Reports a change that cannot be applied: all users miss it. @returns these users. */
   failAll(error: unknown, object: KubernetesObject): readonly string[] {
     const { users } = this;
     for (const user of users) this.#onError(user, error, object);

@@ -2,14 +2,14 @@ import type { KubernetesObject, LabelSelector, ResourceVersion } from '../../cor
 import type { ObjectEntry } from '../../contract/cache-layout.ts';
 import type { IndexSpec, Reason } from '../../contract/index.ts';
 
-/** What happened to one object, as the cache sees it. What handlers turn into wakeups. */
+/** A change of one object, as the cache sees it. Handlers turn changes into wakeups. */
 export type Change =
   | { readonly type: 'added'; readonly object: KubernetesObject }
   /** `old` is there only when a handler has asked for it (`ChangeHandler.needsOld`). */
   | { readonly type: 'updated'; readonly object: KubernetesObject; readonly old?: KubernetesObject }
   /**
-   * The object as the server sent it last; as the cache knew it last when a list told of the deletion (client-go's
-   * `DeletedFinalStateUnknown`).
+   * The object as the server sent it last. If a list showed the deletion, the object as the cache knew it last
+   * (client-go's `DeletedFinalStateUnknown`).
    */
   | { readonly type: 'deleted'; readonly object: KubernetesObject };
 
@@ -33,13 +33,13 @@ export interface Lookup {
   readonly view: string;
   /** Entries that an object must carry; none means all objects. */
   readonly entries: readonly string[];
-  /** Entries of which an object must carry one, too; none means that it need not. */
+  /** An object must carry at least one of these entries, too; an empty list demands none. */
   readonly anyOf?: readonly string[];
   /** The declared index among all of them, if any: it is only of use once it is complete. */
   readonly declared?: IndexSpec;
   /** Only these keys, and those of them without an object whatever else is asked for. */
   readonly keys?: readonly string[];
-  /** What the labels of the objects themselves must match. */
+  /** The selector that the labels of the objects themselves must match. */
   readonly labelSelector?: LabelSelector;
   /** The field of the object that holds a label selector, and the labels that it must match. */
   readonly selector?: { readonly path: string; readonly labels: Readonly<Record<string, string>> };
@@ -71,8 +71,8 @@ export interface LookupWakeup {
 export type Wakeup = KeyWakeup | LookupWakeup;
 
 /**
- * Hears of each change before it is applied, on behalf of one controller. Must not wait. Where it throws, its
- * controller alone misses the change, and gets all its keys later (see `ChangeHandlers`).
+ * Receives each change before it is applied, on behalf of one controller. Must not wait. If it throws, only its
+ * controller misses the change, and gets all its keys later (see `ChangeHandlers`).
  */
 export interface ChangeHandler {
   /** Whether `handle` has to see the object as it was: reading it costs a trip and decoding it. */
@@ -82,14 +82,14 @@ export interface ChangeHandler {
 }
 
 /**
- * A handler cannot tell which keys a change wakes, for a reason that its author can be told: the message holds nothing
+ * A handler cannot find the keys that a change wakes. The message is shown to the handler's author, so it holds nothing
  * of an object's contents.
  */
 export class HandlerError extends Error {
   override readonly name: string = 'HandlerError';
 }
 
-/** At most this many reasons travel with a key; the oldest stay, since they tell what set things off. */
+/** How many reasons travel with a key at most. The oldest stay, because they show the first cause. */
 export const MAX_REASONS = 8;
 
 /**

@@ -4,15 +4,15 @@ import type { Wakeup } from './change.ts';
 
 /** Index entries that one script writes and removes, because a large script blocks Redis: one takes some 5 us. */
 export const MAX_ENTRIES = 4000;
-/** What an index entry takes of Redis, about: a SET of its own. */
+/** The memory that an index entry takes in Redis, about: a SET of its own. */
 export const ENTRY_BYTES = 250;
-/** What else takes as long: an object with its observed fields and its bytes, and a wakeup. */
+/** The cost of other parts, in index entries: of an observed field, of an object's bytes, and of a wakeup. */
 const OBSERVED_ENTRIES = 3;
 /** So a script writes 2 MiB of objects: while it runs, it takes four times its bytes of Redis' memory. */
 const BYTES_OF_ENTRY = 512;
 const WAKEUP_ENTRIES = 0.6;
 
-/** What an operation takes beside its index entries, as a number of those. */
+/** The cost of an operation apart from its index entries, counted in index entries. */
 export function costOf(operation: ViewOperation): number {
   if (operation.kind === 'D') return 1;
   const { object, observed = {} } = operation;

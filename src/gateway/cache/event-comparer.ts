@@ -25,7 +25,7 @@ export interface EventComparerOptions {
   readonly metrics: Metrics;
 }
 
-/** The work under way, to which an event belongs. */
+/** The list and the time slice that an event is compared in. */
 export interface ComparisonContext {
   /** The list that is being applied. */
   readonly listing: Listing | undefined;
@@ -77,7 +77,7 @@ export class EventComparer {
     return { ...event, object: leastMetadataOf(event.object), json: undefined, keptOut: reason, isLeftOut: true };
   }
 
-  /** The operation that writes a mark in place of an object for which there is no memory. */
+  /** The operation that writes a mark in place of an object that was left out for lack of memory. */
   leftOutOperation(event: ObjectEvent, reason: string): ViewOperation {
     this.#marksChanged = true;
     return this.#storing(this.#leaveOut(event, reason), '').operation;
@@ -85,7 +85,7 @@ export class EventComparer {
 
   /** The cached objects of these events, by key; whole objects only where a handler or the comparison needs them. */
   async readCached(events: readonly ObjectEvent[], listing: Listing | undefined): Promise<Map<string, CachedObject>> {
-    // The view is empty and no handler hears of such a list. The script itself compares objects that come twice.
+    // The view is empty and no handler receives such a list. The script itself compares objects that come twice.
     if (listing?.fromNothing) return new Map();
     return readCached(this.#options.view, events, (event, entry) => this.#needsOld(event, entry, listing));
   }
@@ -109,7 +109,7 @@ export class EventComparer {
       listing?.delete(key);
       // The cached object is newer than this deletion: the object was created again.
       if (ahead > 0) return undefined;
-      // Handlers hear of every deletion: its wakeup must not depend on whether the cache has the object.
+      // Handlers receive every deletion: its wakeup must not depend on whether the cache has the object.
       for (const wakeup of await this.wake({ type: 'deleted', object }, context)) wakeups.push(wakeup);
       cached.delete(key);
       return { kind: 'D', key, version: resourceVersion };

@@ -8,7 +8,7 @@ export interface Term {
   readonly writerId: string;
   /** Aborted when the term ends. */
   readonly signal: AbortSignal;
-  /** Whether it has ended, by the clock: a process that stood still learns of it here before the signal is aborted. */
+  /** Whether the term has ended, by the clock: after a freeze, a process sees it here before the signal is aborted. */
   readonly isOver: () => boolean;
 }
 
@@ -16,7 +16,7 @@ export interface GatewayWriterOptions {
   readonly logger: Logger;
   /** A view carries the ID of another gateway, which has taken over, or has not noticed yet that it no longer leads. */
   readonly onReplaced: () => void;
-  /** Asks the gateway that leads for an event that tells how far a view is. Default: does nothing. */
+  /** Asks the leader for an event that shows how current a view is. Default: does nothing. */
   readonly askLeader?: (viewPrefix: string) => void;
 }
 
@@ -63,7 +63,7 @@ export class GatewayWriter {
     }
   }
 
-  /** Asks the gateway that leads for an event that tells how far a view is. */
+  /** Asks the leader for an event that shows how current a view is. */
   requestProgress(view: View): void {
     this.#options.askLeader?.(view.location.prefix);
   }

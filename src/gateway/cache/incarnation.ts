@@ -3,12 +3,11 @@ import { masters } from '../redis/cluster.ts';
 import type { Redis } from '../redis/redis.ts';
 
 /**
- * The identity of the Redis process. Another one may have come up without the last writes (append-only file synced once
- * a second, or a replica that has become the master), from an older snapshot, or empty: data written on the old process
- * may be lost. The same process is another one for this purpose when it has evicted keys since.
- *
- * Of a Redis Cluster it stands for the processes of all masters, so it changes with each of them: what one knows of the
- * others (the registry of the queues' runs, the outbox of a view of its queues) holds only for all of them together.
+ * The identity of the Redis process. Another process may have come up without the last writes (append-only file synced
+ * once a second, or a replica that has become the master), from an older snapshot, or empty: data written on the old
+ * process may be lost. A process that has evicted keys since counts as another one. For a Redis Cluster the identity
+ * covers the processes of all masters, so it changes with each of them: data on one node that refers to another node
+ * (the registry and the queues' runs, the outbox of a view and its queues) holds only for all of them together.
  * @throws Error while the cluster has no master for a part of the keys.
  */
 export async function redisRunId(redis: Redis): Promise<string> {

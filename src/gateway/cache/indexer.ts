@@ -17,9 +17,9 @@ import type { ViewWriter } from './view-writer.ts';
 
 /** Processor time for the values of the objects of one namespace, in milliseconds. */
 export interface IndexTime {
-  /** What may be taken now; 0: nothing. */
+  /** The processor time that may be used now; 0: none. */
   readonly limitMs: number;
-  /** Runs work, and counts what it takes. */
+  /** Runs work, and charges the time that it takes. */
   run<T>(work: () => T): T;
 }
 
@@ -28,9 +28,9 @@ const LARGE_LENGTH = 32 * 1024;
 
 /**
  * The indexes of one view: SETs of keys, one for each index entry that an object carries. Every view has the built-in
- * ones; a declared one is complete only after a backfill (`backfill.ts`), and only then do readers ask it. The apply
- * script keeps the SETs in step with the entries that `entryOf` makes. What a write changes is refused with
- * ForeignWriterError once another gateway has taken the view.
+ * indexes; a declared index is complete only after a backfill (`backfill.ts`), and only then do readers ask it. The
+ * apply script keeps the SETs in step with the entries that `entryOf` makes. Writes are refused with ForeignWriterError
+ * once another gateway has taken the view.
  */
 export class Indexer {
   readonly #redis: Redis;

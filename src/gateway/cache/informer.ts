@@ -16,10 +16,10 @@ import type { View } from './view.ts';
 import { ViewUpdater } from './view-updater.ts';
 import type { Term } from './gateway-writer.ts';
 
-/** So many times in a row, with this pause between them, a resource is not served before that is believed. */
+/** How many times in a row, with this pause, the server must answer 404 before a resource counts as not served. */
 const MISSING_ANSWERS = 3;
 const MISSING_PAUSE_MS = 500;
-/** A bookmark that was asked for comes within 2.2 s, as measured. */
+/** A requested bookmark comes within 2.2 s, as measured. */
 const CATCH_UP_MS = 3000;
 const CATCH_UP_LOOK_MS = 100;
 /** How often a gateway that follows looks whether the leader has filled the view. */
@@ -27,10 +27,10 @@ const FOLLOWER_LOOK_MS = 200;
 const TAKE_AGAIN_MS = 1000;
 
 /**
- * One resource, or one namespace of it, in the cache. One for each view, however many controllers need it. It knows
- * whose handlers hear of changes and what is read by index. While this gateway leads, a `ViewUpdater` keeps the view in
- * line with the apiserver; while it follows, the leader's does, and the informer only looks whether the view is
- * complete.
+ * One resource, or one namespace of it, in the cache: one informer for each view, however many controllers need it. It
+ * knows which handlers receive the changes and which fields are read by index. While this gateway leads, a
+ * `ViewUpdater` keeps the view in line with the apiserver. While it follows, the leader's updater does, and the
+ * informer only checks whether the view is complete.
  */
 export class Informer {
   readonly view: View;
@@ -132,7 +132,7 @@ export class Informer {
     await this.#updater?.applied;
   }
 
-  /** `user` wants to hear of nothing any more, and reads by no index. */
+  /** Ends `user`'s handlers and indexes. */
   removeUser(user: string): void {
     this.#handlers.delete(user);
     this.#indexes.delete(user);
@@ -148,8 +148,8 @@ export class Informer {
   }
 
   /**
-   * Declares what `user` reads by, and the fields whose values are observed for it. New indexes are filled in the
-   * background; until then readers look at every object.
+   * Declares the indexes that `user` reads by, and the fields whose values are observed for it. New indexes are filled
+   * in the background; until then readers look at every object.
    */
   setIndexes(user: string, indexes: UserIndexes): void {
     this.#indexes.set(user, indexes);
@@ -207,7 +207,7 @@ export class Informer {
   }
 
   async #take(term: Term): Promise<void> {
-    // What is under way there would be written under the new ID.
+    // Otherwise writes that are still under way there would carry the new ID.
     await this.#ended;
     const updater = new ViewUpdater({
       informer: this.#options,
@@ -296,7 +296,10 @@ export class Informer {
     this.#updater?.fillIndexes();
   }
 
-  /** Objects for which there was no memory come back, if there is some by now. Nothing unless this gateway leads. */
+  /**
+   * Brings back objects that were left out for lack of memory, if there is memory now. Does nothing unless this gateway
+   * leads.
+   */
   async takeBack(): Promise<void> {
     await this.#updater?.takeBack();
   }
@@ -306,7 +309,7 @@ export class Informer {
     this.#updater?.drainOutbox();
   }
 
-  /** Asks for an event that tells how far the view is; a gateway that follows asks the leader. */
+  /** Asks for an event that shows how current the view is; a follower asks the leader. */
   requestProgress(): void {
     if (this.#updater) this.#updater.requestProgress();
     else this.#options.writer.requestProgress(this.view);

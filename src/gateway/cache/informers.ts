@@ -18,7 +18,7 @@ export interface InformersOptions {
   readonly settings: CacheSettings;
   /** See `ObjectCodecOptions`. Without a ring of keys no encrypted view is begun. */
   readonly codec?: { readonly keyRing?: KeyRing | undefined; readonly compressAbove?: number };
-  /** Of what objects take. Default: there are none. */
+  /** Limits on the memory and the time that objects take. Default: no limits. */
   readonly bounds?: ViewBounds;
   readonly writer: InformerOptions['writer'];
   readonly listeners: CacheListeners;
@@ -46,12 +46,12 @@ export class Informers {
     this.#options = options;
   }
 
-  /** What of each kind is cached. */
+  /** The cached part of each kind. */
   get settings(): CacheSettings {
     return this.#options.settings;
   }
 
-  /** Whether there are keys to encrypt what must be. */
+  /** Whether there are keys for the views that must be encrypted. */
   get canEncrypt(): boolean {
     return this.#options.codec?.keyRing !== undefined;
   }
@@ -61,8 +61,8 @@ export class Informers {
   }
 
   /**
-   * This gateway leads from now on: takes all views, and removes those that earlier settings have left. Resolves when
-   * that is done or the term has ended. Never rejects.
+   * Takes all views when this gateway begins to lead, and removes the views of earlier settings. Resolves when that is
+   * done or the term has ended. Never rejects.
    */
   async lead(term: Term): Promise<void> {
     const { logger } = this.#options.runtime;
@@ -157,7 +157,7 @@ export class Informers {
     try {
       await Promise.all(informers.map((informer) => informer.start()));
     } catch (error) {
-      // The next caller makes new informers: beside these there would be two for each view.
+      // The next caller makes new informers. If these stayed, each view would have two.
       for (const informer of informers) this.#running.delete(informer);
       await Promise.all(informers.map((informer) => informer.stop()));
       throw error;

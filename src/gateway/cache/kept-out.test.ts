@@ -11,7 +11,7 @@ const object = (spec: unknown): KubernetesObject & { spec: unknown } => ({
 });
 
 /**
- * So many lists and objects within each other, at random, the object itself included, with other things beside them.
+ * `levels` lists and objects within each other, at random, the object itself included, with other values next to them.
  */
 function deep(levels: number, isList: (level: number) => boolean): unknown {
   let value: unknown = [];

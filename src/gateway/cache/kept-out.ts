@@ -3,7 +3,7 @@ import type { SentObject } from '../reflector/watch-event.ts';
 
 /**
  * Levels of lists and objects within each other. Kubernetes' own kinds have some 30; the apiserver takes 10,000 in a
- * custom resource, and what recurses in Node.js ends between 3,000 and 8,000, in Python at 1,000.
+ * custom resource. Recursive code in Node.js fails between 3,000 and 8,000, in Python at 1,000.
  */
 export const MAX_DEPTH = 256;
 /**
@@ -29,10 +29,13 @@ export function isDeeper(value: object, levels: number): boolean {
   return false;
 }
 
-/** Characters of the metadata that is kept of an object for which there is no memory. */
+/** How many characters of metadata are kept of an object that was left out for lack of memory. */
 const LEAST_LENGTH = 4096;
 
-/** As `metadataOf`, of an object for which there is no memory: without what a tenant can make long, if that is long. */
+/**
+ * As `metadataOf`, for an object that was left out for lack of memory. If the metadata is long, the parts whose length
+ * a tenant controls are removed.
+ */
 export function leastMetadataOf(object: KubernetesObject): KubernetesObject {
   const whole = metadataOf(object);
   if (formatJson(whole).length <= LEAST_LENGTH) return whole;
@@ -56,10 +59,7 @@ const FIELDS = [
   'ownerReferences',
 ] as const satisfies readonly (keyof ObjectMeta)[];
 
-/**
- * An object with nothing but its kind and its metadata: what handlers and readers hear of an object that cannot be
- * handled.
- */
+/** The object's kind and metadata alone: handlers and readers get this in place of an object that cannot be handled. */
 export function metadataOf({ apiVersion, kind, metadata }: KubernetesObject): KubernetesObject {
   const kept = FIELDS.filter((field) => metadata[field] !== undefined).map((field) => [field, metadata[field]]);
   return { apiVersion, kind, metadata: Object.fromEntries(kept) as ObjectMeta };

@@ -19,7 +19,7 @@ export interface ViewState {
   readonly runId: string | undefined;
   /** A list of rewound data has begun and not ended, so the view is a mixture of two states. */
   readonly rewound: boolean;
-  /** False while the server is known not to serve the resource: nothing is heard of it. */
+  /** False while the server is known not to serve the resource, so no events arrive. */
   readonly isServed: boolean;
   /** The gateway that may write to the view; undefined when Redis has lost the ID. */
   readonly writerId: string | undefined;

@@ -51,7 +51,7 @@ export class Listing {
   /** Whether an object of the view is gone, now that the list is complete at `version`. */
   isGone(key: string, entry: ObjectEntry, version: ResourceVersion): boolean {
     if (this.#keys.has(key)) return false;
-    // Written by a watch since the list: newer than what the list tells.
+    // A watch has written the object since the list, so it is newer than in the list.
     return this.rewound || compareResourceVersions(entry.resourceVersion, version) <= 0;
   }
 

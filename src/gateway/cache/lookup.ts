@@ -11,7 +11,7 @@ import type { Lookup, RelatedChange } from './change.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { EncodedObject, View } from './view.ts';
 
-/** Objects may be large: so many are in memory at a time. */
+/** How many objects, which may be large, are in memory at a time. */
 const BATCH = 20;
 /** An object that one key leads to is read at no cost up to this length: that takes no longer than queueing the key. */
 const SMALL_BYTES = 100_000;

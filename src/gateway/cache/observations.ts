@@ -19,7 +19,7 @@ export const observedFields = (made: readonly MadeIndex[]): string[] => [
   ...new Set(made.map((each) => fieldOf(parseMade(each).spec))),
 ];
 
-/** What the time of a value takes of Redis, about, and what those of the items of a list take at most. */
+/** The memory that the time of a value takes in Redis, about, and the most that the times of a list's items take. */
 const TIME_BYTES = 200;
 const ITEMS_BYTES = 3000;
 
@@ -137,7 +137,7 @@ export class Observations {
   }
 
   /**
-   * Removes the times of objects of which the field is not observed, and of those that the view no longer has, which an
+   * Removes the times of objects whose field is not observed, and of objects that the view no longer has, which an
    * earlier writer did not know to remove.
    */
   async removeOthers(field: string): Promise<void> {
@@ -152,14 +152,14 @@ export class Observations {
       if (keys.length === 0) continue;
       const entries = await this.#redis.hmget(this.#keys.entries, ...keys);
       const others = keys.filter((key, at) => entries[at] === null || !isObserved(key));
-      // An object that comes back meanwhile begins anew at the next pass.
+      // An object that comes back during the pass begins anew at the next pass.
       if (others.length > 0) await this.#redis.hdel(hash, ...others);
     } while (cursor !== '0');
   }
 
   /**
-   * For how many seconds the value of the field is unchanged. Undefined when that is not known yet.
-   * @param item of the list, as `observedItem` names it: for how many seconds it is there.
+   * For how many seconds the value of the field is unchanged; undefined while that is unknown.
+   * @param item an item of the list, as `observedItem` names it: for how many seconds it has been in the list.
    */
   async secondsUnchanged(key: string, field: string, nowMs: number, item?: string): Promise<number | undefined> {
     const stored = await this.#redis.hget(this.#keys.observedPrefix + field, key);

@@ -42,14 +42,14 @@ export class Outbox {
     this.#key = key;
   }
 
-  /** Grows with each lost connection. Redis may have lost what was read or delivered under a smaller number. */
+  /** Grows with each lost connection. Redis may have lost entries and deliveries from before the loss. */
   get connection(): number {
     return connectionLosses(this.#redis);
   }
 
   /**
-   * At most `count` entries, from the oldest on, acknowledged ones included.
-   * @param after the id of an entry: those behind it.
+   * Reads at most `count` entries, from the oldest on, acknowledged entries included.
+   * @param after the id of an entry: reads the entries behind it.
    */
   async read(count: number, after?: string): Promise<OutboxEntry[]> {
     const from = after === undefined ? '-' : `(${after}`;

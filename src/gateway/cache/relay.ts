@@ -5,7 +5,7 @@ import { isDataError } from '../redis/redis.ts';
 import type { OutboxEntry } from './outbox.ts';
 import type { View } from './view.ts';
 
-/** Puts wakeups into the queues of their controllers; resolves when Redis has all but those that failed. */
+/** Puts wakeups into the queues of their controllers. Resolves when Redis has them all, except for the failed ones. */
 export type Enqueue = (wakeups: readonly KeyWakeup[]) => Promise<Enqueued | void>;
 
 export interface Enqueued {
@@ -168,7 +168,7 @@ export class Relay {
     const { outbox } = view;
     if (this.#connection !== outbox.connection) this.#readAgain();
     this.#connection = outbox.connection;
-    // Entries that are pushed meanwhile must be read: put before this page, they would be out of order.
+    // Entries that are pushed during the read must be read as well: put before this page, they would be out of order.
     this.#isComplete = false;
     const restarts = this.#restarts;
     try {
@@ -176,7 +176,8 @@ export class Relay {
         this.#hasMore = false;
         const page = await outbox.read(PAGE, this.#after);
         if (restarts !== this.#restarts) {
-          // A lane or an apply has failed meanwhile: entries that were passed over as known may not be known any more.
+          // A lane or an apply has failed during the read, so entries that were skipped as known may be forgotten by
+          // now.
           this.#hasMore = true;
           return;
         }

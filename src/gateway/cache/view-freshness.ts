@@ -53,7 +53,7 @@ export class ViewFreshness {
     while (limits.size > 0 && !signal.aborted) {
       const limitMs = Math.min(...limits.values());
       const waitMs = await this.#keep(Math.max(0, Math.min(limitMs / 2, limitMs - BOOKMARK_MS))).catch(() => AGAIN_MS);
-      // No longer than the half of a limit that may be set meanwhile.
+      // A limit may be set during the sleep, so sleep no longer than half of the smallest limit.
       await clock.sleep(Math.min(Math.max(LOOK_MS, waitMs), 2500), signal);
     }
     this.#isRunning = false;

@@ -4,7 +4,7 @@ import type { CacheSettings, ViewSettings } from '../config/cache-file.ts';
 import { withoutMember } from '../reflector/json-text.ts';
 import type { Transform } from '../reflector/watch-event.ts';
 
-/** The kind that is encrypted, or kept without what is secret in it. */
+/** The kind whose objects are encrypted, or kept without their secret parts. */
 const SECRET = 'v1/Secret';
 /** kubectl's copy of an applied object, values included. */
 const LAST_APPLIED = ['metadata', 'annotations', 'kubectl.kubernetes.io/last-applied-configuration'];
@@ -30,7 +30,7 @@ export function settingsHash(settings: ViewSettings, resource: Resource, namespa
   const kind = formatKind(resource);
   const served = `${resource.plural} ${resource.namespaced ? 'namespaced' : 'cluster-scoped'}`;
   const parts = [served, namespace ?? '', labelSelector, fieldSelector, metadataOnly, drop.toSorted()];
-  // Of all other kinds the views stay what they are.
+  // The views of all other kinds keep their hash.
   if (kind === SECRET) parts.push(isEncrypted(kind, settings) ? 'encrypted' : 'without last-applied');
   const text = JSON.stringify(parts);
   return createHash('sha256').update(text).digest('base64url').slice(0, 10);

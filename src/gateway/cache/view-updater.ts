@@ -37,9 +37,9 @@ export interface ViewUpdaterOptions {
   readonly on: ViewUpdaterEvents;
 }
 
-/** What each user needs of the view, as it is now. */
+/** The users' needs, which may change while the updater runs. */
 export interface UserNeeds {
-  /** What it reads by. */
+  /** The indexes that each user reads by. */
   readonly indexes: ReadonlyMap<string, UserIndexes>;
   /** How old the view may be, in milliseconds. A user that takes any age is absent. */
   readonly ageLimits: ReadonlyMap<string, number>;
@@ -59,9 +59,11 @@ export interface ViewUpdaterEvents {
 /** Events applied by one script at most, and their size: bounds the time that a script blocks Redis. */
 const CHUNK = 200;
 const CHUNK_BYTES = 8 * 1024 * 1024;
-/** A chunk that has failed so often for what it holds is applied event by event. */
+/** How often the contents of a chunk may fail before the chunk is applied event by event. */
 const ATTEMPTS = 3;
-/** A list for objects that were kept out for want of memory comes no sooner after the last: it may fail them again. */
+/**
+ * The least time between two lists that bring back objects left out for lack of memory, because they may fail again.
+ */
 const TAKE_BACK_MS = 60_000;
 const HEARD_MS = 3000;
 const HEARD_AGAIN_MS = 10;
@@ -202,7 +204,7 @@ export class ViewUpdater {
     this.#begun = true;
     const view = this.#view;
     const { version, rewound, isServed } = await view.state();
-    // Only a complete list removes the mark, and brings back what was cleared with it.
+    // Only a complete list removes the mark, and restores the data that was cleared with it.
     if (rewound || !isServed) this.#applier.freezeUntil(this.#reflector.relist(rewound));
     this.#relay.kick();
     const from = rewound ? undefined : version;
@@ -215,8 +217,8 @@ export class ViewUpdater {
   }
 
   /**
-   * Until those who heard of the last changes hear of changes here, or for three seconds: one that is still starting
-   * would miss a change, and run all of its keys. Never rejects.
+   * Waits up to three seconds until all users that received the last changes have handlers here: a user that is still
+   * starting would miss a change, and run all of its keys. Never rejects.
    */
   async #untilHeard(): Promise<void> {
     const { handlers, informer } = this.#options;
@@ -229,7 +231,7 @@ export class ViewUpdater {
     }
   }
 
-  /** Ends the work and gives the view up. Resolves when nothing is under way any more. */
+  /** Ends the work and gives the view up. Resolves when no work is under way. */
   async stop(): Promise<void> {
     this.#stop.abort();
     this.#taken.resolve();
@@ -286,14 +288,14 @@ export class ViewUpdater {
   async #reclaim(): Promise<number> {
     const view = this.#view;
     const { version, rewound, isServed } = await view.state();
-    // Redis may have come back with what it held before the server's data was restored. An event that was applied to it
-    // since has set the view's version, but not those of the other objects.
+    // Redis may have come back with data from before the server's data was restored. If an event was applied to it
+    // since, that set the view's version, but not the versions of the other objects.
     const newest = rewound ? undefined : (await view.newest())?.entry.resourceVersion;
-    // Last: what the view holds of this server's history is not above it.
+    // Asked last: versions of this server's history that the view holds cannot be above it.
     const current = await orUndefined(this.#options.currentVersion());
     const isAbove = (each: ResourceVersion | undefined): boolean =>
       each !== undefined && current !== undefined && compareResourceVersions(each, current) > 0;
-    // After a 404 that the view does not explain, the list takes nothing of the view for granted.
+    // After a 404 that the view does not explain, the list must not trust any version of the view.
     const isAhead = (current === undefined && isServed) || isAbove(version) || isAbove(newest);
     const list = this.#reflector.relist(rewound || isAhead, current);
     this.#signal.throwIfAborted();
@@ -411,11 +413,11 @@ export class ViewUpdater {
   }
 
   /**
-   * An object of the view cannot be read: altered, or written by a later version. All of the view goes, which recovery
-   * notices and mends as any other loss; a list alone would leave alone what has the version that it names.
+   * An object of the view cannot be read: it was altered, or written by a later build. Drops the whole view; recovery
+   * refills it. A relist alone would skip the unreadable object, because its version has not changed.
    */
   #discard(error: UnreadableObjectError): void {
-    // The leader sees to it.
+    // The leader discards the view.
     if (this.#signal.aborted) return;
     this.#discarding ??= this.#discardNow(error);
   }
@@ -436,7 +438,8 @@ export class ViewUpdater {
 
   async #onForeignWriter(): Promise<void> {
     void this.#options.informer.writer.check(this.#view);
-    // Lost in the middle of the first list, of which recovery knows nothing yet, or of the list for which it waits.
+    // The ID was lost in the middle of the first list, which recovery does not check yet, or of a list that recovery
+    // waits for.
     if (this.#isSynced && this.#relists === 0) return;
     const state = await this.#view.state().catch(() => undefined);
     if (state && state.writerId === undefined) await this.#reclaim().catch(() => {});

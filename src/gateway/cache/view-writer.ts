@@ -53,13 +53,13 @@ export class ViewWriter {
     await this.#redis.hset(this.#viewKey, 'writerId', id);
   }
 
-  /** Is the writer no longer: what is still under way here fails as with another gateway's ID. */
+  /** Ends the role of writer: work that is still under way fails as if another gateway had taken the view. */
   release(): void {
     this.#id = '';
     this.#onFailure();
   }
 
-  /** Becomes the writer again, also where Redis has lost its ID, before a list. @throws ForeignWriterError */
+  /** Becomes the writer again before a list, even if Redis has lost the view's ID. @throws ForeignWriterError */
   async reclaim(): Promise<void> {
     this.#onFailure();
     await this.run(this.#reclaim, [], []);

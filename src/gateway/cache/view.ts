@@ -30,7 +30,7 @@ export interface EncodedObject {
   readonly decode: () => KubernetesObject;
 }
 
-/** Bounds of what the objects of a view take. */
+/** Limits for the objects of a view. */
 export interface ViewBounds {
   /** Of Redis' memory. Default: no bound. */
   readonly memory?: MemoryGuard | undefined;
@@ -42,11 +42,11 @@ export interface ViewBounds {
 export interface IndexQuery {
   readonly entries: readonly string[];
   readonly anyOf: readonly string[];
-  /** The declared index to which some of the entries belong; the others belong to indexes that every view has. */
+  /** The declared index that some of the entries belong to; the others belong to indexes that every view has. */
   readonly declared: IndexSpec;
 }
 
-/** What an index has answered. */
+/** The answer of an index. */
 export interface FoundObjects {
   readonly keys: readonly string[];
   /** In the order of the keys; undefined where the view has no object. */
@@ -58,7 +58,7 @@ const MOST_FEW = 20;
 /** Objects that one answer holds, unless it is a single one. */
 const ANSWER_BYTES = 2 * 1024 * 1024;
 
-/** The field of a view's HASH that counts how often a user was not there to hear of changes. */
+/** The field of a view's HASH that counts how often a user was absent and missed changes. */
 function missedField(user: string): string {
   return `missed:${user}`;
 }
@@ -91,8 +91,8 @@ export class View implements MemoryHolder {
   #onUnreadable: (error: UnreadableObjectError) => void = () => {};
 
   /**
-   * @param codec Default: one that encrypts nothing.
-   * @param bounds of what its objects take. Default: there are none.
+   * @param codec Default: encrypts nothing.
+   * @param bounds limits on the memory and the time that the objects take. Default: no limits.
    */
   constructor(
     redis: Redis,
@@ -143,7 +143,7 @@ export class View implements MemoryHolder {
     return new ViewReader(this.#redis, this.location.prefix, { decode, encryptedBy });
   }
 
-  /** Told of each object that could not be read, by whichever way. */
+  /** The listener is called with each object that could not be read, whichever read found it. */
   onUnreadable(listener: (error: UnreadableObjectError) => void): void {
     this.#onUnreadable = listener;
   }
@@ -153,7 +153,7 @@ export class View implements MemoryHolder {
     return this.location.namespace === undefined || this.location.namespace === namespace;
   }
 
-  /** See `MemoryGuard.reserve`. @param sizes namespaces, and the bytes that are written of them. */
+  /** See `MemoryGuard.reserve`. @param sizes pairs of a namespace and the bytes to write for it. */
   reserve(sizes: () => readonly (readonly [namespace: string | undefined, bytes: number])[]): Promise<void> {
     return this.#memory.reserve(this.prefix, sizes);
   }
@@ -244,11 +244,11 @@ export class View implements MemoryHolder {
   }
 
   /**
-   * The position of the view at this moment or later, undefined before its first write: a reader that finds a lower one
-   * reads a view that lacks writes from before this call. The gateway that writes the view knows it. Another gateway
-   * asks Redis, with one command for the calls of one turn of the event loop.
-   * @throws UnavailableError when the connection was lost meanwhile: the answer may come from a process that lacks
-   *   writes.
+   * The position of the view at this moment or later; undefined before its first write. A reader that finds a lower
+   * position reads a view that lacks writes from before this call. The gateway that writes the view knows the position.
+   * Another gateway asks Redis, with one command for all calls of one turn of the event loop.
+   * @throws UnavailableError when the connection was lost during the request: the answer may come from a process that
+   *   lacks writes.
    */
   async position(): Promise<number | undefined> {
     if (this.#writer.isWriter) return this.#position;
@@ -309,12 +309,12 @@ export class View implements MemoryHolder {
     await this.#writer.set({ lastList: JSON.stringify(list) });
   }
 
-  /** Who heard of the last changes. */
+  /** The users that received the last changes. */
   async hearers(): Promise<readonly string[]> {
     return ((await this.#redis.hget(this.#keys.view, 'users')) ?? '').split('\n').filter((user) => user !== '');
   }
 
-  /** How often `user` was not there to hear of changes, after it had been. */
+  /** How many times `user` was absent from the users that receive changes, after it had been among them. */
   async missedBy(user: string): Promise<string> {
     return (await this.#redis.hget(this.#keys.view, missedField(user))) ?? '';
   }
@@ -359,7 +359,7 @@ export class View implements MemoryHolder {
     for await (const { key, encoded } of this.eachEncoded(keys, slice)) yield { key, object: encoded?.decode() };
   }
 
-  /** The same, which the caller decodes: that is what an object costs this thread. */
+  /** As `each`, but the caller decodes the objects, because decoding is the part that costs this thread time. */
   async *eachEncoded(
     keys: readonly string[],
     slice = new TimeSlice(),
@@ -375,7 +375,7 @@ export class View implements MemoryHolder {
     }
   }
 
-  /** The same before they are decoded, which is what reading them costs this thread. */
+  /** The objects of these keys before they are decoded, because decoding is the part that costs this thread time. */
   async stored(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
     const found: (EncodedObject | undefined)[] = [];
     while (found.length < keys.length) found.push(...(await this.#readFirst(keys.slice(found.length))));
@@ -431,7 +431,7 @@ export class View implements MemoryHolder {
     }
   }
 
-  /** What an object looks like in Redis: the `object` of an operation. */
+  /** The form of an object in Redis: the `object` of an operation. */
   encode(key: string, json: string): string | Buffer {
     return this.#codec.encode(key, json);
   }

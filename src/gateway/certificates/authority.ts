@@ -5,7 +5,7 @@ import { loadX509 } from './x509-library.ts';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
-/** Certificates are valid from so long ago on, for the sake of clocks that differ. */
+/** How far back the validity of certificates begins, because clocks differ. */
 const BACKDATED_MS = 3_600_000;
 
 /** A new certificate authority. Each has a name of its own, so that two of a bundle are never mistaken. */

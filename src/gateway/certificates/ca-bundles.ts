@@ -86,8 +86,9 @@ export class CaBundles {
   }
 
   /**
-   * Writes the bundle where it is missing. A write is refused when the object has changed since it was listed.
-   * @returns those that lacked it, and how many of these have it now.
+   * Writes the bundle where it is missing. The apiserver refuses a write when the object has changed since it was
+   * listed.
+   * @returns the objects that lacked it, and how many of them have it now.
    */
   async write(
     found: readonly FoundBundles[],

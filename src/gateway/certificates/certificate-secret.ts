@@ -23,8 +23,8 @@ export interface FoundSecret {
 }
 
 /**
- * The one Secret that the gateways of a deployment share. Each write replaces what was read, by its resource version,
- * so that of two gateways which write the same version one fails.
+ * The one Secret that the gateways of a deployment share. Each write is conditional on the resource version that was
+ * read. So if two gateways write after the same read, one of them fails.
  */
 export class CertificateSecret {
   readonly #client: Pick<ApiClient, 'json'>;

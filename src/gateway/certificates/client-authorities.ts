@@ -2,17 +2,17 @@ import { type Logger, messageOf } from '../../core/index.ts';
 import { watchFiles } from '../../contract/node/certificate-files.ts';
 import { readCertificates } from '../config/certificates.ts';
 
-/** The authorities by whose certificates a server knows its clients, which are renewed while the server runs. */
+/** The authorities that a server accepts client certificates from. They are renewed while the server runs. */
 export interface ClientAuthorities {
   /** In PEM form. @throws UserError when there are none that can be used. */
   current(): string;
-  /** Calls `listener` whenever `current` has others. @returns what ends that. */
+  /** Calls `listener` whenever the authorities in `current` change. @returns a function that ends the calls. */
   onRenewed(listener: () => void): () => void;
 }
 
 /**
- * Authorities in a file. It is read when it is first asked for, and again when it changes. A file that cannot be used
- * is told in the log, and the authorities before it stay.
+ * Authorities in a file. It is read at the first use, and again when it changes. If the file cannot be used, the log
+ * says so, and the earlier authorities stay.
  */
 export class FileAuthorities implements ClientAuthorities {
   readonly #path: string;

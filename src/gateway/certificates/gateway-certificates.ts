@@ -37,24 +37,26 @@ const HINT = 'this cannot be watched: certificates and bundles are looked at in 
 
 /**
  * The authority and the certificate of the gateway's webhooks, in a Secret that all gateways of a deployment serve
- * from. The leader makes them, renews each when two thirds of its life are over, and writes the authority into the
+ * from. The leader makes them, renews each after two thirds of its lifetime, and writes the authority into the
  * `caBundle`s that ask for it.
  *
- * No review fails by a rotation (`RotationState`), because at each time every bundle that the apiserver may use has the
- * authority of every certificate that a gateway may serve:
+ * A rotation (`RotationState`) makes no review fail, because at each time every bundle that the apiserver may use has
+ * the authority of every certificate that a gateway may serve:
  *
- * - A certificate of a new authority is in the Secret only when each bundle has had that authority for `settleMs`.
- * - The old authority leaves the bundles when such a certificate has been in the Secret for `retireMs`: until then each
- *   gateway has read it. Connections that are open stay open.
- * - Waits are counted by the process that waits, from what it has seen itself. So a new leader waits anew, and no time
- *   is compared between machines.
+ * - A certificate of a new authority enters the Secret only after each bundle has had that authority for `settleMs`.
+ * - The old authority leaves the bundles after such a certificate has been in the Secret for `retireMs`: by then each
+ *   gateway has read it. Open connections stay open.
+ * - The process that waits counts the wait from its own observations. So a new leader waits anew, and no time is
+ *   compared between machines.
  *
- * Two leaders at once, or one that stood still, change nothing of this. Each write is conditional on the version that
- * was read, and the bundles are listed before the Secret is read: a bundle that another gateway has written since has
- * another version, and one that it had written before is that of this Secret or of an earlier one.
+ * Two leaders at once, or a leader that was frozen, do not break this. Each write is conditional on the version that
+ * was read, and the bundles are listed before the Secret is read. If another gateway has written a bundle after the
+ * list, its version has changed and the write fails. If it wrote the bundle before the list, the bundle is that of this
+ * Secret or of an earlier one.
  *
- * A deleted Secret is made again from what the leader serves, and the authority is rotated. Only a leader that has
- * served nothing yet begins with a new authority at once, and reviews fail until each gateway serves it.
+ * If the Secret is deleted, the leader makes it again from the certificates that it serves, and rotates the authority.
+ * Only a leader that has served nothing yet begins with a new authority at once; then reviews fail until each gateway
+ * serves it.
  */
 export class GatewayCertificates implements ServingCertificate {
   readonly #options: GatewayCertificatesOptions;
@@ -180,7 +182,7 @@ export class GatewayCertificates implements ServingCertificate {
       this.#bundled = undefined;
       return true;
     }
-    // One that cannot be written holds up a new CA, and not a new certificate of this one.
+    // A bundle that cannot be written delays a new CA, but not a new certificate of the present CA.
     if (lacking.length > 0) this.#bundled = undefined;
     else if (this.#bundled?.bundle !== bundle) this.#bundled = { bundle, sinceMs: listedAtMs };
     return this.#step(found, stored, { bundledForMs: this.#bundled && lookedAtMs - this.#bundled.sinceMs, signal });
@@ -206,7 +208,7 @@ export class GatewayCertificates implements ServingCertificate {
     return true;
   }
 
-  /** Where there is no Secret, or one that has nothing yet. */
+  /** Fills the Secret when it does not exist or is still empty. */
   async #make(found: FoundSecret | undefined, signal: AbortSignal | undefined): Promise<void> {
     const { clock, logger } = this.#options.runtime;
     if (found && Object.keys(found.object.data ?? {}).length > 0) {
@@ -276,7 +278,7 @@ function byName(name: string): { fieldSelector: string } {
   return { fieldSelector: `metadata.name=${name}` };
 }
 
-/** What the apiserver may expect of the certificate. */
+/** The names that the apiserver may expect in the certificate. */
 function namesOf({ service, url }: WebhookAddress): string[] {
   const dns = service ? `${service.name}.${service.namespace}.svc` : undefined;
   // A URL has an IPv6 address in brackets.

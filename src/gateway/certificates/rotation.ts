@@ -31,9 +31,9 @@ export interface RotationTimes {
    */
   readonly settleMs: number;
   /**
-   * From when a certificate of the new authority is in the Secret until the old authority leaves the bundles. Each
-   * gateway reads the Secret every `pollMs` and serves what it finds. Default five minutes: 30 times that, so that a
-   * gateway which cannot read for a while does not fail reviews. Nothing is in a hurry here.
+   * How long a certificate of the new authority stays in the Secret before the old authority leaves the bundles. Each
+   * gateway reads the Secret every `pollMs` and serves its certificate. Default five minutes: 30 times `pollMs`, so
+   * that a gateway that cannot read for a while does not make reviews fail. A rotation is not urgent.
    */
   readonly retireMs: number;
   /** Between two looks at the Secret and the bundles; watches wake a gateway earlier. Default 10 s. */
@@ -42,17 +42,17 @@ export interface RotationTimes {
 
 export const ROTATION_TIMES = { settleMs: 150_000, retireMs: 300_000, pollMs: 10_000 } as const;
 
-/** What is known beside the content of the Secret. */
+/** The facts that a rotation step depends on, apart from the content of the Secret. */
 export interface RotationFacts {
   /** The wall clock. */
   readonly nowMs: number;
   /** A rotation is asked for. */
   readonly requested: boolean;
-  /** For how long every bundle has had all authorities of the Secret. Undefined: one lacks them. */
+  /** For how long every bundle has had all authorities of the Secret. Undefined: at least one bundle lacks some. */
   readonly bundledForMs: number | undefined;
   /** For how long this gateway has seen the state that it is in now. */
   readonly inStateForMs: number;
-  /** Of the server. */
+  /** The names of the server. */
   readonly names: readonly string[];
 }
 

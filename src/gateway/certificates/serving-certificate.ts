@@ -10,7 +10,7 @@ import {
 export interface ServingCertificate {
   /** The chain and its key, in PEM form. @throws UserError when there is none that can be used. */
   current(): CertificatePair;
-  /** Calls `listener` whenever `current` has another one. @returns what ends that. */
+  /** Calls `listener` whenever `current` has changed. @returns a function that ends the calls. */
   onRenewed(listener: () => void): () => void;
 }
 

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isIssuedBy } from './authority.ts';
 import type { CertificatePair } from '../../contract/node/certificate-files.ts';
 
-/** What the Secret has. */
+/** The content of the Secret. */
 export interface StoredCertificates {
   /** PEM, each one certificate: one authority, or during a rotation the old one and then the new one. */
   readonly authorities: readonly [string] | readonly [old: string, next: string];
@@ -13,7 +13,7 @@ export interface StoredCertificates {
 
 type Data = Readonly<Record<string, string>>;
 
-/** What every `caBundle` has. */
+/** The content of every `caBundle`. */
 export function bundleOf({ authorities }: StoredCertificates): string {
   return authorities.join('');
 }

@@ -5,7 +5,7 @@ import { fieldPath, namespace } from '../../contract/name-schema.ts';
 import { variableOf } from './config.ts';
 
 /**
- * What of a resource is cached: controller-runtime's `cache.ByObject` (pkg/cache/cache.go), as the operator's setting.
+ * The cached part of a resource: controller-runtime's `cache.ByObject` (pkg/cache/cache.go), as the operator's setting.
  */
 export interface ViewSettings {
   /** These namespaces, each with a view and a watch of its own; all when absent. Ignored for cluster-scoped kinds. */
@@ -87,7 +87,7 @@ export async function readCacheSettings(path: string | undefined): Promise<Cache
   const parsed = schema.safeParse(value ?? {});
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
-  // What is wrong with a key is said one level below.
+  // An issue with a key has its reason one level below.
   const message = issue?.code === 'invalid_key' ? issue.issues[0]?.message : issue?.message;
   throw new UserError(`${path} is wrong at ${issue?.path.join('.') || 'its top level'}: ${message}.`);
 }

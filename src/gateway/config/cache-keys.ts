@@ -44,7 +44,7 @@ function keyOf(text: string, which: string): CacheKey {
   if (colon < 1) throw new TypeError(`${which} must be an id, ":" and base64 of 32 bytes`);
   const base64 = text.slice(colon + 1);
   const bytes = Buffer.from(base64, 'base64');
-  // Node skips over what is not base64.
+  // Node skips characters that are not base64.
   if (bytes.toString('base64').replace(/=+$/, '') !== base64.replace(/=+$/, '')) {
     throw new TypeError(`${which} must have base64 behind its id`);
   }

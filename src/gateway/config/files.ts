@@ -7,7 +7,7 @@ import { readCertificates } from './certificates.ts';
 import type { GatewayConfig } from './config.ts';
 import { readSigningKeys, ringOfSigningKeys } from './signing-keys.ts';
 
-/** What the files hold that the settings name, and the keys that are in the settings themselves. */
+/** The contents of the files that the settings name, and the keys that are in the settings themselves. */
 export interface ConfiguredFiles {
   /** Sign the triggers of configured functions. */
   readonly keys: readonly SigningKey[];
@@ -18,7 +18,7 @@ export interface ConfiguredFiles {
   readonly keyRing: KeyRing | undefined;
   /** Signs the tokens of callbacks without `keyRing`. Undefined: no function has its URL in the settings. */
   readonly callbackRing: KeyRing | undefined;
-  /** Let people read and change what is not public. */
+  /** The tokens that let people read and change non-public data. */
   readonly adminTokens: readonly AdminToken[];
 }
 

@@ -1,6 +1,6 @@
 import { UserError } from '../../core/index.ts';
 
-/** The Lease by which the gateways of a deployment elect their leader. */
+/** The Lease that the gateways of a deployment elect their leader with. */
 export interface LeaseKey {
   readonly namespace: string;
   readonly name: string;
@@ -8,11 +8,11 @@ export interface LeaseKey {
 
 /** The times of an election, in milliseconds: client-go's LeaseDuration, RenewDeadline and RetryPeriod. */
 export interface LeaseTiming {
-  /** A follower that has seen no change of the record for so long may take the Lease. Whole seconds. */
+  /** How long a follower must see no change of the record before it may take the Lease. Whole seconds. */
   readonly leaseMs: number;
-  /** A leader that has not renewed the Lease for so long stops leading. Less than `leaseMs`. */
+  /** A leader stops leading when it has not renewed the Lease for this time. Less than `leaseMs`. */
   readonly renewMs: number;
-  /** Between two attempts, without the jitter of followers. With its jitter it is less than `renewMs`. */
+  /** The time between two attempts, without the jitter of followers. With that jitter it is less than `renewMs`. */
   readonly retryMs: number;
 }
 
@@ -40,7 +40,7 @@ export function checkLeaseTiming(timing: LeaseTiming, nameOf: (time: keyof Lease
 
 /**
  * The Lease to elect by.
- * @param lease `off`, a Lease, or undefined for the default: `levelhook` beside the gateway in a cluster.
+ * @param lease `off`, a Lease, or undefined for the default: `levelhook` in the gateway's namespace in a cluster.
  * @param podNamespace the namespace of the gateway's pod; undefined outside a cluster.
  * @returns undefined when there is no election, and this gateway leads.
  */

@@ -4,7 +4,7 @@ import { importExtractableSecret } from '../../contract/signature.ts';
 import { KeyRing } from '../../contract/node/key-ring.ts';
 import { variableOf } from './config.ts';
 
-/** What triggers of the configured functions are signed with. @throws UserError, without showing a secret. */
+/** The keys that sign the triggers of the configured functions. @throws UserError, without showing a secret. */
 export async function readSigningKeys(config: {
   readonly functionUrls: readonly string[];
   readonly signingSecrets: readonly string[];

@@ -45,7 +45,7 @@ export interface ClusterConnectionOptions {
   readonly proxyUrl: KubernetesCredentialsOptions['proxyUrl'];
   /** Whether this gateway leads. */
   readonly leads: () => boolean;
-  /** Gets what has to be stopped: the apiserver's credentials, then the clock. */
+  /** Receives the parts that a stop must end: the apiserver's credentials, then the clock. */
   readonly lifecycle: Pick<Lifecycle, 'started'>;
   /** Repeats an attempt that fails with an UnavailableError. */
   readonly untilAvailable: <T>(attempt: () => Promise<T>) => Promise<T>;
@@ -54,9 +54,9 @@ export interface ClusterConnectionOptions {
 }
 
 /**
- * Finds out which cluster this is, and continues where earlier gateways of it have stopped: with their data, if this
- * build can read it, and with their time. A gateway without an election marks the data as that of its build at once.
- * @throws UserError when the apiserver refuses the gateway, or the data is that of a newer build; the reason of
+ * Identifies the cluster, and continues with the data and the time of its earlier gateways, if this build can read the
+ * data. A gateway without an election marks the data with its own build's version at once.
+ * @throws UserError when the apiserver refuses the gateway, or a newer build has written the data; the reason of
  *   `ending`.
  */
 export async function connectCluster(options: ClusterConnectionOptions): Promise<ClusterConnection> {
@@ -109,7 +109,7 @@ export async function connectCluster(options: ClusterConnectionOptions): Promise
 /** An apiserver that does not answer within this time is away. */
 const ANSWER_MS = 10_000;
 
-/** Also the first request to the apiserver, and so where wrong credentials show. */
+/** This is also the first request to the apiserver, so wrong credentials show here. */
 async function identify(client: ApiClient): Promise<string> {
   try {
     return await clusterIdentity(client, AbortSignal.timeout(ANSWER_MS));

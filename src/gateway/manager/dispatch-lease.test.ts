@@ -168,7 +168,7 @@ describe('DispatchLease', () => {
     expect(await take(a, 'four')).toEqual([{ gateway: 'b', beforeMs: metMs }]);
     expect(await take(b, 'four')).toEqual([{ gateway: 'a', beforeMs: clock.nowMs }]);
     expect(await take(a, 'five')).toEqual([{ gateway: 'b', beforeMs: clock.nowMs }]);
-    // None of its runs can go on for so long.
+    // Three days are longer than any run can go on.
     clock.nowMs += 3 * 86_400_000;
     expect(await take(a, 'six')).toEqual([]);
     server.refused = true;

@@ -10,34 +10,34 @@ export interface DispatchLeaseOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   readonly client: Pick<ApiClient, 'json'>;
   readonly location: Pick<RedisLocation, 'keyPrefix' | 'registryKey'>;
-  /** The cluster's name when the settings give one. */
+  /** The cluster's name from the settings, if they give one. */
   readonly clusterId: string | undefined;
   /** Names this process among the gateways of the deployment. */
   readonly gateway: string;
 }
 
-/** A gateway that may have started runs of which a new Redis process has no record. */
+/** A gateway that may have started runs that a new Redis process has no record of. */
 export interface OtherRuns {
   /** Its id, or `UNKNOWN`. */
   readonly gateway: string;
-  /** All of these runs started before this. Milliseconds of the gateway's clock. */
+  /** All these runs started before this time. Milliseconds of the gateway's clock. */
   readonly beforeMs: number;
 }
 
 export interface TakenLease {
-  /** Runs of any gateway that started before this may be on record in no Redis process or in another one; 0: none. */
+  /** Runs of any gateway that started before this time may have no record in this Redis process; 0: there are none. */
   readonly beforeMs: number;
-  /** The gateways that may have started such runs, without this one. */
+  /** The other gateways that may have started such runs. */
   readonly others: readonly OtherRuns[];
 }
 
-/** Stands for all gateways that are not known by their ids. */
+/** Stands for all gateways whose ids are unknown. */
 export const UNKNOWN = '?';
 
 export const NAMESPACE = 'kube-system';
 const NAME = 'levelhook-dispatch';
 const DEFAULT_PREFIX = 'levelhook';
-/** A stop waits so long for the apiserver. */
+/** How long a stop waits for the apiserver. */
 const RELEASE_MS = 3000;
 
 /** The annotation with the gateways' claims. */
@@ -47,30 +47,30 @@ const CONFLICTS = 10;
 const MOST_CLAIMS = 500;
 
 /**
- * By gateway, since when it may have started runs: the Redis process through which it has started them last, or the
- * time before which all of them have started, in the Lease's format.
+ * Each gateway's claim: the Redis process through which it started runs last, or a time, in the Lease's format, before
+ * which it started all its runs.
  */
 type Claims = Readonly<Record<string, string>>;
 
 /**
- * The cluster's record of the Redis process whose runs may be in flight: a Lease in `kube-system`, with the Redis
- * process as its holder, and with a claim of each gateway that starts runs. A gateway takes it before it sends a
- * trigger through a Redis process, and releases it after the last run. So a gateway that finds another Redis process,
- * or an empty one, knows which gateways can have started runs that no Redis knows of (ADR 0006):
+ * The cluster's record of the Redis process whose runs may be in flight: a Lease in `kube-system` that names the
+ * process as its holder, with a claim of each gateway that starts runs. A gateway takes the Lease before it sends a
+ * trigger through a Redis process, and releases it after its last run. So a gateway that finds another Redis process,
+ * or an empty one, knows which gateways may have started runs without a record in Redis (ADR 0006):
  *
  * - no Lease: no run is in flight.
- * - without a holder: no run is in flight that started after `renewTime`.
- * - with a holder: each gateway with a claim may have runs in flight, on record in the process that it claims. The runs
- *   of a gateway that has not claimed the holder started before the holder was taken first.
+ * - no holder: no run that started after `renewTime` is in flight.
+ * - a holder: each gateway with a claim may have runs in flight, on record in the process that it claims. If a gateway
+ *   has not claimed the holder, its runs started before the holder was taken first.
  *
- * A Lease without claims was written by an earlier build: then any gateway may have started runs. Where the apiserver
+ * A Lease without claims was written by an earlier build: then any gateway may have started runs. If the apiserver
  * forbids the Lease, each new Redis process counts as one with unknown runs.
  */
 export class DispatchLease {
   readonly #options: DispatchLeaseOptions;
   readonly #name: string;
   readonly #path: string;
-  /** The Redis process for which it was taken last, or for which that was refused. */
+  /** The Redis process of the last `take`, granted or refused. */
   #takenFor: string | undefined;
   #isForbidden = false;
 
@@ -81,8 +81,8 @@ export class DispatchLease {
   }
 
   /**
-   * Takes the Lease for this Redis process. To be called before the first trigger is sent through it.
-   * @throws the apiserver's error when that is unknown for now: nothing may be dispatched.
+   * Takes the Lease for this Redis process. Call it before the first trigger is sent through the process.
+   * @throws the apiserver's error when the Lease cannot be read or written for now: nothing may be dispatched.
    */
   async take(runId: string): Promise<TakenLease> {
     const { runtime } = this.#options;
@@ -92,7 +92,7 @@ export class DispatchLease {
       this.#takenFor = runId;
       this.#isForbidden = false;
       const nowMs = runtime.clock.now();
-      // Of its own runs the gateway knows without the Lease.
+      // The gateway knows its own runs without the Lease.
       return { beforeMs: isFirst ? Math.max(0, ...others.map(({ beforeMs }) => beforeMs)) : nowMs, others };
     } catch (error) {
       if (!isRefusal(error)) throw error;
@@ -123,7 +123,8 @@ export class DispatchLease {
 
   /**
    * Releases the Lease after the last run of this gateway. Never rejects.
-   * @param beforeMs runs that started earlier may go on; 0: none does. Milliseconds of the gateway's clock.
+   * @param beforeMs runs that started before this time may go on; 0: there are none. Milliseconds of the gateway's
+   *   clock.
    */
   async release(beforeMs: number): Promise<void> {
     const { runtime } = this.#options;
@@ -134,7 +135,7 @@ export class DispatchLease {
     try {
       await this.#untilWritten(() => this.#release(beforeMs, signal));
     } catch (error) {
-      // It is gone: that is not this gateway's affair.
+      // The Lease is gone, so nothing is left to release.
       if (error instanceof ApiError && error.code === 404) return;
       runtime.logger.warn({ error: messageOf(error) }, 'the Lease of runs in flight could not be released');
     }
@@ -156,7 +157,7 @@ export class DispatchLease {
     await client.json({ method: 'DELETE', path: this.#path, body, signal });
   }
 
-  /** Again after a conflict: other gateways write, too. */
+  /** Tries again after a conflict, because other gateways write the Lease, too. */
   async #untilWritten<T>(attempt: () => Promise<T>): Promise<T> {
     for (let conflicts = 0; ; conflicts += 1) {
       try {
@@ -168,7 +169,7 @@ export class DispatchLease {
   }
 
   /**
-   * Removes the claims of gateways whose runs are all over. A failure changes nothing but that their claims stay.
+   * Removes the claims of gateways whose runs are all over. After a failure their claims stay, without other harm.
    * @throws the apiserver's error.
    */
   async forget(gateways: readonly string[]): Promise<void> {
@@ -183,9 +184,9 @@ export class DispatchLease {
     });
   }
 
-  /** The claims of a Lease that matter still. @param runId the Redis process at hand. */
+  /** The claims of a Lease that still matter. @param runId the present Redis process. */
   #claimsOf(lease: Lease | undefined, runId: string): Claims {
-    // This gateway has written it before: a person has deleted it.
+    // This gateway has written the Lease before, so a person has deleted it.
     if (!lease) return this.#takenFor === undefined ? {} : { [UNKNOWN]: runId };
     const { acquireTime, holderIdentity: holder, renewTime } = lease.spec ?? {};
     const known = parsedClaims(lease.metadata.annotations?.[CLAIMS]);
@@ -206,14 +207,14 @@ export class DispatchLease {
     return clock.now() - Math.max(0, clock.wallNow() - Date.parse(claim));
   }
 
-  /** Of runs that started before this, as a claim; undefined when they are over. */
+  /** A claim for runs that started before this time; undefined when they must be over. */
   #timeOf(beforeMs: number): string | undefined {
     const { clock } = this.#options.runtime;
     const ageMs = Math.max(0, clock.now() - beforeMs);
     return ageMs > LONGEST_RUN_MS ? undefined : microTime(clock.wallNow() - ageMs);
   }
 
-  /** Fails with a conflict when it is no longer as it was found. */
+  /** Fails with a conflict if the Lease has changed since it was read. */
   async #write(
     found: Lease | undefined,
     spec: object,
@@ -232,7 +233,7 @@ export class DispatchLease {
       ...(found ? { uid: found.metadata.uid, resourceVersion: found.metadata.resourceVersion } : {}),
     };
     const { apiVersion, kind } = LEASE;
-    // A PUT creates it too, and rights to create can be limited to a name for a PUT only.
+    // A PUT also creates the Lease, and only for a PUT can the right to create be limited to a name.
     await client.json<Lease>({ method: 'PUT', path: this.#path, body: { apiVersion, kind, metadata, spec }, signal });
   }
 }
@@ -247,7 +248,10 @@ function parsedClaims(text: string | undefined): Claims | undefined {
   }
 }
 
-/** Many gateways that were killed, as in a crash loop, become one: an object's annotations are limited. */
+/**
+ * Merges the claims of very many killed gateways, as in a crash loop, into one, because an object's annotations are
+ * limited.
+ */
 function bounded(claims: Claims): Claims {
   const all = Object.values(claims);
   if (all.length <= MOST_CLAIMS) return claims;
@@ -266,7 +270,7 @@ export function leaseName(keyPrefix: string, clusterId: string | undefined): str
   return `${NAME}-${hash.digest('hex').slice(0, 16)}`;
 }
 
-/** The apiserver will not answer otherwise the next time: no right, or no Leases. */
+/** A refusal that a retry does not change: no right, or no Leases in this cluster. */
 function isRefusal(error: unknown): boolean {
   return error instanceof ApiError && [403, 404, 405].includes(error.code);
 }

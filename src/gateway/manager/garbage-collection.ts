@@ -11,9 +11,9 @@ import { goneReplicas } from './replica-record.ts';
 import { CONTROLLER_FIELD, type Removal, removalOf, removedValue } from './registry-fields.ts';
 
 export interface KnownControllers {
-  /** Those that run, and so all of the configured functions. */
+  /** The running controllers, which include those of all configured functions. */
   readonly configured: ReadonlySet<string>;
-  /** The ids of all ReconcileFunctions, whether or not they run; undefined when the cluster did not tell. */
+  /** The ids of all ReconcileFunctions, running or not; undefined when the list of them failed. */
   readonly declared: readonly string[] | undefined;
 }
 
@@ -54,8 +54,8 @@ export async function collectGarbage(
 }
 
 /**
- * Removes what Redis holds for one controller but its views, which others may need.
- * @param endMs when its last runs are over at the latest, if this gateway has run it. They may be over sooner.
+ * Removes a controller's data from Redis. Its views stay, because other controllers may need them.
+ * @param endMs when its last runs end at the latest, if this gateway has run it. They may end earlier.
  */
 export async function forgetController(
   location: RedisLocation,
@@ -69,19 +69,20 @@ export async function forgetController(
     redis.hget(registryKey, CONTROLLER_FIELD + name),
     redis.hget(keys.queue, 'runId'),
   ]);
-  // Together: a gateway that has not stopped the controller yet starts no key any more once its runs are known.
+  // In one transaction: once its runs are known, a gateway that has not stopped the controller yet must start no more
+  // keys.
   const both = await redis.multi().zrevrange(keys.inFlight, 0, 0, 'WITHSCORES').unlink(keys.backlog).exec();
   const [error, inFlight] = both?.[0] ?? [new Error('Redis has not executed a transaction')];
   if (error) throw error;
   await unlinkAll(redis, keys.recordPrefix);
-  // Redis has the deadlines of all runs, unless it has lost its last writes since the queue was looked at.
+  // Redis has the deadlines of all runs, unless it has lost its last writes since the queue was checked.
   if (endMs !== undefined && runId === (await redisRunId(redis))) {
     const [, last = '0'] = (inFlight ?? []) as string[];
-    // Called again, after it failed half way, it finds fewer runs than before.
+    // A second call, after a failure half way, finds fewer runs than the first.
     endMs = Math.min(endMs, Math.max(Number(last), (known !== null && removalOf(known)?.endMs) || clock.now()));
   }
-  // A controller that has never dispatched has no run to wait for. Of one that has come back and has not run the end of
-  // the runs before is known.
+  // A controller that has never dispatched has no runs. If a removed controller came back and has not run since, the
+  // end of its earlier runs is already recorded.
   if (known !== null && (endMs !== undefined || !removalOf(known))) {
     const removal: Removal = { atMs: clock.now(), ...(endMs === undefined ? {} : { endMs }) };
     await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(removal));
@@ -90,14 +91,14 @@ export async function forgetController(
   await removeMarks(location, [name]);
 }
 
-/** A removal stays known for so long at least. */
+/** How long a removal stays on record at least. */
 const LATE_MARK_MS = 15_000;
-/** How soon what removed controllers have left is looked for again. */
+/** How often the leader sweeps the registry. */
 const SWEEP_MS = 10_000;
 
 /**
- * Removes the last traces of removed controllers as soon as their last runs are over, and those of gateways that are
- * gone, while this gateway leads, until the signal is aborted. Never rejects.
+ * Removes the last traces of removed controllers as soon as their last runs are over, and the fields of gateways that
+ * are gone. Works only while this gateway leads, until the signal is aborted. Never rejects.
  */
 export async function sweepRegistry(
   location: RedisLocation,
@@ -117,13 +118,13 @@ export async function sweepRegistry(
   }
 }
 
-/** The longest time for which a run can go on: a day by callbacks, and the 15 minutes of the run before. */
+/** The longest time that a run can go on: a day with callbacks, after 15 minutes of the run itself. */
 export const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000 + RUN_MARGIN_MS;
 
 /**
- * Removes what views hold of removed controllers, the registry's fields of those whose runs are over, and the fields of
- * gateways that are gone. Of all of
- * them, each time: a wakeup that was on its way may have left a mark behind the removal.
+ * Removes the marks of removed controllers from the views, the registry's fields of controllers whose runs are over,
+ * and the fields of gateways that are gone. Each sweep covers all removed controllers again, because a late wakeup may
+ * have left a mark after the removal.
  */
 async function sweep(location: RedisLocation, clock: Clock): Promise<void> {
   const { redis, registryKey } = location;
@@ -133,7 +134,7 @@ async function sweep(location: RedisLocation, clock: Clock): Promise<void> {
   if (gone.length > 0) await redis.hdel(registryKey, ...gone);
   for (const [field, value] of Object.entries(registry)) {
     const removal = field.startsWith(CONTROLLER_FIELD) ? removalOf(value) : undefined;
-    // A wakeup that was on its way may leave a mark for some seconds.
+    // A late wakeup may still leave a mark for some seconds.
     if (removal)
       removed.push({
         field,
@@ -155,6 +156,6 @@ async function removeMarks({ redis, viewsKey }: RedisLocation, names: readonly s
 /** Whether this controller is no longer declared. */
 export function isGarbage(id: string, { configured, declared }: KnownControllers): boolean {
   if (originOf(id) === 'declared') return declared !== undefined && !declared.includes(id);
-  // None at all is more likely a mistake than a wish.
+  // A gateway without any configured function is more likely a mistake.
   return !configured.has(id) && [...configured].some((each) => originOf(each) === 'configured');
 }

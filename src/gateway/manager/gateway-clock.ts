@@ -4,7 +4,7 @@ import type { Redis } from '../redis/redis.ts';
 /** The field of the registry that holds the record of time. */
 export const CLOCK_FIELD = 'clock';
 
-/** What one gateway has last seen of the time, for the next one. Milliseconds since the epoch. */
+/** A gateway's last record of the time, for the next gateway. Milliseconds since the epoch. */
 interface TimeRecord {
   /** The gateways' time. */
   readonly nowMs: number;
@@ -14,17 +14,18 @@ interface TimeRecord {
 }
 
 /**
- * Two clocks this far apart tell the same time: a round trip lay in between. Less than what runs in flight are given.
+ * Two clocks this far apart show the same time, because a round trip lies between the readings. The margin of runs in
+ * flight is larger.
  */
 const SAME_MS = 1000;
-/** More is worth a line in the log: less is what NTP moves a clock by. */
+/** A larger difference is logged. NTP moves a clock by less. */
 const TOLD_MS = 10_000;
 /** A record further ahead than any clock is set by mistake is damaged. */
 const DAMAGED_MS = 20 * 365 * 86_400_000;
 const RECORD_MS = 1000;
 /**
- * How far a gateway that follows moves its time in a second: a tenth of what runs in flight are given beyond their
- * deadline. More than two clocks ever part in that time, and less than would end a run early when Redis has moved to a
+ * How far a follower moves its time in a second: a tenth of the margin that runs in flight have beyond their deadline.
+ * This is more than two clocks ever drift in that time. It is too little to end a run early when Redis has moved to a
  * machine with another clock.
  */
 const MAX_STEP_MS = 100;
@@ -39,7 +40,7 @@ const MAX_STEP_MS = 100;
 export class GatewayClock implements Clock {
   readonly #system: Clock;
   #offsetMs = 0;
-  /** The latest time that was told. */
+  /** The latest time that `now` has returned. */
   #latestMs = -Infinity;
 
   /** @param system Default: `systemClock`. */
@@ -83,8 +84,8 @@ export class GatewayClock implements Clock {
   }
 
   /**
-   * Now and every second, until `signal` is aborted: the gateway that leads writes the record, and the others approach
-   * the time that it tells, so that the clocks of gateways which run for weeks do not part. Never rejects.
+   * Every second from now on, until `signal` is aborted: the leader writes the record, and the followers approach the
+   * recorded time, so that the clocks of gateways that run for weeks do not drift apart. Never rejects.
    */
   async keep(
     redis: Redis,
@@ -123,17 +124,17 @@ export class GatewayClock implements Clock {
 }
 
 /**
- * The gateways' time at a start: the recorded time plus the time since, which is the smaller of the differences that
- * the two wall clocks show. A clock that has run backwards since does not count. So setting one clock ahead makes no
- * deadline pass, and setting one back delays none.
- * @param start the same three, at the start: `nowMs` is what the gateway would take without a record.
+ * The gateways' time at a start: the recorded time plus the time since. The time since is the smaller difference that
+ * the two wall clocks show. A clock that has run backwards since does not count. So a clock that is set ahead makes no
+ * deadline pass, and a clock that is set back delays none.
+ * @param start the same three values at the start: `nowMs` is the gateway's time without a record.
  * @returns undefined when the record is damaged.
  */
 export function continuedTime(record: TimeRecord | undefined, start: TimeRecord): number | undefined {
   if (!record || Math.abs(record.nowMs - start.nowMs) > DAMAGED_MS) return undefined;
   const passed = [start.wallMs - record.wallMs, start.redisMs - record.redisMs].filter((ms) => ms >= 0);
   const continued = record.nowMs + (passed.length > 0 ? Math.min(...passed) : 0);
-  // The machine's own clock where it tells the same: so the two do not part for good.
+  // If the machine's own clock shows the same time, use it, so that the two do not drift apart for good.
   const same = Math.abs(start.nowMs - continued) <= SAME_MS && start.nowMs >= record.nowMs;
   return same ? start.nowMs : continued;
 }

@@ -1,11 +1,11 @@
 import { messageOf } from '../../core/index.ts';
 
-/** What a person should mend although the check passes. */
+/** A problem that a person should mend although the check passes. */
 export interface HealthWarning {
   readonly warning: string;
 }
 
-/** A named check: undefined when all is well, a text when it has failed, which says what is wrong. */
+/** A named check: returns undefined when all is well, and a text with the reason when the check fails. */
 export type HealthCheck = () => string | HealthWarning | undefined;
 
 export interface HealthReport {

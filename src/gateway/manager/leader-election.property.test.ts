@@ -54,8 +54,8 @@ class World {
 }
 
 /**
- * A process on a machine of its own: its monotonic clock begins anywhere and runs up to 10 % too fast or too slow, its
- * wall clock jumps, and while it is frozen nothing happens in it, but what it has sent arrives.
+ * A process on a machine of its own: its monotonic clock begins anywhere and runs up to 10 % too fast or too slow, and
+ * its wall clock jumps. A frozen process does nothing, but the requests that it has sent still arrive.
  */
 class Machine implements Clock {
   readonly election: LeaderElection;
@@ -109,7 +109,7 @@ class Machine implements Clock {
     this.#wallOffsetMs = offsetMs;
   }
 
-  /** @param successor the machine to which it hands the Lease over, if it does so. */
+  /** @param successor returns the machine that gets the Lease at a handover, if there is one. */
   start(stop: AbortSignal, successor: () => Machine | undefined): Promise<void> {
     const onLead = async (signal: AbortSignal): Promise<string | undefined> => {
       this.leaderships += 1;

@@ -265,7 +265,7 @@ describe('a leader', () => {
     await pass(5000);
     expect(elector.events).toEqual(['lead']);
     expect(elector.election.notReady()).toBeUndefined();
-    // It has the cache to serve, whoever leads.
+    // A gateway without a leader still serves the cache.
     elector.through = refused;
     await pass(60_000);
     expect(elector.election.notReady()).toBeUndefined();

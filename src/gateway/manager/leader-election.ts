@@ -27,11 +27,12 @@ export interface LeaderCallbacks {
    * again after a retry period.
    */
   onLead(signal: AbortSignal): Promise<string | undefined>;
-  /** Another process has been seen to lead. Not called again while the same one leads. Must not throw. */
+  /** Another process leads, as the Lease shows. Not called again while the same process leads. Must not throw. */
   onFollow?(leader: string): void;
   /**
    * Whether this process could do the work of a leader now. Asked before each attempt to take the Lease; while it is
-   * false this process leaves the Lease to others, also one that still names itself. Must not throw. Default: it could.
+   * false this process leaves the Lease to others, even a Lease that still names this process. Must not throw. Default:
+   * it could.
    */
   mayStand?(): Promise<boolean>;
 }
@@ -99,8 +100,8 @@ export class LeaderElection {
   }
 
   /**
-   * Why nobody is known to lead since this process has started, such as a missing right; undefined once a leader has
-   * been seen. An apiserver that does not answer later makes no gateway unready: it still serves the cache.
+   * Why no leader has been seen since this process started, such as a missing right; undefined once a leader has been
+   * seen. An apiserver that stops answering later makes no gateway unready: it still serves the cache.
    */
   notReady(): string | undefined {
     if (this.leader !== '' || this.isLeading()) return undefined;

@@ -4,9 +4,9 @@ import type { RedisLocation } from '../redis/redis-location.ts';
 import { controllersIn } from './registry-fields.ts';
 import { type ListedReplica, NO_NEEDS, type ReplicaRecord, type ReplicaStanding } from './replica-record.ts';
 
-/** A controller or a view that a gateway which follows needs of the gateway that leads. */
+/** A controller or a view that a follower needs from the leader. */
 export interface Need {
-  /** A controller's, or the prefix of a view: another one for other cached fields. */
+  /** The controller's id, or the view's key prefix, which differs for other cached fields. */
   readonly id: string;
   /** For people. */
   readonly name: string;
@@ -23,43 +23,43 @@ export interface LeaderHandoverOptions {
   readonly known: KnownParts;
 }
 
-/** What this gateway knows. */
+/** The controllers and views of this gateway. */
 export interface KnownParts {
-  /** What it needs of the gateway that leads, for its configured functions. */
+  /** The parts that its configured functions need from the leader. */
   needs(): readonly Need[];
-  /** Whether it has the controller or view that another gateway needs. */
+  /** Whether this gateway has the controller or view that another gateway needs. */
   knows(id: string): boolean;
-  /** Whether it would remove the data of none of these controllers if it led. */
+  /** Whether this gateway would keep the data of all these controllers if it led. */
   keeps(controllers: readonly string[]): boolean;
   /** Whether each of its functions has described its controller. */
   readonly knowsAll: boolean;
 }
 
 const LOOK_MS = 3000;
-/** Of what a gateway needs it tells the others so much. */
+/** How many of its needs a gateway records at most. */
 const MOST_TOLD = 20;
-/** Of these a person is told so many. */
+/** How many needs a message for people names at most. */
 const MOST_NAMED = 5;
 
 /**
- * Finds out that a gateway which follows knows functions, kinds or cached fields which the gateway that leads does not
- * know, as in an update of their settings, and lets that gateway lead. The gateways tell each other by their fields in
- * the registry (`ReplicaStanding`):
+ * Hands the leadership over when a follower knows functions, kinds or cached fields that the leader does not know, for
+ * example during an update of their settings. The gateways exchange their needs in their registry fields
+ * (`ReplicaStanding`):
  *
- * - A gateway that follows tells what it needs of the leader: views that are not complete, queues that are not checked.
- * - The gateway that leads tells which of these it does not know. It hands the Lease over when the gateway that needs
- *   them was started later than itself, is ready, and would remove the data of no controller. So the Lease moves to
- *   newer gateways only, and two deployments that differ by mistake do not take it from each other in turn.
+ * - A follower records its needs: views that are not complete, queues that are not checked.
+ * - The leader records which of these needs it does not know. It hands the Lease over if the gateway in need started
+ *   later, is ready, and would remove the data of no controller. So the Lease moves to newer gateways only, and two
+ *   deployments that differ by mistake do not take it from each other in turn.
  *
- * Without a handover `reason` says what is wrong. The readiness of a gateway that follows does not depend on it.
+ * Without a handover, `reason` explains the difference. A follower's readiness does not depend on it.
  */
 export class LeaderHandover {
   readonly #options: LeaderHandoverOptions;
   #standing: ReplicaStanding = NO_NEEDS;
   #reason: string | undefined;
-  /** What the last look of this gateway has found while it led. */
+  /** The successor that the last look found, while this gateway led. */
   #candidate: string | undefined;
-  /** What the last two looks have found. */
+  /** The successor that the last two looks both found. */
   #successor: string | undefined;
   #failed = false;
 
@@ -67,7 +67,7 @@ export class LeaderHandover {
     this.#options = options;
   }
 
-  /** What this gateway tells the others. */
+  /** The standing that this gateway records for the others. */
   get standing(): ReplicaStanding {
     return this.#standing;
   }
@@ -77,7 +77,7 @@ export class LeaderHandover {
     return this.#options.leads() ? this.#successor : undefined;
   }
 
-  /** What this gateway needs of the gateway that leads, for people; undefined while it needs nothing. */
+  /** The needs that this gateway waits for, as a text for people; undefined while it needs nothing. */
   get reason(): string | undefined {
     return this.#options.leads() ? undefined : this.#reason;
   }
@@ -87,7 +87,7 @@ export class LeaderHandover {
     const { location, runtime } = this.#options;
     while (!signal.aborted) {
       try {
-        // A command would wait for Redis.
+        // While Redis is away a command would wait.
         if (location.redis.status === 'ready') await this.look();
         this.#failed = false;
       } catch (error) {
@@ -114,11 +114,11 @@ export class LeaderHandover {
       (standing?.needs ?? []).filter((id) => !known.knows(id));
     const needy = replicas.filter((each) => !each.isThis && unknownTo(each).length > 0);
     this.#standing = { ...NO_NEEDS, lacks: bounded(needy.flatMap(unknownTo)) };
-    // Before this gateway knows its own functions it cannot tell which it lacks.
+    // Until this gateway knows its own functions, it cannot say which needs are unknown to it.
     const next = known.knowsAll
       ? needy.find(({ standing, ...each }) => standing?.mayLead && each.startedMs > startedMs)
       : undefined;
-    // Seen twice: a function that is added to all gateways is known here a moment later.
+    // Two looks must agree: a function that is added to all gateways becomes known here a moment later.
     this.#successor = next?.id === this.#candidate ? next?.id : undefined;
     this.#candidate = next?.id;
   }

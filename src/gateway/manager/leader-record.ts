@@ -13,20 +13,20 @@ export interface LeaderRecordOptions {
 }
 
 /**
- * The identity of the leader in the registry, by which a follower finds out that the holder of the Lease leads another
+ * The identity of the leader in the registry. It lets a follower find out that the Lease's holder leads another
  * deployment. Two deployments with different data in Redis may share a Lease by mistake, such as the default one in
- * their namespace. Then the followers of one of them would wait for a leader that never comes.
+ * their namespace. Then the followers of one deployment would wait for a leader that never comes.
  *
- * The gateway that leads writes its identity every retry period. A follower compares it with the holder of the Lease
- * until both have been the same once. If they differ for longer than the Lease's duration, the follower gives a reason,
- * until they are the same, or it leads itself. It is ready all the same, because it leads as soon as the others have
+ * The leader writes its identity every retry period. A follower compares it with the holder of the Lease until both
+ * have been the same once. If they differ for longer than the Lease's duration, the follower gives a reason, until they
+ * are the same, or it leads itself. The follower stays ready, because it leads as soon as the other gateways have
  * ended, as in an update that moves the data. A new leader writes its identity within a retry period.
  */
 export class LeaderRecord {
   readonly #options: LeaderRecordOptions;
   /** The holder that was found in the registry. */
   #confirmed: string | undefined;
-  /** Since when the holder of the Lease is not the one in the registry, by the clock. */
+  /** Since when the Lease and the registry name different leaders, by the clock. */
   #differsSinceMs: number | undefined;
   #reason: string | undefined;
   #failed = false;
@@ -58,7 +58,7 @@ export class LeaderRecord {
     }
   }
 
-  /** One look. Does nothing while Redis is away: a command would wait until it is back. */
+  /** Does nothing while Redis is away, because a command would wait until it is back. */
   async look(): Promise<void> {
     const { election, location, runtime, timing } = this.#options;
     const { redis, registryKey } = location;

@@ -11,7 +11,7 @@ export interface LeadershipOptions {
   readonly writer: Pick<GatewayWriter, 'begin'>;
   readonly informers: Pick<Informers, 'lead' | 'follow'>;
   readonly election: Pick<LeaderElection, 'run' | 'isLeading'>;
-  /** A leader that Redis does not answer for so long gives up. Milliseconds. */
+  /** A leader gives up when Redis does not answer for this time. Milliseconds. */
   readonly withoutRedisMs: number;
   /** The identity of the gateway that should lead in place of this one; undefined while there is none. */
   readonly successor: () => string | undefined;
@@ -19,32 +19,32 @@ export interface LeadershipOptions {
 }
 
 export interface LeadershipEvents {
-  /** The views are taken. @param signal aborted when this gateway leads no longer. */
+  /** This gateway has taken the views. @param signal aborted when this gateway leads no longer. */
   readonly lead: (signal: AbortSignal) => void;
-  /** This gateway must not lead on the data in Redis: a newer build has written it. */
+  /** This gateway must not lead, because a newer build has written the data in Redis. */
   readonly unusable: (error: UserError) => void;
 }
 
-/** Another gateway that has not noticed the end of its term is left this much time before the views are taken again. */
+/** How long this gateway waits before it takes the views again, so that a gateway notices that its term has ended. */
 const TAKE_AGAIN_MS = 200;
 const ASK_REDIS_MS = 1000;
-/** For what is still being written when the leadership ends. */
+/** How long the end of a leadership waits for writes under way. */
 const END_MS = 1000;
 
 /**
- * What a gateway does when it begins and ceases to lead: it takes the views and continues each from its version,
- * without a list, and gives them up again. The writer ID of the term protects the views: a gateway that still writes
- * after its term is refused, and one that takes the views late, because it stood still, loses them again.
+ * Takes the views when this gateway begins to lead, and gives them up when it ceases to lead. Each view continues from
+ * its version, without a list. The writer ID of the term protects the views: Redis refuses the writes of a gateway
+ * whose term is over, and a frozen gateway that takes the views too late loses them again.
  *
  * A leader that cannot reach Redis gives up, and a follower that cannot reach Redis does not stand for election, so
- * that a gateway leads that can. A leader with a successor hands the Lease over (see `LeaderHandover`).
+ * that a gateway with a connection leads. A leader with a successor hands the Lease over (see `LeaderHandover`).
  */
 export class Leadership {
   readonly #options: LeadershipOptions;
   /** While this gateway leads. */
   #signal: AbortSignal | undefined;
   #term = new AbortController();
-  /** Turns of taking and giving up, one after the other. */
+  /** Taking and giving up the views, one after the other. */
   #turn: Promise<void> = Promise.resolve();
 
   constructor(options: LeadershipOptions) {
@@ -58,9 +58,10 @@ export class Leadership {
   }
 
   /**
-   * This gateway leads until `signal` is aborted, Redis does not answer, or it has a successor. Resolves when the views
-   * are given up, or a second later: with Redis away that takes until it is back, and the next term waits for it.
-   * @returns the successor's identity, if it has one.
+   * Leads until `signal` is aborted, Redis does not answer, or this gateway has a successor. Resolves when the views
+   * are given up, at most a second later: while Redis is away, giving them up takes until it is back, and the next term
+   * waits for it.
+   * @returns the successor's identity, if there is a successor.
    */
   async #lead(signal: AbortSignal): Promise<string | undefined> {
     const { clock } = this.#options.runtime;
@@ -79,7 +80,8 @@ export class Leadership {
   }
 
   /**
-   * A view carries another gateway's ID: one that has not noticed that it no longer leads. Does nothing in a follower.
+   * Takes the views again after a view has got the ID of another gateway, which has not noticed that it no longer
+   * leads. Does nothing in a follower.
    */
   retake(): void {
     const { clock, logger } = this.#options.runtime;
@@ -89,7 +91,7 @@ export class Leadership {
     void clock.sleep(TAKE_AGAIN_MS, this.#signal).then(() => this.#begin());
   }
 
-  /** @returns true. @throws when the data in Redis is that of a newer build, or Redis fails. */
+  /** @returns true. @throws when a newer build has written the data in Redis, or Redis fails. */
   async #mayWrite(): Promise<true> {
     const { location, on } = this.#options;
     try {

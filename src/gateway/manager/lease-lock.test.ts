@@ -34,12 +34,12 @@ async function pass(ms: number): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Names and contents are those of client-go's table. A record without times is one that was never renewed. */
+/** Names and contents are those of client-go's table. A record without times has never been renewed. */
 describe("client-go's TestTryAcquireOrRenewLeases", () => {
   interface Case {
     readonly name: string;
     readonly found?: LeaseSpec;
-    /** It is seen so long before the attempt. */
+    /** How long before the attempt the record is seen. */
     readonly seenMs?: number;
     readonly attempt: 'acquired' | 'renewed' | 'refused';
     readonly holder: string;

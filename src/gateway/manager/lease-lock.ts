@@ -36,7 +36,7 @@ interface Observation {
  * is compared with a clock. A process counts from the moment at which it saw the record change, by its own monotonic
  * clock, so the wall clocks of the processes may differ.
  *
- * It differs from client-go in these points, each of which makes it safer:
+ * It differs from client-go in these points, and each makes it safer:
  * - An own write counts from the moment before the request is sent, not from the answer.
  * - A Lease that has disappeared counts as changed: a process that has seen it waits for the Lease's duration before it
  *   creates a new one, because the holder may not know yet. The holder itself creates it at once.

@@ -1,6 +1,6 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
 
-/** What each part may take when the others have taken all the time. */
+/** The least time that each part gets to stop, even if the others have used up the limit. */
 const LEAST_MS = 500;
 
 /**
@@ -18,16 +18,17 @@ export class Lifecycle {
     this.#logger = logger;
   }
 
-  /** Remembers how to stop what was just started. */
+  /** Remembers how to stop a part that was just started. */
   started(name: string, stop: () => Promise<void>): void {
     this.#started.push({ name, stop });
-    // A stop in the middle of the start: only this function can stop the parts that come up after it.
+    // The stop came in the middle of the start: only this function can stop the parts that start after it.
     if (this.#stopping) void this.#stopOne({ name, stop }, 5000);
   }
 
   /**
-   * Stops all, last first, within `limitMs` in all: with Redis and the apiserver away each part may have to be given
-   * up, and a pod is killed at the end of its time. One that fails, or has no time left, does not keep the others.
+   * Stops all parts, last first, within `limitMs` in total, because a pod is killed at the end of its grace period.
+   * While Redis and the apiserver are away, parts may have to be abandoned. A part that fails or runs out of time does
+   * not keep the others from stopping.
    */
   stop(limitMs: number): Promise<void> {
     this.#stopping ??= this.#stopAll(limitMs);

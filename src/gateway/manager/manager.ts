@@ -50,8 +50,9 @@ export interface ManagerEvents extends Pick<ControllerEvents, 'onRunning' | 'onS
 const LATE_MS = 30_000;
 
 /**
- * The controllers of a gateway: what declares them, the informers that wake them, what lets functions read, and what
- * watches over all: recovery from lost data, the health of Redis, and progress. The constructor starts nothing.
+ * Holds the controllers of a gateway, their declarations, the informers that wake them, and the access of functions to
+ * reads. It also watches over all of them: recovery from lost data, the health of Redis, and progress. The constructor
+ * starts nothing.
  *
  * The start order is `start`, `readerUsers`, `declared`, `configured`; then `lead` whenever this gateway is elected.
  * The stop order is the reverse, with the controllers between `declared` and `readerUsers`.
@@ -74,9 +75,9 @@ export class Manager implements KnownParts {
   readonly #options: ManagerOptions;
   readonly #factory: ControllerFactory;
   readonly #cpuBudgets = new CpuBudgets();
-  /** Only then this gateway writes to views and statuses, and removes what is left in Redis. */
+  /** Only the leader writes to views and statuses, and removes unused data from Redis. */
   readonly #leads = (): boolean => this.#options.writer.term !== undefined;
-  /** Of the controllers of configured functions, once all have had one. */
+  /** The ids of the controllers of configured functions, once each function has had its controller. */
   #configuredIds: ReadonlySet<string> | undefined;
 
   constructor(options: ManagerOptions) {
@@ -140,7 +141,7 @@ export class Manager implements KnownParts {
       // Events and wakeups of a view concern the gateway that leads.
       informers: () => (leads() ? this.informers.all() : []),
       controllers: () => this.controllers.running(),
-      // Of the others their own condition tells.
+      // Other controllers report a stall in their own condition.
       isNeededForReady: (id) => {
         const controller = this.controllers.get(id);
         return this.controllers.countsForReady(id) && !(controller && this.recovery.awaitsLeader(controller));
@@ -153,8 +154,9 @@ export class Manager implements KnownParts {
   }
 
   /**
-   * Begins to watch over controllers, before the first one comes. `lifecycle` gets what has to be stopped: the sweep
-   * first, and the informers last. The controllers are not among it, because others have to stop before and after them.
+   * Begins to watch over controllers, before the first one is added. `lifecycle` receives the parts to stop: the sweep
+   * first, the informers last. It does not receive the controllers, because other parts must stop before and after
+   * them.
    */
   start(lifecycle: Pick<Lifecycle, 'started'>): void {
     const { cluster, ending, runtime } = this.#options;
@@ -196,8 +198,8 @@ export class Manager implements KnownParts {
   }
 
   /**
-   * Which views that configured functions need are not complete, but for those that the gateway that leads fills; or
-   * which of them are complete and follow no changes, because the gateway lacks a right.
+   * The views of configured functions that are not complete, without the views that the leader fills; or, as a warning,
+   * the complete views that follow no changes because the gateway lacks a right.
    */
   viewsNotReady(): string | HealthWarning | undefined {
     const needed = this.#neededViews();
@@ -210,7 +212,7 @@ export class Manager implements KnownParts {
     return warning === undefined ? undefined : { warning };
   }
 
-  /** What this gateway, which follows, needs of the gateway that leads for its configured functions. */
+  /** The parts that this gateway, as a follower, needs from the leader for its configured functions. */
   needs(): Need[] {
     const controllers = this.controllers.running().filter((each) => this.controllers.countsForReady(each.name));
     return [
@@ -258,7 +260,9 @@ export class Manager implements KnownParts {
     }
   }
 
-  /** What the conditions of a ReconcileFunction are about has changed; does nothing for another controller. */
+  /**
+   * Called when the facts behind a ReconcileFunction's conditions have changed; does nothing for another controller.
+   */
   #wakeDeclared(id: string): void {
     this.declared?.wake(id);
   }

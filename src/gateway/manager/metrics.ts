@@ -48,7 +48,7 @@ export class PrometheusMetrics implements Metrics {
     this.#histograms.get(name)?.observe({ ...labels }, value);
   }
 
-  /** Sets all series of a gauge that is read at each scrape: the series of what is no more are gone. */
+  /** Sets all series of a gauge that is read at each scrape, and removes its other series. */
   replace(name: GaugeName, series: Iterable<readonly [labels: MetricLabels, value: number]>): void {
     const gauge = this.#gauges.get(name);
     gauge?.reset();

@@ -9,8 +9,8 @@ export interface ProgressRequestsOptions {
 }
 
 /**
- * How gateways that follow ask the gateway that leads for an event which tells how far a view is (ADR 0004): they have
- * no watch of their own. The request is a message of Redis, which may be lost; a follower repeats it while it waits.
+ * Lets followers, which have no watch, ask the leader for an event that shows how current a view is (ADR 0004). The
+ * request is a Redis message, which may be lost; a follower repeats it while it waits.
  */
 export class ProgressRequests {
   readonly #options: ProgressRequestsOptions;
@@ -21,7 +21,7 @@ export class ProgressRequests {
     this.#channel = `${options.location.registryKey}:progress`;
   }
 
-  /** Asks the gateway that leads. Returns at once. */
+  /** Sends the request to the leader. Returns at once. */
   send(viewPrefix: string): void {
     const { redis } = this.#options.location;
     // A message that waited for Redis to come back would be too late.
@@ -29,9 +29,9 @@ export class ProgressRequests {
   }
 
   /**
-   * Hears what the others ask, on a connection of its own. Messages reach all gateways; one that follows has nothing to
-   * ask.
-   * @returns what ends it.
+   * Listens for the requests of other gateways, on a connection of its own. Messages reach all gateways; a follower
+   * ignores them, because it has taken no view.
+   * @returns a function that closes the connection.
    */
   listen(): () => Promise<void> {
     const { location, informers, logger } = this.#options;

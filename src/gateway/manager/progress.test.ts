@@ -5,7 +5,7 @@ import type { RunningController } from '../controllers/controller.ts';
 import type { View } from '../cache/view.ts';
 import { Progress } from './progress.ts';
 
-/** A gateway of one view and one controller, in which each waits as long as it is told. */
+/** A gateway with one view and one controller, which wait as long as `waits` says. */
 async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: number }, isNeededForReady = true) {
   const view = { outbox: { ageMs: async () => waits.outboxMs } } as unknown as View;
   const stop = new AbortController();

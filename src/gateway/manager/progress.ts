@@ -14,43 +14,43 @@ export interface ProgressOptions {
   readonly informers: () => readonly Pick<Informer, 'name' | 'unappliedMs' | 'view'>[];
   readonly controllers: () => readonly RunningController[];
   readonly notes: (controller: RunningController) => ControllerNotes;
-  /** Controllers whose keys must not stand still, or the gateway is not ready. */
+  /** Controllers whose stalled keys make the gateway unready. */
   readonly isNeededForReady: (controller: string) => boolean;
-  /** The keys of this controller begin or cease to stand still, or to fail. */
+  /** Called when the keys of this controller begin or cease to be stalled, or to fail. */
   readonly onChanged: (controller: string) => void;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
 
-/** What waits longer than this stands still. */
+/** An event, wakeup or key is stalled when it has waited longer than this. */
 const STANDSTILL_MS = 30_000;
 const LOOK_MS = 5000;
 const WELL_AGAIN_MS = 30_000;
 
 /**
  * Measures how long changes wait: for each view, the age of the oldest event that is not in the cache yet and of the
- * oldest wakeup that is in no queue yet, and for each controller, the age of the oldest due key that has a free slot.
- * All controllers share the views, so nothing in them should wait for long whatever a controller or an object does. The
- * gateway reports it at `/readyz` and in metrics if something does.
+ * oldest wakeup that is in no queue yet; for each controller, the age of the oldest due key that has a free slot. All
+ * controllers share the views, so no single controller or object may delay them. The gateway reports a stall at
+ * `/readyz` and in metrics.
  */
 export class Progress {
   readonly #options: ProgressOptions;
-  /** Of each view the age of its oldest wakeup, when it was last looked at. */
+  /** The age of each view's oldest wakeup at the last look. */
   readonly #outboxMs = new Map<string, number>();
-  /** Of each controller the age of its oldest key that is due and could run. */
+  /** The age of each controller's oldest key that is due and could run. */
   readonly #dueMs = new Map<string, number>();
-  /** The controllers that were not well, with the state and the time when that was last seen. */
+  /** The controllers that were not well, with the state and the time of the last look that found them so. */
   readonly #ill = new Map<string, { readonly word: ControllerStateWord; readonly atMs: number }>();
 
   constructor(options: ProgressOptions) {
     this.#options = options;
   }
 
-  /** Of each view the age of its oldest wakeup that is in no queue yet, when it was last looked at. */
+  /** The age of each view's oldest wakeup that is in no queue yet, at the last look. */
   get outboxMs(): ReadonlyMap<string, number> {
     return this.#outboxMs;
   }
 
-  /** What stands still; undefined when nothing does. */
+  /** The first stall, as a text; undefined without a stall. */
   notReady(): string | undefined {
     for (const { name, unappliedMs } of this.#options.informers()) {
       if (unappliedMs > STANDSTILL_MS)
@@ -65,20 +65,20 @@ export class Progress {
     return undefined;
   }
 
-  /** That keys of this controller stand still, with the time as it was seen last; undefined when they do not. */
+  /** The stall of a controller's keys, as a text with the age at the last look; undefined without a stall. */
   standstill(controller: string): string | undefined {
     const dueMs = this.#dueMs.get(controller) ?? 0;
     return dueMs > STANDSTILL_MS ? `a key is due for ${seconds(dueMs)} s and does not run` : undefined;
   }
 
-  /** The state of a controller, from its keys as they were last looked at. Redis is not asked. */
+  /** The state of a controller, from its keys at the last look, without a request to Redis. */
   stateOf(controller: RunningController): ControllerStateWord {
     const { queue } = controller;
     const facts = queue.seenFacts ?? NO_KEYS;
     return controllerState({ ...this.#options.notes(controller), ...facts, circuit: queue.circuit });
   }
 
-  /** Which controllers of configured functions are not well, in the words of the dashboard; undefined when all are. */
+  /** Which controllers of configured functions are not well, in the dashboard's words; undefined when all are well. */
   notWell(): HealthWarning | undefined {
     const { controllers, isNeededForReady } = this.#options;
     const ill = controllers()
@@ -111,7 +111,7 @@ export class Progress {
     const looks = await Promise.allSettled([
       ...current.map(async ({ name, view }) => {
         const outboxMs = (await view.outbox.ageMs()) ?? 0;
-        // It may have been removed meanwhile.
+        // The view may have been removed during the request.
         if (informers().some((each) => each.name === name)) this.#outboxMs.set(name, outboxMs);
       }),
       ...watched.map(async (controller) => {
@@ -123,13 +123,14 @@ export class Progress {
         if (this.#recordState(controller) || stands) this.#options.onChanged(name);
       }),
     ]);
-    // A view or queue that cannot be looked at hides none of the others.
+    // A view or queue that cannot be read must not hide the others.
     for (const look of looks) if (look.status === 'rejected') throw look.reason;
   }
 
   /**
-   * Keys that fail now and then must not change a status with each look, so a controller is well again after some time.
-   * @returns whether its state has changed in the eyes of its users.
+   * Records a controller's state. A controller counts as well only after some time without failures, so that keys that
+   * fail now and then do not change a status with each look.
+   * @returns whether the state that users see has changed.
    */
   #recordState(controller: RunningController): boolean {
     const { name } = controller;
@@ -152,7 +153,7 @@ const NO_KEYS: QueueFacts = {
   circuit: undefined,
   sizes: { queued: 0, running: 0, failing: 0, dead: 0 },
 };
-/** A sentence names so many controllers at most. */
+/** How many controllers a sentence names at most. */
 const MOST_NAMED = 10;
 
 const seconds = (ms: number): number => Math.round(ms / 1000);

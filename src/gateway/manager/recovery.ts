@@ -24,34 +24,31 @@ export interface RecoveryOptions extends UnrecordedRunsOptions {
 /** A part of Redis that recovery repairs: an informer's view, or a controller's queue. */
 type Part = Informer | RunningController;
 
-/** What a check has found. */
+/** The result of a check. */
 interface Found {
   readonly informers: readonly Informer[];
-  /** All that there are. */
+  /** All controllers of this gateway. */
   readonly controllers: readonly RunningController[];
-  /** Those whose queues were read. */
+  /** The controllers whose queues were read. */
   readonly read: readonly RunningController[];
   readonly lost: readonly Part[];
   readonly runId: string;
 }
 
-/** What is known of Redis as a whole: see `Recovery`. */
+/** The state of Redis as a whole: see `Recovery`. */
 type State =
   | { readonly kind: 'unchecked' }
   | { readonly kind: 'checked' }
   | { readonly kind: 'unusable'; readonly reason: string }
   | { readonly kind: 'away' };
 
-/**
- * A check waits so long for what it repairs, and for the keys that it queues; what takes longer goes on beside the next
- * checks.
- */
+/** How long one check waits for its repairs and for queueing keys. Slower work continues during the next checks. */
 const PATIENCE_MS = 1000;
 
 /** How soon a repair that waits for other gateways asks about them again. */
 const ANSWER_MS = 500;
 
-/** Of queues in order a check reads so many, in turn. Every queue is read once something else has turned out lost. */
+/** How many queues in order a check reads, in rotation. A check reads every queue once any part has turned out lost. */
 const IN_TURN = 25;
 
 /**
@@ -64,53 +61,57 @@ const IN_TURN = 25;
  * check. Each view and queue is repaired separately: a controller runs as soon as its own queue and views are repaired.
  * So a list that never ends, or runs that may take long, delay only the controllers that depend on them.
  *
- * A check reads the identity of the Redis process, each view, and the queues that are not known to be in order; of the
- * others a few, in turn. So a check costs no more with a thousand controllers at rest than with twenty-five. Another
- * process, a new connection, a lost view or a lost queue has every queue read in the same check. The loss of one queue
- * alone, while its process and all views stay, is found when its turn comes.
+ * A check reads the identity of the Redis process, each view, the queues that are not known to be in order, and a few
+ * of the other queues in rotation. So a check costs no more with a thousand idle controllers than with twenty-five. A
+ * new process, a new connection, a lost view or a lost queue makes the same check read every queue. If one queue alone
+ * is lost, while its process and all views stay, recovery finds the loss when the rotation reaches that queue.
  *
- * The gateway that leads repairs. The others run the keys of controllers whose queue and views are in order, and
- * suspend the others.
+ * The gateway that leads repairs. A follower runs the controllers whose queue and views are in order, and suspends the
+ * others.
  *
  * States of the whole:
  *
- * - `unchecked`, from the start and from each new connection, until a check has seen all that Redis holds: `checked`. A
- *   check that fails changes it back. Repairs of parts may go on in either.
- * - `unusable`, when a check finds that Redis evicts or is full: nothing is dispatched, until a check finds it usable.
- * - `away`, from a lost connection to the next: nothing is dispatched. The check after it decides.
+ * - `unchecked`, from the start and from each new connection until a check has read everything in Redis; then
+ *   `checked`. A failed check changes it back. Repairs of parts may go on in either state.
+ * - `unusable`, when a check finds that Redis evicts keys or is full: the gateway dispatches nothing until a check
+ *   finds Redis usable.
+ * - `away`, from a lost connection to the next one: the gateway dispatches nothing. The check after the new connection
+ *   decides.
  */
 export class Recovery {
   readonly #options: RecoveryOptions;
   readonly #runtime: Runtime;
   readonly #location: RecoveryOptions['location'];
   readonly #unrecorded: UnrecordedRuns;
-  /** Informers whose view has been found or left in order by this gateway: what is missing there later was lost. */
+  /** Informers whose view this gateway has found or left in order. Data missing there later was lost. */
   readonly #settled = new WeakSet<Informer>();
   /** Controllers that have been found in order and let run. */
   readonly #ran = new WeakSet<RunningController>();
-  /** Of these, those that were suspended or have missed events since they were last found in order. */
+  /**
+   * The controllers in `#ran` that were suspended or have missed events since the last check that found them in order.
+   */
   readonly #unsettled = new WeakSet<RunningController>();
-  /** What the last check that has read everything was about; undefined: the next one reads everything. */
+  /** Process and term of the last check that has read everything; undefined: the next check reads everything. */
   #whole: { readonly runId: string; readonly term: Term | undefined } | undefined;
   #nextTurn = 0;
   /** Repairs under way. Never reject. */
   readonly #repairs = new Map<Part, Promise<void>>();
-  /** Parts whose last repair has failed: they are not in order until the repair that the next check begins. */
+  /** Parts whose last repair has failed. They stay out of order until the repair that the next check begins. */
   readonly #failed = new Set<Part>();
   /**
-   * Parts that are not in order and that nothing here repairs: the gateway that leads repairs them, or the first list
-   * of a view is under way.
+   * Parts that are out of order and that this gateway does not repair: the leader repairs them, or the first list of a
+   * view is under way.
    */
   #awaited: ReadonlySet<Part> = new Set();
   /** The Redis process in which a controller's own runs were put back on record last. */
   readonly #putBackOn = new WeakMap<RunningController, string>();
-  /** Of controllers whose queue was lost. */
+  /** When unrecorded runs end, for controllers whose queue was lost. */
   readonly #unknownRuns = new WeakMap<RunningController, UnrecordedEnd>();
   #checking: Promise<void> = Promise.resolve();
-  /** The last check that was asked for, as long as it has not begun. */
+  /** The last requested check, until it begins. */
   #next: { readonly signal: AbortSignal; readonly check: Promise<void> } | undefined;
   #state: State = { kind: 'unchecked' };
-  /** How often the connection was lost. */
+  /** The number of lost connections. */
   #losses = 0;
 
   constructor(options: RecoveryOptions) {
@@ -120,12 +121,12 @@ export class Recovery {
     this.#unrecorded = new UnrecordedRuns(options);
   }
 
-  /** Whether the last check has seen what Redis holds. Parts may still be repaired: see `isRepairing`. */
+  /** Whether the last check has read Redis as a whole. Parts may still be under repair: see `isRepairing`. */
   get healthy(): boolean {
     return this.#state.kind === 'checked';
   }
 
-  /** Why it is not healthy, for people; undefined while it is. */
+  /** The reason, for people, while it is not healthy; otherwise undefined. */
   notReady(): string | undefined {
     switch (this.#state.kind) {
       case 'checked':
@@ -139,13 +140,13 @@ export class Recovery {
     }
   }
 
-  /** Whether a view may lack what the server had before it was lost. */
+  /** Whether a view may lack objects that the server had before the view was lost. */
   isRepairing(view: View): boolean {
     const broken = [...this.#repairs.keys(), ...this.#failed, ...this.#awaited];
     return broken.some((part) => 'view' in part && part.view === view);
   }
 
-  /** The reason for which a controller's keys do not run yet; undefined when there is none. */
+  /** The reason why a controller's keys do not run yet; undefined when there is none. */
   waitsFor(controller: RunningController): string | undefined {
     if (!this.#ran.has(controller) && !this.#isBroken(controller))
       return 'its view and queue are being checked, or its keys are being queued';
@@ -156,9 +157,9 @@ export class Recovery {
   }
 
   /**
-   * Whether only the gateway that leads can put this in order: this gateway follows, and the view, the controller's
-   * queue or a view that the controller needs is not in order. It does not count for readiness: a gateway that leads
-   * may wait for this one to be ready, and then stop.
+   * Whether only the leader can repair this part: this gateway follows, and the view, the controller's queue or a view
+   * that the controller needs is out of order. This does not count for readiness, because a leader may wait for this
+   * gateway to become ready before the leader stops.
    */
   awaitsLeader(part: Part): boolean {
     if (this.#options.writer.term) return false;
@@ -176,7 +177,7 @@ export class Recovery {
     };
     let isBack = new AbortController();
     const back = (): void => {
-      // A new connection alone tells nothing about what the process behind it holds.
+      // A new connection does not prove that the process behind it still has the data.
       if (this.#state.kind === 'away') this.#state = { kind: 'unchecked' };
       isBack.abort();
     };
@@ -190,8 +191,9 @@ export class Recovery {
   }
 
   /**
-   * One check, and the repair if it finds anything. Never rejects. One at a time: a call during another gets a check
-   * afterwards, since the one under way knows nothing of what the caller has just added. Calls that wait share it.
+   * Runs one check, and a repair if the check finds a loss. Never rejects. Checks do not overlap: a call during a check
+   * gets another check afterwards, because the current one may not see the parts that the caller has just added.
+   * Waiting calls share that check.
    */
   check(signal: AbortSignal): Promise<void> {
     if (this.#next?.signal === signal) return this.#next.check;
@@ -203,7 +205,7 @@ export class Recovery {
 
   async #checkAfter(previous: Promise<void>, signal: AbortSignal): Promise<void> {
     await previous;
-    // From now on it may have looked at what a caller adds.
+    // From now on this check may already have read a part that a caller adds.
     if (this.#next?.signal === signal) this.#next = undefined;
     if (signal.aborted) return;
     try {
@@ -216,12 +218,12 @@ export class Recovery {
 
   async #check(signal: AbortSignal): Promise<void> {
     const { logger, metrics } = this.#runtime;
-    // As they are now: one that is added meanwhile has not been looked at, and must not be resumed.
+    // Snapshots: a controller added during this check has not been checked and must not be resumed.
     const controllers = [...this.#options.controllers()];
     const informers = [...this.#options.informers.all()];
     const losses = this.#losses;
     const reason = await redisNotReady(this.#location.redis, logger);
-    // What it was about may be another process than the one that answers now. The next check decides.
+    // The answer may be that of an earlier process. The next check decides.
     if (losses !== this.#losses) return;
     if (reason !== undefined) {
       if (this.#state.kind !== 'unusable') logger.warn({ reason }, 'Redis cannot be used, dispatch is paused');
@@ -250,14 +252,14 @@ export class Recovery {
     const inOrder = term
       ? await this.#repairAndEnsure(found, AbortSignal.any([signal, term.signal]))
       : await this.#follow(found);
-    // The connection broke meanwhile: what was found may be about another process. The next check decides.
+    // The connection broke during the check, so the result may be that of another process. The next check decides.
     if (signal.aborted || this.#state.kind === 'away' || losses !== this.#losses) return;
     this.#state = { kind: 'checked' };
     this.#whole = { runId, term };
     const isSuspended = this.#options.controllers().some((each) => this.#ran.has(each) && this.#isUnderRepair(each));
     metrics.set('levelhook_gateway_suspended', {}, isSuspended ? 1 : 0);
     for (const controller of inOrder) {
-      // Lost while the keys were queued: its repair begins with the next check.
+      // The queue was lost while its keys were queued: the next check begins its repair.
       if (this.#isUnderRepair(controller)) continue;
       if (!this.#ran.has(controller)) this.#options.onWaitChanged(controller);
       this.#ran.add(controller);
@@ -277,14 +279,14 @@ export class Recovery {
     const from = this.#nextTurn % controllers.length;
     this.#nextTurn = from + IN_TURN;
     return controllers.filter((each, at) => {
-      // Its keys are queued again once it misses none any more: that is in a later check.
+      // A later check queues its keys again, once its watches miss no events any more.
       if (this.#isUnderRepair(each) || each.missesEvents !== undefined) this.#unsettled.add(each);
       const isInTurn = (at - from + controllers.length) % controllers.length < IN_TURN;
       return isInTurn || !this.#ran.has(each) || this.#unsettled.has(each);
     });
   }
 
-  /** Before this check, as far as this gateway knows. */
+  /** Whether the part was in order before this check, as far as this gateway knows. */
   #wasInOrder(part: Part): boolean {
     return 'view' in part ? !this.#isBroken(part) : this.#ran.has(part) && !this.#unsettled.has(part);
   }
@@ -294,12 +296,12 @@ export class Recovery {
     controller.queue.suspend();
   }
 
-  /** As the gateway that leads: repairs what is lost. @returns the controllers that may run. */
+  /** The leader's part of a check: repairs the lost parts. @returns the controllers that may run. */
   async #repairAndEnsure(
     { informers, controllers, read, lost, runId }: Found,
     signal: AbortSignal,
   ): Promise<readonly RunningController[]> {
-    // Before views are listed: a run of another gateway that has ended without a record has written before the list,
+    // Before views are listed: if a run of another gateway has ended without a record, it has written before the list,
     // too.
     await this.#unrecorded.sweep();
     const hasQueues = lost.some((part) => 'queue' in part && !this.#repairs.has(part));
@@ -314,21 +316,24 @@ export class Recovery {
     return inOrder;
   }
 
-  /** As a gateway that follows: lets run what the gateway that leads has left in order. @returns the controllers. */
+  /**
+   * The follower's part of a check: lets the controllers run whose parts the leader has left in order. @returns these
+   * controllers.
+   */
   async #follow({ controllers, read }: Found): Promise<readonly RunningController[]> {
     const { redis, registryKey } = this.#location;
-    // The next gateway that leads looks at its parts itself.
+    // A gateway that becomes the leader checks the parts itself.
     this.#failed.clear();
     for (const controller of controllers) if (this.#isUnderRepair(controller)) this.#suspend(controller);
     const sound = read.filter((each) => this.#isCurrent(each) && !this.#isUnderRepair(each));
-    // Not in place of the end of the runs before, which the removal of a controller leaves there.
+    // HSETNX keeps a removal's record, which holds the end of earlier runs.
     await Promise.all(sound.map(({ name }) => redis.hsetnx(registryKey, CONTROLLER_FIELD + name, '1')));
     return sound;
   }
 
   /**
    * The parts that may have lost data: never written, written on another Redis process, or gone.
-   * @returns undefined when another gateway has taken a view: then this one must leave alone all that both know.
+   * @returns undefined when another gateway has taken a view: then this gateway must not touch any part that both know.
    */
   async #findLost(
     informers: readonly Informer[],
@@ -357,9 +362,9 @@ export class Recovery {
   }
 
   /**
-   * Puts this gateway's own runs back on record, once in each Redis process: their keys wait for them, and their ends
-   * are recorded as ever. Before views are listed: a run that has ended without a record has written before the list.
-   * The gateway that leads waits for this, so a queue is not in order before.
+   * Puts this gateway's own runs back on record, once in each Redis process. So their keys wait for them, and their
+   * ends are recorded as usual. This happens before views are listed: a run that has ended without a record has written
+   * before the list. The leader waits for this step, so a queue is not in order before it.
    */
   async #putBackRuns(controllers: readonly RunningController[], lost: readonly Part[], runId: string): Promise<void> {
     const queues = lost.flatMap((part) => ('queue' in part && this.#putBackOn.get(part) !== runId ? [part] : []));
@@ -377,7 +382,7 @@ export class Recovery {
     return 'view' in part ? informers.all().includes(part) : controllers().includes(part);
   }
 
-  /** Whether it must not run: its queue, or a view that it reads, is not in order. */
+  /** Whether the controller must not run, because its queue or a view that it reads is out of order. */
   #isUnderRepair(controller: RunningController): boolean {
     return this.#isBroken(controller) || controller.neededInformers().some((informer) => this.#isBroken(informer));
   }
@@ -386,7 +391,7 @@ export class Recovery {
     return this.#repairs.has(part) || this.#failed.has(part) || this.#awaited.has(part);
   }
 
-  /** @returns those that were not under way already. */
+  /** @returns the repairs that begin with this call. */
   #beginRepairs(
     lost: readonly Part[],
     controllers: readonly RunningController[],
@@ -422,7 +427,7 @@ export class Recovery {
     try {
       await repair;
     } catch (error) {
-      // Of what has been removed nothing is left to repair; the next check begins anew with anything else.
+      // A part that was removed needs no repair. The next check begins the repair of any other part anew.
       if (!signal.aborted && this.#isCurrent(part)) {
         this.#failed.add(part);
         logger.warn(
@@ -460,7 +465,7 @@ export class Recovery {
   }
 
   /**
-   * Waits until every run that is not on record has ended, and what it wrote is in the cache.
+   * Waits until every unrecorded run has ended and its writes are in the cache.
    * @param isListedNow whether the repair of all views that the controller reads begins now.
    */
   async #repairQueue(
@@ -472,19 +477,19 @@ export class Recovery {
     let unknown = await this.#unrecordedEnd(controller);
     const waits = unknown.endMs > clock.now();
     while (unknown.endMs > clock.now()) {
-      // It ends sooner when the gateways that may have started these runs answer.
+      // The end moves forward when the gateways that may have started these runs answer.
       await clock.sleep(Math.min(ANSWER_MS, unknown.endMs - clock.now()), signal);
       signal.throwIfAborted();
       unknown = await this.#unrecordedEnd(controller);
     }
-    // Without a wait all runs that may have ended without a record have done so before now.
+    // Without a wait, all runs that may have ended without a record have ended before now.
     const mayHaveEnded = controller.queue.hasRun || this.#unrecorded.hasOthers;
     if (waits || (mayHaveEnded && !isListedNow)) {
       signal.throwIfAborted();
       if (!this.#isCurrent(controller)) return;
       for (const informer of controller.neededInformers()) await this.#repairs.get(informer);
       await Promise.all(controller.neededInformers().map((informer) => informer.catchUp(signal)));
-      // It was removed meanwhile, and Redis must hold nothing of it.
+      // The controller was removed during the wait, so Redis must hold nothing of it.
       if (!this.#isCurrent(controller)) return;
     }
     if (unknown.callbackEndMs > clock.now()) {
@@ -499,7 +504,10 @@ export class Recovery {
     this.#unknownRuns.delete(controller);
   }
 
-  /** Of runs that are not on record. It never becomes later: should a repair fail, the next attempt waits no longer. */
+  /**
+   * When the unrecorded runs end. The time never becomes later, so after a failed repair the next attempt waits no
+   * longer.
+   */
   async #unrecordedEnd(controller: RunningController): Promise<UnrecordedEnd> {
     const now = await this.#unrecorded.endOf(controller);
     const before = this.#unknownRuns.get(controller) ?? now;
@@ -512,8 +520,8 @@ export class Recovery {
   }
 
   /**
-   * Queues all keys of each controller that is owed them.
-   * @returns the controllers that have theirs, or have failed for themselves.
+   * Queues all keys of each controller whose keys are due after a loss.
+   * @returns the controllers whose keys are queued, and those whose own failure was recorded.
    */
   async #ensureKeys(controllers: readonly RunningController[], signal: AbortSignal): Promise<RunningController[]> {
     const done = new Set<RunningController>();
@@ -531,8 +539,8 @@ export class Recovery {
   }
 
   /**
-   * A view that this gateway has filled from nothing, on this very Redis process, and that is still there: as new as it
-   * gets, so it need not be read again.
+   * Whether this gateway has filled the view from nothing on this Redis process, and the view is still there. Such a
+   * view is current and need not be listed again.
    */
   async #justFilled(informer: Informer): Promise<boolean> {
     if (!informer.filledFromNothing || this.#settled.has(informer) || this.#losses > 0) return false;
@@ -540,7 +548,7 @@ export class Recovery {
     return version !== undefined && incarnation === undefined;
   }
 
-  /** Writes again what else this gateway writes at the beginning of its term alone. */
+  /** Writes the registry's data again that a gateway otherwise writes only at the beginning of its term. */
   async #register(controllers: readonly RunningController[]): Promise<void> {
     const { redis, registryKey } = this.#location;
     await raiseDataVersion(this.#location);

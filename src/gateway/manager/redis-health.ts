@@ -7,9 +7,9 @@ import type { HealthCheck } from './health.ts';
 const LOOK_MS = 60_000;
 
 /**
- * Asks the Redis server at the start and every minute how it is set up and how it is. A problem is logged when it
+ * Checks the configuration and the state of the Redis server at the start and every minute. A problem is logged when it
  * begins and when it ends, shown at `/readyz` and counted by `levelhook_redis_problem`. Dispatch does not wait for
- * this: `Recovery` checks each second what must pause at once.
+ * this: `Recovery` checks each second for the problems that must pause it at once.
  */
 export class RedisHealth {
   readonly #redis: Redis;

@@ -1,33 +1,36 @@
 /**
- * The registry's field beside `runId`: of runs that started before this time some may be on record in no Redis process,
- * or in an earlier one. Milliseconds of the gateways' clock; 0: none.
+ * The registry's field with the time of the last loss, next to `runId`. Runs that started before this time may be on
+ * record in an earlier Redis process only, or in none. Milliseconds of the gateways' clock; 0: there are no such runs.
  */
 export const LOST_FIELD = 'lostAt';
 
-/** The registry's field of a gateway: this and its id. The value is JSON: see `Announcement`. */
+/** Prefix of a gateway's field in the registry; its id follows. The value is JSON: see `Announcement`. */
 export const ON_RECORD_FIELD = 'onRecord:';
 
 /** The registry's field with the identity of the gateway that leads: see `LeaderRecord`. */
 export const LEADER_FIELD = 'leader';
 
-/** A gateway's field in the registry: this and how the Lease calls it. The value is JSON: see `ReplicaRecord`. */
+/**
+ * Prefix of a gateway's field in the registry; its identity in the Lease follows. The value is JSON: see
+ * `ReplicaRecord`.
+ */
 export const REPLICA_FIELD = 'replica:';
 
 /** The registry's field with the version of the data: see `checkDataVersion`. */
 export const DATA_VERSION_FIELD = 'dataVersion';
 
-/** A controller's field in the registry: this and its name. The value is `1`, or tells that it was removed. */
+/** The registry's record of the last runs of a removed controller. */
 export const CONTROLLER_FIELD = 'controller:';
 
 /** The registry's record of the last runs of a removed controller. */
 export interface Removal {
   /** None of its runs began later. */
   readonly atMs: number;
-  /** When the last of them is over; undefined when the gateway that removed it did not know what it was. */
+  /** When its last run is over; undefined when the gateway that removed it did not know its settings. */
   readonly endMs?: number;
 }
 
-/** The field's value when everything else of the controller is gone. */
+/** The field's value after all other data of the controller was removed. */
 export function removedValue({ atMs, endMs }: Removal): string {
   return endMs === undefined ? `removed:${atMs}` : `removed:${atMs}:${endMs}`;
 }

@@ -5,10 +5,10 @@ import type { RedisLocation } from '../redis/redis-location.ts';
 import type { LeaderElection } from './leader-election.ts';
 import { REPLICA_FIELD } from './registry-fields.ts';
 
-/** What a gateway does among the gateways of its deployment. `alone`: it leads without an election. */
+/** The role of a gateway in its deployment. `alone`: it leads without an election. */
 export type ReplicaRole = 'leader' | 'follower' | 'alone' | 'starting';
 
-/** @param parts what takes part in the election; undefined while the gateway is starting. */
+/** @param parts the parts that take part in the election; undefined while the gateway starts. */
 export function roleOf(
   parts: { readonly election: Pick<LeaderElection, 'isLeading'> | undefined } | undefined,
 ): ReplicaRole {
@@ -17,38 +17,38 @@ export function roleOf(
   return parts.election.isLeading() ? 'leader' : 'follower';
 }
 
-/** One gateway of a deployment, as it has recorded last. Times are those of the gateways' clock, in milliseconds. */
+/** One gateway of a deployment, from its latest record. Times are milliseconds of the gateways' clock. */
 export interface Replica {
-  /** As the Lease calls it: names one process for its lifetime. */
+  /** Its identity in the Lease: one process for its lifetime. */
   readonly id: string;
   /** The name of its host: in a cluster, of its pod. */
   readonly name: string;
   readonly role: ReplicaRole;
   /** Since when it has this role. */
   readonly roleSinceMs: number;
-  /** Of its build. */
+  /** The version of its build. */
   readonly version: string;
   readonly startedMs: number;
-  /** When it was heard of last. */
+  /** When it recorded itself last. */
   readonly seenMs: number;
   /** See `LeaderHandover`. Undefined for a gateway of an earlier build. */
   readonly standing?: ReplicaStanding | undefined;
 }
 
-/** What a gateway tells the others about the Lease. */
+/** A gateway's message to the others about a handover of the Lease. */
 export interface ReplicaStanding {
-  /** The ids of controllers and views that it needs of the gateway that leads. */
+  /** The ids of controllers and views that it needs from the leader. */
   readonly needs: readonly string[];
-  /** Whether it could lead in place of that gateway, and nothing would be lost. */
+  /** Whether it could replace the leader without the loss of any data. */
   readonly mayLead: boolean;
-  /** As the gateway that leads: what others need and it does not know. */
+  /** From the leader: the ids that others need and the leader does not know. */
   readonly lacks: readonly string[];
 }
 
 export const NO_NEEDS: ReplicaStanding = { needs: [], mayLead: false, lacks: [] };
 
 export interface ListedReplica extends Replica {
-  /** It is the gateway that was asked. */
+  /** Whether it is the gateway that answers this request. */
   readonly isThis: boolean;
 }
 
@@ -63,20 +63,22 @@ export interface ReplicaRecordOptions {
   readonly standing?: () => ReplicaStanding;
 }
 
-/** How often a gateway records that it is there. */
+/** How often a gateway records itself. */
 const RECORD_MS = 10_000;
-/** How soon it records another role or standing: it compares in memory. */
+/** How often a gateway compares its role and standing in memory, to record a change. */
 const COMPARE_MS = 1000;
-/** A gateway that was not heard of for so long is gone. */
+/** A gateway is gone when its last record is older than this. */
 export const GONE_MS = 45_000;
-/** A crash loop without a leader leaves one field for each start, until a gateway leads. */
+/**
+ * How many gateways a list names. A crash loop without a leader leaves one field for each start, until a gateway leads.
+ */
 const SHOWN = 100;
 
 /**
- * This gateway's field in the registry, by which all gateways of the deployment know each other: one HSET every 10 s,
- * and at a change of role or standing. A gateway that stops removes its field; a gateway that was killed is no longer
- * listed after 45 s, and the next sweep of the leader removes its field. What is lost with Redis is back after 10 s.
- * The Lease alone says who leads.
+ * This gateway's field in the registry, which shows it to the other gateways of the deployment: one HSET every 10 s,
+ * and at a change of role or standing. A gateway that stops removes its field; a killed gateway leaves the list after
+ * 45 s, and the leader's next sweep removes its field. Fields that Redis loses are back after 10 s. Only the Lease
+ * decides which gateway leads.
  */
 export class ReplicaRecord {
   readonly #options: ReplicaRecordOptions;
@@ -87,7 +89,7 @@ export class ReplicaRecord {
   #recordedMs = -Infinity;
   #failed = false;
 
-  /** Call it when the clock tells the gateways' time. */
+  /** Call it once the clock shows the gateways' time. */
   constructor(options: ReplicaRecordOptions) {
     this.#options = options;
     this.#startedMs = this.#roleSinceMs = options.runtime.clock.now();
@@ -110,7 +112,10 @@ export class ReplicaRecord {
     await this.#remove();
   }
 
-  /** Writes the field if that is due or its content has changed, and Redis is there: a command would wait for it. */
+  /**
+   * Writes the field if that is due or its content has changed. Skips it while Redis is away, where a command would
+   * wait.
+   */
   async record(): Promise<void> {
     const { location, runtime } = this.#options;
     const isOther = [this.#compareRole(), this.#compareStanding()].includes(true);
@@ -121,7 +126,7 @@ export class ReplicaRecord {
     await location.redis.hset(location.registryKey, REPLICA_FIELD + id, JSON.stringify(value));
   }
 
-  /** All gateways that were heard of in the last 45 s, and this one, in the order of their names. */
+  /** This gateway, and all gateways that have recorded themselves in the last 45 s, ordered by name. */
   async all(): Promise<ListedReplica[]> {
     const { location, runtime } = this.#options;
     const registry = await location.redis.hgetall(location.registryKey);
@@ -158,7 +163,7 @@ export class ReplicaRecord {
   async #remove(): Promise<void> {
     const { id, location } = this.#options;
     if (location.redis.status !== 'ready') return;
-    // Without it the others take this gateway for gone, only later.
+    // If this fails, the other gateways take this one for gone a little later.
     await location.redis.hdel(location.registryKey, REPLICA_FIELD + id).catch(() => {});
   }
 }
@@ -176,7 +181,7 @@ const fields = z.object({
     .catch(undefined),
 });
 
-/** The gateways in the fields of a registry that were heard of in the last 45 s, 100 at most, in the order of names. */
+/** The gateways in a registry with a record of the last 45 s, at most 100, ordered by name. */
 export function replicasIn(registry: Readonly<Record<string, string>>, nowMs: number): Replica[] {
   return Object.entries(registry)
     .flatMap(([field, value]) => {
@@ -188,12 +193,12 @@ export function replicasIn(registry: Readonly<Record<string, string>>, nowMs: nu
     .toSorted(byName);
 }
 
-/** Fields of gateways that are gone, and fields that no build of today can read. */
+/** Fields of gateways that are gone, and fields that this build cannot read. */
 export function goneReplicas(registry: Readonly<Record<string, string>>, nowMs: number): string[] {
   return Object.entries(registry).flatMap(([field, value]) => {
     if (!field.startsWith(REPLICA_FIELD)) return [];
     const known = replicaOf(field, value);
-    // Also one whose clock was far ahead: its gateway writes it again if it is there.
+    // A record far in the future comes from a wrong clock. Its gateway writes the field again if it still runs.
     return known && Math.abs(nowMs - known.seenMs) < GONE_MS ? [] : [field];
   });
 }

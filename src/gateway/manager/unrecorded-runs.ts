@@ -21,55 +21,58 @@ export interface UnrecordedRunsOptions {
   };
 }
 
-/** Until when runs may go on that are not on record: with an answer, and with a callback (0: none does). */
+/** When unrecorded runs end at the latest: runs that answer, and runs that end with a callback (0: there are none). */
 export interface UnrecordedEnd {
   readonly endMs: number;
   readonly callbackEndMs: number;
 }
 
 /**
- * What a gateway tells of its runs, in the registry. Redis loses its last writes, and never earlier ones alone, so what
- * it says holds for all data that have it.
+ * A gateway's statement about its runs, in the registry. Redis may lose its last writes, but no earlier write alone, so
+ * the statement holds for every data set that contains it.
  */
 export interface Announcement {
-  /** The Redis process that it is about. */
+  /** The Redis process that the statement is about. */
   readonly runId: string;
   /** Milliseconds of the gateways' clock. */
   readonly atMs: number;
-  /** All runs of the gateway are on record there, or over, but for those of these queues, which are closed. */
+  /** The closed queues whose runs may be missing. All other runs of the gateway are on record or over. */
   readonly except: readonly string[];
-  /** The gateway has begun its last run before. */
+  /** Whether the gateway has ended: it began its last run before `atMs`. */
   readonly ended: boolean;
 }
 
 /** How often a gateway announces itself. */
 const ANNOUNCE_MS = 10_000;
-/** A gateway begins no run when it has not announced itself for so long. */
+/** How long after its last announcement a gateway may begin runs. */
 const BEGIN_MS = 30_000;
-/** A gateway that has not announced itself for so long has ended: the clocks of two gateways differ by less. */
+/**
+ * A gateway has ended when its last announcement is older. The clocks of two gateways differ by less than the margin
+ * over `BEGIN_MS`.
+ */
 const ENDED_MS = 60_000;
-/** An answer of the registry about other gateways is good for so long. */
+/** How long announcements read from the registry are reused. */
 const ANSWERS_MS = 100;
 const ASK_AGAIN_MS = 50;
 
 /**
- * What runs may be in flight that the present Redis process has no record of: what the Lease and the registry tell (ADR
- * 0006). Each gateway puts its own runs back on record, and says so in the registry (`announce`). Only the runs of
- * gateways that have not said so are waited for. A gateway that was killed long enough before has all its runs on
- * record, which the gateway that leads notes down in the same registry (`sweep`).
+ * Finds out from the Lease and the registry which runs may be in flight without a record in the present Redis process
+ * (ADR 0006). Each gateway puts its own runs back on record and announces that in the registry (`announce`). Recovery
+ * waits only for the runs of gateways that have not announced it. If a gateway was killed long enough before the loss,
+ * all its runs are on record; the leader writes that into the same registry (`sweep`).
  */
 export class UnrecordedRuns {
   readonly #options: UnrecordedRunsOptions;
-  /** Gateways of whose runs some may not be on record, as the Lease told when the process was met. */
+  /** Gateways that may have unrecorded runs, read from the Lease when this gateway met the Redis process. */
   #others: readonly OtherRuns[] = [];
-  /** What they have announced about the process, as they were asked last. */
+  /** Their announcements about the process, as read last. */
   #answers: ReadonlyMap<string, Announcement> = new Map();
   #askedMs = -Infinity;
   #announced: Announcement | undefined;
   #hasReported = false;
   #sweptMs = -Infinity;
   #isForgetting = false;
-  /** The Redis process that was looked at last. */
+  /** The Redis process of the last `recordProcess`. */
   #runId: string | undefined;
 
   constructor(options: UnrecordedRunsOptions) {
@@ -82,9 +85,9 @@ export class UnrecordedRuns {
   }
 
   /**
-   * Before anything is dispatched through a Redis process: takes the Lease for it. Another process than the registry's
-   * may have no record of runs from the one before, as the Lease tells. The registry keeps the answer, for gateways
-   * that start before these runs are over.
+   * Takes the Lease for a Redis process, before anything is dispatched through it. If the registry names another
+   * process, this one may lack records of earlier runs; the Lease says which gateways started them. The registry keeps
+   * the answer for gateways that start before these runs are over.
    */
   async recordProcess(runId: string): Promise<void> {
     const { lease, location } = this.#options;
@@ -92,7 +95,7 @@ export class UnrecordedRuns {
     const [known, lostAt] = await redis.hmget(registryKey, 'runId', LOST_FIELD);
     if (known === runId && this.#runId === runId) return;
     const { beforeMs, others } = await lease.take(runId);
-    // Where another gateway has met this process first, all that began later are on record.
+    // Another gateway met this process first, so all runs that began later are on record.
     const latestMs = known === runId ? Number(lostAt) : Infinity;
     this.#others = others.map((each) => ({ ...each, beforeMs: Math.min(each.beforeMs, latestMs) }));
     this.#answers = new Map();
@@ -104,8 +107,8 @@ export class UnrecordedRuns {
   }
 
   /**
-   * The runs of these queues that this gateway has started are on record in the Redis process of the last
-   * `recordProcess`. A queue that is closed has no record of its runs until it is opened again. Called with each check.
+   * Announces that the runs that this gateway has started from these queues are on record in the Redis process of the
+   * last `recordProcess`. A closed queue has no record of its runs until it is opened again. Called with each check.
    */
   async announce(queues: ReadonlySet<string>): Promise<void> {
     const { runtime, thisGateway } = this.#options;
@@ -121,10 +124,7 @@ export class UnrecordedRuns {
     ownRuns.beginUntil(now + BEGIN_MS);
   }
 
-  /**
-   * Notes down, as the gateway that leads, which gateways have ended, though they could not say so themselves. Called
-   * with each check.
-   */
+  /** Records, as the leader, which gateways have ended without announcing it themselves. Called with each check. */
   async sweep(): Promise<void> {
     const { location, runtime, thisGateway } = this.#options;
     const { id: gateway } = thisGateway;
@@ -146,7 +146,10 @@ export class UnrecordedRuns {
     if (over.length > 0 && !this.#isForgetting) void this.#forget(over);
   }
 
-  /** Nothing waits for the apiserver, which may be away: those that are not forgotten now are found again. */
+  /**
+   * Runs in the background, because the apiserver may be away. The next sweep finds the gateways again that were not
+   * forgotten.
+   */
   async #forget(gateways: readonly string[]): Promise<void> {
     const { lease, location } = this.#options;
     this.#isForgetting = true;
@@ -154,7 +157,7 @@ export class UnrecordedRuns {
       await lease.forget(gateways);
       await location.redis.hdel(location.registryKey, ...gateways.map((id) => ON_RECORD_FIELD + id));
     } catch {
-      // Tried again with a later check.
+      // A later check tries again.
     } finally {
       this.#isForgetting = false;
     }
@@ -166,8 +169,8 @@ export class UnrecordedRuns {
   }
 
   /**
-   * Waits until all other gateways have announced that their runs are on record, for as long as `patienceMs`. Then it
-   * reports those that have not.
+   * Waits up to `patienceMs` until all other gateways have announced that their runs are on record. Then it logs the
+   * gateways without an announcement.
    */
   async untilAnswered(patienceMs: number, signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options.runtime;
@@ -189,7 +192,7 @@ export class UnrecordedRuns {
 
   /**
    * The gateways whose runs may not be on record yet.
-   * @param queue of one queue. Default: of any that is not closed.
+   * @param queue limits the question to one queue. Default: any queue that is not closed.
    */
   async #unanswered(queue?: string): Promise<readonly OtherRuns[]> {
     const { clock } = this.#options.runtime;
@@ -207,9 +210,9 @@ export class UnrecordedRuns {
     this.#askedMs = runtime.clock.now();
     const fields = others.map(({ gateway }) => ON_RECORD_FIELD + gateway);
     const values = await location.redis.hmget(location.registryKey, ...fields);
-    // Another process was met meanwhile.
+    // Another process was met during the request.
     if (others !== this.#others) return;
-    // The nodes of a cluster lose their last writes each for itself.
+    // Each node of a cluster loses its last writes independently.
     const { isCluster } = location.redis;
     this.#answers = new Map(
       others.flatMap(({ gateway }, at) => {
@@ -221,9 +224,9 @@ export class UnrecordedRuns {
   }
 
   /**
-   * Returns when the last run of this controller that is not on record is over. A run that goes on after its 202 may
-   * take much longer than others. It gets no more time under the new incarnation, so it ends after the longest time
-   * that it can have been given.
+   * Returns when the last unrecorded run of this controller is over. A run that goes on after its 202 may take much
+   * longer than others. The new incarnation grants it no more time, so it ends after the longest time that it can have
+   * been given.
    */
   async endOf({
     name,
@@ -235,8 +238,8 @@ export class UnrecordedRuns {
     const { redis, registryKey } = location;
     const dispatched = await redis.hget(registryKey, CONTROLLER_FIELD + name);
     const { incarnation } = await queue.state();
-    // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
-    // The end of the last runs is known for a controller that was removed in order.
+    // The queue is gone though the controller has dispatched on this Redis: only the queue was lost, at an unknown time
+    // before now. The removal of a controller recorded the end of its last runs.
     const removal = dispatched === null ? undefined : removalOf(dispatched);
     const isLostAlone = dispatched !== null && !removal && incarnation === undefined;
     const lostMs = isLostAlone ? runtime.clock.now() : latestOf(await this.#unanswered(name));
@@ -254,7 +257,7 @@ export class UnrecordedRuns {
     await lease.release(isOver ? 0 : runtime.clock.now());
     const last = this.#announced;
     if (redis.status !== 'ready' || !last) return;
-    // What goes on is on record.
+    // Runs that go on are on record.
     const isOnRecord = !isOver && last.except.length === 0;
     const told = isOnRecord
       ? this.#write(gateway, { ...last, atMs: runtime.clock.now(), ended: true })
@@ -262,13 +265,13 @@ export class UnrecordedRuns {
     await Promise.resolve(told).catch(() => {});
   }
 
-  /** Whether Redis has all records of this gateway's runs, and none of a run that may still be in flight. */
+  /** Whether Redis has all records of this gateway's runs, and no record of a run that may still be in flight. */
   async #isEveryRunOver(): Promise<boolean> {
     const { location, runtime, thisGateway } = this.#options;
     const { runs: ownRuns } = thisGateway;
     const { redis, registryKey } = location;
     const nowMs = runtime.clock.now();
-    // What is in flight may not have been put back on record yet.
+    // Runs in flight may not have been put back on record yet.
     if (ownRuns.inFlight(nowMs).length > 0) return false;
     const registry = await redis.hgetall(registryKey);
     if (registry['runId'] !== this.#runId) return false;
@@ -279,7 +282,7 @@ export class UnrecordedRuns {
       const { inFlight } = queueKeys(location, field.slice(CONTROLLER_FIELD.length));
       if ((await redis.zcount(inFlight, nowMs, '+inf')) > 0) return false;
     }
-    // Last: then one process has answered all of this.
+    // Asked last: the same run_id proves that one process has given all these answers.
     return (await redisRunId(redis)) === this.#runId;
   }
 }

@@ -11,8 +11,8 @@ const LOOK_MS = 5000;
 
 /**
  * All connections that are made from one Redis URL: one for commands, and its duplicates, such as those of BullMQ. Each
- * connects with what the files hold at that moment. When user or password change, each open connection authenticates
- * again, so it stays open where Redis or a hosting service ends those with old credentials.
+ * connects with the present content of the files. When user or password change, each open connection authenticates
+ * again, so it stays open even if Redis or a hosting service ends connections with old credentials.
  */
 export class Connections {
   readonly #secrets: RedisSecrets;
@@ -112,7 +112,7 @@ function remoteOf({ stream: { remoteAddress, remotePort } }: Redis): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** ioredis prints errors of the connections with which it hears of a failover, since they have no listener. */
+/** The connections that tell ioredis of a failover have no listener, so ioredis would print their errors. */
 function listenToSentinels(redis: Redis): void {
   const { connector } = redis as unknown as { connector: { connectToSentinel: (...all: unknown[]) => Redis } };
   const connect = connector.connectToSentinel.bind(connector);
@@ -138,7 +138,7 @@ function keepLooking(redis: Redis): void {
   });
 }
 
-/** Lets the options of a connection name what the files hold. ioredis reads them whenever it connects. */
+/** Makes the options of a connection read the files. ioredis reads the options whenever it connects. */
 function follow(options: RedisOptions, secrets: RedisSecrets): void {
   const read = (get: () => string | undefined): PropertyDescriptor => ({ get, enumerable: true, configurable: true });
   Object.defineProperties(options, {

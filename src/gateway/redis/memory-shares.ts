@@ -3,7 +3,7 @@ import { masters, nodeOf } from './cluster.ts';
 import type { Redis } from './redis.ts';
 import { mebibytes, readMemory } from './redis-memory.ts';
 
-/** What a namespace makes the gateway store: its objects in the views, or the keys of its controllers. */
+/** The data that a namespace makes the gateway store: its objects in the views, or the keys of its controllers. */
 export type Holding = 'objects' | 'keys';
 
 /** A part of the data whose keys all have one hash tag: a view, or the queue of a controller. */
@@ -15,12 +15,12 @@ export interface MemoryHolder {
   readonly weigh: () => Promise<ReadonlyMap<string, number>>;
 }
 
-/** What a writer asks. */
+/** A writer's checks of the memory before it writes. */
 export interface MemoryGuard {
   /**
-   * Call before a write. Resolves at once unless memory is short with these bytes; then after a look at who holds how
-   * much. Ask `leftOut` afterwards. Never rejects.
-   * @param sizes namespaces, and the bytes that are written of them.
+   * Call before a write. Resolves at once, unless memory is short with these bytes; then it first reads how much each
+   * namespace holds. Ask `leftOut` afterwards. Never rejects.
+   * @param sizes pairs of a namespace and the bytes to write for it.
    */
   reserve(prefix: string, sizes: () => readonly (readonly [string | undefined, number])[]): Promise<void>;
   /** Why nothing more of the namespace is stored under this prefix; undefined: it is. */
@@ -34,34 +34,37 @@ export interface MemorySharesOptions {
   readonly redis: Redis;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly holders: () => readonly MemoryHolder[];
-  /** Other namespaces than before are left out. */
+  /** The set of namespaces that are left out has changed. */
   readonly onChanged: () => void;
-  /** Now and then: what was left out and is no longer can come back. */
+  /** Called now and then: objects of namespaces that are no longer left out can come back. */
   readonly onTakeBack: () => void;
 }
 
-/** Parts of `maxmemory`: when memory is short, when it is no more, and what every namespace may have. */
+/**
+ * Shares of `maxmemory`: where memory begins to be short, where it no longer is, and how much every namespace may hold.
+ */
 const SHORT = 0.75;
 const ROOMY = 0.6;
 const LEAST_SHARE = 0.05;
 /**
- * All are back, too, when memory was not short for so long: a burst may have made it short, and most of it be in use.
+ * All namespaces are back, too, when memory has not been short for this time. After a burst, memory in ordinary use may
+ * stay above `ROOMY`.
  */
 const CALM_MS = 600_000;
 /** While a script runs, its bytes are in Redis' buffer, among its arguments, in Lua and where they are stored. */
 const COPIES = 4;
 const LOOK_MS = 2000;
-/** After so many looks what was left out may come back. */
+/** How many looks pass before left-out objects may come back. */
 const TAKE_BACK_LOOKS = 5;
-/** Namespaces are weighed again no sooner than after this, and after ten times of what it took. */
+/** Namespaces are weighed again no sooner than after this time, and after ten times the time that weighing took. */
 const WEIGH_MS = 1000;
 const WEIGH_SHARE = 10;
 
 const REASON = 'its namespace holds more than its share of the memory of Redis, which is short';
 
 /**
- * One Redis server: the only one, or a master of a cluster. Nothing of it is written down: after a restart, and in
- * another gateway, a look finds the same.
+ * One Redis server: the only server, or a master of a cluster. Its state is not stored: after a restart, and in another
+ * gateway, a look finds the same.
  */
 class Server {
   used = 0;
@@ -69,12 +72,12 @@ class Server {
   /** Reserved since memory was read, and by writers that wait for a look now. */
   reserved = 0;
   pending = 0;
-  /** Bytes by account, as weighed last, and what was reserved since then. */
+  /** Bytes by account as last weighed, and the bytes reserved since then. */
   weighed: ReadonlyMap<string, number> = new Map();
   added = new Map<string, number>();
   weighAgainMs = -Infinity;
   shortAtMs = -Infinity;
-  /** Accounts with what they held. */
+  /** Left-out accounts, with the bytes that they held. */
   readonly leftOut = new Map<string, number>();
 
   get shortage(): number {
@@ -138,7 +141,7 @@ export class MemoryShares implements MemoryGuard {
     }
   }
 
-  /** Reads how much memory is used, and who holds it if it is short. Never rejects. */
+  /** Reads how much memory is used and, if it is short, how much each namespace holds. Never rejects. */
   look(): Promise<void> {
     // A look that is under way may have read before the caller's bytes were counted: its end decides with them.
     this.#looking ??= this.#look()
@@ -250,9 +253,9 @@ function decide(server: Server, nowMs: number): void {
 }
 
 /**
- * Those that hold most beyond an equal share of what all may hold, the largest first, until what they hold beyond it is
- * the shortage.
- * @param leastShare holding so much is never beyond the share.
+ * The accounts that hold most beyond an equal share of the allowed total, largest first, until their excess covers the
+ * shortage.
+ * @param leastShare an account that holds no more than this is never beyond its share.
  */
 export function mostBeyondShare(
   holdings: ReadonlyMap<string, number>,

@@ -4,7 +4,7 @@ import { messageOf, UserError } from '../../core/index.ts';
 import type { RedisAddress } from '../../contract/node/redis-url.ts';
 import { type RedisFiles, variableOf } from '../config/config.ts';
 
-/** What proves who the gateway is. An absent user is Redis' `default`. */
+/** The gateway's credentials. An absent user is Redis' `default`. */
 export interface RedisCredentials {
   readonly username: string | undefined;
   readonly password: string | undefined;
@@ -27,8 +27,8 @@ const SETTINGS = {
 } as const;
 
 /**
- * The files that the settings of Redis name, read again at each use. A file that cannot be read or used at the moment,
- * such as one that is being replaced, counts as it was before.
+ * The files that the settings of Redis name, read again at each use. While a file cannot be read or used, for example
+ * during its replacement, its earlier content stays in use.
  */
 export class RedisSecrets {
   readonly #address: RedisAddress;
@@ -38,7 +38,7 @@ export class RedisSecrets {
 
   /**
    * Reads all files once.
-   * @throws UserError when a file cannot be read or used, or what it holds is set twice. Shows no secret.
+   * @throws UserError when a file cannot be read or used, or the file and the URL set the same value. Shows no secret.
    */
   constructor(address: RedisAddress, files: RedisFiles = {}) {
     this.#address = address;

@@ -1,7 +1,7 @@
 import { gatewayKeys } from '../../contract/cache-layout.ts';
 import type { Redis } from './redis.ts';
 
-/** Where the data of this gateway's cluster stands in Redis: the connection, and what names the keys there. */
+/** Where the data of this gateway's cluster is in Redis: the connection, and the parts of the keys' names. */
 export interface RedisLocation {
   readonly redis: Redis;
   /** Begins every key. */

@@ -2,18 +2,15 @@ import { type Logger, messageOf } from '../../core/index.ts';
 import { masters } from './cluster.ts';
 import { type Redis, takeOutOfMemory } from './redis.ts';
 
-/**
- * The only policy under which Redis refuses a write for want of memory, rather than delete what it was given before.
- */
+/** The only policy that makes Redis refuse a write for lack of memory instead of deleting earlier data. */
 export const NO_EVICTION = 'noeviction';
 
-/** Connections of which it has been logged that they hide their policy. */
+/** Connections whose hidden policy has been logged. */
 const told = new WeakSet<Redis>();
 
 /**
  * Why nothing may be dispatched through this Redis for now: it evicts keys, or has no memory for a write. Undefined:
- * nothing speaks against it. Asked every second, so it reads INFO once, of a cluster that of each master, and writes
- * nothing.
+ * there is no such reason. Called every second, so it reads INFO once (of each master of a cluster) and writes nothing.
  */
 export async function redisNotReady(redis: Redis, logger: Logger): Promise<string | undefined> {
   const refused = takeOutOfMemory(redis);
@@ -31,20 +28,20 @@ async function serverNotReady(redis: Redis, logger: Logger): Promise<string | un
   return `Redis is out of memory (${mebibytes(used)} of maxmemory ${mebibytes(limit)}): raise maxmemory or free some`;
 }
 
-/** What is wrong with a policy other than `NO_EVICTION`, and what to do. */
+/** The reason to refuse a policy other than `NO_EVICTION`, and the remedy. */
 export function evictionReason(policy: string): string {
   return `maxmemory-policy is ${policy}, under which Redis deletes data: set it to ${NO_EVICTION}`;
 }
 
 export interface Memory {
   readonly policy: string | undefined;
-  /** What counts towards the limit, in bytes. */
+  /** The bytes that count towards the limit. */
   readonly used: number;
   /** 0: none. */
   readonly limit: number;
 }
 
-/** As the server behind this connection tells it. */
+/** Reads the memory of the server behind this connection. */
 export async function readMemory(redis: Redis): Promise<Memory> {
   return memoryOf(await redis.info('memory'));
 }

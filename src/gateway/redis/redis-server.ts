@@ -4,22 +4,22 @@ import { masters } from './cluster.ts';
 import { type Redis, withoutPassword } from './redis.ts';
 import { evictionReason, infoField, memoryOf, mebibytes, NO_EVICTION } from './redis-memory.ts';
 
-/** What can be wrong with a Redis server, as the metric `levelhook_redis_problem` names it. */
+/** The problems that a Redis server can have, as the metric `levelhook_redis_problem` names them. */
 export const REDIS_PROBLEMS = ['eviction', 'memory', 'persistence', 'role', 'version'] as const;
 export type RedisProblem = (typeof REDIS_PROBLEMS)[number];
 
 export interface FoundProblem {
   readonly problem: RedisProblem;
-  /** One sentence without its full stop: what is wrong, and what to do. */
+  /** One sentence without its full stop: the problem and its remedy. */
   readonly reason: string;
   /** Whether the gateway cannot work with this server, or not without losing data. */
   readonly stops: boolean;
 }
 
-/** What a Redis server tells of itself. Undefined: it does not tell. */
+/** The facts that a Redis server reports about itself. Undefined: the server does not report this fact. */
 export interface ServerFacts {
   readonly product: 'Redis' | 'Valkey';
-  /** The product's own. */
+  /** The product's own version. */
   readonly version: string | undefined;
   /** The version of Redis whose commands it has. */
   readonly redisVersion: string | undefined;
@@ -39,7 +39,7 @@ export interface Persistence {
   readonly appendOnly: boolean | undefined;
   /** Whether it saves snapshots by itself. */
   readonly snapshots: boolean | undefined;
-  /** The names in INFO of what has failed, such as `rdb_last_bgsave_status`. */
+  /** The names in INFO of failed operations, such as `rdb_last_bgsave_status`. */
   readonly failed: readonly string[];
 }
 
@@ -51,7 +51,7 @@ const LEAST_VERSION = '6.2.0';
 const NEAR_LIMIT = 0.9;
 const STATUSES = ['rdb_last_bgsave_status', 'aof_last_bgrewrite_status', 'aof_last_write_status'];
 
-/** Reads INFO, and of the configuration what INFO does not tell, where the server allows that. */
+/** Reads INFO, and where the server allows it, the configuration that INFO leaves out. */
 export async function readServer(redis: Pick<Redis, 'info' | 'config'>): Promise<ServerFacts> {
   const info = await redis.info();
   const policy = infoField(info, 'maxmemory_policy') ?? (await configValue(redis, 'maxmemory-policy'));
@@ -105,7 +105,10 @@ function snapshots(save: string | undefined, saves: string | undefined): boolean
   return Number(saves ?? 0) > 0 ? true : undefined;
 }
 
-/** Everything that is wrong with the server, what stops the gateway first. What it does not tell counts as right. */
+/**
+ * All problems of the server; problems that stop the gateway come first. A fact that the server does not report counts
+ * as right.
+ */
 export function problemsOf(facts: ServerFacts): FoundProblem[] {
   const { product, version, redisVersion, replicaOf, policy, used, limit } = facts;
   const found: FoundProblem[] = [];

@@ -20,9 +20,10 @@ export interface ConnectOptions {
 }
 
 /**
- * Opens a connection that waits for Redis to come back. Commands given meanwhile are kept and sent in order, so callers
- * wait and do not fail. A command that was in progress when the connection broke, or that a demoted master refused, is
- * sent again, so every script must be harmless when it runs twice. Duplicates of the connection behave alike.
+ * Opens a connection that waits for Redis to come back. Commands given while Redis is away are kept and sent in order,
+ * so callers wait and do not fail. A command that was in progress when the connection broke, or that a demoted master
+ * refused, is sent again, so every script must be harmless when it runs twice. Duplicates of the connection behave
+ * alike.
  * @param url see `parseRedisUrl`.
  * @throws UserError when a file cannot be used, or Redis refuses the login or the certificate; UnavailableError when it
  *   does not answer the first time. Shows no secret.
@@ -87,7 +88,7 @@ function createCluster(address: RedisAddress, secrets: RedisSecrets, connections
   return connections.addCluster(cluster) as unknown as Redis;
 }
 
-/** Of a cluster, why its last node did not tell the slots. */
+/** For a cluster: the reason why its last node did not report the slots. */
 function reasonOf(error: unknown): unknown {
   return (error as { lastNodeError?: unknown } | undefined)?.lastNodeError ?? error;
 }
@@ -165,7 +166,7 @@ export type Script = (keys: readonly string[], args: readonly (string | number |
 const INCLUDE = /^-- include ([a-z-]+)$/gm;
 
 /**
- * Reads `lua/<name>.lua` beside the module and makes it callable on this connection.
+ * Reads `lua/<name>.lua` in the module's folder and makes it callable on this connection.
  * @param answer Default: texts in an answer are strings.
  */
 export function loadScript(redis: Redis, moduleUrl: string, name: string, answer?: 'buffers'): Script {

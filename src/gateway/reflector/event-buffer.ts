@@ -24,7 +24,7 @@ export class EventBuffer {
     this.#maxBytes = maxBytes;
   }
 
-  /** The size of what it holds, as raw lines. */
+  /** The size of its events, as raw lines. */
   get bytes(): number {
     return this.#bytes;
   }

@@ -21,10 +21,11 @@ export function withoutMember(text: string, path: readonly string[]): string {
 }
 
 /**
- * What to cut to remove a member of the object that opens at `open`, one comma included, and where its value begins.
+ * The text to cut to remove a member of the object that opens at `open`, one comma included, and where its value
+ * begins.
  */
 function findMember(text: string, open: number, name: string): { from: number; to: number; value: number } | undefined {
-  // Cut from the end of what stands before it, so that the comma goes with it.
+  // Cut from the end of the previous member, so that the comma goes with it.
   let before = open + 1;
   for (let at = skipSpace(text, open + 1); text.charCodeAt(at) === QUOTE;) {
     const nameEnd = stringEnd(text, at);
@@ -71,7 +72,7 @@ function skipValue(text: string, at: number): number {
         continue;
       case 125: // }
       case 93: // ]
-        // Of what the value stands in: it was a number or a word.
+        // This closes the enclosing object or list: the value was a number or a word.
         if (depth === 0) return at;
         depth -= 1;
         at += 1;

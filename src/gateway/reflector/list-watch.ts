@@ -30,7 +30,10 @@ export interface Page {
 }
 
 const PAGE_SIZE = 500;
-/** A page is parsed in one go. What 500 ordinary objects have; 500 of the largest would have 750 MB. */
+/**
+ * The most bytes of a page, which is parsed in one go: the size of 500 ordinary objects. 500 of the largest would have
+ * 750 MB.
+ */
 const PAGE_BYTES = 8 * 1024 * 1024;
 
 /** An object that the server had at a version, for certain. */
@@ -78,7 +81,7 @@ export class ListWatch {
         page = await this.#client.measuredJson({ ...this.#listing({ limit, ...query }, signal), ...bound });
       } catch (error) {
         if (!(error instanceof AnswerTooLargeError)) throw error;
-        // The apiserver ignores a limit for what its watch cache answers, and honours it for the newest version.
+        // The apiserver ignores a limit when its watch cache answers, and honours it for the newest version.
         if (query['resourceVersion'] === '0') query = { resourceVersion: '' };
         else limit = Math.ceil(limit / 8);
         continue;

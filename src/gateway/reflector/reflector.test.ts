@@ -23,7 +23,7 @@ function pod(name: string, resourceVersion: string | number, rest: object = {}):
   return { apiVersion: 'v1', kind: 'Pod', metadata };
 }
 
-/** An event as a word: what it is, of what, at which version. */
+/** An event as a word: its kind, its object and its version. */
 function told(event: WatchEvent): string {
   switch (event.kind) {
     case 'init':

@@ -27,7 +27,7 @@ export interface ReflectorOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   /** 0 to 1, as Math.random: jitter of backoff and of the server's timeout. */
   readonly random: () => number;
-  /** What of each object is left out before it is buffered. */
+  /** Leaves out parts of each object before it is buffered. */
   readonly transform: Transform;
   /** A watch without a byte for this long is taken for dead; bookmarks come about once a minute. Default 150 s. */
   readonly silenceMs?: number;
@@ -42,19 +42,19 @@ export interface Refusal {
   readonly message: string;
 }
 
-/** What the reflector does until it has succeeded or the state changes: see `Reflector`. */
+/** The reflector's task until it succeeds or the state changes: see `Reflector`. */
 type State = { readonly kind: 'watching' } | Listing;
 
 interface Listing {
   readonly kind: 'listing';
-  /** Why the server is read again, for people. */
+  /** Why the server is listed again, for people. */
   readonly why: string;
-  /** The number of the list, by which its caller can tell when it is applied. */
+  /** The number of the list, which tells its caller when the list is applied. */
   readonly list: number;
   readonly rewound: boolean;
-  /** Ask for the newest data: the version of ours has expired, or is newer than what the server has. */
+  /** Ask for the newest data: our version has expired, or is newer than the server's data. */
   readonly newest: boolean;
-  /** The list must not be older. Default: than the last version. */
+  /** The list must be at least this new. Default: the last version. */
   readonly atLeast?: ResourceVersion | undefined;
 }
 
@@ -87,13 +87,13 @@ const GONE_WAIT_MS = 5000;
  *
  * States:
  *
- * - `listing`, from the start when the view has never been listed, until a list is complete. An expired version changes
+ * - `listing`, from the start if the view has never been listed, until a list is complete. An expired version changes
  *   it to a list of the newest data.
- * - `watching`, from the last version, until that has expired, the resource is gone, the server's history is another
- *   one than ours, or `relist` asks for a list.
+ * - `watching`, from the last version, until that version expires, the resource is gone, the server has another history
+ *   than ours, or `relist` asks for a list.
  *
- * Lost connections and errors change no state: the same is tried again after a wait. The reflector has the version up
- * to which it has *read*; the view has the version up to which changes are *applied*.
+ * Lost connections and errors change no state: the reflector waits and tries again. The reflector's version covers the
+ * events that it has *read*; the view's version covers the changes that are *applied*.
  */
 export class Reflector {
   readonly #options: ReflectorOptions;
@@ -103,9 +103,9 @@ export class Reflector {
   #state: State = { kind: 'watching' };
   #version: ResourceVersion | undefined;
   /**
-   * What to compare with the server before anything more is taken from it, because it may have gone back in time since
-   * we last knew its version, for instance while we waited without a watch: an object that a gateway before this one
-   * has seen, later the version alone. Undefined: nothing.
+   * The state to compare with the server before anything more is read, because the server may have gone back in time
+   * since we last knew its version, for example while we waited without a watch. First an object that an earlier
+   * gateway has seen, later the version alone. Undefined: nothing to compare.
    */
   #unverified: KnownObject | 'version' | undefined;
   #streamingRefused = false;
@@ -140,7 +140,7 @@ export class Reflector {
   /**
    * Runs until `signal` is aborted; it never rejects.
    * @param knownObject the newest object of the view: shows whether the server still has the history that we followed.
-   * @param stored the version up to which the view is complete; undefined for a view that has never been listed.
+   * @param stored the version that the view is complete up to; undefined for a view that has never been listed.
    */
   async run(stored: ResourceVersion | undefined, signal: AbortSignal, knownObject?: KnownObject): Promise<void> {
     this.#version = stored;
@@ -170,11 +170,11 @@ export class Reflector {
   }
 
   /**
-   * Read the server again as a diff, in place, as soon as possible. Used when data in Redis may have been lost.
+   * Lists the server again as soon as possible, as a diff, in place. Used when data in Redis may have been lost.
    * @param rewound the server's versions cannot be compared with those in the cache.
    * @param atLeast a version that the server has: the list shows every write up to it. Default: the last version.
-   * @returns the number that the `init-done` of that list will carry, or of a later one. A list that runs already does
-   *   not count: what it has read may have been lost since.
+   * @returns the number that the `init-done` of that list, or of a later one, will carry. A list that already runs does
+   *   not count: Redis may have lost the objects that it has read.
    */
   relist(rewound = false, atLeast?: ResourceVersion): number {
     this.#lists += 1;
@@ -305,7 +305,7 @@ export class Reflector {
       version = page.version;
       const bytes = Math.ceil(page.bytes / page.items.length);
       for (const object of page.items) buffer.push({ kind: 'listed', ...this.#transform(object) }, bytes);
-      // Meanwhile no watch is open, which a server that is restored would break.
+      // While the buffer drains, no watch is open that a restore of the server would break.
       if (await buffer.low(signal)) this.#unverified ??= 'version';
     }
     if (version !== undefined) this.#listDone(listing, version, 0);
@@ -324,7 +324,7 @@ export class Reflector {
     this.#lastList = { atMs: this.#options.runtime.clock.now(), reason: listing.why };
     this.#removedResource.reset();
     this.#setRefusal(undefined);
-    // `relist` may have asked for another list meanwhile, which this one does not settle.
+    // `relist` may have asked for another list during this one, which this one does not settle.
     if (this.#state === listing) this.#state = { kind: 'watching' };
     else if (this.#state.kind === 'listing') this.#state = { ...this.#state, newest: false };
   }
@@ -343,7 +343,7 @@ export class Reflector {
     const silence = setTimeout(() => abort.abort(new Error(`nothing came for ${silenceMs / 1000} s`)), silenceMs);
     const reading: Reading = { listing: list };
     let ended = false;
-    // From here on, and not only from the answer on: a relist that is asked for meanwhile would wait for minutes.
+    // Set before the answer arrives: otherwise a relist that is requested before it would wait for minutes.
     this.#endWatch = () => {
       ended = true;
       abort.abort();
@@ -364,8 +364,8 @@ export class Reflector {
         metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'streaming' });
         this.#options.buffer.push({ kind: 'init', rewound: list.rewound }, 0);
       } else {
-        // With the watch open: a server that is restored after this look breaks it. One that was restored between a
-        // look and the watch would pass for the one that was looked at.
+        // Compared while the watch is open: a server that is restored after this comparison breaks the watch. If the
+        // watch were opened later, a restore in between would go unnoticed.
         stream.on('error', ignore);
         await this.#checkTime(abort.signal);
         if (this.#state.kind === 'listing') return { kind: 'closed' };
@@ -378,7 +378,7 @@ export class Reflector {
       return end;
     } catch (error) {
       if (ended) return { kind: 'closed' };
-      // A list that is complete stays so: what fails after it is a watch.
+      // A complete list stays complete: a later failure is one of the watch.
       if (reading.listing || signal.aborted) throw error;
       return endOf(abort.signal.aborted ? (abort.signal.reason as unknown) : error);
     } finally {
@@ -413,12 +413,12 @@ export class Reflector {
         }
         if (!slice.isOver) continue;
         await slice.next();
-        // A relist that was asked for meanwhile must not be told of a later version.
+        // After a relist that was requested in between, no later version may be reported.
         signal.throwIfAborted();
       }
       events += batch.length;
-      // A list waits, with its last bytes too, since to break it off is to begin again. An apiserver that loses
-      // patience ends it, and pages follow.
+      // A list waits, with its last bytes too, because to break it off means to begin again. If the apiserver ends a
+      // list that waits too long, pages follow.
       if (listing) await this.#options.buffer.low(signal);
       else if (this.#options.buffer.full) return { end: { kind: 'closed' }, events };
     }
@@ -471,7 +471,7 @@ export class Reflector {
 
 /**
  * Whether to list by pages in the same round, as client-go does when a streaming list fails (watchList in
- * tools/cache/reflector.go): for all but what would fail again in the same way, or wants another version first.
+ * tools/cache/reflector.go). Not for errors that a list by pages would meet again, or that need another version first.
  */
 function fallsBackToPages(error: unknown): boolean {
   if (isExpired(error) || isTooLargeResourceVersion(error)) return false;

@@ -1,12 +1,12 @@
 import { ApiError, type Logger } from '../../core/index.ts';
 
-/** So many answers in a row of 404, with backoff between them, mean that the resource is gone and not just starting. */
+/** How many 404 answers in a row, with backoff between them, mean that the resource is gone and not just starting. */
 const NOT_FOUND_MEANS_GONE = 3;
 
 /**
- * Finds out whether a resource that answers 404 is no longer served. `found` is an answer of any other kind, `missing`
- * a 404 that changes nothing, `gone` the first by which all objects are known to be gone with the resource, and
- * `unserved` the first by which the kind is known to be served in other versions only.
+ * Finds out whether a resource that answers 404 is no longer served. `found`: any other answer. `missing`: a 404 that
+ * changes nothing. `gone`: the first answer that shows that all objects are gone with the resource. `unserved`: the
+ * first answer that shows that the kind is served in other versions only.
  */
 export class RemovedResource {
   readonly #versionsServed: (signal: AbortSignal) => Promise<string[]>;
@@ -14,16 +14,16 @@ export class RemovedResource {
   #notFound = 0;
   /** The last list that was answered with `gone`; -1 for none since the resource was last served. */
   #goneList = -1;
-  /** Told once that the kind is served in other versions only. */
+  /** Whether the log already has the message that the kind is served in other versions only. */
   #servedElsewhere = false;
 
-  /** @param versionsServed in which versions of its group the server has the kind. */
+  /** @param versionsServed returns the versions of its group that the server has the kind in. */
   constructor(versionsServed: (signal: AbortSignal) => Promise<string[]>, logger: Logger) {
     this.#versionsServed = versionsServed;
     this.#logger = logger;
   }
 
-  /** It has been missing for a while, and that has been said. */
+  /** Whether the resource has been missing for a while, which has been reported. */
   get isLasting(): boolean {
     return this.#notFound > NOT_FOUND_MEANS_GONE;
   }
@@ -56,7 +56,7 @@ export class RemovedResource {
     return 'gone';
   }
 
-  /** Undefined when the apiserver does not tell. */
+  /** Undefined when the apiserver does not answer. */
   async #served(signal: AbortSignal): Promise<string[] | undefined> {
     try {
       return await this.#versionsServed(signal);

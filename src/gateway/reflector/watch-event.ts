@@ -1,9 +1,9 @@
 import type { KubernetesObject, ResourceVersion } from '../../core/index.ts';
 
-/** An object as the server sent it, less what the view's settings leave out. */
+/** An object as the server sent it, without the parts that the view's settings leave out. */
 export interface SentObject {
   readonly object: KubernetesObject;
-  /** The same as text, if it came as such: to write it anew costs as much as to parse it. */
+  /** The same as text, if it came as text: to serialize it again costs as much as to parse it. */
   readonly json?: string | undefined;
 }
 
@@ -16,15 +16,15 @@ export interface Transform {
 
 /**
  * The events of a reflector, in order. A list is framed by `init` and `init-done`; between them come the objects that
- * the server has (`listed`), and whatever changes meanwhile. Everything else is the watch. (kube-rs models it the same
- * way: `kube-runtime/src/watcher.rs`.)
+ * the server has (`listed`), and changes made during the list. All other events come from the watch. (kube-rs models it
+ * the same way: `kube-runtime/src/watcher.rs`.)
  */
 export type WatchEvent =
   | {
       readonly kind: 'init';
       /**
-       * The server's data is older than ours (etcd restored): versions cannot be compared with those in the cache, and
-       * whatever the list does not name is gone.
+       * The server's data is older than ours (etcd restored): its versions cannot be compared with those in the cache,
+       * and objects that the list does not name are gone.
        */
       readonly rewound: boolean;
     }
@@ -41,7 +41,7 @@ export type WatchEvent =
    */
   | { readonly kind: 'gone'; readonly list: number }
   /**
-   * The server serves the kind in other versions only: its objects exist, and nothing is heard of them until the next
+   * The server serves the kind in other versions only: its objects exist, but no events of them arrive until the next
    * list.
    */
   | { readonly kind: 'unserved' }

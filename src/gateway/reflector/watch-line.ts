@@ -8,10 +8,10 @@ import {
   type ResourceVersion,
 } from '../../core/index.ts';
 
-/** How one watch ended, and so what comes next. */
+/** How one watch ended, which decides the next step. */
 export type WatchEnd =
   /**
-   * The server closed it in order, or we did to drain the buffer or to hear a bookmark: go on from the last version.
+   * The server closed it in order, or we did, to drain the buffer or to get a bookmark: go on from the last version.
    */
   | { readonly kind: 'closed' }
   /** The version is no longer served: list again. */
@@ -37,7 +37,7 @@ export type WatchLine =
 const INITIAL_EVENTS_END = 'k8s.io/initial-events-end';
 
 /**
- * Decodes a line. One that cannot be understood ends the watch: it is never skipped, the version stays where it was,
+ * Decodes a line. A line that cannot be understood ends the watch and is never skipped: the version stays where it was,
  * and the next watch delivers the line again.
  */
 export function decodeWatchLine(line: Buffer): WatchLine {
@@ -67,16 +67,14 @@ export function decodeWatchLine(line: Buffer): WatchLine {
   }
 }
 
-/**
- * What stands in the line between the frame of the event, if that is written without a blank and holds nothing else.
- */
+/** The text of the object in the line, if the frame of the event is written without blanks and has no other members. */
 function objectText(line: string, type: string, event: object): string | undefined {
   const frame = `{"type":"${type}","object":`;
   if (!line.startsWith(frame) || !line.endsWith('}}') || Object.keys(event).length !== 2) return undefined;
   return line.slice(frame.length, -1);
 }
 
-/** What an error means for a watch, whether it came as a status or as an ERROR event. */
+/** The meaning of an error for a watch, whether it came as a status or as an ERROR event. */
 export function endOf(error: unknown): WatchEnd {
   if (isExpired(error)) return { kind: 'expired' };
   if (error instanceof ApiError && error.code === 429) return { kind: 'throttled', retryAfterMs: error.retryAfterMs };

@@ -53,8 +53,8 @@ export class BullMqJobs {
   }
 
   /**
-   * Writes what BullMQ writes only when a queue is made, where Redis may have lost it: without it BullMQ keeps 10,000
-   * events.
+   * Writes the metadata that BullMQ writes only when a queue is made, because Redis may have lost it: without it BullMQ
+   * keeps 10,000 events.
    */
   async recordSettings(): Promise<void> {
     await this.#queue.backend.setQueueMeta(this.#queue.metaValues);
@@ -71,13 +71,13 @@ export class BullMqJobs {
   }
 
   /**
-   * The keys of all waiting and active jobs. Undefined when so many jobs wait that reading them would cost too much: a
-   * key without a job would wait for as long as their keys in any case.
+   * The keys of all waiting and active jobs. Undefined when too many jobs wait to read them all: then a key without a
+   * job would wait about as long as their keys anyway.
    */
   async keysOfJobs(): Promise<ReadonlySet<string> | undefined> {
     const { redis, keys } = this.#options;
     if ((await redis.llen(keys.waiting)) > MAX_JOBS_TO_READ) return undefined;
-    // Waiting jobs first: a job that becomes active meanwhile is then in the second list.
+    // Waiting jobs first: a job that becomes active between the reads is then in the second list.
     const waiting = await redis.lrange(keys.waiting, 0, -1);
     const ids = [...waiting, ...(await redis.lrange(keys.active, 0, -1))];
     const found = new Set<string>();
@@ -127,7 +127,7 @@ export class BullMqJobs {
     };
   }
 
-  /** From now on this gateway takes so many jobs at a time. After `none` one or two may still come. Returns at once. */
+  /** Sets how many jobs this gateway takes at a time. After `none` one or two jobs may still come. Returns at once. */
   take(jobs: JobsTaken): void {
     if (jobs === this.#takes) return;
     this.#takes = jobs;

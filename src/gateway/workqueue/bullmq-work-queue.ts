@@ -57,7 +57,7 @@ export interface WorkQueueOptions {
   readonly historyRuns?: number | undefined;
 }
 
-/** What a queue may take where others want it too. Default: all. */
+/** Limits for a queue that shares resources with others. Default: no limits. */
 export interface QueueBounds {
   /** How often the queues of this gateway ask Redis while nothing is due. Default: as a single queue does. */
   readonly idlePace?: IdlePace;
@@ -110,7 +110,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #idlePace: IdlePace;
   readonly #startRate: StartRate;
   #paceShare: PaceShare | undefined;
-  /** What runs its keys, once it has been started. */
+  /** Runs the keys; set by `start`. */
   #process: Process | undefined;
   #poller: Poller | undefined;
   readonly #standstill: Standstill;
@@ -168,7 +168,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#adds = new GroupCommit(async (adds) => {
       const { ready, dueMs } = await records.recordAdds(adds.flat(), clock.now());
       if (dueMs !== undefined) this.#poller?.wake(dueMs);
-      // Not awaited: the next adds are recorded meanwhile.
+      // Not awaited, so that the next adds are recorded at the same time.
       const enqueued = this.#startOrEnqueue(ready);
       return adds.map(() => enqueued);
     });
@@ -427,7 +427,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return this.#leftOut();
   }
 
-  /** What its keys take of Redis, in bytes, about. */
+  /** The bytes that its keys take in Redis, about. */
   async weigh(): Promise<number> {
     const { backlog, dead, debounced, inFlight, queued, recent, related, relatedIndex, resting, timers } = this.#keys;
     const sets = [queued, backlog, timers, debounced, inFlight, resting];
@@ -466,7 +466,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     await this.#standstill.endRest(this.#records.putBack(this.#ownRuns, { runId, nowMs }));
   }
 
-  /** Remembers that all keys of the controller have been queued once, under this hash of what it depends on. */
+  /** Remembers that all keys of the controller have been queued once, under this hash of its dependencies. */
   async setInitial(initial: string): Promise<void> {
     await this.#redis.hset(this.#keys.queue, 'initial', initial);
   }
@@ -491,8 +491,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   /**
-   * A gateway that may not start keys leaves the jobs to others. One that takes a single job at a time waits for the
-   * next one behind the others.
+   * A gateway that may not start keys leaves the jobs to others. A gateway that takes one job at a time queues behind
+   * the others for the next one.
    */
   #takeJobs(): void {
     const { room } = this.#circuit;
@@ -506,7 +506,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return !this.#ended;
   }
 
-  /** Starts ready keys here for which there may be a slot, and adds jobs for the others. */
+  /** Starts ready keys here while slots may be free, and adds jobs for the others. */
   async #startOrEnqueue(keys: readonly string[]): Promise<void> {
     if (keys.length === 0) return;
     const runner = this.#runner;
@@ -541,7 +541,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   async #settleOrStart(keys: readonly string[]): Promise<void> {
     const { starter } = this.#runner ?? {};
     if (!starter || !this.circuit || keys.length === 0) return this.#startOrEnqueue(keys);
-    // A record that cannot be read must not stop the other keys: each start then tells of its own.
+    // A record that cannot be read must not stop the other keys: each start then reports its own error.
     await this.#startOrEnqueue(await starter.settle(keys).catch(() => keys));
   }
 
@@ -551,8 +551,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   /**
-   * Starts the keys of a job, as `#startHere`. The job ends in any case: as long as it is active, BullMQ renews its
-   * lock, and `Upkeep` takes its keys for keys with a job.
+   * Starts the keys of a job, as `#startHere`. The job must end in any case: while it is active, BullMQ renews its
+   * lock, and `Upkeep` counts its keys as keys with a job.
    */
   async #processJob(keys: readonly string[]): Promise<void> {
     const startKeys = async (): Promise<void> => this.#enqueue((await this.#runner?.starter.enter(keys, true)) ?? keys);
@@ -563,8 +563,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   /**
-   * Logs a failure of the work, for which `stop` waits. Redis or the apiserver may fail during a run: the run is on
-   * record and is settled at its deadline.
+   * Logs a failure of the work, and keeps the work until it ends, because `stop` waits for it. Redis or the apiserver
+   * may fail during a run: the run is on record and is settled at its deadline.
    */
   async #track(work: Promise<unknown>): Promise<void> {
     const run = this.#standstill.endRest(work).then(

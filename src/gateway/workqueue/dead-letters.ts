@@ -1,6 +1,6 @@
 import type { WorkQueue } from './work-queue.ts';
 
-/** What replaying and dropping need of a queue. */
+/** The part of a queue that replaying and dropping use. */
 export type DeadLetterQueue = Pick<WorkQueue, 'list' | 'status' | 'add' | 'addLow' | 'drop'>;
 
 /** Which dead letters: some by key, those of a namespace, or all. */

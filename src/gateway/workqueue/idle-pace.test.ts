@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { IdlePace, type PaceShare, QUEUES_AT_FULL_PACE } from './idle-pace.ts';
 
-/** How often each of the shares is asked in an hour, and at most so many at one moment. */
+/**
+ * Asks the shares for an hour. @returns how often each share was asked, and the largest number of requests at one
+ * moment.
+ */
 function countHour(shares: readonly PaceShare[]): { each: number[]; most: number } {
   const atMoments = new Map<number, number>();
   const each = shares.map((share) => {

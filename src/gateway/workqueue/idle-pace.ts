@@ -1,4 +1,4 @@
-/** So many queues of a gateway ask Redis as often as a single one would. */
+/** This number of a gateway's queues asks Redis as often as a single queue would. */
 export const QUEUES_AT_FULL_PACE = 200;
 
 /** One queue's share of the pace. */
@@ -12,10 +12,9 @@ export interface PaceShare {
 
 /**
  * How often the queues of a gateway ask Redis while nothing is due. The more queues a gateway has, the more seldom each
- * of them asks, so that the commands of queues at rest have a bound. Nothing that happens in this gateway waits for
- * these questions: they only find what another gateway has left behind when it died.
- *
- * All queues are asked at the same moments, because waking up is what costs; of many queues a part at each.
+ * of them asks, so that the commands of idle queues have a bound. No event in this gateway waits for these requests:
+ * they only find keys that another gateway left behind when it died. All queues ask at the same moments, because each
+ * wakeup of the process costs CPU time; if there are many, a part of them asks at each moment.
  */
 export class IdlePace {
   readonly #shares = new Map<number, (factor: number) => void>();

@@ -2,7 +2,7 @@ import { waitFor } from './key-status.ts';
 import { BARRIER_AGAIN_MS } from './queue-options.ts';
 import type { KeyObject, KeyStatus, Wait } from './work-queue.ts';
 
-/** What a key is doing, in a word. Pages, `explain` and `queue` say the same one. */
+/** The state of a key, in a word. Pages, `explain` and `queue` use the same words. */
 export const KEY_STATES = [
   'running',
   'goes on',
@@ -25,7 +25,7 @@ export type KeyStateWord = (typeof KEY_STATES)[number];
 
 export interface KeyState {
   readonly word: KeyStateWord;
-  /** What it waits for, where the word says that it waits. */
+  /** The reason for the wait, where the word means that the key waits. */
   readonly wait?: Wait;
 }
 
@@ -35,7 +35,7 @@ const WAITS: readonly (readonly [Wait['reason'], KeyStateWord])[] = [
   ['breaker', 'circuit open'],
 ];
 
-/** The one of all that is known of a key which decides when it runs next. */
+/** The fact about a key that decides when it runs next. */
 export function keyState(status: KeyStatus, nowMs: number): KeyState {
   const { object, running, waits, pauses, failures, deadSinceMs, queued, backlog, timerMs } = status;
   const waitOf = (reason: Wait['reason']): Wait | undefined => waits.find((each) => each.reason === reason);

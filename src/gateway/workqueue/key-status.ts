@@ -26,7 +26,7 @@ export function isPersonScope(text: unknown): text is PersonScope {
   return text.startsWith('key/') && decodeObjectKey(name) !== undefined;
 }
 
-/** Keys in its scope do not start until it is resumed; what would have run meanwhile is kept and runs then. */
+/** Keys in its scope do not start until it is resumed. Keys that become due during the pause are kept and run then. */
 export interface Pause {
   readonly scope: PauseScope;
   /** When it began. Milliseconds since the epoch, as all times here. */
@@ -46,7 +46,7 @@ export interface OpenCircuit {
 
 /** Why a key that has something to do does not run. */
 export type Wait =
-  /** The cache does not show yet what the key's last run wrote. */
+  /** The cache does not show the writes of the key's last run yet. */
   | { readonly reason: 'barrier'; readonly sinceMs: number; readonly barrier: BarrierText }
   /** Its run goes on elsewhere (a 202); its outcome is unknown after `untilMs`. */
   | { readonly reason: 'busy'; readonly untilMs: number }
@@ -81,7 +81,7 @@ export interface KeyStatus {
   readonly dirty: boolean;
   /** Waits as a low-priority key. */
   readonly backlog: boolean;
-  /** When it runs by itself at the latest: requeue, backoff, or the next look at what it waits for. */
+  /** When it runs by itself at the latest: after a requeue, a backoff, or the next check of its waits. */
   readonly timerMs?: number;
   readonly waits: readonly Wait[];
   /** The pauses that cover it, whether or not it has something to do. */
@@ -113,7 +113,7 @@ export interface KeyPage {
   readonly keys: readonly { readonly key: string; readonly atMs: number }[];
 }
 
-/** The reason for which a paused key waits. */
+/** The reason that a paused key reports for its wait. */
 export function waitFor({ scope, untilMs }: Pause): Wait {
   if (scope !== 'recovery') return { reason: 'paused', by: scope };
   return { reason: scope, ...(untilMs === undefined ? {} : { untilMs }) };

@@ -55,14 +55,14 @@ export class OwnRuns {
   }
 
   /**
-   * How many runs have become busy. Redis is told with each of them. So a Redis process that knows of the n-th knows
-   * what has become of it since, which this gateway may not: another gateway may have got its callback.
+   * How many runs have become busy. Each of them is written to Redis. So a Redis process that has the n-th one also has
+   * everything that happened to it since, which this gateway may not know: another gateway may have got its callback.
    */
   get busies(): number {
     return this.#busies;
   }
 
-  /** The highest number that a run here has had; 0: none has begun. */
+  /** The highest number of a run here; 0: no run has begun. */
   get highest(): number {
     return this.#highest;
   }
@@ -145,14 +145,14 @@ export class GatewayRuns {
   }
 
   /**
-   * No run begins here from then on, until this is called again. A process that stood still for longer may count as
-   * ended for the other gateways. Milliseconds of the gateways' clock. Default: runs begin for ever.
+   * Sets until when runs may begin here; call it again to extend the time. A process that is frozen for longer may
+   * count as ended for the other gateways. Milliseconds of the gateways' clock. Default: runs begin for ever.
    */
   beginUntil(ms: number): void {
     this.#beginUntilMs = ms;
   }
 
-  /** The queues of which a run may be in flight now. */
+  /** The queues with runs that may be in flight now. */
   inFlight(nowMs: number): string[] {
     return [...this.#queues].flatMap(([queue, runs]) => (runs.inFlight(nowMs).length > 0 ? [queue] : []));
   }

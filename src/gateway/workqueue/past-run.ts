@@ -3,13 +3,13 @@ import { ERROR_LENGTH } from './queue-options.ts';
 import type { Finish, Wrote } from './run.ts';
 
 /**
- * How a run ended, or what is known of it so far:
+ * How a run ended, or the latest that is known about it:
  *
- * - `done`: nothing is left to do. `requeue`: done, and the function asked for another run later.
+ * - `done`: the run is finished. `requeue`: done, and the function asked for another run later.
  * - `deferred`: the function asked for later before it did anything.
  * - `failed`: an error; the key backs off. `dead`: the key became a dead letter.
  * - `accepted`: the run goes on after a 202. A second entry of the same run has its end.
- * - `unknown`: no answer that says what happened. An entry `lost` of the same run follows at its deadline.
+ * - `unknown`: no answer shows the outcome. An entry `lost` of the same run follows at its deadline.
  * - `lost`: the deadline passed without an outcome; counts as a failure.
  */
 export type PastOutcome = (typeof RUN_OUTCOMES)[number];
@@ -35,15 +35,15 @@ export interface PastRun {
   readonly reasons?: readonly Reason[];
   /** At most 1 KiB. */
   readonly error?: string;
-  /** What the run wrote, as its outcome says; absent when it names nothing. */
+  /** The writes of the run, as its outcome lists them; absent when it lists none. */
   readonly wrote?: Wrote;
   /** The key's next run waits until the cache shows the writes of this one. */
   readonly barrier?: true;
   /** When the key runs again at the latest; of an accepted run, until when its outcome must come. */
   readonly nextMs?: number;
   /**
-   * How many runs of all keys ended well in this gateway after its last entry, and are not on record: they were so many
-   * that they would have pushed out the history within seconds.
+   * How many successful runs of all keys this gateway has left out of the record since its last entry, because they
+   * would have pushed out the history within seconds.
    */
   readonly leftOut?: number;
 }
@@ -77,7 +77,7 @@ export function isCursor(text: string): boolean {
   return /^[0-9]{1,15}\.[0-9]{1,5}$/.test(text);
 }
 
-/** A run that has ended, or of which something became known, as the queue's own parts give it to the history. */
+/** The end of a run, or news of it, as the queue's own parts give it to the history. */
 export interface EndedRun {
   readonly key: string;
   readonly run: number;

@@ -4,7 +4,7 @@ import type { WorkQueue } from './work-queue.ts';
 /** The lists whose sizes decide about the state of a controller. */
 export const STATE_LISTS = ['queued', 'running', 'failing', 'dead'] as const satisfies readonly KeyList[];
 
-/** What its queue tells of a controller. */
+/** The facts about a controller that its queue knows. */
 export interface QueueFacts<L extends KeyList = (typeof STATE_LISTS)[number]> {
   readonly pauses: readonly Pause[];
   readonly circuit: OpenCircuit | undefined;

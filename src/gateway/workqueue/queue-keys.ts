@@ -35,31 +35,31 @@ export interface QueueKeys {
   readonly pauses: string;
   /** ZSET scope -> time at which its pause ends by itself. */
   readonly pauseEnds: string;
-  /** What a scope is appended to, to name the ZSET key -> time, of keys that wait for the end of its pause. */
+  /** Prefix of a scope's ZSET key -> time: keys that wait for the end of the scope's pause. */
   readonly pausedPrefix: string;
   /** ZSET key -> time at which it became a dead letter. */
   readonly dead: string;
-  /** What a key is appended to, to name its past outcomes (LIST). */
+  /** Prefix of a key's past outcomes (LIST). */
   readonly historyPrefix: string;
   /** STREAM: the last runs of all keys. */
   readonly recent: string;
-  /** HASH interval -> what happened in it: the samples of the last hour. */
+  /** HASH interval -> counts of the interval: the samples of the last hour. */
   readonly samples: string;
-  /** What BullMQ's own names are appended to. */
+  /** Prefix of BullMQ's own names. */
   readonly bullmqPrefix: string;
   /** BullMQ's list of waiting jobs. */
   readonly waiting: string;
   /** BullMQ's list of active jobs. */
   readonly active: string;
-  /** What a key is appended to, to name its record (HASH). */
+  /** Prefix of a key's record (HASH). */
   readonly recordPrefix: string;
-  /** What a key is appended to, to name what its run has written through the gateway (HASH). */
+  /** Prefix of the writes that a key's run has made through the gateway (HASH). */
   readonly writesPrefix: string;
   /** HASH key -> the rules of its related objects: JSON, one in each line. */
   readonly related: string;
   /** ZSET of `kind`, `namespace`, `name` (each may be empty) and key, joined by line feeds: the rules by object. */
   readonly relatedIndex: string;
-  /** HASH kind -> the state of its views for which the keys with a rule of the kind were queued; '' before that. */
+  /** HASH kind -> the state of its views when the keys with a rule of the kind were queued; '' before that. */
   readonly relatedViews: string;
 }
 

@@ -41,16 +41,19 @@ export const BUSIES_MS = 172_800_000;
 
 /** After its deadline a run in flight blocks its key for this long: writes it sent in time are settled by then. */
 export const RUN_MARGIN_MS = 1000;
-/** A run holds its slot for so long after its gateway was last heard of. */
+/** How long a run keeps its slot after the last sign of life of its gateway. */
 export const SLOT_MS = 12_000;
-/** A barrier that has not passed is looked at again after this. */
+/** How soon a barrier that has not passed is checked again. */
 export const BARRIER_AGAIN_MS = 20;
 /** A barrier older than this is reported as late. */
 export const BARRIER_LATE_MS = 1000;
-/** How many outcomes of a key are kept, and how long after the last. A dead letter keeps them until it is none. */
+/**
+ * How many outcomes of a key are kept, and how long after the last one. A dead letter keeps them while it is a dead
+ * letter.
+ */
 export const HISTORY_LENGTH = 10;
 export const HISTORY_MS = 3_600_000;
 /** How many runs of all keys are kept. */
 export const HISTORY_RUNS = 10_000;
-/** Of an error's text this much is kept. */
+/** How much of an error's text is kept. */
 export const ERROR_LENGTH = 1024;

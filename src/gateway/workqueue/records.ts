@@ -113,7 +113,7 @@ export interface DueTimer extends Scored {
   readonly barrierAtMs: number;
 }
 
-/** The keys for which the poller must act. */
+/** The due entries that the poller must act on. */
 export interface Due {
   readonly timers: readonly DueTimer[];
   readonly debounced: readonly Scored[];

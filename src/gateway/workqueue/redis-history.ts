@@ -3,7 +3,10 @@ import { decodePastRun, isCursor, type PastRun, type RunPage, type RunQuery } fr
 import type { QueueKeys } from './queue-keys.ts';
 import { HISTORY_LENGTH } from './queue-options.ts';
 
-/** Calls of the script for one question: each reads up to 128 KiB, and answers with so many runs. */
+/**
+ * How many calls of the script answer one question, and with how many runs each call answers at most. A call reads up
+ * to 128 KiB.
+ */
 const MOST_CALLS = 128;
 const MOST_RUNS = 250;
 
@@ -33,7 +36,8 @@ export class RedisHistory {
   async runs({ limit, outcome, key, before, after }: RunQuery): Promise<RunPage> {
     const newest = await this.#newest();
     if (!newest) return { runs: [] };
-    // Not from the end: what is recorded between the two calls must come with the next `after`, and only then.
+    // From the newest entry, not from the open end: runs recorded between the two calls must come with the next
+    // `after`, and only then.
     const from = before === undefined ? { ...newest, line: newest.line + 1 } : placeOf(before);
     const last = after === undefined ? OLDEST : placeOf(after);
     // A history that began anew counts from 0 again.
@@ -114,7 +118,7 @@ interface Lines {
   readonly next: Place | undefined;
 }
 
-/** The end of a run comes after what was known of it before, also when both are of one millisecond. */
+/** The end of a run sorts as newer than its earlier entries, even within one millisecond. */
 function newestFirst(one: PastRun, other: PastRun): number {
   const isEnd = ({ outcome }: PastRun): number => (outcome === 'accepted' || outcome === 'unknown' ? 0 : 1);
   return other.atMs - one.atMs || other.run - one.run || isEnd(other) - isEnd(one);

@@ -227,7 +227,8 @@ export class RedisRecords {
       .inFlight(nowMs)
       .map(({ key, run, deadlineMs, state, busies = 0 }) => [key, run, Math.ceil(deadlineMs), state, busies]);
     for (let from = 0; from === 0 || from < each.length; from += PAGE) {
-      // Each page compares with how many had become busy as far as Redis knew before, so only the last one tells.
+      // Each page compares with the number of busy runs that Redis knew before, so only the last page reports the new
+      // number.
       const busies = from + PAGE >= each.length ? own.busies : 0;
       await this.#scripts['put-back'](
         [recordPrefix, inFlight, counter, slots, queue, busiesPrefix + own.id],

@@ -28,10 +28,10 @@ export class RelatedRules {
   }
 
   /**
-   * Replaces the rules of a key. Does nothing when the run is not in flight.
-   * @returns whether one of them is new, and what storing them cost, in names that a rule adds or takes away. A change
-   *   that came before a new rule was stored has not woken the key.
+   * Replaces the rules of a key. Does nothing when the run is not in flight. A change that came before a new rule was
+   * stored has not woken the key.
    * @param pay runs the work over the rules.
+   * @returns whether one of the rules is new, and the cost of storing them, in names that a rule adds or takes away.
    */
   async replace(
     { key, run }: { key: string; run: number },
@@ -54,8 +54,8 @@ export class RelatedRules {
   }
 
   /**
-   * The keys with a rule that matches this object. In no order, each once. Rules that are replaced meanwhile are new,
-   * so their keys run again anyway.
+   * The keys with a rule that matches this object. In no order, each once. The keys of rules that are replaced during
+   * the lookup run again anyway, because their rules are new.
    * @param run runs the work over one key. It may throw, to end the lookup.
    */
   async keysOf(change: RelatedChange, run: <T>(work: () => T) => T = (work) => work()): Promise<string[]> {
@@ -118,8 +118,8 @@ export class RelatedRules {
   }
 
   /**
-   * The kinds that no description names and that the gateway which leads has in the cache, each with the state of its
-   * views for which the keys with a rule of the kind were queued; '' before that.
+   * The kinds that no description names and that the leader has in the cache. Each has the state of its views when the
+   * keys with a rule of the kind were queued; '' before that.
    */
   async views(): Promise<ReadonlyMap<string, string>> {
     return new Map(Object.entries(await this.#redis.hgetall(this.#keys.relatedViews)));

@@ -16,13 +16,13 @@ export interface Replay {
   readonly total?: number | undefined;
   /** How many of them are queued. */
   readonly done: number;
-  /** When its gateway has last told of it. */
+  /** When its gateway last updated the record. */
   readonly seenMs: number;
   readonly endedMs?: number | undefined;
   readonly error?: string | undefined;
 }
 
-/** A replay without news for so long has stopped, with its gateway: another one may begin. */
+/** A replay without an update for longer than this has stopped, with its gateway, and another replay may begin. */
 export const SILENT_MS = 60_000;
 const KEPT_MS = 10 * 60_000;
 

@@ -20,12 +20,15 @@ export interface RunRecorderOptions {
 /** Of one entry: small enough that old runs leave the history in small steps. */
 const ENTRY_RUNS = 64;
 const ENTRY_LENGTH = 16_384;
-/** Runs are written after this, or when they are so long. Each write breaks up the groups of starts and finishes. */
+/**
+ * Runs are written after this time, or as soon as they have this length. Each write breaks up the groups of starts and
+ * finishes.
+ */
 const WRITE_AFTER_MS = 250;
 const WRITE_LENGTH = 262_144;
 /**
- * More runs a second would push out the whole history within 10 s, and cost more than they tell. Of a burst the first
- * half of a history is recorded.
+ * More runs a second would push out the whole history within 10 s, and cost more than they are worth. Of a burst, the
+ * first runs are recorded, up to half of a history.
  */
 const SECONDS = 10;
 const BURST_SHARE = 0.5;
@@ -35,8 +38,8 @@ const LINE_FEED = 10;
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * Writes the runs that this gateway has finished to the history, several with one command, and never in the way of a
- * run: it waits for no answer, and drops what Redis refuses. A gateway that is killed loses the runs of the last 250 ms
+ * Writes the runs that this gateway has finished to the history, several with one command. It never delays a run: it
+ * waits for no answer, and drops runs that Redis refuses. A gateway that is killed loses the runs of the last 250 ms
  * from the history. Of many runs a second it leaves out some that ended well at the first attempt, and records how
  * many.
  */
@@ -48,8 +51,8 @@ export class RunRecorder {
   #full: (number | Buffer)[] = [];
   #length = 0;
   /**
-   * The lines of the entry that is being filled, as bytes: the many small texts of which a line is made would otherwise
-   * live until they are written, which costs the garbage collector more than the lines cost.
+   * The lines of the entry that is being filled, as bytes. As many small texts they would live until they are written,
+   * which costs the garbage collector more than the lines cost.
    */
   #entry = NO_BYTES;
   #end = 0;
@@ -85,7 +88,7 @@ export class RunRecorder {
     else if (!this.#timing) void this.#writeSoon();
   }
 
-  /** Writes what has been recorded. Resolves when Redis has it or has refused it; never rejects. */
+  /** Writes the recorded runs. Resolves when Redis has stored or refused them; never rejects. */
   write(): Promise<void> {
     this.#endEntry();
     if (this.#full.length > 0) {
@@ -137,7 +140,7 @@ export class RunRecorder {
   }
 }
 
-/** The first attempt, and there is nothing to tell but that it ended well. */
+/** The first attempt ended well, so there is nothing else to report. */
 function endedWell({ finish, attempt, lost }: EndedRun): boolean {
   return finish.kind === 'known' && finish.failures === 'forget' && !finish.dead && attempt === 1 && !lost;
 }

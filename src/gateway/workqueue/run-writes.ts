@@ -16,9 +16,9 @@ export interface BegunWrite {
   readonly deadlineMs: number;
 }
 
-/** What is on record of the writes of a run. */
+/** The record of a run's writes. */
 export interface RunWritesRecord {
-  /** Of each write the note, or what became of it, as text. In no order. */
+  /** Each write's note, or its outcome, as text. In no order. */
   readonly writes: readonly string[];
   /** How many further writes there were. */
   readonly more: number;

@@ -22,7 +22,7 @@ export interface Written {
   readonly deleted?: true;
 }
 
-/** What a run has written. */
+/** The writes of a run. */
 export interface Wrote {
   readonly count: number;
   /** The first of them, 5 at most. */
@@ -40,17 +40,19 @@ export interface Known {
   /** Run again after this time at the latest. Undefined: only when something wakes it. */
   readonly againAfterMs?: number;
   readonly barrier?: BarrierText;
-  /** What went wrong, for people: kept in the key's history, at most 1 KiB of it. */
+  /** The error, for people: kept in the key's history, at most 1 KiB of it. */
   readonly error?: string;
   /** For people: kept in the history of runs. Undefined: nothing that the outcome names. */
   readonly wrote?: Wrote;
-  /** Another gateway may reach what this one could not: the key's next run goes to the first that is free. */
+  /**
+   * Another gateway may reach an endpoint that this one could not: the key's next run goes to the first free gateway.
+   */
   readonly elsewhere?: boolean;
   /** A retry will not help: the key becomes a dead letter, and `againAfterMs` is ignored. */
   readonly dead?: boolean;
 }
 
-/** What becomes of a key after a run. */
+/** The end of a run, which decides the next step of its key. */
 export type Finish =
   | Known
   /**
@@ -61,8 +63,8 @@ export type Finish =
    */
   | { readonly kind: 'busy'; readonly untilMs: number }
   /**
-   * It is unknown whether the run has ended, or what it wrote: the run stays on record until its deadline, and then
-   * `Process.lost` settles it. `error`, for people: why it is unknown, kept in the key's history then.
+   * It is unknown whether the run has ended, or which writes it made. The run stays on record until its deadline, and
+   * then `Process.lost` settles it. `error`: the reason, for people, which the key's history keeps then.
    */
   | { readonly kind: 'unknown'; readonly error?: string };
 

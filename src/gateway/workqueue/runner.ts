@@ -25,19 +25,19 @@ export interface RunnerEvents {
   readonly work: (work: Promise<unknown>) => void;
   /** A timer was set: something is due then. */
   readonly due: (atMs: number) => void;
-  /** Keys are ready to run, and nobody has them. */
+  /** Keys are ready to run, and no gateway has taken them. */
   readonly ready: (keys: readonly string[]) => void;
   /** A finish has been answered. */
   readonly finished: (ended: EndedRun, finished: Finished) => void;
-  /** A run begins that was added so long ago. */
+  /** A run begins. @param waitedMs the time since its key was added. */
   readonly started: (waitedMs: number) => void;
   readonly ended: (tookMs: number, hasFailed: boolean) => void;
 }
 
-/** Takes keys through their runs: start, process, finish. Starts and finishes of many share a trip. */
+/** Takes keys through their runs: start, process, finish. Many starts and finishes share a round trip. */
 export class Runner {
   readonly #options: RunnerOptions;
-  /** Of the metrics of both libraries, of which one names the queue and the other the controller. */
+  /** Labels for the metrics of both libraries: one names the queue, the other the controller. */
   readonly #labels: { readonly name: string; readonly controller: string };
   readonly starter: Starter;
   readonly #finishes: GroupCommit<FinishRequest, Finished>;
@@ -88,13 +88,13 @@ export class Runner {
 
   async #finishAll(requests: readonly FinishRequest[]): Promise<Finished[]> {
     const { records, ownRuns, runtime, on } = this.#options;
-    // A start that is taken back is none of these runs, though it may have the number of one that Redis has lost.
+    // A start that is taken back is none of these runs, though it may have the number of a run that Redis has lost.
     for (const request of requests) if (request.ended) ownRuns.finish(request);
     const answer = records.finishAll(requests, runtime.clock.now(), ownRuns);
     for (const { key, run, finish } of requests) {
       if (finish.kind === 'known' && finish.barrier !== undefined) this.#remember(key, finish.barrier);
       if (finish.kind === 'unknown' || (finish.kind === 'known' && finish.elsewhere)) this.#rememberElsewhere(key);
-      // What is started now is sent after the finish, on the same connection.
+      // A start that begins now is sent after the finish, on the same connection.
       this.starter.release(key, run);
     }
     const finished = await answer;
@@ -159,7 +159,7 @@ export class Runner {
           const { run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded } = start;
           const begun = { key, run, incarnation, failures, reasons, deadlineMs: times.deadlineMs };
           const started = { run: begun, nonce: request.nonce, queuedAtMs, heldAtMs, recorded };
-          // A key that brings down its function must not do so again and again to those that start with it.
+          // A key that brings down its function must not do so again and again to the keys that start with it.
           if (failures === 0) together.push(started);
           else this.#run([started], times);
           break;
@@ -200,12 +200,13 @@ export class Runner {
       return;
     }
     if (!ownRuns.mayBegin(clock.now())) {
-      // This process stood still, or Redis did not answer it. It tells the others again before it starts anything.
+      // This process was frozen, or Redis did not answer it. It must announce itself to the others again before it
+      // starts a run.
       for (const { run, nonce } of started) this.#putOff({ key: run.key, run: run.run, nonce }, BEGIN_AGAIN_MS);
       return;
     }
     if (clock.now() >= deadlineMs) {
-      // This process stood still since it asked. Others take the runs for lost by now, and may run the keys.
+      // This process was frozen after its request. Other gateways take the runs for lost by now, and may run the keys.
       for (const { run } of started) this.starter.release(run.key, run.run);
       return on.due(deadlineMs + RUN_MARGIN_MS);
     }
@@ -283,10 +284,10 @@ interface Started {
   readonly recorded: string;
 }
 
-/** So many keys are remembered; without that a start is asked for twice, or the key starts here again. */
+/** How many keys are remembered. A forgotten key costs a second request for its start, or starts here again. */
 const MOST_REMEMBERED = 10_000;
 
-/** How soon a key is started again that a process which stood still has put off. */
+/** How soon a key is started again after a frozen process has put it off. */
 const BEGIN_AGAIN_MS = 1000;
 
 const NO_FINISH: Promise<Finish> = Promise.resolve({ kind: 'unknown' });

@@ -10,7 +10,7 @@ export interface RunsInFlightOptions {
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** Tells whether runs of one queue are in flight, whichever gateway has started them. */
+/** Finds out whether runs of one queue are in flight, whichever gateway has started them. */
 export class RunsInFlight {
   readonly #options: RunsInFlightOptions;
 
@@ -19,8 +19,8 @@ export class RunsInFlight {
   }
 
   /**
-   * Whether one of these runs is the one in flight of its key, before its deadline. For a run whose answer this gateway
-   * waits for it knows that from memory; for any other it asks Redis, once unless the first of them is over.
+   * Whether one of these runs is in flight for its key, before its deadline. If this gateway waits for a run's answer,
+   * it knows that from memory. For any other run it asks Redis, once unless the first of them is over.
    * @param incarnation of the queue that the runs are of.
    * @throws when Redis does not answer.
    */

@@ -6,10 +6,10 @@ import type { QueueKeys } from './queue-keys.ts';
 /** The length of an interval, and how many of them a reader gets: an hour. */
 export const SAMPLE_MS = 30_000;
 export const SAMPLES = 120;
-/** More are kept than are read, so that no interval shares its place with one that is read. */
+/** The ring has more places than are read, so that no interval shares its place with an interval that is read. */
 const KEPT = 128;
 
-/** What happened to a queue in one interval, over all gateways. */
+/** The activity of a queue in one interval, over all gateways. */
 export interface Sample {
   /** When the interval began. Milliseconds since the epoch. */
   readonly atMs: number;
@@ -27,7 +27,7 @@ export interface Sample {
   readonly running?: number;
 }
 
-/** What one gateway has counted in an interval. */
+/** The counts of one gateway in an interval. */
 interface Counts {
   runs: number;
   failed: number;
@@ -91,7 +91,7 @@ export interface SamplerOptions {
 
 /**
  * Counts the runs of this gateway, and writes the counts at the end of each interval. While keys wait or run it writes
- * without counts, too. For a queue at rest it does nothing and sets no timer.
+ * even without new counts. For an idle queue it does nothing and sets no timer.
  */
 export class Sampler {
   readonly #options: SamplerOptions;
@@ -122,7 +122,7 @@ export class Sampler {
     countDuration(counts.took, tookMs);
   }
 
-  /** Writes what was counted and not written yet, and does not wait for Redis, which may be away. */
+  /** Writes the counts that are not written yet, without waiting for Redis, which may be away. */
   stop(): void {
     if (this.#end.signal.aborted) return;
     this.#end.abort();

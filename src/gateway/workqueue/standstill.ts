@@ -31,7 +31,7 @@ export class Standstill {
   readonly #options: StandstillOptions;
   /** No key is due before this time, as far as this gateway knows; 0: it has to ask. */
   #restsUntilMs = 0;
-  /** Counts what may have made keys due. */
+  /** Counts the events that may have made keys due. */
   #activity = 0;
   /** How many runs had started when that was last seen to change. */
   #lastStart: { readonly count: number; readonly atMs: number } | undefined;

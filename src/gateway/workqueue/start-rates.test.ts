@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type StartRate, StartRates } from './start-rates.ts';
 
-/** Runs of a tenant that begin within so many seconds, if keys are always ready. */
+/** How many runs of a tenant begin within `seconds`, if keys are always ready. */
 function begun(rate: StartRate, clock: { nowMs: number }, seconds: number): number {
   let count = 0;
   for (let tick = 0; tick <= seconds * 50; tick += 1) {
@@ -48,7 +48,7 @@ describe('StartRates', () => {
       for (const each of many) each.take(Math.max(0, Math.floor(each.room())));
       clock.nowMs += 20;
     }
-    // One that has begun none yet.
+    // A tenant that has begun no runs yet.
     const victim = of.of('victim');
     for (let second = 0; second < 10; second += 1) {
       expect(victim.room()).toBeGreaterThanOrEqual(40);

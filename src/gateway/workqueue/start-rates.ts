@@ -7,14 +7,14 @@ import { type Clock, TokenBucket } from '../../core/index.ts';
 const TENANT = { burst: 2000, perSecond: 1000 };
 /** The same of all tenants together. */
 const TOGETHER = { burst: 4000, perSecond: 2000 };
-/** What is each tenant's own when all of them together have used up theirs. */
+/** Each tenant's reserved rate, for when all tenants together have used up theirs. */
 const RESERVED = { burst: 50, perSecond: 50 };
 
 /** How many runs of one tenant may begin. */
 export interface StartRate {
   /** At this moment; below 1: none. */
   readonly room: () => number;
-  /** So many have begun. */
+  /** Counts runs that have begun. */
   readonly take: (count: number) => void;
 }
 

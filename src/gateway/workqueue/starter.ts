@@ -7,7 +7,7 @@ import type { StartRate } from './start-rates.ts';
 import type { LowRequest, Start, StartRequest, Starts, StartTimes } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
 
-/** What was decided of a key. */
+/** The decision about a key. */
 export interface Decided {
   readonly request: StartRequest;
   readonly start: Start;
@@ -24,13 +24,13 @@ export interface StarterOptions {
 }
 
 export interface StarterEvents {
-  /** What one call decided of keys that did not find every slot taken. */
+  /** The decisions of one call, for keys that did not find every slot taken. */
   readonly decided: (decided: readonly Decided[], times: StartTimes) => void;
   /** Keys without a job found every slot taken. */
   readonly full: (keys: readonly string[]) => void;
-  /** A call is under way, for which a stop waits. */
+  /** A call has begun; a stop waits for it. */
   readonly work: (work: Promise<unknown>) => void;
-  /** Asks for the barrier of this key's last run, when this gateway knows it and has found that it has passed. */
+  /** Asks for the barrier of this key's last run, if this gateway knows that the barrier has passed. */
   readonly passedBarrier: (key: string) => Promise<string | undefined> | undefined;
 }
 
@@ -50,7 +50,7 @@ export interface RunGate {
 
 /** How soon starts that Redis refused are tried again. */
 const START_AGAIN_MS = [20, 1000] as const;
-/** A start that is refused this often for what its key's own record holds is given up for a while. */
+/** How often Redis may refuse a start for its key's own record before the start is given up for a while. */
 const OWN_FAILURES = 3;
 /** Keys in one call. */
 const MOST = 200;
@@ -61,15 +61,15 @@ const MOST = 200;
 const FULL_AGAIN_MS = 20;
 const PROLONG_MS = 4000;
 
-/** Tells the calls of a process apart. */
+/** Distinguishes the calls of a process. */
 let calls = 0;
 
 /**
- * Starts keys in the order in which they come, when there is a slot for them, and keys of the backlog when there are
- * slots left. One call at a time: what comes while a call is under way goes with the next one.
+ * Starts keys in the order in which they come, while slots are free, and keys of the backlog when slots are left. One
+ * call is under way at a time: keys that come during a call go with the next one.
  *
  * A key leaves the line when a call has decided about it, or this gateway ends. Slots are counted in Redis over all
- * gateways. A slot is free when the finish of its run has been sent, or its gateway was not heard of for 12 s.
+ * gateways. A slot is free when the finish of its run has been sent, or its gateway has shown no sign of life for 12 s.
  */
 export class Starter {
   readonly #options: StarterOptions;
@@ -180,7 +180,7 @@ export class Starter {
     const { gate, limits } = this.#options;
     const { circuit } = gate;
     if (gate.closed()) return;
-    // While a call is under way, too: its answer may be the one run for which there was room.
+    // Also while a call is under way: its answer may be the single run that the circuit allows.
     if (circuit.room === 0) this.#leaveAll();
     if (this.#asking || this.#isFull) return;
     const room = Math.min(limits.concurrency - this.#held.size, circuit.room, MOST);
@@ -189,7 +189,7 @@ export class Starter {
     this.#askFor(room);
   }
 
-  /** As many keys as may begin now; the others a moment later. */
+  /** Asks for as many keys as may begin now, and for the others a moment later. */
   #askSome(room: number): void {
     if (this.#waiting.length === 0 && !this.#hasLow) return;
     if (room > 0) this.#askFor(room);
@@ -276,7 +276,9 @@ export class Starter {
     );
   }
 
-  /** The keys of a call that was refused for what one of them holds, each in a call of its own. */
+  /**
+   * Redis refused the call because of one key's record. Starts each key in its own call, so that only that key fails.
+   */
   async #askAlone(asked: readonly Waiting[], error: unknown): Promise<void> {
     const [only, ...others] = asked;
     if (only === undefined) {

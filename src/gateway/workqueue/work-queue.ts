@@ -69,7 +69,7 @@ export interface WorkQueue {
    * first.
    */
   pause(scope: PauseScope, untilMs?: number): Promise<void>;
-  /** Ends a pause. What waited for it runs when there is room, as the backlog does. */
+  /** Ends a pause. Keys that waited for its end run when there is room, as the backlog does. */
   resume(scope: PauseScope): Promise<void>;
   pauses(): Promise<readonly Pause[]>;
 
@@ -93,23 +93,22 @@ export interface WorkQueue {
   /** Keys that wait to run now, and runs in flight. */
   counts(): Promise<{ waiting: number; running: number }>;
   /**
-   * How many keys the function has to run now or within `DEMAND_AHEAD_MS`, for a scaler: those in flight and in the
-   * backlog, and the greater number of those that are ready and those that are due by then, because most are both. So
-   * it is 0 only if there is none, and at least half of them. Keys that wait for the end of a pause are left out.
+   * How many keys the function has to run now or within `DEMAND_AHEAD_MS`, for a scaler: max(ready, due by then) + in
+   * flight + backlog. The maximum counts a key once that is both ready and due, which most are. So the answer is 0 only
+   * if there is no such key, and at least half of the true number. Keys that wait for the end of a pause are left out.
    * `counts` does not show a key whose function has no instance, because it is in a backoff most of the time.
    */
   demand(): Promise<number>;
 
   /**
-   * For how long the key has been due that is due for longest and has not been started; undefined when there is none.
-   * Keys that wait for the end of a pause, an outcome, a barrier or a token are not due. In an outage of the function
-   * they grow old.
+   * How long the oldest due key has waited without being started; undefined when no key is due. Keys that wait for the
+   * end of a pause, an outcome, a barrier or a token are not due. In an outage of the function they grow old.
    */
   oldestDueMs(): Promise<number | undefined>;
   /**
-   * For how long no run has started although a key is due and there is room for it, in milliseconds, as far as this
-   * gateway has asked; 0 when runs start, none need to, or the circuit of this gateway is open. A queue that is merely
-   * long does not stand still. Redis is not asked again before a key can be due.
+   * How many milliseconds no run has started although a key is due and a slot is free, as far as this gateway has
+   * asked. 0 when runs start, no key needs to, or the circuit of this gateway is open. A long queue alone is not a
+   * stall. Redis is not asked again before a key can be due.
    */
   standstillMs(): Promise<number>;
 

@@ -6,7 +6,7 @@
 -- KEYS[4] order    ZSET   keys
 -- KEYS[5] outbox   STREAM wakeups
 -- ARGV[1] ID of the writer: refused when the view carries another
--- ARGV[2] what an index entry is appended to, to name its SET (same hash tag as KEYS)
+-- ARGV[2] prefix of an index entry's SET (same hash tag as KEYS)
 -- ARGV[3] the view's new version, or '' to leave it (inside a list)
 -- ARGV[4] '1' when versions cannot be compared with the stored versions (the server's data was rewound)
 -- ARGV[5] a new incarnation, when this chunk ends a list of rewound data; else ''
@@ -85,7 +85,7 @@ end
 local operations = tonumber(ARGV[at])
 at = at + 1
 
--- A user that heard of earlier changes and does not hear of these has missed a change. It queues all keys when it is back.
+-- A user that received earlier changes and does not receive these has missed a change. It queues all keys when it is back.
 if operations > 0 then
   local before = redis.call('HGET', view, 'users')
   if before ~= users then

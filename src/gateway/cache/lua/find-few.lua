@@ -2,7 +2,7 @@
 --
 -- KEYS[1] view HASH
 -- KEYS[2] objects HASH
--- KEYS[3] what an index entry is appended to, to name the SET of keys that carry it (same hash tag)
+-- KEYS[3] prefix of an index entry's SET, which has the keys that carry the entry (same hash tag)
 -- ARGV[1] the declared index
 -- ARGV[2] the same as it is made of the namespace that the index entries name, if they name one
 -- ARGV[3] how many objects are few

@@ -1,5 +1,5 @@
--- Removes what a view holds of users that are no more: should they stay in the list of users that have heard of its changes, its next change
--- would note that they have missed it.
+-- Removes the data of users that no longer exist from a view. If they stayed in the list of users that receive its
+-- changes, its next change would count as missed by them.
 --
 -- KEYS[1] view HASH   users, missed:<user>
 -- ARGV    the users

@@ -3,7 +3,7 @@
 -- KEYS[1] view    HASH
 -- KEYS[2] entries HASH  key -> version \n ...
 -- ARGV[1] ID of the writer: refused when the view carries another
--- ARGV[2] what a field is appended to, to name its HASH: key -> time uid value (same hash tag as KEYS)
+-- ARGV[2] prefix of a field's HASH: key -> time uid value (same hash tag as KEYS)
 -- ARGV[3] the present time, in milliseconds
 -- ARGV[4] number of fields, then the fields
 -- then    for each object: key, version as it was read, and of each field 'uid value', 'uid \n item \n ...', or '' to

@@ -6,7 +6,8 @@
 -- ARGV[2] the key that all of it is written with now, or '' while it is not
 -- then    two each: key, encoded object
 --
--- Answer: number of objects written, or -1 when the writer is another and nothing was done. The script compares nothing, because only the writer changes objects, and it makes no other change meanwhile.
+-- Answer: number of objects written, or -1 when the writer is another and nothing was done. The script compares nothing,
+-- because only the writer changes objects, and it makes no other change during the re-encryption.
 
 if redis.call('HGET', KEYS[1], 'writerId') ~= ARGV[1] then
   return -1

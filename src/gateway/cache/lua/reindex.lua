@@ -3,7 +3,7 @@
 -- KEYS[1] view    HASH
 -- KEYS[2] entries HASH  key -> version \n uid \n T? \n index entry ...
 -- ARGV[1] ID of the writer: refused when the view carries another
--- ARGV[2] what an index entry is appended to, to name its SET (same hash tag as KEYS)
+-- ARGV[2] prefix of an index entry's SET (same hash tag as KEYS)
 -- then    three each: key, entry as it was read, entry as it shall be
 --
 -- Answer: number of objects moved, or -1 when the writer is another and nothing was done. An object that has changed

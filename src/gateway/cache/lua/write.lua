@@ -28,7 +28,7 @@ for at = 4, #ARGV, 2 do
     local before = redis.call('HMGET', view, 'process', 'position', 'version', 'rewound')
     local written_on, position, version, rewound = unpack(before)
     if not written_on or written_on == process or written_on == '?' .. process then
-      -- The time in microseconds is ahead of the positions that were given out, also of those that Redis has lost.
+      -- The time in microseconds is ahead of the positions that were given out, lost positions included.
       local time = redis.call('TIME')
       position = math.max((tonumber(position) or 0) + 1, ARGV[3] + 1, time[1] * 1e6 + time[2])
       position = string.format('%.0f', position)
@@ -37,7 +37,7 @@ for at = 4, #ARGV, 2 do
         redis.call('HSET', objects, '', position)
       end
     else
-      -- The list was applied on another process, wholly or in part: recovery lists again what has no incarnation.
+      -- The list was applied on another process, wholly or in part: recovery lists a view without an incarnation again.
       redis.call('HDEL', view, 'incarnation')
     end
   end

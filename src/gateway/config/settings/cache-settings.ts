@@ -3,7 +3,7 @@ import { isSecureUrl } from '../../../contract/secure-url.ts';
 import { COMPRESS_ABOVE } from '../../../contract/node/codec.ts';
 import { flag, number, setting, words } from './setting.ts';
 
-/** What is cached, and how functions get at it and at the apiserver. */
+/** Which data is cached, and how functions reach the cache and the apiserver. */
 export const cacheSettings = {
   cacheFile: setting(
     'LEVELHOOK_CACHE_FILE',

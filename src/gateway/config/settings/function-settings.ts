@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseLabelSelector } from '../../../core/index.ts';
 import { number, seconds, setting, words } from './setting.ts';
 
-/** Which functions run, and what the gateway needs to ask them. */
+/** Which functions run, and how the gateway asks them. */
 export const functionSettings = {
   functionUrls: setting(
     'LEVELHOOK_FUNCTIONS',

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { flag, setting, words } from './setting.ts';
 
-/** The gateway's own server, and who may ask it. */
+/** The gateway's own server, and its permitted callers. */
 export const serverSettings = {
   apiTokens: setting(
     'LEVELHOOK_API_TOKENS',

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { decodeObjectKey, isDnsSubdomain } from '../../../core/index.ts';
 import type { LeaseKey } from '../lease.ts';
 
-/** What the documentation says of a setting. */
+/** The documentation of a setting. */
 export interface DescribedSetting {
   readonly variable: string;
   /** A value in backticks, or words where no value of the variable means the same. */
@@ -12,14 +12,14 @@ export interface DescribedSetting {
 
 const descriptions = z.registry<DescribedSetting>();
 
-/** @param unset in words what an unset variable means, when `form` has no default. */
+/** @param unset the meaning of an unset variable, in words, when `form` has no default. */
 export function setting<Form extends z.ZodType>(variable: string, form: Form, meaning: string, unset = 'none'): Form {
   const text = form instanceof z.ZodPrefault ? String(form.def.defaultValue) : '';
   descriptions.add(form, { variable, default: text === '' ? unset : `\`${text}\``, meaning });
   return form;
 }
 
-/** What was said to `setting`. */
+/** The description that was given to `setting`. */
 export function described(form: z.ZodType): DescribedSetting {
   const description = descriptions.get(form);
   if (!description) throw new TypeError('a setting without a description');

@@ -1,9 +1,9 @@
 -- Records that the given keys were added, when and why, and answers which of them became ready to run.
 --
--- KEYS[1] what a key is appended to, to name its record HASH (same hash tag)
+-- KEYS[1] prefix of a key's record HASH (same hash tag)
 -- KEYS[2] debounced ZSET
 -- KEYS[3] pauses     HASH
--- KEYS[4] what a scope is appended to, to name the ZSET of keys that wait for the end of its pause
+-- KEYS[4] prefix of a scope's ZSET of keys that wait for the end of its pause
 -- KEYS[5] queued    ZSET
 -- ARGV[1] now
 -- ARGV[2] debounce: window in ms, 0 for none

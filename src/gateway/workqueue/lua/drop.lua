@@ -1,8 +1,8 @@
--- Deletes dead letters. A key that has been added meanwhile still runs; only its failures are deleted.
+-- Deletes dead letters. A key that has been added since still runs; only its failures are deleted.
 --
 -- KEYS[1] dead ZSET
--- KEYS[2] what a key is appended to, to name its record HASH
--- KEYS[3] what a key is appended to, to name its history LIST
+-- KEYS[2] prefix of a key's record HASH
+-- KEYS[3] prefix of a key's history LIST
 -- KEYS[4] resting ZSET
 -- ARGV[1] now
 -- then    keys

@@ -1,11 +1,11 @@
--- Reads the keys for which the poller must act: due timers, debounced keys and pauses, and runs past their deadline.
+-- Reads the entries that the poller must act on: due timers, debounced keys and pauses, and runs past their deadline.
 --
 -- KEYS[1] timers ZSET
 -- KEYS[2] debounced ZSET
 -- KEYS[3] inFlight ZSET
 -- KEYS[4] backlog ZSET
 -- KEYS[5] pause ends ZSET
--- KEYS[6] what a key is appended to, to name its record HASH
+-- KEYS[6] prefix of a key's record HASH
 -- ARGV[1] now
 -- ARGV[2] maximum number of entries of each set
 --

@@ -1,9 +1,9 @@
--- Replaces the note of a write by what became of it.
+-- Replaces the note of a write by its outcome.
 --
 -- KEYS[1] writes HASH of the key, see begin-write.lua
 -- ARGV[1] run
 -- ARGV[2] id of the write
--- ARGV[3] what was written, or '' for nothing
+-- ARGV[3] the outcome, or '' if nothing was written
 -- ARGV[4] how many writes the HASH holds; of further ones it only says that there are some
 --
 -- Answer: 1, or 0 if the HASH is that of another run by now, or gone.

@@ -1,7 +1,7 @@
 -- Lists the keys that have failed and wait for their next attempt, by its time.
 --
 -- KEYS[1] timers ZSET
--- ARGV[1] what a key is appended to, to name its record (same hash tag as KEYS)
+-- ARGV[1] prefix of a key's record (same hash tag as KEYS)
 -- ARGV[2] how many to leave out
 -- ARGV[3] how many to list
 -- ARGV[4] how many keys with timers to look at

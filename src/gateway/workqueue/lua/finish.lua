@@ -1,10 +1,10 @@
 -- Ends the given runs: removes each run from its key's record and stores when the key runs again.
 --
--- KEYS[1] what a key is appended to, to name its record HASH
+-- KEYS[1] prefix of a key's record HASH
 -- KEYS[2] timers ZSET
 -- KEYS[3] inFlight ZSET
 -- KEYS[4] dead ZSET
--- KEYS[5] what a key is appended to, to name its history LIST
+-- KEYS[5] prefix of a key's history LIST
 -- KEYS[6] queued ZSET
 -- KEYS[7] resting ZSET
 -- KEYS[8] debounced ZSET

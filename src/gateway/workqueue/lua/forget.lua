@@ -1,6 +1,6 @@
 -- Takes barriers that have passed off the records of keys at rest, which else would stay for ever.
 --
--- KEYS[1] what a key is appended to, to name its record HASH
+-- KEYS[1] prefix of a key's record HASH
 -- KEYS[2] resting ZSET
 -- ARGV    two each: key, barrier that the caller has found passed
 --

@@ -2,8 +2,8 @@
 -- set a new time. If several gateways have read the same score, one of them changes it.
 --
 -- KEYS[1] ZSET
--- KEYS[2] of keys that wait for their barriers: what a key is appended to, to name its record HASH. The record gets the
---         time since when it waits, heldAt, which the start of its run tells.
+-- KEYS[2] prefix of a key's record HASH, for keys that wait for their barriers. The record gets heldAt, the
+--         beginning of the wait, which the start of its run reports.
 -- ARGV[1] new score
 -- then    two each: key, score as it was read
 --

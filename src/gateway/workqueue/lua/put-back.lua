@@ -1,7 +1,7 @@
 -- Puts runs in flight of one gateway back on record after Redis may have lost them. No key starts in this Redis process
 -- before each gateway that may have runs has done so, or their runs are over.
 --
--- KEYS[1] what a key is appended to, to name its record HASH
+-- KEYS[1] prefix of a key's record HASH
 -- KEYS[2] inFlight ZSET
 -- KEYS[3] runs counter
 -- KEYS[4] slots ZSET

@@ -8,7 +8,7 @@
 -- then    rules, each as JSON in its canonical form; none removes all
 --
 -- Answer: {1 if one of the rules is new for the key, else 0; how much it cost: a member of the index that has changed
--- counts as one, one that was only looked at as a quarter}. Nothing was done when another run is in flight.
+-- counts as one, a member that was only looked at as a quarter}. Nothing was done when another run is in flight.
 
 if (redis.call('HGET', KEYS[1], 'run') or '') ~= ARGV[2] then return { 0, 0 } end
 local key = ARGV[1]

@@ -1,4 +1,4 @@
--- The kinds of which keys have named related objects, each once.
+-- The kinds of the related objects that keys have named, each once.
 --
 -- KEYS[1] related index ZSET
 --

@@ -7,7 +7,7 @@
 -- ARGV[3] JSON of the replay
 -- ARGV[4] '1' when it begins
 -- ARGV[5] now
--- ARGV[6] a replay without news for so long has stopped, with its gateway
+-- ARGV[6] how long after its last news a replay counts as stopped, with its gateway
 -- ARGV[7] how long a replay is kept after its last news
 --
 -- Answer: 1; 0 when the controller has another replay, which is under way (begin) or has begun since (else). Then nothing

@@ -2,7 +2,7 @@
 -- in the slots that are left. This script prevents a second run of a key at the same time, and counts the runs of all
 -- gateways.
 --
--- KEYS[1]  what a key is appended to, to name its record HASH: run, deadline, nonce, busy, dirty, barrier, barrierAt,
+-- KEYS[1]  prefix of a key's record HASH: run, deadline, nonce, busy, dirty, barrier, barrierAt,
 --          heldAt, error, failures, dead, reasons, queuedAt, tokenAt
 -- KEYS[2]  timers ZSET
 -- KEYS[3]  inFlight ZSET
@@ -11,7 +11,7 @@
 -- KEYS[6]  runs counter
 -- KEYS[7]  queue HASH: lowReason, incarnation
 -- KEYS[8]  pauses HASH
--- KEYS[9]  what a scope is appended to, to name the ZSET of keys that wait for the end of its pause
+-- KEYS[9]  prefix of a scope's ZSET of keys that wait for the end of its pause
 -- KEYS[10] bucket STRING
 -- KEYS[11] dead ZSET
 -- KEYS[12] queued ZSET

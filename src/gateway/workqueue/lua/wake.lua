@@ -3,7 +3,7 @@
 -- ready again at that time. (Removing it at once lost 48 of 500 requeues.)
 --
 -- KEYS[1] timers or debounced ZSET
--- KEYS[2] what a key is appended to, to name its record HASH
+-- KEYS[2] prefix of a key's record HASH
 -- KEYS[3] queued ZSET
 -- ARGV[1] new score
 -- then    two each: key, score as it was read
