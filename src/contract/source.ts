@@ -92,8 +92,8 @@ export type Predicate =
   /** Passes objects that match now. controller-runtime's LabelSelectorPredicate. */
   | { readonly labelSelector: LabelSelector }
   /**
-   * A CEL expression over `object` and `oldObject` (null but for an update) that gives a bool. The event passes if the
-   * expression fails, gives another type or takes too long, even within `not`.
+   * A CEL expression over `object` and `oldObject` (null but for an update) that gives a bool. If the expression fails,
+   * gives another type or takes too long, its answer is unknown, and the event passes unless other predicates stop it.
    */
   | { readonly cel: string }
   | { readonly all: readonly Predicate[] }
