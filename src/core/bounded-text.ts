@@ -64,7 +64,7 @@ export function boundedFields(fields: LogFields): LogFields {
   return bound(fields, DEPTH) as LogFields;
 }
 
-/** Whether JSON writes the object's own fields. A Date, say, has a `toJSON`. */
+/** Whether JSON writes the object's own fields. A Date, for instance, has a `toJSON`. */
 function isPlain(value: object): boolean {
   return Array.isArray(value) || [Object.prototype, null].includes(Object.getPrototypeOf(value) as object | null);
 }

@@ -6,12 +6,12 @@ export class UserError extends Error {
   override readonly name = 'UserError';
 }
 
-/** The same about a server that does not answer now, and may do so later without a change of any setting. */
+/** A server does not answer now, but may answer later without a change of any setting. */
 export class UnavailableError extends UserError {}
 
 /**
- * For the `catch` of a dynamic import of an optional peer dependency: it says which package to install. esbuild leaves
- * an import with a `catch` alone when the package is not there, and fails at any other.
+ * For the `catch` of a dynamic import of an optional peer dependency: the error names the package to install. The
+ * `catch` is needed for esbuild, too: without it, esbuild fails at an import of a package that is not installed.
  */
 export function withoutPackage(name: string): (error: unknown) => never {
   return (error) => {

@@ -1,6 +1,6 @@
 /*
- * Each error of the SDK has a `code`, as Node's own errors have. The code stays the same when a message changes, and works
- * where `instanceof` does not: with two copies of the package in one process.
+ * Each error of the SDK has a `code`, as Node's own errors have. The code stays the same when a message changes, and
+ * works where `instanceof` does not: with two copies of the package in one process.
  */
 
 /** Thrown by a reconcile function: retrying will not help. The key becomes a dead letter until its object changes. */

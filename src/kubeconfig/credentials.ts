@@ -15,7 +15,7 @@ export interface Access {
 
 /** Options of the connections. The protocol is always HTTP/1.1: see `HTTP1`. */
 export type ConnectionOptions = Omit<Agent.Options, 'connect' | 'allowH2' | 'factory'> & {
-  /** Resolves the server's address. Behind a proxy, it does not resolve the proxy's. Default: Node's. */
+  /** Resolves the server's address. Not used with a proxy. Default: Node's. */
   readonly lookup?: LookupFunction | undefined;
 };
 

@@ -50,7 +50,7 @@ export interface ObjectCodecOptions {
 }
 
 /**
- * How the objects of one view are kept in Redis. The first byte tells the format:
+ * How the objects of one view are kept in Redis. The first byte is the format:
  *
  * - `{` (format 1): the JSON as the apiserver sent it, in UTF-8.
  * - `z`: compressed JSON, a zlib stream (RFC 1950) behind the `z`; only where it is smaller.

@@ -54,8 +54,8 @@ export interface ClientNodeConfig {
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Compares field by field, and certificates by their bytes. It runs for each request, in a fifth of the time of
- * comparing their JSON.
+ * Compares field by field, and certificates by their bytes. It runs for each request, and their JSON would take a fifth
+ * of the request's time.
  */
 function isSame(a: Fields, b: Fields): boolean {
   const names = Object.keys(a);
