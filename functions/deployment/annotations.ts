@@ -2,13 +2,16 @@ import type { ReplicaSet } from '../lib/replica-set.ts';
 import { limitsOf } from './limits.ts';
 import type { Deployment } from './types.ts';
 
-/** Which revision a ReplicaSet is; of a Deployment, which is its current one. kubectl's history and undo go by it. */
+/** The revision of a ReplicaSet; on a Deployment, its current revision. kubectl's history and undo use it. */
 export const REVISION = 'deployment.kubernetes.io/revision';
-/** Which revisions the ReplicaSet was before, `1,3`. */
+/** Earlier revisions of the ReplicaSet, `1,3`. */
 const REVISION_HISTORY = 'deployment.kubernetes.io/revision-history';
-/** How many replicas its Deployment wanted when it was last scaled, by which a change of that is noticed. */
+/**
+ * The replicas of the Deployment when the ReplicaSet was last scaled; a difference means that the Deployment was
+ * resized.
+ */
 const DESIRED_REPLICAS = 'deployment.kubernetes.io/desired-replicas';
-/** And how many it allowed in all, of which the ReplicaSet has a share. */
+/** The replicas that the Deployment allowed in all at that time; the ReplicaSet has a share of them. */
 const MAX_REPLICAS = 'deployment.kubernetes.io/max-replicas';
 
 const MAX_HISTORY_LENGTH = 2000;
@@ -21,7 +24,7 @@ const NOT_COPIED = new Set([
   'deprecated.deployment.rollback.to',
 ]);
 
-/** An int64, which a number would round. 0 when it has none; undefined when it cannot be read. */
+/** An int64, which a number would round. 0 when there is none; undefined when it is invalid. */
 export function revisionOf({ metadata: { annotations = {} } }: ReplicaSet): bigint | undefined {
   const text = annotations[REVISION] || '0';
   if (!/^[+-]?\d+$/.test(text)) return undefined;
@@ -29,7 +32,7 @@ export function revisionOf({ metadata: { annotations = {} } }: ReplicaSet): bigi
   return BigInt.asIntN(64, revision) === revision ? revision : undefined;
 }
 
-/** What the current ReplicaSet's annotations lack: those of the Deployment, and the revision after all old ones. */
+/** Annotations that the current ReplicaSet lacks: the Deployment's, and the revision after all old ones. */
 export function missingAnnotations(
   deployment: Deployment,
   old: readonly ReplicaSet[],
@@ -41,7 +44,7 @@ export function missingAnnotations(
   return { ...Object.fromEntries(missing), ...missingRevision(old, current) };
 }
 
-/** It is left as it is when the newer ones were deleted, and when it cannot be read. */
+/** Keeps the revision when newer ReplicaSets were deleted, and when it is invalid. */
 function missingRevision(old: readonly ReplicaSet[], current: ReplicaSet | undefined): Record<string, string> {
   const latest = old.map((rs) => revisionOf(rs) ?? 0n).reduce((a, b) => (a > b ? a : b), 0n);
   const next = latest + 1n;
@@ -51,14 +54,14 @@ function missingRevision(old: readonly ReplicaSet[], current: ReplicaSet | undef
   return { [REVISION]: String(next), ...(before ? { [REVISION_HISTORY]: extended(history, before) } : {}) };
 }
 
-/** With the revision at its end, and as many of those before it as there is room for. */
+/** Appends the revision to the history, and drops the oldest ones when there is no room. */
 function extended(history: string | undefined, revision: string): string {
   const revisions = history ? [...history.split(','), revision] : [revision];
   while (revisions.join(',').length > MAX_HISTORY_LENGTH) revisions.shift();
   return revisions.join(',');
 }
 
-/** What a ReplicaSet that is scaled remembers of its Deployment. */
+/** The Deployment's sizes, to be stored on a ReplicaSet that is scaled. */
 export function scaleAnnotations(deployment: Deployment): Record<string, string> {
   const { replicas } = deployment.spec;
   return {
@@ -75,7 +78,7 @@ export function maxReplicas(rs: ReplicaSet): number | undefined {
   return countIn(rs, MAX_REPLICAS);
 }
 
-/** Undefined when it is not there, or not a 32-bit count. */
+/** Undefined when it is missing, or not a 32-bit count. */
 function countIn({ metadata: { annotations = {} } }: ReplicaSet, name: string): number | undefined {
   const text = annotations[name] ?? '';
   return /^\d+$/.test(text) && Number(text) < 2 ** 31 ? Number(text) : undefined;

@@ -4,7 +4,7 @@ import { revisionOf } from './annotations.ts';
 import { byAge } from './revisions.ts';
 import type { Deployment } from './types.ts';
 
-/** Deletes the oldest revisions beyond the limit of the history, as far as they have no pods. */
+/** Deletes the oldest revisions beyond the limit of the history, except those with pods. */
 export async function cleanUp(deployment: Deployment, old: readonly ReplicaSet[], api: ApiWriter): Promise<void> {
   const { revisionHistoryLimit = Infinity } = deployment.spec;
   const alive = old.filter((rs) => !rs.metadata.deletionTimestamp).toSorted(byRevision);
@@ -18,7 +18,7 @@ export async function cleanUp(deployment: Deployment, old: readonly ReplicaSet[]
   }
 }
 
-/** Wants no pods, and has none, as of its present size. */
+/** Wants no pods, and its status shows none for its current size. */
 function isEmpty({ spec, status, metadata }: ReplicaSet): boolean {
   return spec.replicas === 0 && status.replicas === 0 && (metadata.generation ?? 0) <= (status.observedGeneration ?? 0);
 }

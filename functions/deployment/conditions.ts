@@ -1,6 +1,6 @@
 import type { Deployment, DeploymentCondition, DeploymentStatus } from './types.ts';
 
-/** What the API takes for "never" where a number is asked for. */
+/** The API's number for "never". */
 const NEVER = 2 ** 31 - 1;
 
 export function conditionOf(status: DeploymentStatus, type: string): DeploymentCondition | undefined {
@@ -18,13 +18,13 @@ export function condition(
   return { type, status, reason, message, lastUpdateTime: time, lastTransitionTime: time };
 }
 
-/** With the condition, unless there is one of the same status and reason. */
+/** Sets the condition, unless one with the same status and reason exists. */
 export function withCondition(status: DeploymentStatus, next: DeploymentCondition): DeploymentStatus {
   const before = conditionOf(status, next.type);
   return before?.status === next.status && before.reason === next.reason ? status : withNewCondition(status, next);
 }
 
-/** With the condition, even if nothing but its time is new. */
+/** Sets the condition, even if only its time is new. */
 export function withNewCondition(status: DeploymentStatus, next: DeploymentCondition): DeploymentStatus {
   const before = conditionOf(status, next.type);
   const { lastTransitionTime = null } = before?.status === next.status ? before : next;
@@ -36,12 +36,12 @@ export function withoutCondition(status: DeploymentStatus, type: string): Deploy
   return { ...status, conditions: (status.conditions ?? []).filter((condition) => condition.type !== type) };
 }
 
-/** Whether the object bounds how long a rollout may stand still; only then is its progress reported. */
+/** Whether the object limits how long a rollout may stall; only then is its progress reported. */
 export function hasDeadline({ spec: { progressDeadlineSeconds = NEVER } }: Deployment): boolean {
   return progressDeadlineSeconds !== NEVER;
 }
 
-/** The Deployment with a condition of its progress, if that is told. */
+/** The Deployment with a progress condition, if its progress is reported. */
 export function withProgressing(
   deployment: Deployment,
   status: DeploymentCondition['status'],

@@ -30,13 +30,13 @@ const deletionTimestamp = '2026-01-01T00:00:00Z';
 const statusWrite = { verb: 'update', resource: 'deployments', subresource: 'status' };
 const createSet = { verb: 'create', resource: 'replicasets' } as const;
 
-/** For a test of Events: the recorder remembers what it has told of a Deployment of another test. */
+/** For a test of Events: the recorder remembers the Events of other tests' Deployments. */
 const ofItsOwn = (metadata: object = {}) => ({ metadata: { uid: randomUUID(), ...metadata } });
 
 const sizesOf = (apiserver: MemoryApiserver) => setsOf(apiserver).map(({ spec }) => spec.replicas);
 const reasonOf = (apiserver: MemoryApiserver) => conditionOf(webOf(apiserver).status, 'Progressing')?.reason;
 
-/** As a user changes it. */
+/** A change by a user. */
 function change(apiserver: MemoryApiserver, spec: Partial<Deployment['spec']>): void {
   const before = webOf(apiserver);
   apiserver.put({ ...before, spec: { ...before.spec, ...spec } });
@@ -203,7 +203,7 @@ describe('the deployment controller', () => {
     const last = pod('last', { metadata: { ownerReferences, deletionTimestamp } });
     apiserver.put(last);
 
-    // Its ReplicaSet does not count it: nothing would wake the key.
+    // Its ReplicaSet does not count it, so nothing would wake the key.
     expect((await run(apiserver)).requeueAfterSeconds).toBe(1);
     if (old) apiserver.put({ ...old, status: { ...old.status, terminatingReplicas: 1 } });
     expect((await run(apiserver)).requeueAfterSeconds).toBeUndefined();
@@ -343,7 +343,7 @@ describe('the deployment controller', () => {
     expect(webOf(apiserver).status).toMatchObject({ replicas: 3, updatedReplicas: 0, readyReplicas: 3 });
     expect(webOf(apiserver).status.collisionCount).toBeUndefined();
     expect(eventsOf(apiserver)).toEqual([expect.stringMatching(/^Warning ReplicaSetTemplateChanged Admission has/)]);
-    // At rest it writes nothing but that it has happened again.
+    // Without a new change, it only counts the Event again.
     apiserver.clearRequests();
     await run(apiserver);
     expect(apiserver.writes.filter(({ resource }) => resource !== 'events')).toMatchObject([createSet]);

@@ -12,18 +12,18 @@ import { scalingSizes, wasResized } from './scaling.ts';
 import { countedStatus, withRevision, writeStatus } from './status.ts';
 import { Deployment } from './types.ts';
 
-/** Tells under the name of kube-controller-manager's own. */
+/** The Events have kube-controller-manager's own source. */
 const recorder = new EventRecorder({ component: 'deployment-controller' });
 
-/** Takes a Deployment's pods from one template to the next, by a ReplicaSet for each. */
+/** Moves a Deployment's pods from one template to the next, with a ReplicaSet for each. */
 export const deployment = controller({
   name: 'deployment',
   for: Deployment,
   owns: [ReplicaSet],
   ownNamespaceOnly: true,
-  // A ReplicaSet without a controller may be one to adopt.
+  // A ReplicaSet without a controller may be adopted.
   watches: [{ resource: ReplicaSet, map: { by: 'selector', path: 'spec.selector', orphansOnly: true } }],
-  // For Recreate. What their going changes is the status of their ReplicaSet, and that wakes the key.
+  // For Recreate. A pod that disappears changes the status of its ReplicaSet, which wakes the key.
   reads: [Pod],
   concurrency: 5,
   timeoutSeconds: 15,
@@ -35,7 +35,7 @@ export const deployment = controller({
   return result;
 });
 
-/** Does what is to be done now. `next` is the Deployment with the status that it has then. */
+/** Takes the next step. `next` is the Deployment with the status at that point. */
 async function takeStep(
   found: Deployment,
   events: ObjectEvents,

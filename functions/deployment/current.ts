@@ -18,7 +18,7 @@ import { countedStatus, writeStatus } from './status.ts';
 import { replicaSetName, sameTemplate, TEMPLATE_HASH, templateHash, withoutHash } from './template.ts';
 import { Deployment } from './types.ts';
 
-/** The current ReplicaSet with annotations and minReadySeconds as they should be: one write if something is missing. */
+/** The current ReplicaSet with the right annotations and minReadySeconds: one write if something is missing. */
 export async function updateCurrent(
   deployment: Deployment,
   current: ReplicaSet,
@@ -33,9 +33,9 @@ export async function updateCurrent(
 }
 
 /**
- * Makes the ReplicaSet of the present template, as large as the rollout allows at once. Undefined when nothing can be
- * made in the namespace any more, and when admission has given the ReplicaSet another template: the next one would get
- * another template, too, and so on without end. Any other failure is told in the status before it is thrown.
+ * Creates the ReplicaSet of the current template, as large as the rollout allows at once. Returns undefined when
+ * nothing can be created in the namespace any more, and when admission has changed the ReplicaSet's template: it would
+ * change the next one's, too, and so on without end. Any other failure is reported in the status before it is thrown.
  */
 export async function createCurrent(
   deployment: Deployment,
@@ -95,12 +95,15 @@ function newReplicaSet(
   };
 }
 
-/** It was made by a run whose outcome was lost. */
+/** A run with a lost outcome created it. */
 function isCurrent(deployment: Deployment, rs: ReplicaSet): boolean {
   return isControlledBy(rs, deployment) && sameTemplate(rs.spec.template, deployment.spec.template);
 }
 
-/** Made of the present template, as its hash tells, and changed by admission. With a hash that is taken it is not. */
+/**
+ * Its hash shows that it was created from the current template, and admission has changed it. False for a hash
+ * collision.
+ */
 function isChanged(deployment: Deployment, rs: ReplicaSet): boolean {
   const { spec, status } = deployment;
   const hash = templateHash(spec.template, status.collisionCount);
@@ -108,7 +111,7 @@ function isChanged(deployment: Deployment, rs: ReplicaSet): boolean {
   return isOwn && templateHash(withoutHash(rs.spec.template), status.collisionCount) !== hash;
 }
 
-/** Says why the rollout stops, once, and keeps the counts of the status right. */
+/** Reports once why the rollout stops, and keeps the counts of the status right. */
 async function stopFor(
   { metadata: { name } }: ReplicaSet,
   deployment: Deployment,
@@ -125,7 +128,7 @@ async function stopFor(
   await writeStatus(deployment, { ...stopped, status }, api);
 }
 
-/** The next hash is another one. */
+/** Counts a collision, which changes the next hash. */
 function withCollision(deployment: Deployment): Deployment {
   const { status } = deployment;
   return { ...deployment, status: { ...status, collisionCount: (status.collisionCount ?? 0) + 1 } };

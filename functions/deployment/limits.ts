@@ -1,20 +1,20 @@
 import type { Deployment } from './types.ts';
 
-/** How far a rolling update may go from the wanted number of pods. */
+/** How far a rolling update may depart from the desired number of pods. */
 export interface Limits {
-  /** The most pods beyond it. */
+  /** The most pods above it. */
   readonly maxSurge: number;
-  /** The most of it that may be unavailable. */
+  /** The most of its pods that may be unavailable. */
   readonly maxUnavailable: number;
 }
 
-/** In pods: percentages of the surge are rounded up, of what is unavailable down. With Recreate both are 0. */
+/** In pods: the surge is rounded up, the unavailable pods are rounded down. With Recreate both are 0. */
 export function limitsOf({ spec: { strategy, replicas } }: Deployment): Limits {
   if (strategy.type === 'Recreate') return { maxSurge: 0, maxUnavailable: 0 };
   const { maxSurge = 0, maxUnavailable = 0 } = strategy.rollingUpdate ?? {};
   const surge = Math.ceil(podsOf(maxSurge, replicas));
   const unavailable = Math.floor(podsOf(maxUnavailable, replicas));
-  // With both rounded to nothing no pod could ever be replaced; and a surge may be what a quota refuses.
+  // If both are 0, no pod could ever be replaced. Allow an unavailable pod, since a quota may refuse a surge.
   const atLeast = surge === 0 && unavailable === 0 ? 1 : unavailable;
   return { maxSurge: surge, maxUnavailable: Math.min(atLeast, replicas) };
 }

@@ -21,7 +21,7 @@ const progressing = (reason: string, seconds: number, status: DeploymentConditio
 };
 const without = webDeployment({ progressDeadlineSeconds: 2 ** 31 - 1 });
 
-/** What is said of progress when the counts were `before` and are `after`, of a Deployment of three. */
+/** The progress condition when the counts of a Deployment of three change from `before` to `after`. */
 function verdict(
   before: DeploymentStatus,
   after: DeploymentStatus,
@@ -83,7 +83,7 @@ describe('withProgress', () => {
     });
     const exceeded = progressing('ProgressDeadlineExceeded', 2000, 'False');
     expect(verdict(still, still, exceeded)).toEqual(exceeded);
-    // The time of the rollout before does not count.
+    // The time of the previous rollout does not count.
     const done = progressing('NewReplicaSetAvailable', 5000);
     expect(verdict(still, still, done)).toEqual(done);
   });

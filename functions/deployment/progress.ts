@@ -16,7 +16,7 @@ const COMPLETE = 'NewReplicaSetAvailable';
 const TIMED_OUT = 'ProgressDeadlineExceeded';
 const PAUSED = 'DeploymentPaused';
 
-/** While a rollout is paused its time does not run. One that has timed out stays so. */
+/** The time of a paused rollout stands still. A rollout that has timed out stays so. */
 export function withPause(deployment: Deployment): Deployment {
   const reason = conditionOf(deployment.status, PROGRESSING)?.reason;
   if (reason === TIMED_OUT || Boolean(deployment.spec.paused) === (reason === PAUSED)) return deployment;
@@ -25,21 +25,21 @@ export function withPause(deployment: Deployment): Deployment {
     : withProgressing(deployment, 'Unknown', 'DeploymentResumed', 'Deployment is resumed');
 }
 
-/** The time of a rollout that is not reported yet runs from now on. */
+/** Starts the time of a rollout that is not reported yet. */
 export function withBeginning(deployment: Deployment, current: ReplicaSet | undefined): Deployment {
   if (!current || conditionOf(deployment.status, PROGRESSING)) return deployment;
   const message = `Found new replica set "${current.metadata.name}"`;
   return withProgressing(deployment, 'True', 'FoundNewReplicaSet', message);
 }
 
-/** All pods are of the current revision and available, as `status` has it. */
+/** Whether all pods are of the current revision and available, according to `status`. */
 export function isComplete({ spec, metadata }: Deployment, status: DeploymentStatus): boolean {
   const { updatedReplicas = 0, replicas = 0, availableReplicas = 0, observedGeneration = 0 } = status;
   const counts = [updatedReplicas, replicas, availableReplicas];
   return counts.every((count) => count === spec.replicas) && observedGeneration >= (metadata.generation ?? 0);
 }
 
-/** The status with what is to be said of the rollout, when it was `deployment.status` before. */
+/** The status with the progress of the rollout, compared with `deployment.status` before. */
 export function withProgress(
   deployment: Deployment,
   status: DeploymentStatus,
@@ -59,14 +59,14 @@ function withVerdict(
   now: number,
 ): DeploymentStatus {
   const before = conditionOf(deployment.status, PROGRESSING);
-  // Nothing is being rolled out: that a pod is lost now is no lack of progress.
+  // No rollout is under way, so a lost pod is no lack of progress.
   if (status.replicas === status.updatedReplicas && before?.reason === COMPLETE) return status;
   const what = current ? `ReplicaSet "${current.metadata.name}"` : `Deployment "${deployment.metadata.name}"`;
   if (isComplete(deployment, status)) {
     return withCondition(status, condition(PROGRESSING, 'True', COMPLETE, `${what} has successfully progressed.`, now));
   }
   if (hasProgressed(deployment.status, status)) {
-    // New each time, since its time of update is when the deadline starts.
+    // Always a new condition, since the deadline counts from its update time.
     return withNewCondition(
       status,
       condition(PROGRESSING, 'True', 'ReplicaSetUpdated', `${what} is progressing.`, now),
@@ -76,7 +76,7 @@ function withVerdict(
   return withCondition(status, condition(PROGRESSING, 'False', TIMED_OUT, `${what} has timed out progressing.`, now));
 }
 
-/** More new pods, fewer old ones, or more that are ready or available. */
+/** There are more new pods, fewer old ones, or more that are ready or available. */
 function hasProgressed(before: DeploymentStatus, after: DeploymentStatus): boolean {
   const [old, next] = [before, after].map(
     ({ replicas = 0, updatedReplicas = 0, readyReplicas = 0, availableReplicas = 0 }) => {
@@ -86,23 +86,23 @@ function hasProgressed(before: DeploymentStatus, after: DeploymentStatus): boole
   return next?.some((count, index) => count > (old?.[index] ?? 0)) ?? false;
 }
 
-/** When a rollout that stands still has timed out, in milliseconds; Infinity when it cannot. */
+/** When a stalled rollout times out, in milliseconds; Infinity when it cannot. */
 function deadlineOf({ spec }: Deployment, status: DeploymentStatus): number {
   const progress = conditionOf(status, PROGRESSING);
   if (!progress || spec.progressDeadlineSeconds === undefined || progress.reason === COMPLETE) return Infinity;
   return Date.parse(progress.lastUpdateTime ?? '') + spec.progressDeadlineSeconds * 1000;
 }
 
-/** After how many seconds to look whether the rollout has timed out; undefined when there is nothing to wait for. */
+/** Seconds until the rollout must be checked for a timeout; undefined when it cannot time out. */
 export function secondsToDeadline(deployment: Deployment, status: DeploymentStatus, now: number): number | undefined {
   const deadline = deadlineOf(deployment, status);
   const settled = isComplete(deployment, status) || conditionOf(status, PROGRESSING)?.reason === TIMED_OUT;
   if (settled || !hasDeadline(deployment) || !Number.isFinite(deadline)) return undefined;
-  // One more: the apiserver cuts the fractions off the condition's time.
+  // Plus one, because the apiserver cuts the fraction off the condition's time.
   return Math.max(0, deadline - now) / 1000 + 1;
 }
 
-/** With the failure of a ReplicaSet, the current one's rather than another's. */
+/** Adds the failure of a ReplicaSet, preferably the current one's. */
 function withFailure(status: DeploymentStatus, { current, old }: Revisions): DeploymentStatus {
   const candidates = current ? [current, ...old] : old;
   const failures = candidates

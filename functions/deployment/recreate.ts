@@ -6,12 +6,12 @@ import type { Sizes } from './types.ts';
 
 const LOOK_AGAIN_SECONDS = 1;
 
-/** Old revisions without a pod: those that have to be made so. */
+/** Sizes that scale all old revisions with pods to 0. */
 export function withoutPods(old: readonly ReplicaSet[]): Sizes {
   return active(old).map((rs) => ({ rs, replicas: 0 }));
 }
 
-/** Whether a pod of an old revision may still be running, though none is wanted any more. */
+/** Whether a pod of an old revision may still be running, though all are scaled to 0. */
 export async function oldPodsRun(old: readonly ReplicaSet[], cache: CacheReader): Promise<boolean> {
   if (old.some(({ status }) => status.replicas > 0)) return true;
   const lists = await Promise.all(old.map((rs) => cache.list(Pod, { controlledBy: rs })));
@@ -19,9 +19,9 @@ export async function oldPodsRun(old: readonly ReplicaSet[], cache: CacheReader)
 }
 
 /**
- * When to look for the last of them again; undefined when their ReplicaSet counts them, for then its status changes
- * when they are gone, and wakes the key. Otherwise the cache has seen that status before it has seen them go, or nobody
- * counts.
+ * Seconds until the old pods must be checked again. Undefined when their ReplicaSet counts them: its status changes
+ * when they are gone, and wakes the key. Otherwise nothing wakes the key: the cache had the last status before it saw
+ * the pods disappear, or the ReplicaSet does not count them.
  */
 export function secondsToLookAgain(old: readonly ReplicaSet[]): number | undefined {
   const counted = old.some(({ status }) => status.replicas > 0 || (status.terminatingReplicas ?? 0) > 0);

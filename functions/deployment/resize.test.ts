@@ -15,7 +15,7 @@ async function resized(apiserver: MemoryApiserver, sizes: Sizes): Promise<void> 
   try {
     await resize(deployment, sizes, events, context.api);
   } finally {
-    // The Events.
+    // Waits for the Events.
     await context.api.finish();
   }
 }

@@ -4,8 +4,8 @@ import { scaleAnnotations } from './annotations.ts';
 import type { Deployment, Sizes } from './types.ts';
 
 /**
- * Gives the ReplicaSets their sizes and notes what they are made for. Those that shrink go first, one after the other,
- * and a failure stops it: at no time are more pods wanted than before or afterwards.
+ * Sets the sizes of the ReplicaSets and stores the Deployment's sizes on them. ReplicaSets that shrink come first, one
+ * after the other, and a failure stops it: there are never more pods wanted than before or afterwards.
  */
 export async function resize(
   deployment: Deployment,
@@ -34,8 +34,8 @@ function growth({ rs, replicas }: Sizes[number]): number {
 }
 
 /**
- * Refused when it has another size by now, since the step was planned with this one. Not by its version: that changes
- * with its status, of every pod that becomes ready.
+ * Refused when the size has changed, since the step was planned with this size. The version is not compared, because it
+ * changes with the status, whenever a pod becomes ready.
  */
 function operations(rs: ReplicaSet, replicas: number, annotations: Readonly<Record<string, string>>): object[] {
   return [

@@ -2,7 +2,7 @@ import type { ReplicaSet } from '../lib/replica-set.ts';
 import { sameTemplate } from './template.ts';
 import type { Deployment, Revisions } from './types.ts';
 
-/** Of several with the present template the oldest is the current one: the others are as good as old. */
+/** If several ReplicaSets have the current template, the oldest is the current one; the others count as old. */
 export function revisionsOf(deployment: Deployment, replicaSets: readonly ReplicaSet[]): Revisions {
   const sorted = replicaSets.toSorted(byAge);
   const current = sorted.find((rs) => sameTemplate(rs.spec.template, deployment.spec.template));
@@ -13,17 +13,17 @@ export function allOf({ current, old }: Revisions): readonly ReplicaSet[] {
   return current ? [...old, current] : old;
 }
 
-/** Those that are to have pods. */
+/** ReplicaSets that should have pods. */
 export function active(replicaSets: readonly ReplicaSet[]): ReplicaSet[] {
   return replicaSets.filter((rs) => rs.spec.replicas > 0);
 }
 
-/** How many pods they are to have in all. */
+/** The desired pods of all ReplicaSets. */
 export function totalReplicas(replicaSets: readonly ReplicaSet[]): number {
   return replicaSets.reduce((sum, rs) => sum + rs.spec.replicas, 0);
 }
 
-/** The older first, of the same second by name. */
+/** The older first; with the same second, by name. */
 export function byAge(a: ReplicaSet, b: ReplicaSet): number {
   // RFC 3339 in UTC: the order of the text is that of time.
   return (

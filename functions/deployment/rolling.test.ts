@@ -51,7 +51,7 @@ describe('rollingStep', () => {
   });
 
   it('does not count pods that are on their way out as available', () => {
-    // Its status is of before it was made smaller.
+    // Its status is from before it was scaled down.
     const lagging = revision(1, 3, { status: { replicas: 5, availableReplicas: 5 } });
     expect(step(rolling(10, 1, 2), revision(2, 8, { status: { availableReplicas: 5 } }), [lagging])).toEqual({});
   });
@@ -88,7 +88,7 @@ describe('rollingStep', () => {
           const size = (rs: typeof current): number => sizes.get(rs) ?? rs.spec.replicas;
           const sum = (of: (rs: typeof current) => number): number => all.reduce((total, rs) => total + of(rs), 0);
           const { maxSurge, maxUnavailable } = limitsOf(deployment);
-          // A ReplicaSet deletes the pods that are not available first.
+          // A ReplicaSet deletes unavailable pods first.
           const left = sum((rs) => Math.min(rs.status.availableReplicas ?? 0, size(rs)));
           const available = sum((rs) => rs.status.availableReplicas ?? 0);
 

@@ -4,8 +4,8 @@ import { active, totalReplicas } from './revisions.ts';
 import type { Deployment, Sizes } from './types.ts';
 
 /**
- * The next step of a rolling update: more of the current revision while the surge leaves room, else fewer of the old
- * ones while enough pods are available. One of the two at a time, since each changes what the other may do.
+ * The next step of a rolling update: a larger current revision while the surge has room, else smaller old ones while
+ * enough pods are available. Only one of the two at a time, since each changes the other's limits.
  */
 export function rollingStep(deployment: Deployment, current: ReplicaSet, old: readonly ReplicaSet[]): Sizes {
   const total = totalReplicas([...old, current]);
@@ -13,7 +13,7 @@ export function rollingStep(deployment: Deployment, current: ReplicaSet, old: re
   return replicas === current.spec.replicas ? shrink(deployment, current, active(old)) : [{ rs: current, replicas }];
 }
 
-/** How many replicas the current revision is to have next, when it has `replicas` of `total`. */
+/** The next size of the current revision, when it has `replicas` of `total`. */
 export function currentReplicas(deployment: Deployment, replicas: number, total: number): number {
   const wanted = deployment.spec.replicas;
   if (replicas >= wanted) return wanted;
@@ -23,9 +23,9 @@ export function currentReplicas(deployment: Deployment, replicas: number, total:
 
 function shrink(deployment: Deployment, current: ReplicaSet, old: readonly ReplicaSet[]): Sizes {
   const minAvailable = deployment.spec.replicas - limitsOf(deployment).maxUnavailable;
-  // Pods of the current revision that are not available may never be: the old ones must stay in their place.
+  // Unavailable pods of the current revision may stay so, and old pods must remain instead of them.
   const spare = totalReplicas(old) + available(current) - minAvailable;
-  // First those that serve no traffic, or a revision that cannot start would stand in the way of the next for ever.
+  // Unavailable pods first: otherwise a revision that cannot start would block the next one for ever.
   const healthy = takeOldest(
     old.map((rs) => ({ rs, replicas: rs.spec.replicas })),
     spare,
@@ -36,7 +36,7 @@ function shrink(deployment: Deployment, current: ReplicaSet, old: readonly Repli
   return sizes.filter(({ rs, replicas }) => replicas !== rs.spec.replicas);
 }
 
-/** `count` fewer in all, from the oldest first, and of each no more than leaves it what it keeps. */
+/** Removes `count` in all, from the oldest first, and leaves each at least `keeps`. */
 function takeOldest(sizes: Sizes, count: number, keeps: (rs: ReplicaSet) => number): Sizes {
   let left = count;
   return sizes.map(({ rs, replicas }) => {
@@ -46,7 +46,7 @@ function takeOldest(sizes: Sizes, count: number, keeps: (rs: ReplicaSet) => numb
   });
 }
 
-/** Its status may be of before it was last made smaller. */
+/** The status may be from before it was last scaled down. */
 function available({ spec, status }: ReplicaSet): number {
   return Math.min(spec.replicas, status.availableReplicas ?? 0);
 }

@@ -9,17 +9,17 @@ import { resize } from './resize.ts';
 import { rollingStep } from './rolling.ts';
 import type { Deployment, Revisions } from './types.ts';
 
-/** What a step has come to. */
+/** The result of a step. */
 export interface Step {
-  /** With what is to be told of its progress. */
+  /** With its progress. */
   readonly deployment: Deployment;
   readonly current: ReplicaSet | undefined;
-  /** Look again after this time: nothing may happen before that would wake the key. */
+  /** Run again after this time, because nothing may wake the key before. */
   readonly lookAgainSeconds?: number | undefined;
 }
 
 /**
- * Takes the rollout one step further, by its strategy. Undefined when nothing can be made in the namespace any more.
+ * Takes the rollout one step further, by its strategy. Undefined when nothing can be created in the namespace any more.
  */
 export async function rollOut(
   deployment: Deployment,

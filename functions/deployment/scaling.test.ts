@@ -7,7 +7,7 @@ import { byName, revision, webDeployment } from './testing.ts';
 
 const rolling = (replicas: number, maxSurge: number | string = 0) =>
   webDeployment({ replicas, strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge, maxUnavailable: 1 } } });
-/** Scaled last when the Deployment was so. */
+/** Last scaled for this Deployment. */
 const scaledFor = (before: ReturnType<typeof rolling>, version: number, replicas: number) =>
   revision(version, replicas, { annotations: scaleAnnotations(before) });
 

@@ -4,7 +4,7 @@ import { limitsOf } from './limits.ts';
 import { active, allOf, byAge, totalReplicas } from './revisions.ts';
 import type { Deployment, Revisions, Sizes } from './types.ts';
 
-/** Whether another number of replicas is wanted than when the ReplicaSets were last scaled. */
+/** Whether the Deployment's replicas have changed since the ReplicaSets were last scaled. */
 export function wasResized(deployment: Deployment, revisions: Revisions): boolean {
   return active(allOf(revisions)).some(
     (rs) => (desiredReplicas(rs) ?? deployment.spec.replicas) !== deployment.spec.replicas,
@@ -12,7 +12,7 @@ export function wasResized(deployment: Deployment, revisions: Revisions): boolea
 }
 
 /**
- * The sizes that make up a new number of replicas, whatever the strategy: no rollout is taken further by it. While
+ * Distributes a new number of replicas over the revisions, with any strategy, without advancing a rollout. While
  * several revisions have pods each gets its share, so that a bad one does not grow by more than its own.
  */
 export function scalingSizes(deployment: Deployment, { current, old }: Revisions): Sizes {
@@ -23,25 +23,28 @@ export function scalingSizes(deployment: Deployment, { current, old }: Revisions
     return only ? [{ rs: only, replicas }] : [];
   }
   if (current && isSaturated(deployment, current)) return active(old).map((rs) => ({ rs, replicas: 0 }));
-  // Recreate has no shares. As they are: noted as scaled, or their Deployment would seem resized for ever.
+  // Recreate has no shares. The sizes stay, but are stored again; otherwise the Deployment would seem resized for ever.
   if (strategy.type === 'Recreate') return several.map((rs) => ({ rs, replicas: rs.spec.replicas }));
   return proportionalSizes(deployment, several);
 }
 
-/** All of the wanted pods are the current revision's, and are available. */
+/** All desired pods belong to the current revision, and are available. */
 function isSaturated({ spec: { replicas } }: Deployment, current: ReplicaSet): boolean {
   return [current.spec.replicas, desiredReplicas(current), current.status.availableReplicas ?? 0].every(
     (count) => count === replicas,
   );
 }
 
-/** Together with the surge as many as are allowed, each as many as is its part of what was allowed before. */
+/**
+ * Distributes the allowed replicas (surge included) over the ReplicaSets, in proportion to their shares of the replicas
+ * that were allowed before.
+ */
 export function proportionalSizes(deployment: Deployment, replicaSets: readonly ReplicaSet[]): Sizes {
   const { replicas } = deployment.spec;
   const allowed = replicas === 0 ? 0 : replicas + limitsOf(deployment).maxSurge;
   let left = allowed - totalReplicas(replicaSets);
   const grow = left > 0;
-  // Of equal ones the newer grow first, the older shrink first.
+  // With equal sizes the newer grow first, and the older shrink first.
   const bySize = replicaSets.toSorted(
     (a, b) => b.spec.replicas - a.spec.replicas || (grow ? byAge(b, a) : byAge(a, b)),
   );
@@ -51,13 +54,13 @@ export function proportionalSizes(deployment: Deployment, replicaSets: readonly 
     left -= change;
     return { rs, replicas: rs.spec.replicas + change };
   });
-  // What the rounding has left over is the largest one's.
+  // The largest one gets the remainder of the rounding.
   return sizes.map((size, index) => (index === 0 ? { ...size, replicas: Math.max(0, size.replicas + left) } : size));
 }
 
 function shareOf(deployment: Deployment, rs: ReplicaSet, allowed: number): number {
   if (allowed === 0) return 0;
-  // Without a note of what was allowed, what there is.
+  // Without the annotation, use the current replicas.
   const before = maxReplicas(rs) || deployment.status.replicas;
   return before ? Math.round((rs.spec.replicas * allowed) / before) : rs.spec.replicas;
 }

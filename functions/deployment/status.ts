@@ -19,7 +19,7 @@ export function countedStatus(deployment: Deployment, revisions: Revisions, now:
     updatedReplicas: revisions.current?.status.replicas ?? 0,
     readyReplicas: sumOf(all, 'readyReplicas'),
     availableReplicas,
-    // While pods are on their way out there may be more of them than wanted.
+    // While pods are terminating, there may be more of them than desired.
     unavailableReplicas: Math.max(0, totalReplicas(all) - availableReplicas),
     ...(terminatingReplicas === undefined ? {} : { terminatingReplicas }),
   };
@@ -42,7 +42,7 @@ function sumOf(replicaSets: readonly ReplicaSet[], count: Count): number {
   return replicaSets.reduce((sum, { status }) => sum + (status[count] ?? 0), 0);
 }
 
-/** Undefined when a ReplicaSet does not count them. A new one has none yet. */
+/** Undefined when a ReplicaSet does not count them. A new ReplicaSet has none yet. */
 function terminatingOf(replicaSets: readonly ReplicaSet[]): number | undefined {
   const counts = replicaSets.map(({ status }) => status.terminatingReplicas ?? (wasObserved(status) ? Number.NaN : 0));
   const sum = counts.reduce((total, count) => total + count, 0);
@@ -53,7 +53,7 @@ function wasObserved({ observedGeneration = 0 }: ReplicaSetStatus): boolean {
   return observedGeneration > 0;
 }
 
-/** The Deployment is of the revision of its current ReplicaSet. */
+/** The Deployment gets the revision of its current ReplicaSet. */
 export function withRevision(deployment: Deployment, current: ReplicaSet | undefined): Deployment {
   const revision = current?.metadata.annotations?.[REVISION];
   if (revision === undefined) return deployment;
@@ -61,13 +61,14 @@ export function withRevision(deployment: Deployment, current: ReplicaSet | undef
   return { ...deployment, metadata: { ...metadata, annotations: { ...metadata.annotations, [REVISION]: revision } } };
 }
 
-/** Writes the status, and the revision that stands in an annotation, if one of them is new. */
+/** Writes the status, and the annotation with the revision, if they are new. */
 export async function writeStatus(before: Deployment, next: Deployment, api: ApiWriter): Promise<void> {
   if (!equal(contentOf(before), contentOf(next))) await api.replace(Deployment, next, 'status');
 }
 
 /**
- * What of it this controller writes. The apiserver leaves out zeros, but never terminatingReplicas once it was written.
+ * The parts that this controller writes. The apiserver leaves out zeros, but never terminatingReplicas once it was
+ * written.
  */
 function contentOf({ metadata, status }: Deployment): readonly unknown[] {
   return [

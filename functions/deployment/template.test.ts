@@ -42,8 +42,8 @@ describe('sameTemplate', () => {
 
 describe('templateHash', () => {
   it('is what it was', () => {
-    // A create whose answer was lost is repeated, by the next version perhaps: it must meet the ReplicaSet that it
-    // made.
+    // A create whose answer was lost is repeated, by the next version perhaps, and must find the ReplicaSet that it
+    // created.
     expect(templateHash(templateOf(1))).toMatchInlineSnapshot(`"dchmhmcgfd"`);
     expect(templateHash(templateOf(1), 1)).toMatchInlineSnapshot(`"fjlldkgfjf"`);
   });

@@ -6,7 +6,7 @@ import { deployment } from './controller.ts';
 import { byAge } from './revisions.ts';
 import { Deployment, type Sizes } from './types.ts';
 
-// For this folder's tests: the Deployment test/web, its ReplicaSets, and what is asked of them again and again.
+// For this folder's tests: the Deployment test/web, its ReplicaSets, and common helpers.
 
 const owner = {
   apiVersion: 'apps/v1',
@@ -39,12 +39,12 @@ export function webDeployment(
   };
 }
 
-/** Templates that differ, by a number. */
+/** A template that differs by its number. */
 export function templateOf(version: number): Deployment['spec']['template'] {
   return { metadata: { labels: { app: 'web' }, annotations: { version: String(version) } }, spec: {} };
 }
 
-/** A ReplicaSet of the Deployment: with `replicas` of the template `version`, all available if nothing else is said. */
+/** A ReplicaSet of the Deployment: `replicas` of the template `version`, all available by default. */
 export function revision(
   version: number,
   replicas: number,
@@ -73,15 +73,13 @@ export function byName(sizes: Sizes): Record<string, number> {
 
 const key = { namespace: 'test', name: 'web' };
 
-/**
- * Of objects that it makes itself each is a second younger than the one before, and all are younger than `revision`s.
- */
+/** Each object that it creates is a second younger than the one before, and all are younger than `revision`s. */
 export function apiserverWith(...objects: GivenObject[]): MemoryApiserver {
   let now = Date.UTC(2026, 0, 2);
   return new MemoryApiserver({ objects, now: () => (now += 1000) });
 }
 
-/** Whatever comes of it. */
+/** A run with any result. */
 export const attempt = (apiserver: MemoryApiserver) => runReconciler(deployment, key, { apiserver });
 
 /** A run that succeeds. */
@@ -102,7 +100,7 @@ export function setsOf(apiserver: MemoryApiserver): ReplicaSet[] {
   return apiserver.objects(ReplicaSet).toSorted(byAge);
 }
 
-/** What was told for the first time, in this order. */
+/** Events at their first occurrence, in this order. */
 export function eventsOf(apiserver: MemoryApiserver): string[] {
   const creates = apiserver.writes.filter(({ verb, resource }) => verb === 'create' && resource === 'events');
   return creates.map(({ body }) => {
@@ -111,7 +109,9 @@ export function eventsOf(apiserver: MemoryApiserver): string[] {
   });
 }
 
-/** What the replicaset controller and the nodes do: at once all pods are as wanted, and `isHealthy` ones available. */
+/**
+ * Acts as the replicaset controller and the nodes: all pods exist at once, and those of `isHealthy` ones are available.
+ */
 export function settle(apiserver: MemoryApiserver, isHealthy: (rs: ReplicaSet) => boolean = () => true): void {
   for (const rs of apiserver.objects(ReplicaSet)) {
     const { replicas } = rs.spec;
@@ -127,7 +127,7 @@ export function settle(apiserver: MemoryApiserver, isHealthy: (rs: ReplicaSet) =
   }
 }
 
-/** Lets all pods come and go, and runs, until a run writes nothing. */
+/** Alternates runs and `settle` until a run writes nothing. */
 export async function rollOut(apiserver: MemoryApiserver, isHealthy?: (rs: ReplicaSet) => boolean): Promise<void> {
   for (let runs = 0; runs < 200; runs += 1) {
     settle(apiserver, isHealthy);

@@ -46,11 +46,11 @@ export const Deployment = resource<Deployment>('apps/v1', 'Deployment');
 
 /** A Deployment's ReplicaSets. */
 export interface Revisions {
-  /** The one of the present template; undefined until it is made. */
+  /** The ReplicaSet of the current template; undefined until it is created. */
   readonly current: ReplicaSet | undefined;
   /** All others, the oldest first. */
   readonly old: readonly ReplicaSet[];
 }
 
-/** How many replicas ReplicaSets are to have. */
+/** Desired sizes of ReplicaSets. */
 export type Sizes = readonly { readonly rs: ReplicaSet; readonly replicas: number }[];

@@ -12,17 +12,17 @@ import { isNamespaceTerminating } from '../lib/refusals.ts';
 import { podLabels, podsOfServices, selectedPods, selectorOf, oncePerSecond } from '../lib/service-pods.ts';
 import { MANAGED_BY, MANAGER, planEndpoints } from './plan.ts';
 
-/** Tells under the name of kube-controller-manager's own. */
+/** The Events have kube-controller-manager's own source. */
 const recorder = new EventRecorder({ component: MANAGER });
 
-/** Keeps an Endpoints object for each Service with a selector: what clients read that do not know EndpointSlices. */
+/** Keeps an Endpoints object for each Service with a selector, for clients that do not know EndpointSlices. */
 export const endpoints = controller({
   name: 'endpoints',
   for: Service,
   ownNamespaceOnly: true,
   watches: [
     podsOfServices,
-    // Endpoints have no generation, so adds and deletes alone wake the Service of the same name.
+    // Endpoints have no generation, so only adds and deletes wake the Service of the same name.
     { resource: Endpoints, map: { by: 'field', path: 'metadata.name' }, predicate: generationChanged },
   ],
   indexes: [podLabels],
@@ -56,8 +56,8 @@ export const endpoints = controller({
 });
 
 /**
- * Endpoints without a Service may be somebody's own, made before the Service. They go with their Service: this
- * controller wrote them, or the Service's deletion is what woke the key.
+ * Endpoints without a Service may belong to a user who created them before the Service. They are deleted only if this
+ * controller wrote them, or if the Service's deletion woke the key.
  */
 function belongedToService({ metadata }: Endpoints, { namespace, name, reasons }: ReconcileRequest): boolean {
   if (metadata.labels?.[MANAGED_BY] === MANAGER) return true;
@@ -73,7 +73,7 @@ async function deleteEndpoints({ metadata }: Endpoints, { api }: Context): Promi
   }
 }
 
-/** What an Event is about that tells that it could not be made. */
+/** The subject of an Event about Endpoints that could not be created. */
 function notYet({ metadata: { namespace, name } }: Service): Endpoints {
   const metadata = { ...(namespace ? { namespace } : {}), name, uid: '', resourceVersion: '' };
   return { apiVersion: 'v1', kind: 'Endpoints', metadata };

@@ -5,12 +5,12 @@ import { earliestReadiness, isHeadless, withTriggerTime } from '../lib/service-p
 import { packSubsets, servedPorts } from '../lib/subsets.ts';
 import { countOf, MAX_ADDRESSES, subsetsOf, truncated } from './subsets.ts';
 
-/** kube-controller-manager's own mark of Endpoints that a controller writes. */
+/** kube-controller-manager's own label for Endpoints that a controller writes. */
 export const MANAGED_BY = 'endpoints.kubernetes.io/managed-by';
 export const MANAGER = 'endpoint-controller';
 const OVER_CAPACITY = 'endpoints.kubernetes.io/over-capacity';
 
-/** The Endpoints that a Service should have; undefined if those that it has are right. */
+/** The right Endpoints of a Service; undefined if the current ones are right. */
 export function planEndpoints(
   service: Service,
   pods: readonly Pod[],
@@ -44,14 +44,14 @@ function labelsOf(service: Service): Record<string, string> {
   return { ...labels, ...(isHeadless(service) ? { [HEADLESS]: '' } : {}), [MANAGED_BY]: MANAGER };
 }
 
-/** The mark of a headless Service alone is no reason to write. */
+/** Ignores the label of headless Services, which alone is no reason to write. */
 function hasLabels({ metadata }: Endpoints, labels: Readonly<Record<string, string>>): boolean {
   const { [HEADLESS]: _, ...has } = metadata.labels ?? {};
   const { [HEADLESS]: __, ...wanted } = labels;
   return equal(has, wanted);
 }
 
-/** The pods that are new in the subsets, or became ready or not. */
+/** Pods that are new in the subsets, or whose readiness has changed. */
 function changedPods(
   pods: readonly Pod[],
   before: readonly EndpointSubset[] = [],

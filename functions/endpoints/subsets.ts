@@ -6,7 +6,7 @@ import { packSubsets, type ServedPort } from '../lib/subsets.ts';
 /** Addresses in an Endpoints object, at most. */
 export const MAX_ADDRESSES = 1000;
 
-/** The subsets of a Service's Endpoints: each pod by its address of the first family, at each port that it serves. */
+/** The subsets of a Service's Endpoints: each pod with its address of the first family, at each port that it serves. */
 export function subsetsOf(service: Service, pods: readonly Pod[]): EndpointSubset[] {
   return packSubsets(pods.flatMap((pod) => servedBy(service, pod)));
 }
@@ -30,7 +30,7 @@ function servedBy(service: Service, pod: Pod): ServedPort[] {
 function addressOf(service: Service, pod: Pod): EndpointAddress | undefined {
   const { podIP, podIPs = [] } = pod.status ?? {};
   const { ipFamilies, clusterIP } = service.spec ?? {};
-  // Without families, as an old apiserver wrote it, its own address tells; one without any takes what the pod has.
+  // An old apiserver wrote no families: then use the family of the Service's address, or else the pod's.
   const own = clusterIP && clusterIP !== 'None' ? clusterIP : podIP;
   const family = ipFamilies?.[0] ?? (own && parseIp(own)?.family) ?? 'IPv4';
   const found = podIPs.map(({ ip }) => parseIp(ip)).find((ip) => ip?.family === family);
@@ -45,7 +45,7 @@ function addressOf(service: Service, pod: Pod): EndpointAddress | undefined {
   };
 }
 
-/** How many addresses there are, one that is in several subsets counted in each. */
+/** The number of addresses; an address in several subsets counts in each. */
 export function countOf(subsets: readonly EndpointSubset[] = []): number {
   return readyCount(subsets) + notReadyCount(subsets);
 }
@@ -55,7 +55,7 @@ const readyCount = (subsets: readonly EndpointSubset[]): number =>
 const notReadyCount = (subsets: readonly EndpointSubset[]): number =>
   subsets.reduce((sum, { notReadyAddresses = [] }) => sum + notReadyAddresses.length, 0);
 
-/** As many as may be, those that are ready first, and of each subset its share. */
+/** As many addresses as allowed, ready ones first, with a proportional share for each subset. */
 export function truncated(subsets: readonly EndpointSubset[]): EndpointSubset[] {
   const ready = readyCount(subsets);
   if (ready + notReadyCount(subsets) <= MAX_ADDRESSES) return [...subsets];

@@ -10,7 +10,7 @@ import {
 } from '../lib/endpoint-slices.ts';
 import { MANAGER, MAX_ENDPOINTS, mirror } from './mirror.ts';
 
-/** Tells under the name of kube-controller-manager's own. */
+/** The Events have kube-controller-manager's own source. */
 const recorder = new EventRecorder({ component: 'endpoint-slice-mirroring-controller' });
 
 /** Mirrors Endpoints that people or programs write for a Service without a selector into EndpointSlices. */
@@ -20,7 +20,7 @@ export const endpointsliceMirroring = controller({
   ownNamespaceOnly: true,
   watches: [
     slicesManagedBy(MANAGER),
-    // Most Endpoints belong to a Service with a selector, and change whenever its pods do: they wake nothing.
+    // Not a plain watch: most Endpoints belong to a Service with a selector, and change whenever its pods do.
     { resource: Endpoints, map: { by: 'related' } },
   ],
   indexes: [slicesByService],
@@ -58,7 +58,7 @@ export const endpointsliceMirroring = controller({
   await writeSlices(changes, api);
 });
 
-/** Some programs elect their leader by an Endpoints object: that holds no addresses. */
+/** Some programs use an Endpoints object for leader election; it has no addresses. */
 function isForMirroring({ metadata: { labels = {}, annotations = {} } }: Endpoints): boolean {
   return (
     labels['endpointslice.kubernetes.io/skip-mirror'] !== 'true' &&

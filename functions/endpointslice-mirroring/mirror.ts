@@ -20,7 +20,7 @@ import { parseIp } from '../lib/ip.ts';
 import { TRIGGER_TIME } from '../lib/service-pods.ts';
 import { packSubsets, servedPorts } from '../lib/subsets.ts';
 
-/** The name under which slices are managed: kube-controller-manager's own. */
+/** The manager's name on the slices: kube-controller-manager's own. */
 export const MANAGER = 'endpointslicemirroring-controller.k8s.io';
 /** kube-controller-manager's default for `--mirroring-max-endpoints-per-subset`: each subset becomes one slice. */
 export const MAX_ENDPOINTS = 1000;
@@ -28,9 +28,9 @@ const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
 export interface Mirroring {
   readonly changes: SliceChanges;
-  /** Addresses that are no IP. */
+  /** Addresses that are not IP addresses. */
   readonly invalid: number;
-  /** Addresses that have no place in the slice of their subset. */
+  /** Addresses beyond the limit of their subset's slice. */
   readonly tooMany: number;
 }
 
@@ -43,7 +43,7 @@ interface Wanted {
 
 type Family = 'IPv4' | 'IPv6';
 
-/** What has to be written for the slices to show the Endpoints: one slice for each subset and address family. */
+/** The writes that make the slices show the Endpoints: one slice for each subset and address family. */
 export function mirror(endpoints: Endpoints, slices: readonly EndpointSlice[]): Mirroring {
   const { wanted, invalid, tooMany } = wantedOf(packSubsets(servedPorts(endpoints.subsets)));
   const existing = Map.groupBy(slices, ({ addressType, ports }) => groupKey(addressType, ports ?? []));
@@ -124,7 +124,7 @@ function sliceOf(endpoints: Endpoints, wanted: Wanted): NewObject<EndpointSlice>
   };
 }
 
-/** A slice with everything as in the draft. */
+/** A slice with all contents of the draft. */
 function rewritten(slice: EndpointSlice, { metadata, ports, endpoints }: NewObject<EndpointSlice>): EndpointSlice {
   const { labels = {}, annotations = {}, ownerReferences = [] } = metadata;
   return {
@@ -150,7 +150,7 @@ function isMirror(slice: EndpointSlice, wanted: Wanted, draft: NewObject<Endpoin
   );
 }
 
-/** A slice that would be deleted is filled again instead of a new one of its family. */
+/** Fills a slice of the same family again instead of deleting it and creating a new one. */
 function reusing({ create, update, delete: remove }: SliceChanges): SliceChanges {
   const left = [...remove];
   const created: NewObject<EndpointSlice>[] = [];

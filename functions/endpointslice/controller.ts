@@ -5,10 +5,10 @@ import { podLabels, podsOfServices, selectedPods, selectorOf, oncePerSecond } fr
 import { publishedPods } from './endpoints.ts';
 import { MANAGER, planSlices } from './slices.ts';
 
-/** Tells under the name of kube-controller-manager's own. */
+/** The Events have kube-controller-manager's own source. */
 const recorder = new EventRecorder({ component: 'endpoint-slice-controller' });
 
-/** When to look again for a node that comes after its pods, and how many pods an Event names. */
+/** Seconds until the next check for a node that appears after its pods, and the number of pods that an Event names. */
 const NODE_SECONDS = 10;
 const MAX_TOLD = 10;
 
@@ -18,7 +18,7 @@ const zoneOf = (node: string): string =>
 const isBeingSetUp = (node: string): string =>
   `(has(${node}.spec.taints) && ${node}.spec.taints.exists(t, t.key == 'node.cloudprovider.kubernetes.io/uninitialized'))`;
 
-/** Keeps in EndpointSlices which pods stand behind a Service, by address and port. */
+/** Keeps EndpointSlices with the addresses and ports of the pods behind a Service. */
 export const endpointslice = controller({
   name: 'endpointslice',
   for: Service,
@@ -26,7 +26,7 @@ export const endpointslice = controller({
   watches: [
     podsOfServices,
     slicesManagedBy(MANAGER),
-    // A node moves to another zone when somebody edits its label, and then any Service may have a pod on it.
+    // A node moves to another zone when a user edits its label, and then any Service may have a pod on it.
     {
       resource: Node,
       map: { by: 'all' },
@@ -62,20 +62,20 @@ export const endpointslice = controller({
   const slices = managed.filter(({ metadata }) => !metadata.deletionTimestamp);
   try {
     await writeSlices(planSlices(service, { pods: published, nodes, slices }), api);
-    // All others are in the slices. Most often the node is about to appear in the cache.
+    // All other pods are in the slices. Most often the node is about to appear in the cache.
     if (withoutNode.length > 0) throw new Error(skipped(withoutNode, `${namespace}/${name}`));
   } catch (error) {
     const message = `Error updating Endpoint Slices for Service ${namespace}/${name}: ${messageOf(error)}`;
     recorder.about(Service, service, context).warning('FailedToUpdateEndpointSlices', message);
     throw error;
   }
-  // A Service that publishes all its pods shows them without a zone until their nodes are there.
+  // A Service that publishes all its pods shows them without a zone until their nodes exist.
   return published.every(({ spec }) => !spec?.nodeName || nodes.has(spec.nodeName))
     ? {}
     : { requeueAfterSeconds: NODE_SECONDS };
 });
 
-/** In the words of kube-controller-manager, which joins errors so. */
+/** In the words of kube-controller-manager, which joins errors like this. */
 function skipped(pods: readonly Pod[], service: string): string {
   const [first = '', ...others] = pods
     .slice(0, MAX_TOLD)

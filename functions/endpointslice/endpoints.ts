@@ -11,16 +11,16 @@ export interface PortGroup {
   readonly endpoints: readonly Endpoint[];
 }
 
-/** The address families of a Service, each of which has slices of its own. */
+/** The address families of a Service. Each has its own slices. */
 export function familiesOf({ spec }: Service): Family[] {
   const families = (spec?.ipFamilies ?? []).filter((each): each is Family => each === 'IPv4' || each === 'IPv6');
   if (families.length > 0) return families;
-  // Written by an apiserver that did not know families.
+  // Written by an apiserver without support for families.
   const address = spec?.clusterIP && spec.clusterIP !== 'None' ? parseIp(spec.clusterIP) : undefined;
   return address ? [address.family] : ['IPv4', 'IPv6'];
 }
 
-/** The ports of a Service as this pod serves them. A port that the pod does not name is left out. */
+/** The ports of a Service as this pod serves them. A port name that the pod lacks is left out. */
 export function portsFor(service: Service, pod: Pod): DiscoveryV1EndpointPort[] {
   return (service.spec?.ports ?? []).flatMap((each) => {
     const port = targetPortOf(pod, each);
@@ -32,7 +32,7 @@ export function portsFor(service: Service, pod: Pod): DiscoveryV1EndpointPort[] 
 
 /**
  * The state of a pod as an endpoint of one family. Undefined without an address of that family.
- * @param node undefined when the pod's does not exist.
+ * @param node undefined when the pod's node does not exist.
  */
 export function endpointOf(
   service: Service,
@@ -62,8 +62,8 @@ export function endpointOf(
 }
 
 /**
- * The pods that endpoints are made of, and those left out because their node does not exist: it may be new, or the pod
- * is about to be deleted. A Service that publishes pods that are not ready publishes these too.
+ * The pods for the endpoints, and the pods that are left out because their node does not exist: it may be new, or the
+ * pod is about to be deleted. A Service that publishes pods that are not ready publishes these too.
  */
 export function publishedPods(
   service: Service,

@@ -1,13 +1,13 @@
 import { equal } from 'levelhook/function';
 import type { Endpoint, EndpointHints } from 'levelhook/function/kinds';
 
-/** Values of a Service's `trafficDistribution` that keep traffic near. Any other value asks for no hints. */
+/** Values of a Service's `trafficDistribution` that keep traffic near. Other values need no hints. */
 const NEAR = new Set(['PreferClose', 'PreferSameZone', 'PreferSameNode']);
 
 /**
- * An endpoint with the hints that the Service's `trafficDistribution` asks for (k8s.io/endpointslice, `trafficdist`):
- * its own zone, and for PreferSameNode its own node too. The same endpoint when they are right. The hints of one that
- * is not ready do not matter and stay.
+ * An endpoint with the hints for the Service's `trafficDistribution` (k8s.io/endpointslice, `trafficdist`): its own
+ * zone, and for PreferSameNode its own node too. Returns the same endpoint when its hints are right. If the endpoint is
+ * not ready, its hints do not matter and stay.
  */
 export function withHints(endpoint: Endpoint, distribution: string | undefined): Endpoint {
   const { hints, ...bare } = endpoint;

@@ -38,7 +38,7 @@ describe('packing', () => {
 
   it('puts a new endpoint into the slice that is written anyway, the fullest first', () => {
     const slices = [slice('a', range(0, 5)), slice('b', range(10, 18)), slice('c', range(20, 23))];
-    // One leaves a, one leaves b: both are written.
+    // One endpoint leaves a, one leaves b: both are written.
     const wanted = [...range(1, 5), ...range(11, 18), ...range(20, 23), ...range(30, 34)];
     expect(pack(slices, wanted)).toEqual({
       update: {
@@ -88,7 +88,7 @@ describe('packing', () => {
       .tuple(fc.integer({ min: 0, max: 40 }), states)
       .map(([at, more]) => endpoint(`p${at}`, more));
     const endpoints = fc.uniqueArray(someEndpoint, { selector: identityOf, maxLength: 30 });
-    // Slices may be anything: an endpoint twice, or more than may be.
+    // Slices may have any content: an endpoint twice, or too many endpoints.
     const slices = fc
       .array(fc.array(someEndpoint, { minLength: 0, maxLength: max }), { maxLength: 6 })
       .map((all) => all.map((each, at) => slice(`s${at}`, each)));
@@ -108,7 +108,7 @@ describe('packing', () => {
         for (const each of after) expect(each.length).toBeLessThanOrEqual(max);
         for (const each of packing.create) expect(each.length).toBeGreaterThan(0);
 
-        // Each slice with a wrong endpoint must be written. One more at most: that which takes what is left.
+        // Each slice with a wrong endpoint must be written, and at most one more, for the remaining endpoints.
         const wantedText = new Map(wanted.map((each) => [identityOf(each), JSON.stringify(each)]));
         const seen = new Set<string>();
         const isBad = (one: Endpoint): boolean => {
@@ -117,12 +117,12 @@ describe('packing', () => {
           seen.add(identity);
           return bad;
         };
-        // All of them, the bad ones and those behind: `some` would not see these.
+        // `filter` visits all endpoints, including those behind a bad one; `some` would stop there.
         const wrong = before.filter((each) => each.endpoints.filter(isBad).length > 0);
         const touched = [...updates.keys(), ...deleted];
         for (const { name } of wrong) expect(touched).toContain(name);
         expect(touched.length - wrong.length).toBeLessThanOrEqual(1);
-        // A new slice only when what is left fits into no place that is written anyway.
+        // A new slice is allowed only when the remaining endpoints do not fit into slices that are written anyway.
         const left = wanted.filter((each) => !seen.has(identityOf(each))).length;
         if (packing.create.length > 0) {
           const room = packing.update

@@ -1,14 +1,14 @@
 import type { Endpoint } from 'levelhook/function/kinds';
 import { identityOf, isSameState } from '../lib/endpoint-slices.ts';
 
-/** A slice as far as packing is concerned: `EndpointSlice` is one. */
+/** The fields of a slice that packing needs; an `EndpointSlice` has them. */
 export interface Holder {
   readonly endpoints?: readonly Endpoint[] | null;
 }
 
-/** Which slices of one group of ports change, and how. A slice that is in none of these stays as it is. */
+/** Changes to the slices of one group of ports. A slice in none of these stays as it is. */
 export interface Packing<T extends Holder> {
-  /** With all endpoints that the slice has then. */
+  /** Each with all its new endpoints. */
   readonly update: readonly { readonly slice: T; readonly endpoints: readonly Endpoint[] }[];
   readonly create: readonly (readonly Endpoint[])[];
   readonly delete: readonly T[];
@@ -17,14 +17,14 @@ export interface Packing<T extends Holder> {
 export interface PackingOptions<T> {
   /** Endpoints in a slice, at most. */
   readonly max: number;
-  /** The slice is written anyway, for its labels. */
+  /** Whether the slice is written anyway, for its labels. */
   readonly mustWrite: (slice: T) => boolean;
 }
 
 /**
  * Puts endpoints into slices with few writes, as kube-controller-manager does
  * (k8s.io/endpointslice, `reconcileByPortMapping`): an endpoint stays in its slice; a new one goes to a slice that is
- * written anyway, the fullest first; what is left goes to the one untouched slice that it fills best, or to new slices.
+ * written anyway, the fullest first; the rest goes to the one untouched slice that it fills best, or to new slices.
  */
 export function packEndpoints<T extends Holder>(
   slices: readonly T[],
@@ -59,7 +59,7 @@ export function packEndpoints<T extends Holder>(
   return { update: written, create, delete: emptied };
 }
 
-/** The endpoints of a slice that stay in it, in their new state. They are taken out of those that are left. */
+/** The endpoints that stay in a slice, in their new state. They are removed from `left`. */
 function keep({ endpoints }: Holder, left: Map<string, Endpoint>): { endpoints: Endpoint[]; changed: boolean } {
   const kept: Endpoint[] = [];
   let changed = false;
@@ -69,13 +69,13 @@ function keep({ endpoints }: Holder, left: Map<string, Endpoint>): { endpoints: 
     left.delete(identity);
     const isSame = next !== undefined && isSameState(endpoint, next);
     changed ||= !isSame;
-    // An unchanged one keeps its hints: whether they are right is looked at later.
+    // An unchanged endpoint keeps its hints, which are checked later.
     if (next) kept.push(isSame ? endpoint : next);
   }
   return { endpoints: kept, changed };
 }
 
-/** The one in which the fewest places stay free. */
+/** The slice that would have the fewest free places. */
 function bestFit<T extends { endpoints: Endpoint[] }>(all: readonly T[], count: number, max: number): T | undefined {
   return all
     .filter(({ endpoints }) => endpoints.length + count <= max)

@@ -13,21 +13,21 @@ import { familiesOf, type Family, portGroups } from './endpoints.ts';
 import { withHints } from './hints.ts';
 import { packEndpoints } from './packing.ts';
 
-/** The name under which slices are managed: kube-controller-manager's own. */
+/** The manager's name on the slices: kube-controller-manager's own. */
 export const MANAGER = 'endpointslice-controller.k8s.io';
 /** kube-controller-manager's default for `--max-endpoints-per-slice`. */
 export const MAX_ENDPOINTS = 100;
 
-/** What the slices of a Service are made of. */
+/** The inputs for a Service's slices. */
 export interface Observed {
-  /** Those that count (`publishedPods`). */
+  /** Published pods (`publishedPods`). */
   readonly pods: readonly Pod[];
   readonly nodes: ReadonlyMap<string, Node>;
-  /** All slices of the Service that this controller manages, without those that are being deleted. */
+  /** All slices of the Service that this controller manages, except slices that are being deleted. */
   readonly slices: readonly EndpointSlice[];
 }
 
-/** What has to be written for the slices of a Service to show its pods. */
+/** The writes that make the slices show a Service's pods. */
 export function planSlices(service: Service, observed: Observed): SliceChanges {
   const families = familiesOf(service);
   const { slices } = observed;
@@ -36,7 +36,7 @@ export function planSlices(service: Service, observed: Observed): SliceChanges {
   );
   const foreign = slices.filter(({ addressType }) => !families.some((family) => family === addressType));
   const plan = withTimes(service, observed, joined([...plans, { create: [], update: [], delete: foreign }]));
-  // The garbage collector deletes what is left: a new slice would be one more.
+  // The Service is being deleted: the garbage collector would have to delete new slices, too.
   return service.metadata.deletionTimestamp ? { ...plan, create: [] } : plan;
 }
 
@@ -48,7 +48,7 @@ interface Draft {
 function planFamily(service: Service, family: Family, { pods, nodes, slices }: Observed): SliceChanges {
   const groups = portGroups(service, pods, { family, nodes });
   const labels = labelsOf(service);
-  // Those of an earlier Service of this name go, whatever is in them.
+  // Slices of an earlier Service of this name are deleted, whatever their contents.
   const own = slices.filter((slice) => isOwnedBy(slice, service));
   const byPorts = Object.groupBy(own, ({ ports }) => portsKey(ports ?? []));
 
@@ -66,7 +66,7 @@ function planFamily(service: Service, family: Family, { pods, nodes, slices }: O
 
   if (slices.length === remove.length && create.length === 0) {
     const [only] = remove;
-    // There is always one slice, so that it can be told from a Service that was not looked at yet.
+    // At least one slice always exists, to show that the Service was processed.
     if (remove.length === 1 && only && isPlaceholder(only, service, labels)) remove.pop();
     else create.push({ ports: [], endpoints: [] });
   }
@@ -83,7 +83,7 @@ function planFamily(service: Service, family: Family, { pods, nodes, slices }: O
     rewritten(slice, labels, { ports: slice.ports ?? [], endpoints: hinted(endpoints) }),
   );
 
-  // A slice that would be deleted is filled again instead of a new one.
+  // A slice that would be deleted is filled again instead of creating a new one.
   const reused = remove.filter((slice) => isOwnedBy(slice, service)).slice(0, create.length);
   const drafts = create.map(({ ports, endpoints }) => ({ ports, endpoints: hinted(endpoints) }));
   return {
@@ -120,7 +120,7 @@ function rewritten(slice: EndpointSlice, labels: Record<string, string>, { ports
   return { ...slice, metadata: { ...slice.metadata, labels }, ports: [...ports], endpoints: [...endpoints] };
 }
 
-/** The Service's labels, without those that only this controller sets, and these. */
+/** The Service's labels without this controller's reserved labels, and the reserved labels that apply. */
 function labelsOf(service: Service): Record<string, string> {
   const { [HEADLESS]: _, ...labels } = service.metadata.labels ?? {};
   return {
@@ -131,7 +131,7 @@ function labelsOf(service: Service): Record<string, string> {
   };
 }
 
-/** Whether a slice has the Service's labels. A change of the others alone is no reason to write it. */
+/** Whether a slice has the Service's labels. A change of the reserved labels alone is no reason to write it. */
 function hasLabels(slice: EndpointSlice, labels: Readonly<Record<string, string>>): boolean {
   return equal(withoutReserved(slice.metadata.labels), withoutReserved(labels));
 }
@@ -158,9 +158,9 @@ function isOwnedBy({ metadata }: EndpointSlice, service: Service): boolean {
 }
 
 /**
- * The trigger time: of the first slices the time of the Service; else the earliest time at which a pod became ready or
- * not, of those pods for which this is new in the slices. kube-controller-manager remembers the times that it has seen;
- * here the slices tell.
+ * Sets the trigger time. For the first slices it is the Service's creation; later it is the earliest time at which a
+ * pod's readiness changed, among the pods whose change is new in the slices. kube-controller-manager remembers the
+ * times that it has seen; here the slices store them.
  */
 function withTimes(service: Service, { pods, slices }: Observed, changes: SliceChanges): SliceChanges {
   const known = new Map(

@@ -14,16 +14,16 @@ import { failuresOf, inParallel } from './in-parallel.ts';
 
 const CLAIMS_AT_A_TIME = 20;
 
-/** An object that manages those of one kind which its selector matches. */
+/** An object that manages the objects of one kind that match its selector. */
 export type Owner = KubernetesObject & { spec: { selector: LabelSelector } };
 
-/** Between which kinds: `{ owner: ReplicaSet, owned: Pod }`. */
+/** The two kinds: `{ owner: ReplicaSet, owned: Pod }`. */
 export interface ClaimKinds {
   readonly owner: Resource;
   readonly owned: Resource;
 }
 
-/** What the owner has, and what it may adopt: to be filtered, and then claimed. */
+/** The owner's objects, and the orphans that it may adopt. The caller filters them, and then claims them. */
 export async function candidates<T extends KubernetesObject>(
   owned: Resource<T>,
   owner: Owner,
@@ -38,8 +38,8 @@ export async function candidates<T extends KubernetesObject>(
 }
 
 /**
- * Makes owner references agree with the selector, and returns the objects that are the owner's own: those it had, and
- * orphans that it adopted. Throws when a claim failed, after all were tried: the count would be wrong.
+ * Makes owner references agree with the selector, and returns the owner's objects, including adopted orphans. If a
+ * claim failed, throws after all were tried, because the count would be wrong.
  */
 export async function claim<T extends KubernetesObject>(
   kinds: ClaimKinds,
@@ -76,7 +76,7 @@ export function decideClaim(owner: Owner, object: KubernetesObject): 'keep' | 'r
   const controller = controllerOf(object);
   const matches = matchesLabels(owner.spec.selector, object.metadata.labels);
   if (controller && controller.uid !== owner.metadata.uid) return 'ignore';
-  // What it already has stays its own while it is being deleted; only a change of ownership is out of the question.
+  // An owner keeps its objects while it is being deleted; it only adopts and releases none.
   if (controller && matches) return 'keep';
   if (owner.metadata.deletionTimestamp) return 'ignore';
   if (controller) return 'release';
@@ -84,8 +84,8 @@ export function decideClaim(owner: Owner, object: KubernetesObject): 'keep' | 'r
 }
 
 /**
- * Past the cache: the garbage collector may be orphaning the objects of an owner whose deletion the cache has not seen
- * yet, and they must not be adopted again.
+ * Reads past the cache: the garbage collector may be orphaning the objects of an owner whose deletion the cache has not
+ * seen yet, and they must not be adopted again.
  */
 async function checkMayAdopt(kinds: ClaimKinds, owner: Owner, api: ApiWriter): Promise<void> {
   const fresh = await api.get(kinds.owner, keyOf(owner));
@@ -94,7 +94,7 @@ async function checkMayAdopt(kinds: ClaimKinds, owner: Owner, api: ApiWriter): P
   if (fresh.metadata.deletionTimestamp) throw new Error(`${refusal} is being deleted`);
 }
 
-/** False when the object is gone. The UID in the patch refuses another one of the same name. */
+/** False when the object is gone. The UID in the patch makes it fail for another object of the same name. */
 async function adopt(kinds: ClaimKinds, owner: Owner, object: KubernetesObject, api: ApiWriter): Promise<boolean> {
   const metadata = { uid: object.metadata.uid, ownerReferences: [controllerReference(kinds.owner, owner)] };
   return patchMetadata(kinds.owned, object, metadata, api, [404]);
@@ -102,7 +102,7 @@ async function adopt(kinds: ClaimKinds, owner: Owner, object: KubernetesObject, 
 
 async function release(kinds: ClaimKinds, owner: Owner, object: KubernetesObject, api: ApiWriter): Promise<void> {
   const metadata = { uid: object.metadata.uid, ownerReferences: [{ $patch: 'delete', uid: owner.metadata.uid }] };
-  // 422: another object of the same name by now, or no owner left in this one.
+  // 422: another object now has the name, or the object has no such owner any more.
   await patchMetadata(kinds.owned, object, metadata, api, [404, 422]);
 }
 

@@ -1,7 +1,7 @@
 /**
- * As pods, ReplicaSets and Deployments have them, which are older than `metav1.Condition`: without a generation, and
- * with hardly anything required. A custom kind takes the SDK's, and `setStatusCondition`, whose rules for the times
- * these do not follow.
+ * The conditions of pods, ReplicaSets and Deployments. They are older than `metav1.Condition`: without a generation,
+ * and with hardly any required fields. For a custom kind use the SDK's `Condition` and `setStatusCondition`; these
+ * conditions do not follow its rules for times.
  */
 export interface Condition {
   type: string;

@@ -15,16 +15,16 @@ import { type DiscoveryV1EndpointPort, type Endpoint, EndpointSlice } from 'leve
 import { failuresOf, inParallel } from './in-parallel.ts';
 import { isNamespaceTerminating } from './refusals.ts';
 
-/** Names the Service, or the Endpoints object, that a slice is of. */
+/** Names the Service, or the Endpoints object, of a slice. */
 export const SERVICE_NAME = 'kubernetes.io/service-name';
 /** Names the controller that a slice belongs to. */
 export const MANAGED_BY = 'endpointslice.kubernetes.io/managed-by';
 export const HEADLESS = 'service.kubernetes.io/headless';
 
-/** Lists look for the slices with the name of their Service. */
+/** Lists find slices by the name of their Service. */
 export const slicesByService = { resource: EndpointSlice, index: `label:${SERVICE_NAME}` } as const;
 
-/** Slices of this controller, and those that are given to it or taken from it, wake what they are of. */
+/** Slices of this controller, and slices that are given to it or taken from it, wake their Service. */
 export function slicesManagedBy(manager: string): WatchedSource {
   return {
     resource: EndpointSlice,
@@ -33,7 +33,7 @@ export function slicesManagedBy(manager: string): WatchedSource {
   };
 }
 
-/** Ports in one order, as text: two lists are of the same group of slices if their texts are equal. */
+/** Sorted ports as text: equal texts mean the same group of slices. */
 export function portsKey(ports: readonly DiscoveryV1EndpointPort[] = []): string {
   const texts = ports.map(({ name = '', protocol = 'TCP', port, appProtocol }) =>
     JSON.stringify([name, protocol, port, appProtocol]),
@@ -42,13 +42,13 @@ export function portsKey(ports: readonly DiscoveryV1EndpointPort[] = []): string
 }
 
 /**
- * Two endpoints of one identity are one endpoint in two states: the same addresses, host name and object behind them.
+ * Two endpoints with one identity are two states of the same endpoint: with the same addresses, host name and object.
  */
 export function identityOf({ addresses, hostname = '', targetRef }: Endpoint): string {
   return JSON.stringify([addresses.toSorted(), hostname, targetRef?.namespace ?? '', targetRef?.name ?? '']);
 }
 
-/** Whether two states of an endpoint say the same of it, hints left aside. */
+/** Whether two states of an endpoint are equal, apart from hints. */
 export function isSameState(a: Endpoint, b: Endpoint): boolean {
   return equal(stateOf(a), stateOf(b));
 }
@@ -59,7 +59,7 @@ function stateOf({ nodeName, zone, conditions = {}, targetRef }: Endpoint): obje
   return { nodeName, zone, ready, serving, terminating, target: targetRef && target };
 }
 
-/** What is to be written so that the slices are as they should be. */
+/** The writes that correct the slices. */
 export interface SliceChanges {
   readonly create: readonly NewObject<EndpointSlice>[];
   readonly update: readonly EndpointSlice[];

@@ -1,6 +1,6 @@
 /**
- * Calls `act` for each item, at most `limit` at a time, and waits for all of them, the failed ones too: nothing goes on
- * after the run. The outcomes are in the order of the items.
+ * Calls `act` for each item, at most `limit` at a time, and waits for all calls, even after a failure, so that nothing
+ * goes on after the run. The outcomes are in the order of the items.
  */
 export async function inParallel<T, R>(
   items: readonly T[],
@@ -17,7 +17,7 @@ export async function inParallel<T, R>(
   return outcomes;
 }
 
-/** What the failed calls threw. */
+/** The errors of the failed calls. */
 export function failuresOf(outcomes: readonly PromiseSettledResult<unknown>[]): Error[] {
   const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
   return failed.map(({ reason }) => asError(reason));

@@ -1,4 +1,4 @@
-/** An IP address in the form in which Go writes it, and its family. */
+/** An IP address in Go's notation, and its family. */
 export interface IpAddress {
   readonly family: 'IPv4' | 'IPv6';
   readonly text: string;
@@ -15,7 +15,7 @@ function parseIpv4(text: string): IpAddress | undefined {
   return { family: 'IPv4', text: numbers.map(Number).join('.') };
 }
 
-/** An IPv4 address in the form of IPv6 is one of IPv4, as Go has it. */
+/** Go treats an IPv4 address in IPv6 notation as IPv4. */
 const MAPPED = /^\[::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})\]$/;
 
 function parseIpv6(text: string): IpAddress | undefined {

@@ -28,7 +28,7 @@ export interface ContainerStatus {
 
 export const Pod = resource<Pod>('v1', 'Pod');
 
-/** Will not run any more, and never again. */
+/** Has ended for good. */
 export function hasEnded(pod: Pod): boolean {
   return pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
 }

@@ -1,20 +1,20 @@
 import type { CacheReader, WatchedSource } from 'levelhook/function';
 import { Pod, type Service, type ServicePort } from 'levelhook/function/kinds';
 
-// What the controllers of EndpointSlices and of Endpoints have in common: which pods stand behind a Service, and how.
+// Shared by the controllers of EndpointSlices and of Endpoints: the pods behind a Service, and their ports.
 
 /**
- * The labels by which a Service selects its pods. Undefined for one that selects none: its endpoints are made by hand,
- * or it is a name for something outside.
+ * The labels that select a Service's pods. Undefined without a selector: then a person makes its endpoints, or it is a
+ * name for something outside.
  */
 export function selectorOf({ spec }: Service): Record<string, string> | undefined {
   return spec?.type === 'ExternalName' ? undefined : spec?.selector;
 }
 
-/** Lists look for the pods with one label of the selector. */
+/** Lists find pods by one label of the selector. */
 export const podLabels = { resource: Pod, index: 'labels' } as const;
 
-/** The pods that the selector selects, in the order of their names. */
+/** The selected pods, in the order of their names. */
 export async function selectedPods(
   { metadata }: Service,
   selector: Record<string, string>,
@@ -26,20 +26,20 @@ export async function selectedPods(
 }
 
 /**
- * Pods wake the Services that select them, or did before a change of their labels. Without a predicate: an expression
+ * Pods wake the Services that select them, before or after a change of labels. There is no predicate: an expression
  * over addresses, readiness and deletion takes 0.17 ms of processor time for each change, and a burst of pods used up
- * what the gateway gives a controller. A run that finds nothing to do writes nothing.
+ * the controller's share of the gateway. A run that finds nothing to do writes nothing.
  */
 export const podsOfServices: WatchedSource = { resource: Pod, map: { by: 'selector', path: 'spec.selector' } };
 
 /**
- * A lone change of a pod is published at once. The Services of pods that change all the time are written once a second,
- * as by the built-in controllers, which look at a Service again after a second when its own writes have not come back
- * from the watch yet (pkg/controller/endpointslice, `defaultSyncBackOff`).
+ * A lone change of a pod is published at once. Services whose pods change all the time are written once a second, as by
+ * the built-in controllers, which check a Service again after a second when their own writes have not come back from
+ * the watch yet (pkg/controller/endpointslice, `defaultSyncBackOff`).
  */
 export const oncePerSecond = { debounce: { seconds: 1, maxSeconds: 1, leading: true } } as const;
 
-/** Has an address and has not ended: a pod that is being deleted still counts. */
+/** Has an address and has not ended. A pod that is being deleted still counts. */
 export function hasEndpoint({ status = {} }: Pod): boolean {
   if (status.phase === 'Succeeded' || status.phase === 'Failed') return false;
   return Boolean(status.podIP) || (status.podIPs ?? []).length > 0;
@@ -49,7 +49,7 @@ export function isReady(pod: Pod): boolean {
   return readyCondition(pod)?.status === 'True';
 }
 
-/** Since when the pod is ready, or is not, as its kubelet wrote it. */
+/** The time of the last change of the pod's readiness, as its kubelet wrote it. */
 export function readinessTime(pod: Pod): string | undefined {
   return readyCondition(pod)?.lastTransitionTime ?? undefined;
 }
@@ -58,12 +58,12 @@ function readyCondition({ status }: Pod) {
   return status?.conditions?.find(({ type }) => type === 'Ready');
 }
 
-/** The name in the DNS that the pod has under the Service, if it asks for one. */
+/** The pod's name in the DNS of the Service, if it has one. */
 export function hostnameOf({ spec }: Pod, service: Service): string | undefined {
   return spec?.hostname && spec.subdomain === service.metadata.name ? spec.hostname : undefined;
 }
 
-/** Has no address of its own: clients get those of its pods. */
+/** Has no address of its own: clients get the addresses of its pods. */
 export function isHeadless({ spec }: Service): boolean {
   return spec?.clusterIP === 'None' || !spec?.clusterIP;
 }
@@ -77,12 +77,12 @@ export function targetPortOf({ spec }: Pod, { targetPort, protocol, port }: Serv
 }
 
 /**
- * The annotation `endpoints.kubernetes.io/last-change-trigger-time`: when the oldest change happened that a write
+ * The annotation `endpoints.kubernetes.io/last-change-trigger-time`: the time of the oldest change that a write
  * publishes.
  */
 export const TRIGGER_TIME = 'endpoints.kubernetes.io/last-change-trigger-time';
 
-/** The earliest of the times at which these pods became ready, or not ready. */
+/** The earliest change of readiness among these pods. */
 export function earliestReadiness(pods: readonly Pod[]): string | undefined {
   return pods.flatMap((pod) => readinessTime(pod) ?? []).toSorted()[0];
 }

@@ -1,6 +1,6 @@
 import type { EndpointAddress, EndpointPort, EndpointSubset } from 'levelhook/function/kinds';
 
-/** A port at which an address is served, and whether it is ready there. Without a port: the address alone counts. */
+/** An address with a port that it serves, and its readiness there. Without a port, only the address counts. */
 export interface ServedPort {
   readonly address: EndpointAddress;
   readonly port: EndpointPort | undefined;
@@ -19,9 +19,9 @@ export function servedPorts(subsets: readonly EndpointSubset[] = []): ServedPort
 }
 
 /**
- * Subsets in one form and order: the same served ports in any order give the same text. An address is its IP and the
- * UID behind it; one that is ready and is not, at one port, is not. As `RepackSubsets` of Kubernetes, but for the
- * order, which there is that of hashes.
+ * Subsets in one form and order: the same served ports in any order give the same text. An address is identified by its
+ * IP and its UID. If it is both ready and not ready at one port, it counts as not ready. As `RepackSubsets` of
+ * Kubernetes, which orders by hashes instead.
  */
 export function packSubsets(served: readonly ServedPort[]): EndpointSubset[] {
   const addresses = new Map<string, EndpointAddress>();

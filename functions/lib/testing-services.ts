@@ -29,14 +29,14 @@ export function service(spec: ServiceSpec = {}, more: Partial<ObjectMeta> = {}):
 export interface GivenPod {
   readonly metadata?: Partial<ObjectMeta>;
   readonly spec?: Partial<NonNullable<Pod['spec']>>;
-  /** Default: one of its own, by its name. None: the pod has none yet. */
+  /** Default: one address, derived from the name. Empty: the pod has no address yet. */
   readonly ips?: readonly string[];
   readonly ready?: boolean;
   readonly readyAt?: string;
   readonly phase?: string;
 }
 
-/** A ready pod on node n1, if nothing else is said. */
+/** By default a ready pod on node n1. */
 export function pod(name: string, given: GivenPod = {}): Pod {
   const { ready = true, readyAt = '2026-01-01T00:01:00Z', ips = [ipOf(name)], phase = 'Running' } = given;
   return {
@@ -64,7 +64,7 @@ export function node(name: string, zone?: string): Node {
   return { apiVersion: 'v1', kind: 'Node', metadata: rest };
 }
 
-/** An endpoint as a ready pod makes it. */
+/** The endpoint of a ready pod. */
 export function endpoint(name: string, more: Partial<Endpoint> = {}): Endpoint {
   return {
     addresses: [ipOf(name)],

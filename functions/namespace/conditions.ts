@@ -9,13 +9,13 @@ interface Finding {
 
 interface ConditionType {
   readonly type: string;
-  /** Said with the status False. */
+  /** For the status False. */
   readonly fine: Finding;
-  /** Said with the status True; undefined when all is fine. */
+  /** For the status True; undefined when all is well. */
   readonly find: (content: Content) => Finding | undefined;
 }
 
-/** In the order in which they are written. */
+/** In the order of writing. */
 const TYPES: readonly ConditionType[] = [
   {
     type: 'NamespaceDeletionDiscoveryFailure',
@@ -48,8 +48,8 @@ const TYPES: readonly ConditionType[] = [
 ];
 
 /**
- * The conditions of a Namespace after a run: the five of its deletion, each of them also when all is fine, and those of
- * others as they were. The very same list when nothing is new.
+ * The conditions of a Namespace after a run: always all five conditions of its deletion, and other conditions
+ * unchanged. Returns the same list when nothing is new.
  */
 export function nextConditions(conditions: readonly Condition[], content: Content, now: number): readonly Condition[] {
   const next = [...conditions];
@@ -85,7 +85,7 @@ function found(reason: string, message: string | undefined): Finding | undefined
   return message === undefined ? undefined : { reason, message };
 }
 
-// Each in a fixed order, so that the same content is the same text.
+// Sorted, so that the same content gives the same text.
 
 function failures(leftovers: readonly Leftover[]): string | undefined {
   const messages = leftovers.flatMap(({ error }) => (error ? [error.message] : []));

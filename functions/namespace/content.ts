@@ -9,23 +9,23 @@ import { failuresOf, inParallel } from '../lib/in-parallel.ts';
 import { deleteKind, type Leftover, partsOf } from './kind.ts';
 import { deletePods, isPods } from './pods.ts';
 
-/** Requests of one namespace under way at a time: an apiserver serves 400 reads at once to all of its clients. */
+/** Concurrent requests for one namespace: an apiserver serves 400 reads at once to all of its clients. */
 const KINDS_AT_A_TIME = 5;
 
-/** What one run found and could not delete. */
+/** The remaining content after one run. */
 export interface Content {
-  /** Why not all kinds are known; undefined when they are. */
+  /** The reason why not all kinds are known; undefined when they are. */
   readonly discoveryFailure?: string;
-  /** Why some kinds cannot be asked for; undefined when there are none. */
+  /** The reason why some kinds cannot be requested; undefined when all can. */
   readonly parsingFailure?: string;
   /** Kinds with objects left, and kinds whose deletion failed. */
   readonly leftovers: readonly Leftover[];
 }
 
 /**
- * Deletes everything in a namespace, the pods before anything else: what they need to end in order, their network
- * policies above all, is there until the last of them is gone. In the end the discovery is asked again, and the kinds
- * that have come meanwhile are deleted too: so nothing is left of the kinds of the last discovery.
+ * Deletes everything in a namespace, the pods before anything else, so that everything they need for an orderly end,
+ * above all their network policies, stays until the last of them is gone. Then the discovery is repeated, and kinds
+ * that have appeared since are deleted too, so nothing is left of the kinds of the last discovery.
  */
 export async function deleteContent(namespace: string, deletedAtMs: number, api: ApiWriter): Promise<Content> {
   const done = new Set<string>();
@@ -39,18 +39,18 @@ export async function deleteContent(namespace: string, deletedAtMs: number, api:
     const kinds = discovery.resources.filter((each) => isDeletable(each) && !done.has(nameOf(each)));
     const leftovers = await deleteKinds(kinds, namespace, deletedAtMs, api);
     const content = { ...failuresOfDiscovery(discovery), leftovers };
-    // There will be another run, which asks the discovery anew.
+    // Another run will follow, and repeat the discovery.
     if (kinds.length === 0 || !isEmpty(content)) return content;
     for (const each of kinds) done.add(nameOf(each));
   }
 }
 
-/** Whether nothing is left, and it is known that nothing is. */
+/** Whether it is certain that nothing is left. */
 export function isEmpty({ discoveryFailure, parsingFailure, leftovers }: Content): boolean {
   return discoveryFailure === undefined && parsingFailure === undefined && leftovers.length === 0;
 }
 
-/** Of the kinds that failed; they are tried again with a backoff. */
+/** The errors of the kinds that failed; they are retried with a backoff. */
 export function errorsOf({ discoveryFailure, parsingFailure, leftovers }: Content): string[] {
   const failures = leftovers.flatMap(({ error }) => (error ? [error.message] : []));
   return [discoveryFailure, parsingFailure, ...failures].filter((each) => each !== undefined);
@@ -79,13 +79,13 @@ function isDeletable({ namespaced, verbs }: Pick<DiscoveredResource, 'namespaced
   return namespaced && verbs.includes('delete');
 }
 
-/** Whatever the version: another one may be preferred by now. */
+/** Without the version, because the cluster may prefer another one later. */
 const nameOf = (each: DiscoveredResource): string => `${each.plural}.${partsOf(each).group}`;
 
-/** In the words of client-go, which kube-controller-manager says. */
+/** In the words of client-go, which kube-controller-manager uses. */
 function failuresOfDiscovery({ stale, invalid }: Discovery): Pick<Content, 'discoveryFailure' | 'parsingFailure'> {
   const groups = stale.toSorted().map((each) => `${each}: stale GroupVersion discovery: ${each}`);
-  // Metrics, for instance, may have any name: what cannot be deleted cannot be left.
+  // Metrics, for instance, may have any name. Only resources with the verb to delete can leave objects.
   const names = invalid.filter(isDeletable).map(({ name }) => name);
   const failed = `Discovery failed for some groups, ${stale.length} failing`;
   return {

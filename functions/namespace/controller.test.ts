@@ -219,7 +219,7 @@ describe('the namespace controller', () => {
     content('ConfigMap', 'a');
     const of = resource('example.com/v1', 'Site');
     content('Site', 's', { apiVersion: 'example.com/v1' });
-    // The last request before it goes, and all after that.
+    // From the last request before it disappears.
     apiserver.intercept = (request) => {
       if (request.resource !== 'sites' || request.verb !== verb) return undefined;
       apiserver.remove(of, { namespace: 'test', name: 's' });
@@ -246,7 +246,7 @@ describe('the namespace controller', () => {
     content('ConfigMap', 'a');
     const of = resource('late.example.com/v1', 'Late');
     apiserver.intercept = ({ verb, resource: plural }) => {
-      // In the middle, after the kinds were asked for.
+      // In the middle, after the discovery.
       const isNow = verb === 'deletecollection' && plural === 'configmaps';
       if (isNow) content('Late', 'l', { apiVersion: 'late.example.com/v1' });
       return undefined;

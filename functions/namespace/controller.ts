@@ -12,14 +12,14 @@ import { type Content, deleteContent, errorsOf, isEmpty } from './content.ts';
 import { isFinalized, Namespace, withoutFinalizer } from './namespace.ts';
 
 /**
- * The time between the deletion of a Namespace and the first look at what is in it: other apiservers may not have seen
- * the deletion yet and still create objects.
+ * The time between the deletion of a Namespace and the first deletion of its content: other apiservers may not have
+ * seen the deletion yet and still create objects.
  */
 const DELAY_SECONDS = 5;
-/** A deletion that fails is tried again after this time at the latest, since it is mostly another one's fault. */
+/** A failed deletion is retried after this time at the latest, since mostly another component causes the failure. */
 const MAX_RETRY_SECONDS = 60;
 
-/** It is being deleted, and was not before; or other finalizers of its spec have gone. */
+/** The Namespace begins to be deleted, or finalizers of its spec other than ours were removed. */
 const becomesTerminating = cel(
   'has(object.metadata.deletionTimestamp) && (oldObject == null || !has(oldObject.metadata.deletionTimestamp) || ' +
     'has(oldObject.spec.finalizers) != has(object.spec.finalizers) || ' +
@@ -35,7 +35,7 @@ export const namespace = controller({
   for: { resource: Namespace, predicate: becomesTerminating },
   concurrency: 10,
   timeoutSeconds: 60,
-  // Each event waits, and no later one prolongs that.
+  // Each event waits, and later events do not prolong the wait.
   queue: { debounce: { seconds: DELAY_SECONDS, maxSeconds: DELAY_SECONDS } },
 }).reconcile(async ({ name, attempt }, context) => {
   const { cache, api } = context;
@@ -45,10 +45,10 @@ export const namespace = controller({
   const deletedAtMs = Date.parse(deletedAt);
   // Keys that are queued at a start do not wait.
   const waitMs = deletedAtMs + DELAY_SECONDS * 1000 - Date.now();
-  // More than the delay: this clock is behind that of the apiserver, and the queue has waited.
+  // If it is longer than the delay, this clock is behind the apiserver's, and the queue has already waited.
   if (waitMs > 0 && waitMs <= DELAY_SECONDS * 1000) return { requeueAfterSeconds: waitMs / 1000 };
 
-  // The live one, because the cache may be older.
+  // A live read, because the cache may be older.
   const found = await unlessReplaced(known, api);
   if (!found || isFinalized(found)) return;
   const content = await deleteContent(name, deletedAtMs, api);
@@ -61,8 +61,8 @@ export const namespace = controller({
 });
 
 /**
- * The Namespace as the apiserver has it. Undefined when it is not being deleted, or another one of its name is there:
- * whatever is in that one is not to be deleted.
+ * The Namespace from the apiserver. Undefined when it is not being deleted, or when another one has its name, whose
+ * content must not be deleted.
  */
 async function unlessReplaced({ metadata: { name, uid } }: Namespace, api: ApiWriter): Promise<Namespace | undefined> {
   const found = await api.get(Namespace, { name });
@@ -70,8 +70,8 @@ async function unlessReplaced({ metadata: { name, uid } }: Namespace, api: ApiWr
 }
 
 /**
- * Writes phase and conditions if they are new. That they could not be written delays nothing. A patch meets no conflict
- * with others who change the Namespace, and the UID in it refuses another one of the name.
+ * Writes phase and conditions if they are new. A failed write delays nothing. A patch cannot conflict with other
+ * changes of the Namespace, and the UID in it makes it fail for another Namespace of that name.
  */
 async function report(found: Namespace, content: Content, { api, log }: Context): Promise<Namespace> {
   const before = found.status?.conditions ?? [];
@@ -88,7 +88,7 @@ async function report(found: Namespace, content: Content, { api, log }: Context)
   }
 }
 
-/** Takes our finalizer away: the Namespace goes, unless there are others. Nothing is left to do when it is gone. */
+/** Removes our finalizer: the Namespace disappears, unless it has others. When it is gone, nothing is left to do. */
 async function finalize(found: Namespace, api: ApiWriter): Promise<void> {
   for (let latest: Namespace | undefined = found; latest; latest = await unlessReplaced(found, api)) {
     const free = withoutFinalizer(latest);
@@ -102,7 +102,7 @@ async function finalize(found: Namespace, api: ApiWriter): Promise<void> {
   }
 }
 
-/** The backoff of the queue goes on to 1000 s. */
+/** Bounds the wait, because the backoff of the queue grows to 1000 s. */
 function failure(errors: readonly string[], attempt: number): Error {
   const message = errors.join(', ');
   return 0.005 * 2 ** (attempt - 1) > MAX_RETRY_SECONDS

@@ -7,26 +7,26 @@ import {
 } from 'levelhook/function';
 import { failuresOf, inParallel } from '../lib/in-parallel.ts';
 
-/** The estimate for objects that a finalizer holds: nobody knows, and another controller is at work. */
+/** The estimate for objects with a finalizer: the time is unknown, because another controller is at work. */
 const FINALIZER_SECONDS = 15;
 const DELETES_AT_A_TIME = 10;
 
-/** What is left of a kind in a namespace after a deletion. */
+/** The rest of a kind in a namespace after a deletion. */
 export interface Leftover {
   readonly resource: DiscoveredResource;
   /** Number of objects. */
   readonly count: number;
-  /** How many of them each finalizer holds. */
+  /** The number of objects that have each finalizer. */
   readonly finalizers: ReadonlyMap<string, number>;
-  /** How long it takes until they are gone; 0 is no estimate. */
+  /** The time until they are gone; 0 means no estimate. */
   readonly estimateSeconds: number;
-  /** Why they could not be deleted, or why it is unexpected that they are still there. */
+  /** The reason why they could not be deleted, or why they should no longer exist. */
   readonly error?: Error;
 }
 
 /**
- * Deletes all objects of a kind in a namespace. Never throws: what could not be done is in the result. A kind that the
- * cluster does not serve any more has no objects.
+ * Deletes all objects of a kind in a namespace. Never throws: failures are in the result. A kind that the cluster does
+ * not serve any more has no objects.
  *
  * @param graceSeconds the time that the objects may take to end. Default 0
  */
@@ -52,7 +52,7 @@ export async function deleteKind(
     if (finalizers.size > 0) return { ...rest, estimateSeconds: FINALIZER_SECONDS };
     return { ...rest, estimateSeconds: 0, error: new Error(unexpected(resource, namespace)) };
   } catch (error) {
-    // As kube-controller-manager's: how many are left is not known.
+    // As in kube-controller-manager, the number of remaining objects is unknown.
     return {
       ...nothing,
       estimateSeconds: graceSeconds,
@@ -78,7 +78,7 @@ async function deleteFound(
   found: readonly KubernetesObject[],
   api: ApiWriter,
 ): Promise<void> {
-  // The garbage collector must not hold what goes anyway: all of it is in this namespace.
+  // All dependents are in this namespace and are deleted anyway, so the garbage collector must not hold their owners.
   const propagationPolicy = 'Background';
   if (resource.verbs.includes('deletecollection')) {
     const count = await unlessNotServed(api.deleteCollection(resource, { namespace, propagationPolicy }));
@@ -101,10 +101,10 @@ async function unlessNotServed<T>(asked: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Finalizers of the garbage collector, which a deletion in the background takes away. */
+/** The garbage collector's finalizers, which a deletion in the background removes. */
 const COLLECTOR = ['orphan', 'foregroundDeletion'];
 
-/** Being deleted, and held by another controller: another delete would change nothing. */
+/** Is being deleted, and has another controller's finalizer: another delete would change nothing. */
 function isHeld({ metadata: { deletionTimestamp, finalizers = [] } }: KubernetesObject): boolean {
   return (
     deletionTimestamp !== undefined && finalizers.length > 0 && !finalizers.some((each) => COLLECTOR.includes(each))

@@ -5,7 +5,9 @@ import type { Condition } from '../lib/condition.ts';
 
 export interface Namespace extends KubernetesObject {
   spec?: {
-    /** They hold the Namespace as those in its metadata do, and are written through its subresource `finalize`. */
+    /**
+     * They block the deletion like the finalizers in the metadata, and are written through the subresource `finalize`.
+     */
     finalizers?: string[];
   };
   status?: { phase?: string; conditions?: Condition[] };
@@ -16,12 +18,12 @@ export const Namespace = resource<Namespace>('v1', 'Namespace', { namespaced: fa
 /** The finalizer of this controller, which the apiserver gives to each Namespace. */
 const FINALIZER = 'kubernetes';
 
-/** Nothing holds it but finalizers of its metadata, which are no affair of this controller. */
+/** At most finalizers of its metadata remain, which this controller does not handle. */
 export function isFinalized({ spec }: Namespace): boolean {
   return !spec?.finalizers?.length;
 }
 
-/** The same Namespace without our finalizer; undefined when it has none of ours. */
+/** The same Namespace without our finalizer; undefined when it does not have it. */
 export function withoutFinalizer(namespace: Namespace): Namespace | undefined {
   const { finalizers = [] } = namespace.spec ?? {};
   if (!finalizers.includes(FINALIZER)) return undefined;

@@ -14,8 +14,8 @@ export function isPods(each: DiscoveredResource): boolean {
 }
 
 /**
- * Deletes the pods of a namespace. Those that run have their grace period to end, which counts from the deletion of the
- * Namespace: after it there is no estimate any more.
+ * Deletes the pods of a namespace. Running pods have their grace period, which counts from the deletion of the
+ * Namespace. After it there is no estimate any more.
  */
 export async function deletePods(
   pods: DiscoveredResource,

@@ -207,7 +207,7 @@ describe('the controller node-zones', () => {
     expect(tainted().map(({ metadata }) => metadata.name)).toEqual(['b']);
     expect(outcome).toMatchObject({ status: 'error' });
     expect((outcome as { retryAfterSeconds: number }).retryAfterSeconds).toBeLessThan(1);
-    // No further node while the turn of the zone is not over.
+    // No further node until the zone's next turn.
     await runZones();
     expect(tainted().map(({ metadata }) => metadata.name)).toEqual(['b']);
   });

@@ -7,16 +7,16 @@ import { timestamp } from './taints.ts';
 import { noExecuteTaints, timeLeftMs } from './tolerations.ts';
 import { bindingChanged, taintsChanged } from './wakes.ts';
 
-/** Each taint has a time of its own: others that come and go must not make it look new. */
+/** Each taint has a time of its own, so that changes of other taints do not make it look new. */
 export const EVICTING_TAINTS = 'spec.taints[effect=NoExecute]{key,value}';
 
-/** Tells under the name of kube-controller-manager's own. */
+/** The Events have kube-controller-manager's own source. */
 const recorder = new EventRecorder({ component: 'taint-eviction-controller' });
 
 /** A pod may tolerate a taint for 2^63 - 1 seconds, and no key waits for longer than a year. */
 const LONGEST_WAIT_SECONDS = 86_400;
 
-/** Deletes the pods of nodes with NoExecute taints that do not tolerate them, or no longer. */
+/** Deletes pods from nodes with NoExecute taints that they do not tolerate, or no longer tolerate. */
 export const taintEviction = controller({
   name: 'taint-eviction',
   for: { resource: Node, predicate: taintsChanged },
@@ -55,8 +55,8 @@ export const taintEviction = controller({
 });
 
 /**
- * For how long the pod has been under the taint: as the taint says, at least for as long as the gateway has seen the
- * taint, and not for longer than the pod has been there.
+ * How long the pod has been under the taint: the age that the taint states, or the time that the gateway has seen it if
+ * that is longer, and at most the time since the pod was scheduled.
  */
 function ageMs({ timeAdded }: Taint, pod: Pod, knownMs: number, nowMs: number): number {
   const added = timeAdded ? nowMs - Date.parse(timeAdded) : 0;
@@ -78,7 +78,7 @@ async function evict(pod: Pod, context: Context): Promise<void> {
   };
   const before = pod.status?.conditions?.find(({ type }) => type === condition.type);
   if (!(['status', 'reason', 'message'] as const).every((part) => before?.[part] === condition[part])) {
-    // Another may have marked it before: it is a target since then.
+    // Another controller may have marked it before; then its time stays.
     const since = before?.status === condition.status ? before.lastTransitionTime : undefined;
     const next = {
       ...condition,

@@ -1,12 +1,12 @@
 import type { Node } from 'levelhook/function/kinds';
 
-/** The stable label, and the old one that follows it. */
+/** The stable label, and the old label with the same value. */
 const FOLLOWED = [
   ['kubernetes.io/os', 'beta.kubernetes.io/os'],
   ['kubernetes.io/arch', 'beta.kubernetes.io/arch'],
 ] as const;
 
-/** The old labels that differ from the stable ones, as they should be; undefined when none does. */
+/** The corrected old labels that differ from the stable ones; undefined when none does. */
 export function followingLabels({ metadata: { labels = {} } }: Node): Record<string, string> | undefined {
   const changed = FOLLOWED.flatMap(([stable, old]): [string, string][] => {
     const value = labels[stable];

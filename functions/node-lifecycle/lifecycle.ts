@@ -17,14 +17,14 @@ import {
 import { conditionOf, mirroredTaints, readyStatus, timestamp } from './taints.ts';
 import { nodeChanged } from './wakes.ts';
 
-/** A node is looked at this long after the end of its grace period, when it is over for sure. */
+/** A node is checked this long after its grace period, when the period is certainly over. */
 const MARGIN_SECONDS = 0.05;
 
-/** Keeps the conditions of nodes whose kubelet is silent, and the NoSchedule taints and old labels of all nodes. */
+/** Sets the conditions of nodes whose kubelet is silent, and the NoSchedule taints and old labels of all nodes. */
 export function nodeLifecycle(settings: NodeSettings): Controller {
   return controller({
     name: 'node-lifecycle',
-    // A heartbeat wakes nothing: a run comes when it may have stayed away for too long.
+    // A heartbeat wakes nothing. Each run requeues itself for the end of the grace period.
     for: { resource: Node, predicate: nodeChanged },
     reads: [Lease, Pod],
     indexes: [{ resource: Pod, index: ON_NODE }],
@@ -48,25 +48,25 @@ async function reconcile(request: ReconcileRequest, context: Context, settings: 
   }
 
   const left = graceSeconds(found, settings) - (await secondsSilent(found, context));
-  // A node whose readiness is unknown stays so until its kubelet says otherwise, and that wakes the key.
+  // A node with unknown readiness stays so until its kubelet reports, which wakes the key.
   const isWatched = readyStatus(found) !== 'Unknown';
   let node = found;
   let fellSilent = false;
   if (isWatched && left < 0) {
     const silent = await silentAtApiserver(found, context);
-    // The cache will have it soon.
+    // The cache will soon have the heartbeat.
     if (!silent) return { requeueAfterSeconds: 1 };
     const conditions = unknownConditions(silent, Date.now());
     node = await context.api.replace(Node, { ...silent, status: { ...silent.status, conditions } }, 'status');
     fellSilent = readyStatus(silent) === 'True';
   }
 
-  // The taint first: a pod whose write is refused must not keep new pods coming. Neither waits for the other's success.
+  // The taint first: refused writes of pods must not let new pods come. Each write happens even if the other fails.
   if (fellSilent) {
     recorder.about(Node, node, context).normal('NodeNotReady', `Node ${name} status is now: NodeNotReady`);
   }
   const tainting = await settled(writeTaintsAndLabels(node, context));
-  // Once, when a ready node falls silent: a kubelet that says itself that it is not ready reports its pods too.
+  // Only when a ready node falls silent: a kubelet that reports itself as not ready reports its pods too.
   const marks = fellSilent || (request.attempt > 1 && wasReported(node));
   const marking = marks ? await settled(markPodsNotReady(node, context)) : undefined;
   const failure = tainting ?? marking;
@@ -74,7 +74,7 @@ async function reconcile(request: ReconcileRequest, context: Context, settings: 
   return isWatched && left >= 0 ? { requeueAfterSeconds: left + MARGIN_SECONDS } : {};
 }
 
-/** An earlier run has made the node silent. If that run failed, it may have left pods as they were. */
+/** An earlier run has made the node silent. If that run failed, some pods may still be marked as ready. */
 function wasReported(node: Node): boolean {
   return conditionOf(node, 'Ready')?.reason === SILENT_REASON;
 }
@@ -86,7 +86,7 @@ async function writeTaintsAndLabels(node: Node, { api }: Context): Promise<void>
   const labels = followingLabels(node);
   if (!taints && !labels) return;
   const { name, resourceVersion } = node.metadata;
-  // Refused when another has changed the taints since.
+  // Refused when another client has changed the taints since.
   const body = {
     metadata: { resourceVersion, ...(labels ? { labels } : {}) },
     ...(taints ? { spec: { taints } } : {}),

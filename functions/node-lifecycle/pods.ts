@@ -4,10 +4,10 @@ import { failuresOf, inParallel } from '../lib/in-parallel.ts';
 import { timestamp } from './taints.ts';
 
 export const ON_NODE = 'field:spec.nodeName';
-/** Requests at a time. */
+/** Concurrent requests. */
 const PARALLEL = 20;
 
-/** The pods that are bound to the node, as the cache has them. */
+/** The pods that are bound to the node, from the cache. */
 export async function podsOn(name: string, { cache }: Pick<Context, 'cache'>): Promise<Pod[]> {
   return (await cache.list(Pod, { index: { spec: ON_NODE, value: name } })).items;
 }
@@ -19,10 +19,10 @@ export async function forEachPod(pods: readonly Pod[], act: (pod: Pod) => Promis
   if (failure) throw failure;
 }
 
-/** Tells under the name of kube-controller-manager's own. */
+/** The Events have kube-controller-manager's own source. */
 export const recorder = new EventRecorder({ component: 'node-controller' });
 
-/** Takes readiness from all pods of a node that is ready no longer: their Services must not send to them. */
+/** Marks all pods of a node that is no longer ready as not ready, so that their Services stop sending to them. */
 export async function markPodsNotReady(node: Node, context: Context): Promise<void> {
   const pods = (await podsOn(node.metadata.name, context)).filter(isReady);
   await forEachPod(pods, async (pod) => {

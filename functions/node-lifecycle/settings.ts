@@ -4,11 +4,11 @@ export interface NodeSettings {
   readonly monitorGraceSeconds: number;
   /** `--node-startup-grace-period`: the same for a node that has never reported a status. Default 60. */
   readonly startupGraceSeconds: number;
-  /** `--node-eviction-rate`: nodes of a zone that are tainted with NoExecute in a second. Default 0.1. */
+  /** `--node-eviction-rate`: nodes of a zone that are tainted with NoExecute per second. Default 0.1. */
   readonly evictionRate: number;
   /** `--secondary-node-eviction-rate`: the same in a large zone that is partially disrupted. Default 0.01. */
   readonly secondaryEvictionRate: number;
-  /** `--unhealthy-zone-threshold`: the part of not ready nodes that makes a zone partially disrupted. Default 0.55. */
+  /** `--unhealthy-zone-threshold`: the share of not ready nodes that makes a zone partially disrupted. Default 0.55. */
   readonly unhealthyZoneThreshold: number;
   /** `--large-cluster-size-threshold`: a zone with more nodes is large. Default 50. */
   readonly largeZoneNodes: number;

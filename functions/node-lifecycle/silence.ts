@@ -6,13 +6,13 @@ import { conditionOf, timestamp } from './taints.ts';
 export const HEARTBEAT = 'status.conditions[type=Ready].lastHeartbeatTime';
 export const RENEWAL = 'spec.renewTime';
 const LEASES = 'kube-node-lease';
-/** Of a condition that its kubelet had reported. */
+/** The reason of a condition whose kubelet has stopped reporting. */
 export const SILENT_REASON = 'NodeStatusUnknown';
 
-/** Those that the kubelet reports; NetworkUnavailable is reported by others. */
+/** Conditions that the kubelet reports; other components report NetworkUnavailable. */
 const KUBELET_CONDITIONS = ['Ready', 'MemoryPressure', 'DiskPressure', 'PIDPressure'];
 
-/** For how many seconds the node has sent no heartbeat, in its status or by its Lease. */
+/** For how many seconds the node has sent no heartbeat, neither in its status nor through its Lease. */
 export async function secondsSilent(node: Node, { cache }: Pick<Context, 'cache'>): Promise<number> {
   const { name } = node.metadata;
   const lease = { namespace: LEASES, name };
@@ -21,7 +21,7 @@ export async function secondsSilent(node: Node, { cache }: Pick<Context, 'cache'
     cache.secondsUnchanged(Lease, lease, RENEWAL),
   ]);
   if (ofLease !== undefined) return Math.min(ofStatus, ofLease);
-  // There is no Lease, or it is not known yet for how long it is unchanged.
+  // There is no Lease, or its unchanged time is not known yet.
   return (await cache.get(Lease, lease)) ? 0 : ofStatus;
 }
 
@@ -30,8 +30,8 @@ export function graceSeconds(node: Node, settings: NodeSettings): number {
 }
 
 /**
- * The node as the apiserver has it; undefined when it is gone, or has sent a heartbeat that the cache has not seen: the
- * cache may be behind, and its silence the gateway's.
+ * The node from the apiserver. Undefined when it is gone, or has sent a heartbeat that the cache has not seen: then the
+ * cache is behind, and not the node silent.
  */
 export async function silentAtApiserver(node: Node, { api, cache }: Context): Promise<Node | undefined> {
   const key = { namespace: LEASES, name: node.metadata.name };

@@ -4,7 +4,7 @@ export const NOT_READY = 'node.kubernetes.io/not-ready';
 export const UNREACHABLE = 'node.kubernetes.io/unreachable';
 const UNSCHEDULABLE = 'node.kubernetes.io/unschedulable';
 
-/** The taint that a condition asks for, by type and status. */
+/** The taint for a condition, by type and status. */
 const TAINT_OF: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   Ready: { False: NOT_READY, Unknown: UNREACHABLE },
   MemoryPressure: { True: 'node.kubernetes.io/memory-pressure' },
@@ -36,7 +36,7 @@ export function isTaintedAsLost(node: Node, effect: 'NoSchedule' | 'NoExecute'):
   return taintsOf(node).some((taint) => isLost(taint) && taint.effect === effect);
 }
 
-/** What a node that is not ready is tainted with; undefined for one that is, or does not say. */
+/** The taint of a node that is not ready; undefined for a node that is ready, or has not reported. */
 export function lostTaintKey(node: Node): string | undefined {
   return TAINT_OF['Ready']?.[readyStatus(node) ?? ''];
 }
@@ -46,8 +46,8 @@ export function isLost({ key }: Taint): boolean {
 }
 
 /**
- * All taints of the node, its NoSchedule taints as its conditions and `unschedulable` ask for; undefined when they are
- * so already. Taints of others stay.
+ * All taints of the node, with the NoSchedule taints that its conditions and `unschedulable` require; undefined when it
+ * has these already. Other taints stay.
  */
 export function mirroredTaints(node: Node, now: string): Taint[] | undefined {
   const wanted = new Set<string>();
@@ -69,7 +69,7 @@ export function mirroredTaints(node: Node, now: string): Taint[] | undefined {
 
 /**
  * All taints of the node, with `key` as the only NoExecute taint for a lost node, or with none of these. A taint that
- * replaces the other one keeps its time: pods have tolerated it since then.
+ * replaces the other one keeps its time, because pods have tolerated it since then.
  */
 export function withLostTaint(node: Node, key: string | undefined, now: string): Taint[] {
   const taints = taintsOf(node);
@@ -80,7 +80,7 @@ export function withLostTaint(node: Node, key: string | undefined, now: string):
   return [...others, { key, effect: 'NoExecute', timeAdded }];
 }
 
-/** As Kubernetes writes times: whole seconds. */
+/** Whole seconds, as Kubernetes writes times. */
 export function timestamp(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }

@@ -4,7 +4,7 @@ import type { Node, NodeCondition, Pod, Taint } from 'levelhook/function/kinds';
 
 export const HEARTBEAT_TIME = '2026-01-01T00:00:00Z';
 
-/** A node with the four conditions of a kubelet that says it is ready, or not, or nothing. */
+/** A node with the four conditions of a kubelet that reports ready, not ready, or nothing. */
 export function node(
   name: string,
   {

@@ -7,8 +7,8 @@ export function noExecuteTaints(node: Node): readonly Taint[] {
 
 /**
  * How long the pod may stay on a node with these NoExecute taints, in milliseconds: 0 when it must go now, Infinity
- * when it may stay. Each taint counts by the first toleration that covers it, from its own time on: an older taint must
- * not use up the time that the pod has for a newer one.
+ * when it may stay. The first toleration that covers a taint decides, from the taint's own time on: an older taint must
+ * not use up the pod's time for a newer one.
  * @param ageMs of a taint.
  */
 export function timeLeftMs(pod: Pod, taints: readonly Taint[], ageMs: (taint: Taint) => number): number {
@@ -23,7 +23,7 @@ export function timeLeftMs(pod: Pod, taints: readonly Taint[], ageMs: (taint: Ta
   return Math.max(0, Math.min(...left));
 }
 
-/** 2^63 - 1 seconds, for ever, are a bigint. */
+/** Tolerations for ever have 2^63 - 1 seconds, which is a bigint. */
 function msOf({ tolerationSeconds = 0 }: { readonly tolerationSeconds?: number | bigint } = {}): number {
   return Number(tolerationSeconds) * 1000;
 }
@@ -36,6 +36,6 @@ export function tolerates(
   if (effect !== '' && effect !== taint.effect) return false;
   if (key !== '' && key !== taint.key) return false;
   if (operator === 'Exists') return true;
-  // An empty key with Equal is refused by the apiserver.
+  // The apiserver refuses an empty key with Equal.
   return (operator === 'Equal' || operator === '') && value === (taint.value ?? '');
 }

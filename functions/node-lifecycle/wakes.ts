@@ -7,17 +7,17 @@ const member = (of: string, path: string, parent = 'spec'): string =>
 const differs = (part: (of: string) => string): string => `${part('object')} != ${part('oldObject')}`;
 
 /**
- * Nodes that come and go, and changes of labels, taints, `unschedulable`, and the status of conditions. No heartbeats.
+ * Added and deleted nodes, and changes of labels, taints, `unschedulable`, and the status of conditions. No heartbeats.
  */
 export const nodeChanged = or(
   labelChanged,
   cel(`oldObject == null || object.spec != oldObject.spec || ${differs(statuses)}`),
 );
 
-/** Nodes that come and go, and changes of their taints. */
+/** Added and deleted nodes, and changes of taints. */
 export const taintsChanged = cel(`oldObject == null || ${differs((of) => member(of, 'taints'))}`);
 
-/** Pods that come and go, that are bound to a node, or that tolerate something else. */
+/** Added and deleted pods, and pods that are bound to a node or change their tolerations. */
 export const bindingChanged = cel(
   `oldObject == null || has(object.spec.nodeName) != has(oldObject.spec.nodeName) || ${differs((of) => member(of, 'tolerations'))}`,
 );

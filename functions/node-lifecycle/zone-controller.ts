@@ -7,10 +7,13 @@ import { timestamp, withLostTaint } from './taints.ts';
 import { nodeChanged } from './wakes.ts';
 import { planZones, type TaintChange, takesTurn, zoneOf } from './zones.ts';
 
-/** Where the nodes' heartbeats are. Its one key stands for all nodes: the state of all zones decides about each. */
+/**
+ * The namespace of the nodes' heartbeats. Its single key stands for all nodes, because the state of all zones decides
+ * about each node.
+ */
 const NAMESPACE = 'kube-node-lease';
 const PARALLEL = 20;
-/** So long further nodes are tried in place of those that are refused: an admission webhook may be slow. */
+/** For this time, further nodes are tried instead of refused ones, because an admission webhook may be slow. */
 const SPARES_MS = 10_000;
 
 /** Taints lost nodes with NoExecute, at the rate of their zone. */
@@ -45,14 +48,14 @@ export function nodeZones(settings: NodeSettings): Controller {
   });
 }
 
-/** The apiserver refused this node: of another failure it is not known whether the node has its taint by now. */
+/** The apiserver refused this node. After any other failure the node may have its taint. */
 function isRefusal(error: Error): boolean {
   return error instanceof ApiError && error.code < 500 && error.code !== 429;
 }
 
 async function write({ node, key }: TaintChange, { api }: Context): Promise<void> {
   const { name, resourceVersion } = node.metadata;
-  // Refused when another has changed the taints since.
+  // Refused when another client has changed the taints since.
   const body = { metadata: { resourceVersion }, spec: { taints: withLostTaint(node, key, timestamp(Date.now())) } };
   await api.patch(Node, { name }, { type: 'merge', body });
 }

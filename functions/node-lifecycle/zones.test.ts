@@ -171,7 +171,7 @@ describe('planZones', () => {
           step();
         }
         counted += spaced;
-        // Until nothing is left to do: each run is when the last one asked for it.
+        // Runs at the times that the previous run asked for, until nothing is left to do.
         let next: number | undefined;
         let runs = 0;
         do {
@@ -187,7 +187,7 @@ describe('planZones', () => {
             const status = each.status?.conditions?.find(({ type }) => type === 'Ready')?.status;
             const keys = (each.spec?.taints ?? []).map(({ key }) => key);
             const wanted = status === 'True' || isDown ? [] : [status === 'False' ? NOT_READY : UNREACHABLE];
-            // A small zone that is partially disrupted keeps what it has.
+            // A small zone that is partially disrupted keeps its taints.
             if (states[at] === 'partial-disruption' && keys.length === 0) continue;
             expect(keys).toEqual(wanted);
           }

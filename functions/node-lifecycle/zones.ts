@@ -9,29 +9,26 @@ export interface TaintChange {
   readonly key: string | undefined;
 }
 
-/** What is to be done to the nodes now, and when to look again. */
+/** The changes to the nodes now, and the time of the next plan. */
 export interface ZonePlan {
-  /**
-   * The NoExecute taint that a node should have: a key, or undefined for none. Nodes that are as they should be are
-   * absent.
-   */
+  /** The desired NoExecute taint of a node: a key, or undefined for none. Nodes without a change are absent. */
   readonly taints: readonly TaintChange[];
-  /** By zone, the nodes that come next in their turn: one takes the place of a node whose taint is refused. */
+  /** By zone, the next nodes in order: one replaces a node whose taint is refused. */
   readonly spares: ReadonlyMap<string, readonly TaintChange[]>;
   /** Milliseconds until the next node may be tainted. Undefined when none waits for that. */
   readonly nextMs?: number;
 }
 
-/** So many refusals in one run do not hold up the others of their zone. */
+/** This number of refusals in one run does not delay the other nodes of their zone. */
 const MAX_SPARES = 10;
-/** Not counted when the state of a zone is determined. */
+/** Nodes with this label do not count for the state of a zone. */
 const EXCLUDED = 'node.kubernetes.io/exclude-disruption';
 
 /**
- * Which nodes are to be tainted with NoExecute, or not any longer. A node that is ready loses the taint at once, and
- * one that has a taint gets the one that fits its state. The others wait in the order in which they were lost: of each
- * zone one at a time, at the rate of its state. While no zone has a ready node there are no such taints at all: the
- * fault is probably not the nodes'.
+ * Plans the NoExecute taints of nodes. A ready node loses the taint at once, and a tainted node gets the taint for its
+ * state. The others wait in the order in which they were lost: in each zone one at a time, at the rate of the zone's
+ * state. While no zone has a ready node there are no such taints at all, because the fault is probably not in the
+ * nodes.
  */
 export function planZones(nodes: readonly Node[], settings: NodeSettings, nowMs: number): ZonePlan {
   const byZone = Map.groupBy(nodes, zoneOf);
@@ -51,7 +48,7 @@ export function planZones(nodes: readonly Node[], settings: NodeSettings, nowMs:
   };
 }
 
-/** Region and zone of a node, as component-helpers has it (`GetZoneKey`): the old labels come first. */
+/** Region and zone of a node, as in component-helpers (`GetZoneKey`): the old labels take precedence. */
 export function zoneOf({ metadata: { labels = {} } }: Node): string {
   const zone = labels['failure-domain.beta.kubernetes.io/zone'] ?? labels['topology.kubernetes.io/zone'] ?? '';
   const region = labels['failure-domain.beta.kubernetes.io/region'] ?? labels['topology.kubernetes.io/region'] ?? '';
@@ -71,13 +68,13 @@ function countedOf(zone: readonly Node[]): readonly Node[] {
   return zone.filter(({ metadata: { labels = {} } }) => !(EXCLUDED in labels));
 }
 
-/** Nodes a second. A zone that is lost while others are not is evicted at the normal rate. */
+/** Nodes per second. A zone that is lost while others are not is evicted at the normal rate. */
 function rateOf(zone: readonly Node[], state: ZoneState | undefined, settings: NodeSettings): number {
   if (state !== 'partial-disruption') return settings.evictionRate;
   return countedOf(zone).length > settings.largeZoneNodes ? settings.secondaryEvictionRate : 0;
 }
 
-/** Whether the node has no such taint yet, so that the change takes a turn of its zone. */
+/** Whether the node has no such taint yet, so that the change uses a turn of its zone. */
 export function takesTurn({ node, key }: TaintChange): boolean {
   return key !== undefined && keyNow(node) === undefined;
 }
@@ -105,9 +102,9 @@ function planZone(
 }
 
 /**
- * How many nodes may be tainted now, and when the next one may be: one each `1/rate` seconds. The taints of a zone tell
- * when the last ones were set, to the second. So at more than one a second it is that many in each second: what a late
- * run has missed in the same second it makes up for.
+ * How many nodes may be tainted now, and when the next one may be: one every `1/rate` seconds. The taints of a zone
+ * show when the last ones were set, to the second. So at more than one a second, the rate applies within each second,
+ * and a late run catches up within the same second.
  */
 function tokensOf(zone: readonly Node[], rate: number, nowMs: number): { count: number; nextMs: number } {
   const times = zone.flatMap((node) => {
@@ -121,7 +118,7 @@ function tokensOf(zone: readonly Node[], rate: number, nowMs: number): { count: 
   const passedMs = nowMs % 1000;
   const used = times.filter((time) => time >= nowMs - passedMs).length;
   const due = Math.floor((passedMs * rate) / 1000) + 1;
-  // The time of the first one that is not due yet: in this second, or the first of the next.
+  // The time of the next node: in this second, or at the start of the next.
   return { count: due - used, nextMs: Math.min(1000, (Math.max(due, used) * 1000) / rate) - passedMs };
 }
 

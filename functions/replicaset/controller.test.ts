@@ -13,7 +13,7 @@ const deletionTimestamp = '2026-01-01T00:00:00Z';
 const statusWrite = { verb: 'update', resource: 'replicasets', subresource: 'status', ...key };
 
 let apiserver: MemoryApiserver;
-/** Each test has a ReplicaSet of its own: the recorder remembers what it has told of another one. */
+/** Each test has its own ReplicaSet, because the recorder remembers the Events of another one. */
 let uid: string;
 const run = () => runReconciler(replicaset, key, { apiserver });
 const status = () => apiserver.object(ReplicaSet, key)?.status;
@@ -149,7 +149,7 @@ describe('the replicaset controller', () => {
 
   it('counts what was said in the same words', async () => {
     given({ replicas: 40 });
-    // Batches of one and two pods, then four of which each fails.
+    // Batches of one and two pods, then a batch of four that all fail.
     apiserver.intercept = ({ verb, resource }) =>
       verb === 'create' && resource === 'pods' && apiserver.objects(Pod).length === 3 ? { code: 403 } : undefined;
     expect((await run()).outcome.status).toBe('error');

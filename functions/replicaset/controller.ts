@@ -6,18 +6,18 @@ import { isActive, isTerminating } from './pods.ts';
 import { scale } from './scale.ts';
 import { nextStatus, secondsToNextAvailable, writeStatus } from './status.ts';
 
-/** Tells under the name of kube-controller-manager's own. */
+/** The Events have kube-controller-manager's own source. */
 const recorder = new EventRecorder({ component: 'replicaset-controller' });
 
-/** Keeps as many pods of a template running as a ReplicaSet asks for. */
+/** Keeps the number of pods running that a ReplicaSet asks for. */
 export const replicaset = controller({
   name: 'replicaset',
   for: ReplicaSet,
   owns: [Pod],
   ownNamespaceOnly: true,
-  // A pod without a controller may be one to adopt.
+  // A pod without a controller may be adopted.
   watches: [{ resource: Pod, map: { by: 'selector', path: 'spec.selector', orphansOnly: true } }],
-  // For the pods that count for the rank of victims.
+  // For the related pods that decide the rank of victims.
   indexes: [{ resource: Pod, index: 'labels' }],
   concurrency: 5,
   timeoutSeconds: 15,
@@ -34,7 +34,7 @@ export const replicaset = controller({
   const events = recorder.about(ReplicaSet, rs, context);
   const failure = deleting ? undefined : await scale(rs, active, events, context);
 
-  // Of the pods as they were before scaling: each that comes or goes wakes the key again.
+  // From the pods before scaling, because each pod that comes or goes wakes the key again.
   const now = Date.now();
   const status = nextStatus(rs, { active, terminating, failure, now });
   await writeStatus(rs, status, api);

@@ -3,7 +3,7 @@ import type { Condition } from '../lib/condition.ts';
 import { hasEnded, type Pod } from '../lib/pod.ts';
 import { ReplicaSet } from '../lib/replica-set.ts';
 
-/** A new pod as the template describes it, managed by the ReplicaSet. The apiserver completes its name. */
+/** A new pod from the template, managed by the ReplicaSet. The apiserver completes its name. */
 export function podFromTemplate(rs: ReplicaSet): NewObject<Pod> {
   const { name, namespace } = rs.metadata;
   const { labels = {}, annotations = {}, finalizers = [] } = rs.spec.template.metadata ?? {};
@@ -35,13 +35,13 @@ export function isReady(pod: Pod): boolean {
   return readyCondition(pod)?.status === 'True';
 }
 
-/** Since when the pod is ready, in milliseconds; undefined when it is not, or does not say. */
+/** The time when the pod became ready, in milliseconds; undefined when it is not ready, or has no time. */
 export function readySince(pod: Pod): number | undefined {
   const condition = readyCondition(pod);
   return condition?.status === 'True' ? timeOf(condition.lastTransitionTime) : undefined;
 }
 
-/** Whether the pod has been ready for so long at `now`. */
+/** Whether the pod has been ready for `minReadySeconds` at `now`. */
 export function isAvailable(pod: Pod, minReadySeconds: number, now: number): boolean {
   if (!isReady(pod)) return false;
   if (minReadySeconds === 0) return true;

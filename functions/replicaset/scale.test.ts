@@ -8,7 +8,7 @@ import { BURST, scale, slowStart } from './scale.ts';
 
 const never = new AbortController().signal;
 
-/** How many calls each batch of `slowStart` made, until the call `failAt` failed. */
+/** The number of calls in each batch of `slowStart`, until the call `failAt` failed. */
 async function batchesOf(count: number, failAt = Infinity) {
   const batches: number[] = [];
   let calls = 0;
@@ -63,7 +63,7 @@ describe('scale', () => {
     const context = testContext({ apiserver, cached: [ReplicaSet, Pod] });
     const events = new EventRecorder({ component: 'test' }).about(ReplicaSet, rs, context);
     const failure = await scale(rs, active, events, context);
-    // The Events.
+    // Waits for the Events.
     await context.api.finish();
     return failure;
   };

@@ -14,14 +14,12 @@ import { ReplicaSet } from '../lib/replica-set.ts';
 import { podFromTemplate } from './pods.ts';
 import { chooseVictims } from './victims.ts';
 
-/** The most pods created or deleted in one run. When more are needed, the events of these wake the key again. */
+/** The most pods created or deleted in one run. If more are needed, the events of these pods wake the key again. */
 export const BURST = 500;
-/** Requests under way at a time: an apiserver serves 200 writes at once to all of its clients. */
+/** Concurrent requests: an apiserver serves 200 writes at once to all of its clients. */
 const WRITES_AT_A_TIME = 50;
 
-/**
- * Creates or deletes pods until there are as many as asked for. Returns the first failure, when all writes have ended.
- */
+/** Creates or deletes pods until the desired number exists. Returns the first failure, when all writes have ended. */
 export async function scale(
   rs: ReplicaSet,
   active: readonly Pod[],
@@ -32,7 +30,7 @@ export async function scale(
   if (surplus === 0) return undefined;
   const count = Math.min(Math.abs(surplus), BURST);
   if (surplus < 0) return slowStart(count, context.signal, () => createPod(rs, events, context));
-  // An old revision's last pods: all go, whatever their rank.
+  // The last pods of an old revision: all are deleted, so their rank does not matter.
   const all = count === active.length;
   const victims = all ? active : chooseVictims(active, await relatedPods(rs, context), count, Date.now());
   const [failure] = failuresOf(await inParallel(victims, WRITES_AT_A_TIME, (pod) => deletePod(pod, events, context)));
@@ -40,8 +38,8 @@ export async function scale(
 }
 
 /**
- * Calls `act` `count` times in batches of 1, 2, 4, ...; a failure lets its batch end and stops those after it, and is
- * returned. What fails for one pod, a quota for instance, mostly fails for all: so it does not fail five hundred times.
+ * Calls `act` `count` times in batches of 1, 2, 4, ... A failure lets its batch end, stops later batches, and is
+ * returned. A cause such as a quota mostly applies to all pods, so this avoids five hundred equal failures.
  */
 export async function slowStart(
   count: number,
@@ -81,8 +79,8 @@ async function deletePod(pod: Pod, events: ObjectEvents, { api }: Context): Prom
 }
 
 /**
- * The pods that the ReplicaSets with the same owner select, a Deployment's revisions: they are spread over the nodes
- * together. Each pod once, whoever manages it (kube-controller-manager's `getIndirectlyRelatedPods`).
+ * The pods that are selected by the ReplicaSets with the same owner, a Deployment's revisions: they are spread over the
+ * nodes together. Each pod once, whoever manages it (kube-controller-manager's `getIndirectlyRelatedPods`).
  */
 async function relatedPods(rs: ReplicaSet, { cache }: Context): Promise<Pod[]> {
   const owner = controllerOf(rs);

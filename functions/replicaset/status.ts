@@ -7,10 +7,10 @@ import { isAvailable, isReady, readySince } from './pods.ts';
 const REPLICA_FAILURE = 'ReplicaFailure';
 
 export interface Observed {
-  /** The ReplicaSet's own pods, as they were before scaling. */
+  /** The ReplicaSet's own pods, from before scaling. */
   readonly active: readonly Pod[];
   readonly terminating: readonly Pod[];
-  /** Why scaling failed; undefined when it did not. */
+  /** The failure of scaling, if there was one. */
   readonly failure?: Error | undefined;
   readonly now: number;
 }
@@ -31,7 +31,7 @@ export function nextStatus(rs: ReplicaSet, observed: Observed): ReplicaSetStatus
   };
 }
 
-/** With ReplicaFailure while scaling fails, as it was at the first failure; all others stay. */
+/** Sets ReplicaFailure while scaling fails, and keeps it from the first failure on; all other conditions stay. */
 function nextConditions(rs: ReplicaSet, { active, failure, now }: Observed): Condition[] {
   const conditions = rs.status.conditions ?? [];
   if (!failure) return conditions.filter(({ type }) => type !== REPLICA_FAILURE);
@@ -44,7 +44,7 @@ function nextConditions(rs: ReplicaSet, { active, failure, now }: Observed): Con
   ];
 }
 
-/** Writes the status if it is new. When that fails, once more on the ReplicaSet as the apiserver has it. */
+/** Writes the status if it is new. If that fails, writes it once more on the live ReplicaSet. */
 export async function writeStatus(rs: ReplicaSet, status: ReplicaSetStatus, api: ApiWriter): Promise<void> {
   if (isSame(rs.status, status)) return;
   try {
@@ -52,12 +52,12 @@ export async function writeStatus(rs: ReplicaSet, status: ReplicaSetStatus, api:
   } catch {
     const fresh = await api.get(ReplicaSet, keyOf(rs));
     if (fresh?.metadata.uid !== rs.metadata.uid) return;
-    // The status keeps the generation that it was made for: a change since then has not been acted on.
+    // The status keeps the generation that it was made for, because a later change has not been acted on.
     await api.replace(ReplicaSet, { ...fresh, status }, 'status');
   }
 }
 
-/** The apiserver leaves out some zeros. It never leaves out terminatingReplicas once it was written. */
+/** The apiserver leaves out some zeros, but never terminatingReplicas once it was written. */
 function isSame(a: ReplicaSetStatus, b: ReplicaSetStatus): boolean {
   return (
     a.replicas === b.replicas &&
@@ -71,7 +71,7 @@ function isSame(a: ReplicaSetStatus, b: ReplicaSetStatus): boolean {
   );
 }
 
-/** After how many seconds the next pod becomes available; undefined when all that are ready are available. */
+/** Seconds until the next pod becomes available; undefined when all ready pods are available. */
 export function secondsToNextAvailable(
   rs: ReplicaSet,
   status: ReplicaSetStatus,

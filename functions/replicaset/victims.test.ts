@@ -20,7 +20,7 @@ const sidecarRestarted = (restartCount: number) => ({
 
 type Parts = NonNullable<Parameters<typeof pod>[1]>;
 
-/** A ready pod on a node; its name is its UID's beginning. */
+/** A ready pod on a node; its UID begins with its name. */
 function ranked(name: string, { metadata, spec, status }: Parts = {}, neighbours = 1): RankedPod {
   const parts = {
     metadata: { creationTimestamp: ago(2000), ...metadata },
@@ -31,7 +31,7 @@ function ranked(name: string, { metadata, spec, status }: Parts = {}, neighbours
 }
 
 describe('compareVictims', () => {
-  // The first of each pair goes first, though each later rule and the UID say otherwise.
+  // The first of each pair is deleted first, though each later rule and the UID would choose the other.
   const worst: Parts = { metadata: cost('-5'), status: { phase: 'Pending', conditions: [], ...restarted(9) } };
   it.each<[string, RankedPod, RankedPod]>([
     ['1: no node', ranked('z', { spec: { nodeName: '' } }), ranked('a', worst, 9)],
@@ -119,7 +119,7 @@ describe('compareVictims', () => {
           neighbours,
         );
       });
-    // A failure prints its seed and path; give them to `fc.assert` to see it again.
+    // A failure prints its seed and path; pass them to `fc.assert` to see it again.
     fc.assert(
       fc.property(anyPod, anyPod, (a, b) => {
         const there = Math.sign(compareVictims(a, b, now));

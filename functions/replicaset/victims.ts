@@ -2,11 +2,11 @@ import type { ContainerStatus, Pod } from '../lib/pod.ts';
 import { isActive, isReady, readySince, timeOf } from './pods.ts';
 
 const DELETION_COST = 'controller.kubernetes.io/pod-deletion-cost';
-/** Also what an unknown or absent phase counts as. */
+/** Also the rank of an unknown or absent phase. */
 const PENDING = 0;
 const PHASES: Readonly<Record<string, number>> = { Pending: PENDING, Unknown: 1, Running: 2 };
 
-/** A pod, and how many related active pods are on its node, itself included. */
+/** A pod, and the number of related active pods on its node, itself included. */
 export interface RankedPod {
   readonly pod: Pod;
   readonly neighbours: number;
@@ -27,8 +27,8 @@ export function chooseVictims(pods: readonly Pod[], related: readonly Pod[], cou
 }
 
 /**
- * Negative when `a` is the better victim. The first of the eight rules that tells the two apart decides. Ages count
- * by their power of two, and by UID within one: pods of about the same age are chosen at random, not the newest first.
+ * Negative when `a` is the better victim. The first of the eight rules with a difference decides. Ages are compared by
+ * their power of two, and then by UID: among pods of about the same age the choice is random, not the newest first.
  */
 export function compareVictims(a: RankedPod, b: RankedPod, now: number): number {
   const uids = a.pod.metadata.uid < b.pod.metadata.uid ? -1 : Number(a.pod.metadata.uid > b.pod.metadata.uid);
@@ -50,7 +50,7 @@ export function compareVictims(a: RankedPod, b: RankedPod, now: number): number 
     restarts(sidecarStatuses(b.pod)) - restarts(sidecarStatuses(a.pod)) ||
     // 8. Newer.
     compareAges(timeOf(a.pod.metadata.creationTimestamp), timeOf(b.pod.metadata.creationTimestamp), now, uids) ||
-    // The pods that are left: the same choice each time.
+    // The rest by UID, so that the choice is the same each time.
     uids
   );
 }
@@ -63,7 +63,7 @@ function phaseOf(pod: Pod): number {
   return PHASES[pod.status?.phase ?? ''] ?? PENDING;
 }
 
-/** The annotation's 32-bit integer; 0 when there is none, or it is written otherwise. */
+/** The annotation's 32-bit integer; 0 when it is missing or invalid. */
 function deletionCost(pod: Pod): number {
   const text = pod.metadata.annotations?.[DELETION_COST] ?? '';
   const cost = /^(0|-[0-9]+|[1-9][0-9]*)$/.test(text) ? Number(text) : 0;
@@ -71,7 +71,7 @@ function deletionCost(pod: Pod): number {
   return (cost | 0) === cost ? cost | 0 : 0;
 }
 
-/** Younger first, one without a time before all. 0 only for the same moment. */
+/** Younger first, and pods without a time before all. 0 only for the same moment. */
 function compareAges(a: number | undefined, b: number | undefined, now: number, uids: number): number {
   if (a === b) return 0;
   if (a === undefined) return -1;
@@ -79,7 +79,7 @@ function compareAges(a: number | undefined, b: number | undefined, now: number, 
   return ageRank(a, now) - ageRank(b, now) || uids;
 }
 
-/** The age's power of two, in nanoseconds as Kubernetes counts; -1 for what has not begun yet. */
+/** The age's power of two, in nanoseconds as Kubernetes counts; -1 for a time in the future. */
 function ageRank(since: number, now: number): number {
   return now > since ? Math.floor(Math.log2((now - since) * 1e6)) : -1;
 }
@@ -88,7 +88,7 @@ function restarts(statuses: readonly ContainerStatus[] = []): number {
   return Math.max(0, ...statuses.map(({ restartCount }) => restartCount));
 }
 
-/** Init containers that restart always run beside the containers. */
+/** Sidecars are init containers that always restart; they run alongside the containers. */
 function sidecarStatuses(pod: Pod): ContainerStatus[] {
   const sidecars = (pod.spec.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always');
   const names = new Set(sidecars.map(({ name }) => name));

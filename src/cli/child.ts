@@ -4,32 +4,30 @@ import { join } from 'node:path';
 import { type OutputLine, OwnedProcess } from '../testing/process/owned-process.ts';
 
 /**
- * Variables that keep the memory of a process of ours small. What its environment has goes first.
+ * Variables that keep the memory of our processes small. Values of the environment take precedence.
  *
- * - `NODE_COMPILE_CACHE`: the folder in which Node keeps compiled modules by itself, when a program asks it to. A
- *   function's program imports its modules before it could ask. From sources, a function takes 29 MB less, because
- *   nothing need remove their types.
- * - `MALLOC_ARENA_MAX`: by itself glibc gives each thread of V8 a heap of its own, and what a thread has freed stays in
- *   it: 13 MB of a gateway.
+ * - `NODE_COMPILE_CACHE`: Node's folder for compiled modules. It must be set from outside, because a function's program
+ *   imports its modules before it could set it. From sources, a function takes 29 MB less, because the types of cached
+ *   modules are already removed.
+ * - `MALLOC_ARENA_MAX`: by itself glibc gives each thread of V8 its own heap, which keeps freed memory: 13 MB of a
+ *   gateway.
  */
 export const MEMORY_VARIABLES = {
   NODE_COMPILE_CACHE: join(tmpdir(), 'node-compile-cache'),
   MALLOC_ARENA_MAX: '1',
 } as const;
 
-/** How a child ended. */
+/** The end of a child. */
 export interface ChildEnd {
   /** Exit code, or the name of the signal that ended it. */
   readonly code: number | string;
-  /**
-   * Plain text that the child wrote before it was up, and that was not shown; mostly the reason why it could not start.
-   */
+  /** Plain text that the child wrote before it was up, not yet shown; mostly the reason why it could not start. */
   readonly buffered: readonly string[];
 }
 
 /**
- * A process of ours that `levelhook start` runs: the gateway or a function. In a process group of its own, so that a
- * Ctrl-C in the terminal reaches it through our ordered stop and not before.
+ * A process of ours that `levelhook start` runs: the gateway or a function. It has its own process group, so that a
+ * Ctrl-C in the terminal reaches it only through our ordered stop.
  */
 export class Child {
   readonly name: string;
@@ -54,14 +52,14 @@ export class Child {
     this.ended = this.#process.ended.then((code) => ({ code, buffered: this.#buffered ?? [] }));
   }
 
-  /** From now on text is passed on as it comes, beginning with what was buffered. */
+  /** Passes text on as it comes from now on, beginning with the buffered text. */
   show(): void {
     const buffered = this.#buffered ?? [];
     this.#buffered = undefined;
     for (const text of buffered) this.#onLine({ text });
   }
 
-  /** SIGTERM, and SIGKILL when that does not help in time. */
+  /** Sends SIGTERM, and SIGKILL when that does not help in time. */
   stop(limitMs = 30_000): Promise<void> {
     return this.#process.stop(limitMs);
   }

@@ -10,7 +10,7 @@ import { kubeconfigOf, readDefaultLogin, readLogin } from '../kubeconfig/kubecon
 export interface ChosenCluster {
   /** The path of a kubeconfig whose current context is this cluster. */
   readonly kubeconfig: string;
-  /** The context and its server, for a person. */
+  /** The context and its server, for display. */
   readonly name: string;
 }
 
@@ -21,10 +21,11 @@ export interface ClusterFlags {
 }
 
 /**
- * The cluster that `--kubeconfig` or `--context` names. KUBECONFIG alone names none, because many people have it set,
- * and the functions write to the cluster. `--context` without `--kubeconfig` looks in the files that kubectl reads.
+ * The cluster that `--kubeconfig` or `--context` names. KUBECONFIG alone does not count, because many people have it
+ * set, and the functions write to the cluster. `--context` without `--kubeconfig` looks in the files that kubectl
+ * reads.
  * @param started registers the removal of the temporary kubeconfig.
- * @returns undefined when the command line names none.
+ * @returns undefined when the command line names no cluster.
  */
 export async function chosenCluster(
   { kubeconfig, context }: ClusterFlags,
@@ -55,12 +56,12 @@ interface Lease {
 }
 
 const LEASE = resource('coordination.k8s.io/v1', 'Lease');
-/** The clocks of the cluster and of this machine differ by less. */
+/** The clocks of the cluster and of this machine differ by less than this. */
 const CLOCKS_MS = 300_000;
 
 /**
- * Refuses a cluster in which the controllers that functions take over from may run: two would undo each other's work.
- * A kube-controller-manager does not publish which controllers it runs, so a live one is refused.
+ * Refuses a cluster that may run the controllers which the functions replace: both would undo each other's work. A
+ * kube-controller-manager does not publish which controllers it runs, so any live one is refused.
  * @param replaced names of its controllers.
  */
 export async function refuseBuiltIn(cluster: ChosenCluster, replaced: readonly string[], nowMs: number): Promise<void> {

@@ -34,7 +34,7 @@ const ROWS: readonly (readonly [ControllerStateWord, string, Partial<ControllerF
   ['failing', 'KeysFail', { sizes: { ...sizes, failing: 1 } }],
   ['failing', 'KeysFail', { sizes: { ...sizes, running: 3, failing: 1 } }],
   ['dead letters', 'DeadLetters', { sizes: { ...sizes, dead: 1, failing: 1 } }],
-  // A pause hides nothing that has failed.
+  // A pause does not hide dead letters.
   ['dead letters', 'DeadLetters', { sizes: { ...sizes, dead: 1 }, pauses: paused }],
   ['paused', 'Paused', { pauses: paused }],
   ['partly paused', 'Running', { pauses: [{ scope: 'namespace/a', sinceMs: 0 }] }],
@@ -45,7 +45,7 @@ const ROWS: readonly (readonly [ControllerStateWord, string, Partial<ControllerF
 ];
 const WELL: readonly ControllerStateWord[] = ['idle', 'busy', 'partly paused', 'remark'];
 
-/** A controller of which this is known, and its queue. */
+/** A controller with these facts, and its queue. */
 function controllerOf({ problems, remarks, pauses, circuit, sizes: found }: ControllerFacts): RunningController {
   const totals: Partial<Record<KeyList, number>> = found;
   const queue = {
@@ -125,7 +125,7 @@ it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', asy
   const now = { generation: 1, url: undefined, failure: undefined, state: word, nowMs: NOW };
   const ready = statusOf(undefined, findings, now).conditions?.find(({ type }) => type === 'Ready');
   expect(ready).toMatchObject({ reason, status: reason === 'NotWell' ? 'False' : 'True' });
-  // Only a controller that is well is shown as fully well.
+  // Only a healthy controller is shown as healthy.
   expect(ready?.reason === 'Running').toBe(isWell(word));
 });
 

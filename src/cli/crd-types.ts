@@ -22,10 +22,10 @@ const definitionSchema = z.object({
 
 export type Definition = z.infer<typeof definitionSchema>;
 
-/** The first line of what is written: another file is never overwritten. */
+/** The first line of generated files. Files without it are never overwritten. */
 export const TYPES_HEADER = '// Made by `levelhook types`: do not edit.';
 
-/** @param source what is being read, for the message. @throws UserError naming the first wrong field */
+/** @param source names the input in the message. @throws UserError with the first wrong field */
 export function parseDefinition(value: unknown, source: string): Definition {
   const parsed = definitionSchema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -36,20 +36,20 @@ export function parseDefinition(value: unknown, source: string): Definition {
 }
 
 /**
- * The name of a kind's type: it begins with a capital letter and has no dash, so that it is no word of the language,
- * and is as people write types. A kind may be `postgresql` or `Hyph-en`.
+ * The name of a kind's type. It begins with a capital letter and has no dash, as is usual for types, and so is no
+ * reserved word of the language. A kind may be `postgresql` or `Hyph-en`.
  */
 function typeName(kindName: string): string {
   return kindName.replaceAll(/(?:^|-+)([A-Za-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** An import, under another name where the type has its own: no type has an underscore. */
+/** An import, renamed if the type has the same name. No type has an underscore. */
 function imported(name: string, type: string): { readonly name: string; readonly text: string } {
   return name === type ? { name: `${name}_`, text: `${name} as ${name}_` } : { name, text: name };
 }
 
 /**
- * One module for each served version of a custom resource: its type and its resource. By file name.
+ * One module for each served version of a custom resource, with its type and its resource. By file name.
  * @param from the package that the modules import.
  */
 export async function typesOf({ spec }: Definition, from: string): Promise<Map<string, string>> {
@@ -77,7 +77,7 @@ export const ${type}: ${ofResource.name}<${type}> = resource<${type}>('${group}/
   return files;
 }
 
-/** The generator gives names by rules of its own: this one it leaves as it is. */
+/** The generator changes most names by its own rules, but not this one. */
 const FIELDS = 'Fields';
 
 async function compileFields(type: string, openApi: Record<string, unknown>, label: string): Promise<string> {
@@ -88,7 +88,7 @@ async function compileFields(type: string, openApi: Record<string, unknown>, lab
     const text = await compile({ ...root, type: 'object', title: FIELDS, properties, required } as never, FIELDS, {
       additionalProperties: false,
       bannerComment: '',
-      // References are refused below; nothing is fetched, whatever a definition says.
+      // `jsonSchema` drops references, and nothing is fetched, whatever a definition says.
       $refOptions: { resolve: { external: false } },
       style: { singleQuote: true, printWidth: 120 },
     });
@@ -109,8 +109,8 @@ interface JsonSchema {
 }
 
 /**
- * A structural schema of Kubernetes as JSON Schema: what says something of the shape, and nothing else. The generator
- * would follow references and take TypeScript from a schema's own words; a definition may come from any author.
+ * A structural schema of Kubernetes as JSON Schema, with only the keywords that describe the shape. The generator would
+ * follow references and take TypeScript code from a schema, and a definition may come from any author.
  */
 function jsonSchema(schema: unknown): JsonSchema {
   if (typeof schema !== 'object' || schema === null) return {};

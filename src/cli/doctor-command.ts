@@ -29,7 +29,7 @@ export interface DoctorFlags {
   readonly json?: boolean;
 }
 
-/** What the files hold that the settings name. */
+/** The contents of the files in the settings. */
 interface Files {
   keys: readonly SigningKey[];
   ca: string | undefined;
@@ -38,7 +38,7 @@ interface Files {
 }
 
 /**
- * Looks at everything that a gateway with these settings needs, and prints what it found. It changes nothing, and no
+ * Checks everything that a gateway with these settings needs, and prints the findings. It changes nothing, and no
  * gateway need run. Exit code 1 when there is a problem.
  */
 export async function doctorCommand({ kubeconfig, json = false }: DoctorFlags): Promise<void> {
@@ -54,7 +54,7 @@ async function examine(kubeconfig: string | undefined): Promise<{ sections: Sect
   try {
     config = readConfig(process.env, { kubeconfig });
   } catch (error) {
-    // Without them there is nothing to look at.
+    // Without settings nothing else can be checked.
     return { sections: [{ name: 'settings', findings: [{ level: 'problem', text: messageOf(error) }] }] };
   }
   const files: Files = { keys: [], ca: undefined, cacheSettings: { defaults: {}, kinds: {} }, canEncrypt: false };
@@ -127,7 +127,7 @@ async function examineRedis(
   }
 }
 
-/** The apiserver, and what is asked through it. */
+/** Checks the apiserver, and everything that is read through it. */
 class ClusterCheck {
   /** The cluster's name in Redis; undefined while unknown. */
   id: string | undefined;
@@ -158,7 +158,7 @@ class ClusterCheck {
     try {
       const path = '/version';
       ({ gitVersion: version } = await client.json<{ gitVersion: string }>({ path }));
-      // The first one has opened the connection.
+      // Not the first request, which has opened the connection.
       const startMs = performance.now();
       await client.json({ path });
       answerMs = performance.now() - startMs;
@@ -209,7 +209,7 @@ class ClusterCheck {
     await checkRights(findings, client, rights);
   }
 
-  /** The kinds that the functions name, each once. */
+  /** The distinct kinds that the functions name. */
   async #kinds(client: ApiClient, findings: Diagnoses): Promise<CachedKind[]> {
     const named = new Map<string, GroupVersionKind>();
     for (const { for: reconciled, owns, watches, reads } of this.#descriptions) {

@@ -1,6 +1,9 @@
 import { isNamespace, shown, UserError } from '../core/index.ts';
 
-/** The objects that run a function carry it, with the function's name, in the function's namespace. */
+/**
+ * The label of the objects that run a function. Its value is the function's name, and it counts in the function's
+ * namespace.
+ */
 export const FUNCTION_LABEL = 'levelhook.dev/function';
 
 export interface MatchCondition {
@@ -11,15 +14,16 @@ export interface MatchCondition {
 const DOMAIN = 'levelhook.dev';
 
 /**
- * What no webhook reviews, so that a dead one with `failurePolicy: Fail` can be mended: its own function, the gateway,
- * the election of leaders, and the control plane. The apiserver itself exempts the webhook configurations.
+ * Exempts writes from all webhooks that are needed to repair a dead webhook with `failurePolicy: Fail`: writes of its
+ * own function, of the gateway, of leader election, and of the control plane. The apiserver itself exempts the webhook
+ * configurations.
  *
  * Outside of the function's own namespace no user may opt out of a review by this. The namespace of a write, its group
  * and its resource are facts that a user cannot choose for another object, and the apiserver sets the label
  * `kubernetes.io/metadata.name` by itself. A label of an object is its author's choice, so it counts in the function's
  * own namespace only. An `objectSelector` would count in each namespace.
  *
- * Writes of subresources but `status` have bodies without labels (`Scale`, `Binding`, `TokenRequest`). In the
+ * Except for `status`, writes of subresources have bodies without labels (`Scale`, `Binding`, `TokenRequest`). In the
  * function's namespace they are not reviewed: a scaler must be able to start a function that has no instance.
  *
  * The expressions work in every Kubernetes with match conditions. `request` lacks empty fields, and a CEL error would
@@ -57,8 +61,8 @@ export function excludingConditions(namespace: string, name: string): MatchCondi
 
 /**
  * The same for whole namespaces: their objects, and themselves.
- * @param named by the user: that of Redis, for instance, without which no gateway starts
- * @throws UserError for what is no namespace
+ * @param named by the user: the namespace of Redis, for instance, without which no gateway starts
+ * @throws UserError for an invalid namespace
  */
 export function excludedNamespaces(gatewayNamespace: string, named: readonly string[] = []): string[] {
   for (const each of named) {

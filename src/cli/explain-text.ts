@@ -5,7 +5,7 @@ import { objectText } from '../gateway/workqueue/key-state.ts';
 import type { PastRun, Wrote } from '../gateway/workqueue/work-queue.ts';
 import { describeWait, inWords, pausedBy, time } from './queue-text.ts';
 
-/** Why a key ran, what happened, what it waits for, and when it runs next: a timeline, the oldest run first. */
+/** A timeline of a key, the oldest run first: why it ran, the result, its current waits, and its next run. */
 export function explainKey(controller: string, status: ServedKey, nowMs: number): string {
   const { key, history, waits, pauses, reasons, running, queuedAtMs } = status;
   const runs = history.toReversed().flatMap((run) => [headOf(run), ...detailsOf(run).map((line) => `  ${line}`)]);
@@ -30,7 +30,7 @@ export function explainKey(controller: string, status: ServedKey, nowMs: number)
     '',
     `next run: ${nextRun(status, nowMs)}`,
   ];
-  // Errors and messages come from functions, which may send anything to the terminal.
+  // Errors and messages come from functions, which may send control characters to the terminal.
   return lines.map((line) => `${boundedText(line, LONGEST_LINE)}\n`).join('');
 }
 

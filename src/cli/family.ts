@@ -3,12 +3,12 @@ import type { Child, ChildEnd } from './child.ts';
 
 export interface FamilyOptions {
   readonly signal: AbortSignal;
-  /** Remembers how to stop what was started. */
+  /** Registers how to stop a started process. */
   readonly started: (name: string, stop: () => Promise<void>) => void;
   readonly say: (line: string) => void;
 }
 
-/** The processes that must all stay: when one ends, or when we are to stop, whatever is waited for is given up. */
+/** Processes that must all keep running. When one ends, or on a request to stop, every wait ends with an error. */
 export class Family {
   readonly #options: FamilyOptions;
   readonly #broken = Promise.withResolvers<never>();
@@ -16,7 +16,7 @@ export class Family {
   constructor(options: FamilyOptions) {
     const { signal } = options;
     this.#options = options;
-    // Handled by every wait; a failure between two of them must not end the process.
+    // Every wait handles the rejection; without this listener, a failure between two waits would end the process.
     this.#broken.promise.catch(() => {});
     const abort = (): void => this.#broken.reject(new Error('interrupted'));
     if (signal.aborted) abort();
@@ -33,15 +33,13 @@ export class Family {
     void report();
   }
 
-  /** What `wait` gives, unless one of them ends first: then a UserError that says which and why. */
+  /** The value of `wait`. If a process ends first, throws a UserError with its name and reason. */
   unless<T>(wait: Promise<T>): Promise<T> {
     return Promise.race([wait, this.#broken.promise]);
   }
 }
 
-/**
- * One sentence, with what the child gave as its reason. When it said more, a stack for instance, that is shown first.
- */
+/** One sentence with the child's reason. If the child wrote more, such as a stack, that is shown first. */
 function whyEnded(name: string, { code, buffered }: ChildEnd, say: (line: string) => void): string {
   const [only, ...more] = buffered.filter((text) => text.trim() !== '');
   if (only !== undefined && more.length === 0) {

@@ -2,12 +2,12 @@ import { existsSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { UserError } from '../core/index.ts';
 
-/** Beside `src/cli` in the repository, beside `dist/src/cli` in the package. */
+/** Next to `src/cli` in the repository, and next to `dist/src/cli` in the package. */
 const FUNCTIONS = new URL('../../functions/', import.meta.url);
-/** `replicaset`, `examples/01-minimal`: no way out of the folder. */
+/** `replicaset`, `examples/01-minimal`: the name cannot leave the folder. */
 const NAME = /^(examples\/)?[a-z0-9][a-z0-9-]*$/;
 
-/** The Node entry of a function, by its folder in `functions/`. @throws UserError naming those that there are. */
+/** The Node entry of a function, by its folder in `functions/`. @throws UserError that names the existing functions. */
 export function functionScript(name: string): string {
   const script = NAME.test(name) ? entryOf(name) : undefined;
   if (script !== undefined) return script;

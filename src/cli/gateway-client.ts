@@ -4,21 +4,21 @@ import { messageOf, UserError } from '../core/index.ts';
 import { isSecureUrl } from '../contract/secure-url.ts';
 import { clusterAccess } from '../kubeconfig/cluster-access.ts';
 
-/** A running gateway, and as whom to ask it. */
+/** A running gateway, and the credentials for it. */
 export interface GatewayAddress {
   /** URL of the gateway's own server. */
   readonly gateway: string;
   /** PEM file of the certificate authorities of the gateway at an https URL. Default: Node's. */
   readonly caFile?: string;
-  /** File with a token. Default: the variable LEVELHOOK_GATEWAY_TOKEN, else none: enough on loopback. */
+  /** File with a token. Default: the variable LEVELHOOK_GATEWAY_TOKEN, else no token, which suffices on loopback. */
   readonly tokenFile?: string;
-  /** Kubeconfig whose user asks, with its token, instead of the others. */
+  /** Kubeconfig whose user's token is used instead. */
   readonly kubeconfig?: string;
 }
 
 /**
- * Asks the gateway, and returns what it answers as JSON.
- * @param body what to send by POST. Default: a GET.
+ * Sends a request to the gateway, and returns its answer as JSON.
+ * @param body of a POST. Default: a GET.
  * @throws UserError with one sentence: no token, a wrong one, no right, no answer, another status.
  */
 export async function askGateway<T>(address: GatewayAddress, path: string, body?: object): Promise<T> {
@@ -53,7 +53,7 @@ async function send(
   try {
     const answer = await fetch(new URL(path, gateway), {
       dispatcher,
-      // A token goes to the gateway and to no other server.
+      // The token must not reach another server.
       redirect: 'error',
       headers: {
         accept: 'application/json',
@@ -119,7 +119,7 @@ async function tokenOfUser(kubeconfig: string): Promise<string> {
   return checked(token, `the token of ${kubeconfig}`);
 }
 
-/** What cannot be in a header would show in the error about it. */
+/** A token with characters that no header allows would appear in the error. */
 function checked(text: string, where: string): string {
   const token = text.trim();
   if (/^[\x21-\x7e]+$/.test(token)) return token;

@@ -9,22 +9,22 @@ export interface GatewayFlags {
   readonly port?: number;
 }
 
-/** Runs a gateway until SIGTERM or SIGINT. JSON lines on stdout. */
+/** Runs a gateway until SIGTERM or SIGINT. It writes JSON lines to stdout. */
 export async function gatewayCommand(options: GatewayFlags): Promise<void> {
   const config = readConfig(process.env, options);
   const { signal, release } = stopSignal();
   const fatal = await runGateway(config, signal);
   release();
-  // Everything is stopped. A connection that still tries to come back, as with Redis away, must not keep the process.
+  // Everything is stopped. A connection that still retries, when Redis is away for instance, must not keep the process.
   setTimeout(() => process.exit(), 1000).unref();
   if (fatal instanceof UserError) throw fatal;
   if (fatal !== undefined) throw new Error(messageOf(fatal), { cause: fatal });
 }
 
 /**
- * Runs a gateway until the signal is aborted or something fatal happens, and stops it.
+ * Runs a gateway until the signal is aborted or a fatal error occurs, and stops it.
  * @param output of its JSON lines. Default: stdout.
- * @returns the error for which the gateway could not start or had to end; undefined after an ordered stop.
+ * @returns the error that kept the gateway from starting or ended it; undefined after an ordered stop.
  */
 export async function runGateway(
   config: GatewayConfig,
@@ -36,12 +36,12 @@ export async function runGateway(
       level: config.logLevel,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
-      // The one place through which the fields of every line go: names and messages in them come from anywhere.
+      // The fields of every line pass through here, because names and messages in them are untrusted.
       formatters: { log: boundedFields },
     },
     output,
   );
-  // What people change is written at each level.
+  // Changes by people are logged at every level.
   const auditLog = logger.child({}, { level: 'info' });
   const gateway = new Gateway(config, logger, { auditLog, version: packageVersion() });
   let fatal: unknown;

@@ -40,7 +40,7 @@ const ROWS: readonly (readonly [KeyStateWord, Partial<KeyStatus>])[] = [
   ['no object', { object: { state: 'absent' } }],
   ['not selected', { object: { state: 'not selected', by: 'predicate' } }],
   ['not selected', { object: { state: 'not selected', by: 'namespaces' } }],
-  // What it is doing says more.
+  // The current activity takes precedence.
   ['running', { object: { state: 'absent' }, running: { run: 3, deadlineMs: later } }],
   ['requeued', { object: { state: 'not selected', by: 'labelSelector' }, timerMs: later }],
   ['dead letter', { object: { state: 'absent' }, deadSinceMs: NOW }],

@@ -12,7 +12,7 @@ import type { TypesOptions } from './types-command.ts';
 import type { WebhookFlags } from './webhook-route.ts';
 
 /**
- * The command line. A command is loaded when it is asked for: all of them together take a second. Mistakes of the user
+ * The command line. Commands are loaded on demand, because all of them together take a second. Mistakes of the user
  * end in one sentence and exit code 1 (2 of `doctor`, whose 1 means a problem); only our own faults show a stack.
  */
 export async function main(argv: readonly string[]): Promise<void> {
@@ -52,7 +52,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .option('--json', 'print the findings as JSON')
     .exitOverride((error) => {
-      // Code 1 says that it has found a problem.
+      // Code 1 means that it has found a problem.
       throw new CommanderError(error.exitCode === 0 ? 0 : 2, error.code, error.message);
     })
     .action(async (options: DoctorFlags) => (await import('./doctor-command.ts')).doctorCommand(options));
@@ -120,7 +120,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     await program.parseAsync(argv);
   } catch (error) {
     if (error instanceof CommanderError && !error.message.startsWith('error: ')) {
-      // Help or the version, which it has printed.
+      // Commander has printed the help or the version.
       process.exitCode = error.exitCode;
       return;
     }
@@ -129,7 +129,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** What `command()` hands down to its own, and `addCommand` does not. */
+/** Sets options that subcommands of `command()` inherit, and subcommands of `addCommand` do not. */
 function withErrorsAsSentences(command: Command): Command {
   for (const each of [command, ...command.commands]) each.exitOverride().configureOutput({ outputError: () => {} });
   return command;
@@ -158,7 +158,7 @@ function packageName(text: string): string {
 
 function minutes(text: string): number {
   const value = Number(text);
-  // A key that signs now verifies for another day at least.
+  // The current signing key is valid for another day at least.
   if (!/^[0-9]+$/.test(text) || value < 1 || value > 1440) {
     throw new InvalidArgumentError('A token is valid for 1 to 1440 minutes.');
   }

@@ -39,9 +39,8 @@ export interface ManifestCommandOptions {
 }
 
 /**
- * Asks a function, wherever it runs now, what it declares, and prints what it takes to run it in a cluster, for
- * `kubectl apply`. Takes the gateway's signing secrets from the environment, since a function answers signed requests
- * only.
+ * Asks a running function for its declaration, and prints the manifests that run it in a cluster, for `kubectl apply`.
+ * Takes the gateway's signing secrets from the environment, since a function answers signed requests only.
  */
 export async function manifestCommand(url: string, options: ManifestCommandOptions & WebhookFlags): Promise<void> {
   const { crd, kubeconfig, namespace } = options;
@@ -75,7 +74,7 @@ export async function manifestCommand(url: string, options: ManifestCommandOptio
   process.stdout.write([...manifests.map((each) => stringify(each)), ...definitions].join('---\n'));
 }
 
-/** What a person has to know of the manifests, as a comment above them. */
+/** Notes for the reader of the manifests, as a comment above them. */
 function header({
   namespace,
   secret,
@@ -87,7 +86,7 @@ function header({
   readonly secret: string;
   readonly description: Description;
   readonly resources: readonly Resource[];
-  /** There are definitions without their versions. */
+  /** Some definitions are written without their versions. */
   readonly partial: boolean;
 }): string {
   const { name, webhooks = [] } = description;
@@ -117,7 +116,7 @@ function header({
   return lines.map((line) => `# ${line}\n`).join('');
 }
 
-/** What a function that writes owner references needs where the apiserver asks for it. */
+/** Rights for writing owner references, in clusters that check them. */
 function ownerRights({ for: reconciled, owns }: Description, resources: readonly Resource[]): string[] {
   const owner = resources.find((each) => formatKind(each) === formatKind(reconciled));
   if (!owner || owns.length === 0) return [];
@@ -140,7 +139,7 @@ function routeFor({ webhooks = [] }: Description, route: WebhookRoute, flags: We
   return webhooks.length === 0 ? undefined : route;
 }
 
-/** Each once. */
+/** Without duplicates. */
 function namedKinds(description: Description): GroupVersionKind[] {
   const all = [...kindsOf(description), ...(description.webhooks ?? [])];
   return [...new Map(all.map((each) => [formatKind(each), each])).values()];
@@ -162,7 +161,7 @@ async function described(url: string, keys: readonly SigningKey[]) {
   }
 }
 
-/** Rights name a kind by its plural, which the cluster knows alone. */
+/** Rights name a kind by its plural, which only the cluster knows. */
 async function discovered(kubeconfig: string | undefined, kinds: readonly GroupVersionKind[]) {
   const credentials = await loadCredentials(kubeconfig);
   try {

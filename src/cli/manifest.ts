@@ -7,14 +7,14 @@ import { type Manifest, webhookConfigurations, type WebhookRoute } from './webho
 export interface ManifestOptions {
   readonly namespace: string;
   readonly serviceAccount: string;
-  /** The Secret that holds what triggers are signed with, under the key `secrets`. */
+  /** The Secret with the signing secrets of triggers, under the key `secrets`. */
   readonly secret: string;
-  /** As the ReconcileFunction has it. */
+  /** As in the ReconcileFunction. */
   readonly endpoint:
     { readonly url: string } | { readonly service: { readonly name: string; readonly port: number | string } };
-  /** Who gives the function its credentials for the apiserver. Default: own, itself. */
+  /** The source of the function's credentials for the apiserver. Default: own, the function itself. */
   readonly credentials?: (typeof CREDENTIALS)[number] | undefined;
-  /** How the apiserver reaches its webhooks. Needed if the function has any. */
+  /** How the apiserver reaches its webhooks. Required if the function has any. */
   readonly route?: WebhookRoute | undefined;
 }
 
@@ -26,7 +26,7 @@ const WRITE = ['create', 'update'];
 /**
  * The manifests that run a function in a cluster: a ServiceAccount with the right to read the declared kinds, the
  * ReconcileFunction, and the configurations of its admission webhooks. They grant rights to write only where a webhook
- * has to have them (ADR 0061), because only the author of the function knows the others. The objects carry the label
+ * requires them (ADR 0061), because only the author of the function knows the others. The objects carry the label
  * `levelhook.dev/function`.
  * @param resources of all kinds that the description names, as the cluster has them.
  */
@@ -60,13 +60,13 @@ export function manifestsOf(
   ];
 }
 
-/** A Role for each namespace that is named, and a ClusterRole for what is read in all. */
+/** A Role for each named namespace, and a ClusterRole for kinds that are read in all namespaces. */
 function rightsOf(
   { name, for: reconciled, owns, watches, reads, webhooks = [] }: Description,
   resources: readonly Resource[],
   { namespace, serviceAccount }: ManifestOptions,
 ): Manifest[] {
-  /** By namespace, or '' for all: verbs by group and plural. */
+  /** Verbs by group and plural, by namespace; '' means all. */
   const wanted = new Map<string, Map<string, { resource: Resource; verbs: readonly string[] }>>();
   const want = (
     source: GroupVersionKind,
@@ -101,7 +101,8 @@ function rightsOf(
       verbs: same[0]?.verbs,
     }));
     const kind = place === '' ? 'ClusterRole' : 'Role';
-    // Others of that name may be in other namespaces and read here. Neither part holds a colon, which such names may.
+    // The namespace is part of the name, because a function of this name in another namespace may read here, too. A
+    // colon separates the parts, because neither can have one.
     const metadata = {
       name: `${namespace}:${name}:reads`,
       ...(place === '' ? {} : { namespace: place }),

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 
-/** The folder of levelhook's package.json: this file runs from `src/cli` and from `dist/src/cli`. */
+/** The folder of levelhook's package.json. This file runs from `src/cli` and from `dist/src/cli`. */
 export function packageRoot(): URL {
   for (let at = new URL('./', import.meta.url); ; at = new URL('../', at)) {
     const file = new URL('package.json', at);

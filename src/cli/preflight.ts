@@ -8,8 +8,8 @@ import { clusterIdentity } from '../gateway/apiserver/discovery.ts';
 import { type GatewayConfig, readConfig } from '../gateway/index.ts';
 
 /**
- * Looks for what would make `levelhook start` fail later, while there is nothing yet to be stopped again: settings, the
- * port, the kubeconfig. @throws UserError naming the first thing that is wrong.
+ * Checks the settings, the port and the kubeconfig before `levelhook start` starts anything, so that nothing has to be
+ * stopped again. @throws UserError with the first mistake.
  */
 export async function preflight(options: { port: number; kubeconfig: string | undefined }): Promise<void> {
   const { port, kubeconfig } = options;

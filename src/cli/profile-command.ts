@@ -11,7 +11,7 @@ export interface ProfileFlags extends GatewayAddress {
 }
 
 /**
- * Writes a profile to a file, and says how to open it.
+ * Writes a profile to a file, and prints how to open it.
  * @param controller whose function is profiled. Undefined: the gateway itself.
  */
 export async function profileCommand(controller: string | undefined, options: ProfileFlags): Promise<void> {
@@ -31,7 +31,7 @@ export async function profileCommand(controller: string | undefined, options: Pr
   process.stdout.write(`wrote ${file}: ${opens}\n`);
 }
 
-/** DevTools tells its formats by these ends. */
+/** DevTools recognises its formats by these extensions. */
 function defaultFile(of: string, { kind, format }: ProfileFlags): string {
   const chrome = kind === 'cpu' ? 'cpuprofile' : 'heapprofile';
   return `${of.replaceAll('/', '_')}-${kind}.${format === 'chrome' ? chrome : 'pb.gz'}`;

@@ -42,7 +42,7 @@ export async function getCommand(controller: string, key: string, options: Queue
   print(options, answer, describeKey(answer, Date.now()));
 }
 
-/** `levelhook explain`: why a key ran, what happened, what it waits for, when it runs next. */
+/** `levelhook explain`: why a key ran, the results, its current waits, and its next run. */
 export async function explainCommand(
   controller: string,
   key: string,
@@ -52,7 +52,7 @@ export async function explainCommand(
   print({ json: output === 'json' }, answer, explainKey(controller, answer, Date.now()));
 }
 
-/** `levelhook queue replay` and `drop`: dead letters by key, of a namespace, or all. */
+/** `levelhook queue replay` and `drop`: dead letters by key, in a namespace, or all. */
 export async function deadLettersCommand(
   verb: 'replay' | 'drop',
   controller: string,

@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import type { GatewayAddress } from './gateway-client.ts';
 import type { DeadLetterFlags, QueueFlags } from './queue-command.ts';
 
-/** `levelhook queue …`: what the queues of a running gateway know, and what a person may do with them. */
+/** `levelhook queue …`: shows the queues of a running gateway, and operates them. */
 export function queueCommands(): Command {
   const queue = new Command('queue').description(
     'inspect the queues of a running gateway, pause them, and replay or drop dead letters',
@@ -57,7 +57,7 @@ export function explainSubcommand(): Command {
     );
 }
 
-/** The options of a command that asks a running gateway. */
+/** Adds the options of a command that calls a running gateway. */
 export function withGateway(command: Command): Command {
   return command
     .addOption(
@@ -80,7 +80,7 @@ export function withGateway(command: Command): Command {
     );
 }
 
-/** As `KEY_LISTS`; a command is loaded only when it is asked for. */
+/** A copy of `KEY_LISTS`, because the module of a command is loaded only on demand. */
 const LISTS = ['queued', 'running', 'timers', 'failing', 'backlog', 'waiting', 'dead'];
 
 function gatewayUrl(text: string): string {

@@ -17,7 +17,7 @@ export function describeQueues(queues: readonly ServedQueue[]): string {
   return table([['CONTROLLER', 'STATE', ...lists.map((list) => list.toUpperCase()), 'PAUSED'], ...rows]);
 }
 
-/** The lists of one controller that have keys, the first keys of each. */
+/** The lists of one controller that have keys, with the first keys of each. */
 export function describeLists(pages: Readonly<Record<string, KeyPage>>): string {
   const filled = Object.entries(pages).filter(([, { total }]) => total > 0);
   if (filled.length === 0) return 'no key waits, runs or has given up\n';
@@ -40,7 +40,7 @@ export function describePage({ total, keys }: KeyPage, list: string, offset: num
 
 export function describeKey(status: ServedKey, nowMs: number): string {
   const { running, timerMs, failures, deadSinceMs, queuedAtMs, reasons, history } = status;
-  // A pause by its name, whether or not the key waits for its end.
+  // Pauses are shown by name, whether or not the key waits for their end.
   const pauses = status.pauses.filter(({ scope }) => scope !== 'recovery');
   const waits = status.waits.filter(({ reason }) => reason !== 'paused');
   const facts = [
@@ -70,7 +70,7 @@ export function describeKey(status: ServedKey, nowMs: number): string {
   return table(rows);
 }
 
-/** What a key waits for, as the object of a sentence. */
+/** The cause of a key's wait, as the object of a sentence. */
 export function describeWait(wait: ServedWait): string {
   switch (wait.reason) {
     case 'barrier':
@@ -90,7 +90,7 @@ export function describeWait(wait: ServedWait): string {
   }
 }
 
-/** Who or what has set a pause, as `levelhook queue pause` names it. */
+/** The origin of a pause, in the terms of `levelhook queue pause`. */
 export function pausedBy(scope: PauseScope): string {
   if (scope === 'controller') return 'a person has paused the controller';
   if (scope === 'recovery') return 'the gateway waits for unrecorded runs';
@@ -118,7 +118,10 @@ export function inWords(ms: number): string {
   return ms <= 0 ? 'now' : `in ${ms < 1000 ? `${Math.ceil(ms)} ms` : `${Math.round(ms / 1000)} s`}`;
 }
 
-/** Columns as wide as their widest cell, a row in one line: cells have texts from functions and names from objects. */
+/**
+ * Pads columns to their widest cell. Each row stays on one line: cells have texts from functions and names from
+ * objects.
+ */
 function table(cells: readonly (readonly string[])[]): string {
   const rows = cells.map((row) => row.map((cell) => boundedText(cell, LONGEST_CELL)));
   const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];

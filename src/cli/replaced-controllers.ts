@@ -1,4 +1,4 @@
-/** Which of kube-controller-manager's controllers a function takes over from, by the function's folder. */
+/** The controllers of kube-controller-manager that a function replaces, by the function's folder. */
 const REPLACED: ReadonlyMap<string, string | readonly string[]> = new Map<string, string | readonly string[]>([
   ['replicaset', 'replicaset-controller'],
   ['deployment', 'deployment-controller'],
@@ -9,7 +9,7 @@ const REPLACED: ReadonlyMap<string, string | readonly string[]> = new Map<string
   ['node-lifecycle', ['node-lifecycle-controller', 'taint-eviction-controller']],
 ]);
 
-/** The controllers that must not run beside these functions: two of them would undo each other's work. */
+/** The controllers that must not run together with these functions, because both would undo each other's work. */
 export function replacedControllers(functions: readonly string[]): string[] {
   const replaced = functions.flatMap((name) => REPLACED.get(name) ?? []);
   return [...new Set(replaced)];

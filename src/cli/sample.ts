@@ -21,8 +21,8 @@ const SAMPLE = {
 };
 
 /**
- * Asks at the terminal; without one the answer is no. Ctrl-D means no, and `signal` ends the question.
- * @param cluster in words.
+ * Asks at the terminal; without a terminal the answer is no. Ctrl-D means no, and `signal` ends the question.
+ * @param cluster as a person would name it.
  */
 export async function askForSample(cluster: string, signal: AbortSignal): Promise<boolean> {
   if (!process.stdin.isTTY) return false;
@@ -42,7 +42,7 @@ export async function askForSample(cluster: string, signal: AbortSignal): Promis
   }
 }
 
-/** Creates the sample; one that is there already stays as it is. @throws UserError when the cluster refuses. */
+/** Creates the sample, unless it exists already. @throws UserError when the cluster refuses. */
 export async function createSample(kubeconfig: string): Promise<void> {
   const credentials = await loadCredentials(kubeconfig);
   try {

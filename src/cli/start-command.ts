@@ -26,8 +26,8 @@ export interface StartFlags extends ClusterFlags {
 }
 
 /**
- * `levelhook start`: brings up what is missing, in order, shows every trigger, and at Ctrl-C or SIGTERM stops what it
- * started, in reverse. Prints `levelhook ready` alone on a line once keys are being reconciled.
+ * `levelhook start`: starts all missing parts in order, shows every trigger, and at Ctrl-C or SIGTERM stops these parts
+ * in reverse order. Prints `levelhook ready` alone on a line once keys are being reconciled.
  */
 export async function startCommand(options: StartFlags): Promise<void> {
   const { signal, release } = stopSignal();
@@ -71,7 +71,7 @@ async function bringUp(
   const kubeconfig = given?.kubeconfig ?? plane?.kubeconfig ?? '';
   process.stdout.write(addresses({ kubeconfig }));
   const definitions = scripts.flatMap(([, script]) => definitionsOf(script));
-  // What a cluster of the user's own serves is the user's matter: a function waits for it, and says so.
+  // The definitions in the user's own cluster are left to the user: a function waits for them, and says so.
   if (plane) await applyDefinitions(kubeconfig, definitions);
 
   const env = {
@@ -89,7 +89,7 @@ async function bringUp(
       if ('json' in line && line.json['msg'] === 'listening') listening.resolve(listeningUrls(line.json));
       else showLine(`function ${name}`, line);
     };
-    // Not the keys of the cache: what is encrypted a function reads through the gateway.
+    // Without the keys of the cache: functions read encrypted kinds through the gateway.
     const {
       [variableOf('cacheKeys')]: _,
       [variableOf('cacheKeysFile')]: __,
@@ -110,7 +110,7 @@ async function bringUp(
       ...env,
       [variableOf('functionUrls')]: [...folders.keys()].join(' '),
       [variableOf('logTriggers')]: 'true',
-      // The log lines at level info show that it listens and what it does.
+      // The log lines at level info show that it listens, and its work.
       [variableOf('logLevel')]: 'info',
     },
     onLine: (line) => {
@@ -130,7 +130,7 @@ async function bringUp(
   await family.unless(new Promise<never>(() => {}));
 }
 
-/** Where the controllers of a function answer: at its URL, or each at a path. */
+/** The URLs of a function's controllers: the function's own, or one for each path. */
 function listeningUrls({ url, paths }: Readonly<Record<string, unknown>>): string[] {
   return Array.isArray(paths) ? paths.map((path) => `${String(url)}${String(path)}`) : [String(url)];
 }
@@ -151,7 +151,7 @@ async function ownControlPlane(
   return { kubeconfig: plane.kubeconfig, kubectl: { directory, onPath: kubectl !== undefined } };
 }
 
-/** Says what is waited for when it takes long. */
+/** Prints a line when a wait takes long. */
 function patiently<T>(promise: Promise<T>, what: string): Promise<T> {
   const timer = setTimeout(() => say(`still waiting for ${what}`), 5000);
   return promise.finally(() => clearTimeout(timer));
@@ -179,7 +179,7 @@ function showGatewayLine(line: OutputLine): void {
   else showLine('gateway', line);
 }
 
-/** Of a child's log only warnings, errors, and text that is no log line. */
+/** Shows only warnings, errors, and text that is no log line. */
 function showLine(name: string, line: OutputLine): void {
   if ('text' in line) return say(`${name}: ${line.text}`);
   const { level, msg, error, reason } = line.json;

@@ -13,7 +13,7 @@ export function stopSignal(): { readonly signal: AbortSignal; readonly release: 
   const stop = (): void => controller.abort();
   for (const name of SIGNALS) process.on(name, stop);
   process.stdout.on('error', stop);
-  // A closed terminal; without a listener the next line would end the process in the middle of its stop.
+  // For a closed terminal. Without a listener the next line would end the process in the middle of its stop.
   process.stderr.on('error', stop);
   const parent = process.ppid;
   const watch = setInterval(() => {

@@ -13,20 +13,21 @@ import { readConfig } from '../gateway/index.ts';
 
 export interface TokenOptions {
   readonly kubeconfig?: string;
-  /** `apiVersion/Kind` each. */
+  /** Each as `apiVersion/Kind`. */
   readonly kinds: readonly string[];
-  /** All when empty. */
+  /** Empty for all namespaces. */
   readonly namespaces: readonly string[];
   readonly minutes: number;
   readonly name: string;
 }
 
 /**
- * Prints a token with which a client may read these kinds from the cache API for a while. Made with the gateway's keys
- * of the cache: only users who have these may make tokens. Takes the gateway's variables; the gateway need not run.
+ * Prints a token that lets a client read these kinds from the cache API for some minutes. It is signed with the
+ * gateway's cache keys, so only users who have these may make tokens. Takes the gateway's variables; the gateway need
+ * not run.
  */
 export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, name }: TokenOptions): Promise<void> {
-  // With one it could be taken for a ReconcileFunction, whose tokens end with its rights.
+  // A name with a dot belongs to a ReconcileFunction, whose tokens end with its rights.
   if (originOf(name) === 'declared') throw new UserError(`--name ${name} must not have a dot.`);
   const wrongKind = kinds.find((kind) => !isFormattedKind(kind));
   if (wrongKind !== undefined) throw new UserError(`--kinds: ${shown(wrongKind)} is no kind, such as v1/Pod.`);
@@ -71,7 +72,7 @@ async function identityOf(kubeconfig: string | undefined): Promise<string> {
   }
 }
 
-/** A misspelt kind would be a token that reads nothing. */
+/** A token for a misspelt kind would read nothing. */
 async function checkCached(redis: Redis, viewsKey: string, kinds: readonly string[]): Promise<void> {
   const prefixes = await redis.smembers(viewsKey);
   // {PREFIX:v1:CLUSTER:APIVERSION/KIND:SETTINGS}

@@ -1,4 +1,4 @@
-/** What `levelhook start` shows of a trigger: time, key, why, how long, what came of it. */
+/** A trigger as `levelhook start` shows it: time, key, reasons, duration, result. */
 export function formatTrigger(fields: Readonly<Record<string, unknown>>): string {
   const time = String(fields['time']).slice(11, 23);
   const attempt = Number(fields['attempt']);
@@ -12,7 +12,7 @@ export function formatTrigger(fields: Readonly<Record<string, unknown>>): string
   ].join(' ');
 }
 
-/** `updated Pod x-1 +3`: the first, and how many more. */
+/** `updated Pod x-1 +3`: the first reason, and the number of others. */
 function reasons(value: unknown): string {
   const [first, ...more] = Array.isArray(value) ? (value as { type: string; object?: string }[]) : [];
   if (!first) return '';

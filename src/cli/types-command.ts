@@ -10,7 +10,7 @@ const DEFINITION = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition
 
 export interface TypesOptions {
   readonly kubeconfig?: string;
-  /** Names of definitions, `widgets.example.com`; all when empty. */
+  /** Names of definitions, `widgets.example.com`. Empty for all. */
   readonly only: readonly string[];
   readonly out: string;
   /** The package that the modules import. */
@@ -20,7 +20,7 @@ export interface TypesOptions {
 /** A CustomResourceDefinition before validation. */
 interface FoundDefinition {
   readonly value: unknown;
-  /** Where, for messages. */
+  /** Its place, for messages. */
   readonly source: string;
 }
 
@@ -29,12 +29,12 @@ export async function typesCommand(files: readonly string[], options: TypesOptio
   const found = files.length > 0 ? await fromFiles(files) : await fromCluster(options.kubeconfig);
   const missing = options.only.find((name) => !found.some((each) => nameOf(each) === name));
   if (missing !== undefined) throw new UserError(`There is no custom resource definition "${missing}".`);
-  // Only these have to be ones that can be used.
+  // Only the wanted definitions have to be valid.
   const wanted = found
     .filter((each) => options.only.length === 0 || options.only.includes(nameOf(each) ?? ''))
     .map(({ value, source }) => parseDefinition(value, source));
   if (wanted.length === 0) throw new UserError('There are no custom resource definitions to make types of.');
-  // All of them before the first is written: half of it would be of no use.
+  // All modules are made before the first is written, so that an error leaves no half of them.
   const modules = new Map(
     (await Promise.all(wanted.map((each) => typesOf(each, options.from)))).flatMap((each) => [...each]),
   );
@@ -49,7 +49,7 @@ export async function typesCommand(files: readonly string[], options: TypesOptio
   }
 }
 
-/** `PLURAL.GROUP`; undefined when it says neither. */
+/** `PLURAL.GROUP`; undefined when one of them is missing. */
 function nameOf({ value }: FoundDefinition): string | undefined {
   const { spec } = (value ?? {}) as { spec?: { group?: unknown; names?: { plural?: unknown } } };
   return spec?.names ? `${String(spec.names.plural)}.${String(spec.group)}` : undefined;
@@ -65,7 +65,7 @@ async function fromFiles(files: readonly string[]): Promise<FoundDefinition[]> {
     for (const document of Array.isArray(documents) ? documents : []) {
       const [error] = document.errors;
       if (error) throw new UserError(`${file} is not YAML (${error.message.split('\n', 1)[0]}).`);
-      // A bundle holds other objects too.
+      // A file may contain other objects, too.
       for (const each of objectsOf(toPlain(document, file))) {
         if ((each as { kind?: unknown } | null)?.kind === 'CustomResourceDefinition')
           definitions.push({ value: each, source: file });
@@ -84,7 +84,7 @@ function toPlain(document: { toJS(): unknown }, file: string): unknown {
   }
 }
 
-/** Of a `List` its items. */
+/** The items of a `List`. */
 function objectsOf(value: unknown): unknown[] {
   const { kind, items } = (value ?? {}) as { kind?: unknown; items?: unknown };
   return kind === 'List' && Array.isArray(items) ? items : [value];
@@ -97,7 +97,7 @@ async function fromCluster(kubeconfig: string | undefined): Promise<FoundDefinit
     const { items } = await client.json<{ items: { metadata: { name: string } }[] }>({
       path: resourcePath(DEFINITION),
     });
-    // Items of a list are without their kind.
+    // Items of a list lack their kind.
     const type = { apiVersion: DEFINITION.apiVersion, kind: DEFINITION.kind };
     return items.map((item) => ({
       value: { ...type, ...item },

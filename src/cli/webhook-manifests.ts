@@ -20,34 +20,31 @@ export type Manifest = Readonly<Record<string, unknown>>;
 
 /** How the apiserver reaches the webhooks of a function. */
 export interface WebhookRoute {
-  /** The gateway, or with `direct` the function itself. */
+  /** The address of the gateway, or with `direct` of the function itself. */
   readonly at:
     | { readonly service: { readonly namespace: string; readonly name: string; readonly port: number } }
     /** `https://`, without a slash at its end. */
     | { readonly url: string };
-  /** The apiserver calls the function, and not the gateway. */
+  /** The apiserver calls the function directly, not through the gateway. */
   readonly direct: boolean;
   /** Namespaces whose objects are not reviewed. */
   readonly excluded: readonly string[];
-  /**
-   * Where the CA bundle comes from: written by the gateway, written by cert-manager for the Certificate
-   * `namespace/name`, or this PEM text.
-   */
+  /** The source of the CA bundle: the gateway, cert-manager's Certificate `namespace/name`, or this PEM text. */
   readonly authority: 'gateway' | { readonly certificate: string } | { readonly pem: string };
 }
 
-/** All that `kubectl apply --server-side` needs of a definition to change its conversion. */
+/** The fields of a definition that `kubectl apply --server-side` needs to change its conversion. */
 export type ConversionManifest = Manifest & {
   readonly metadata: { readonly name: string; readonly [field: string]: unknown };
   readonly spec: { readonly conversion: object };
 };
 
-/** The apiserver takes so many for each webhook. */
+/** The apiserver's limit for each webhook. */
 const MAX_CONDITIONS = 64;
 
 /**
- * One configuration of validating webhooks and one of mutating webhooks, as far as the function has them. They are the
- * cluster's, and named after namespace and function. `../exclusions` says what none of them reviews.
+ * A configuration of validating webhooks and one of mutating webhooks, if the function has such. They are
+ * cluster-scoped, and named after namespace and function. `../exclusions` exempts some writes from all of them.
  * @throws UserError for a webhook that would never be called, or that the apiserver would refuse.
  */
 export function webhookConfigurations(
@@ -100,14 +97,16 @@ export function conversions(
     }));
 }
 
-/** The kind as the cluster has it. */
+/** The kind as the cluster defines it. */
 export function resourceOf(kind: WebhookDescription, resources: readonly Resource[]): Resource {
   const found = resources.find((each) => formatKind(each) === formatKind(kind));
   if (!found) throw new Error(`${formatKind(kind)} was not looked up`);
   return found;
 }
 
-/** When the apiserver calls it, and what happens when no answer comes. All is said, so that no default is in doubt. */
+/**
+ * When the apiserver calls it, and the effect of a missing answer. All fields are set, so that no default is in doubt.
+ */
 function callOf(webhook: AdmissionDescription, { plural, namespaced }: Resource) {
   const { failurePolicy = 'Fail', matchPolicy = 'Equivalent', operations, sideEffects = 'None' } = webhook;
   const { reinvocationPolicy = 'Never', subresources, timeoutSeconds = 10, type } = webhook;
@@ -144,7 +143,7 @@ function namespaceSelector(
   };
 }
 
-/** @returns the webhook. @throws UserError when it is for a kind that is never reviewed. */
+/** @returns the webhook. @throws UserError when its kind is never reviewed. */
 function refuseUnreviewed(webhook: AdmissionDescription): AdmissionDescription {
   const isLease = groupOf(webhook) === 'coordination.k8s.io' && webhook.kind === 'Lease';
   if (groupOf(webhook) === 'levelhook.dev' || isLease) {

@@ -6,9 +6,9 @@ import type { WebhookRoute } from './webhook-manifests.ts';
 
 /** The flags of `levelhook manifest` that say how the apiserver reaches the webhooks. */
 export interface WebhookFlags {
-  /** `NAMESPACE/NAME:PORT`. Default: that of the chart. */
+  /** `NAMESPACE/NAME:PORT`. Default: the Service of the chart. */
   readonly gatewayService?: string;
-  /** Instead of the gateway's Service: `https://HOST:PORT`. */
+  /** Replaces the gateway's Service: `https://HOST:PORT`. */
   readonly webhookUrl?: string;
   /** The apiserver calls the function's own Service. */
   readonly direct?: boolean;
@@ -16,14 +16,14 @@ export interface WebhookFlags {
   readonly certManager?: string;
   readonly caFile?: string;
   readonly crd?: string;
-  /** Their objects are not reviewed. Default: none beside kube-system and that of the gateway. */
+  /** Namespaces whose objects are not reviewed, in addition to kube-system and the gateway's. Default: none. */
   readonly excludeNamespace?: readonly string[];
 }
 
-/** A release `levelhook` of the chart in the namespace `levelhook`. */
+/** The Service of a release `levelhook` of the chart in the namespace `levelhook`. */
 const CHART_SERVICE = 'levelhook/levelhook:443';
 
-/** The first of these flags that is used, as the user wrote it. */
+/** The first of these flags that is set, as the user wrote it. */
 export function usedFlag(flags: WebhookFlags): string | undefined {
   const { caFile, certManager, crd, direct, excludeNamespace, gatewayService, webhookUrl } = flags;
   const all = {
@@ -39,8 +39,8 @@ export function usedFlag(flags: WebhookFlags): string | undefined {
 }
 
 /**
- * What the flags say.
- * @param service of the function, which direct reviews go to.
+ * Parses the flags.
+ * @param service of the function, for direct reviews.
  * @throws UserError with one sentence about the first flag that is wrong, or has no use with the others.
  */
 export async function routeOf(

@@ -1,6 +1,6 @@
 import { isLoopback } from '../contract/secure-url.ts';
 
-/** Where something is, as soon as it answers there: the cluster first, then the gateway. */
+/** The addresses, each once it answers: the cluster first, then the gateway. */
 export function addresses(at: { readonly kubeconfig: string } | { readonly url: string }): string {
   if ('kubeconfig' in at) return `  kubeconfig  ${at.kubeconfig}\n`;
   const { url } = at;
@@ -13,15 +13,15 @@ export function addresses(at: { readonly kubeconfig: string } | { readonly url: 
   return lines.map((line) => `  ${line}\n`).join('');
 }
 
-/** What `levelhook start` prints once it is ready: what to try. */
+/** The suggestions that `levelhook start` prints once it is ready. */
 export function whatNext(at: {
   readonly kubeconfig: string;
   /** Of the gateway's own server. */
   readonly url: string;
-  /** Of the control plane that was brought up; undefined for an existing cluster. */
+  /** The control plane that was started; undefined for an existing cluster. */
   readonly kubectl: { readonly directory: string; readonly onPath: boolean } | undefined;
   readonly sample: boolean;
-  /** The controllers that the functions take over from. */
+  /** The controllers that the functions replace. */
   readonly replaced: readonly string[];
   /** Whether it runs from the sources, where the command `levelhook` is a script of npm. */
   readonly fromSources: boolean;

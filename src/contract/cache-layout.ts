@@ -19,46 +19,46 @@ import {
  */
 export interface ViewKeys {
   /**
-   * HASH: `version` (up to which the view is complete), `writerId`, `incarnation`, `runId`, and `indexes`: the complete
+   * HASH: `version` (the view is complete up to it), `writerId`, `incarnation`, `runId`, and `indexes`: the complete
    * declared indexes (JSON, each a `MadeIndex`); for any other index, readers filter objects. `filling`: the incomplete
    * indexes that may have entries (JSON, or empty), because they are being filled or were withdrawn. `unserved`: 1
-   * while the server is known not to serve the resource. `encryptedBy`: the only key with which the objects of an
-   * encrypted view can be read. `position`: see `POSITION`; `process`: the Redis process that has all writes up to it
+   * while the server is known not to serve the resource. `encryptedBy`: the only key that can decrypt the objects of an
+   * encrypted view. `position`: see `POSITION`; `process`: the Redis process that has all writes up to it
    * (`lua/reclaim.lua`).
    */
   readonly view: string;
   /**
-   * HASH: object key -> encoded object (`node/codec`); and under `POSITION` the view's position while the view may be
-   * read, so that one command gets an object and knows both.
+   * HASH: object key -> encoded object (`node/codec`). The field `POSITION` has the view's position while the view may
+   * be read, so that one command gets an object and knows both.
    */
   readonly objects: string;
   /** HASH: object key -> `ObjectEntry`, encoded. */
   readonly entries: string;
-  /** ZSET, all scores 0: object keys in order, for lists that continue. */
+  /** ZSET, all scores 0: object keys in order, for paged lists. */
   readonly order: string;
-  /** STREAM: wakeups that belong to applied changes and are not yet in a queue. */
+  /** STREAM: wakeups of applied changes that are not yet in a queue. */
   readonly outbox: string;
-  /** What an index entry is appended to, to name the SET of keys that carry it. */
+  /** Prefix of an index entry's SET, which has the keys of the objects with that entry. */
   readonly indexPrefix: string;
   /**
-   * What an observed field is appended to, to name its HASH: object key -> `time uid value`, the time in milliseconds
-   * of the gateways at which the value changed last (`observed.ts`), or `time uid` and a line `time item` for each item
-   * of a list that has a time of its own.
+   * Prefix of an observed field's HASH: object key -> `time uid value`. The time, in milliseconds of the gateways'
+   * clock, is the time of the last change (`observed.ts`). For a list whose items have their own times: `time uid`, and
+   * a line `time item` for each of these items.
    */
   readonly observedPrefix: string;
 }
 
 /**
- * The field of `objects` with the view's position. It is there while the view may be read: the first list is complete,
+ * The field of `objects` with the view's position. It exists while the view may be read: the first list is complete,
  * no list of rewound data is under way, and the Redis process has all writes. No object has this key.
  *
- * The position is a whole number that grows with each write to the view. A view with the same position or a higher one
- * shows all that it showed at the position, whatever Redis has lost in between.
+ * The position is a whole number that grows with each write to the view. A view at this position or a higher one shows
+ * all that it showed at the position, whatever Redis has lost in between.
  */
 export const POSITION = '';
 
 /**
- * The common prefix of a view's keys, hash tag included. `settings` is a hash of what the view was configured to hold.
+ * The common prefix of a view's keys, hash tag included. `settings` is a hash of the settings that decide its contents.
  */
 export function viewPrefix(view: {
   keyPrefix: string;
@@ -69,20 +69,20 @@ export function viewPrefix(view: {
   return `{${view.keyPrefix}:v1:${view.clusterId}:${formatKind(view.resource)}:${view.settings}}`;
 }
 
-/** The kind of a view, as `apiVersion/Kind`. Undefined for text that is no prefix of a view. */
+/** The kind of a view, as `apiVersion/Kind`. Undefined for text that is no view's prefix. */
 export function kindOfView(prefix: string): string | undefined {
   return /^\{[^:]+:v1:[^:]+:([^:]+):[^:]+\}$/.exec(prefix)?.[1];
 }
 
-/** The keys in Redis that a gateway has beside its views and queues. */
+/** The gateway's own keys in Redis, without its views and queues. */
 export function gatewayKeys({ keyPrefix, clusterId }: { keyPrefix: string; clusterId: string }): {
-  /** SET: the prefixes of all its views. */
+  /** SET: the prefixes of all views of the gateway. */
   readonly views: string;
   /** HASH: the Redis process and the controllers that have dispatched through it. */
   readonly registry: string;
-  /** Begins the keys of browsers' sessions: a STRING for each, and for each user a LIST of these keys. */
+  /** Prefix of the keys of browser sessions: a STRING for each session, and for each user a LIST of these keys. */
   readonly sessions: string;
-  /** HASH: the last replay of dead letters of each controller. */
+  /** HASH: each controller's last replay of dead letters. */
   readonly replays: string;
 } {
   const prefix = `{${keyPrefix}:v1:${clusterId}}`;
@@ -107,49 +107,49 @@ export function viewKeys(prefix: string): ViewKeys {
 }
 
 /**
- * The indexes that every view has: by namespace, by controller, and of those that have none in a namespace. client-go's
- * informers have the first; kube-controller-manager adds the others to find the pods of an owner and those to adopt
+ * Indexes of every view: objects by namespace, by controller, and, in each namespace, without a controller. client-go's
+ * informers have the first; kube-controller-manager adds the others to find the pods of an owner and the pods to adopt
  * (pkg/controller/controller_utils.go, `PodControllerIndex`).
  */
 export const namespaceIndex = (namespace: string): string => `namespace:${namespace}`;
-/** The namespace that index entries name. */
+/** The namespace in a list of index entries. */
 export const namespaceOf = (entries: readonly string[]): string | undefined =>
   entries.find((entry) => entry.startsWith('namespace:'))?.slice('namespace:'.length);
 export const controllerIndex = (ownerUid: string): string => `controller:${ownerUid}`;
 export const orphanIndex = (namespace: string): string => `orphan:${namespace}`;
 
-/** The index of objects that are kept out of the cache: every view has it. */
+/** The index of objects that are kept out of the cache. Every view has it. */
 export const KEPT_OUT_INDEX = 'kept-out';
 /**
- * The index of the objects among them that are kept out only because memory is short. Its entry is the last of an
- * object: the apply script replaces such a mark by the same version of the object.
+ * The index of objects that are kept out only because memory is short; they are in `KEPT_OUT_INDEX` too. Its entry is
+ * the last of an object: the apply script replaces such a mark by the same version of the object.
  */
 export const LEFT_OUT_INDEX = 'left-out';
 
 /**
- * An index that a controller declares. What it is made of is its name, so two controllers share one without knowing.
+ * An index that a controller declares. Its name is its definition, so controllers with the same definition share it.
  *
  * - `field:PATH`, `label:KEY`, `annotation:KEY`: by the value of a field (a path with dots; a list on the way gives
  *   each of its values), of a label or of an annotation.
  * - `labels`: by each label, with values `key=value`.
- * - `selector:PATH`: by the label selector at the path, with one label `key=value` that it demands, or with an empty
- *   value if it demands no single one. The gateway makes it for watches that map by selector; none can be declared.
+ * - `selector:PATH`: by the label selector at the path, with one required label `key=value` as its value, or the empty
+ *   value if it requires no single label. The gateway makes it for watches that map by selector; none can be declared.
  */
 export type IndexSpec =
   `field:${string}` | `label:${string}` | `annotation:${string}` | 'labels' | `selector:${string}`;
 
 /**
- * A declared index as it is made: of all objects, or (`NAMESPACE/` before it) of those in one namespace, where its
+ * A declared index and its extent: all objects, or, with `NAMESPACE/` before it, the objects of one namespace, when its
  * users may read no others. No name of an index has a slash before its colon.
  */
 export type MadeIndex = IndexSpec | `${string}/${IndexSpec}`;
 
-/** Whether a declared index, as far as it is made, has all objects of the namespace; undefined: of all namespaces. */
+/** Whether a declared index is complete for the namespace, or, if undefined, for all namespaces. */
 export function isMade(made: readonly string[], spec: IndexSpec, namespace: string | undefined): boolean {
   return made.includes(spec) || (namespace !== undefined && made.includes(`${namespace}/${spec}`));
 }
 
-/** The declared indexes in which objects of the namespace stand. */
+/** The declared indexes that cover objects of the namespace. */
 export function madeIn(made: readonly MadeIndex[], namespace: string | undefined): IndexSpec[] {
   const specs = made.flatMap((each): IndexSpec[] => {
     const { place, spec } = parseMade(each);
@@ -172,17 +172,17 @@ export function isIndexSpec(text: string): text is IndexSpec {
   return ownValue(is, text.slice(0, colon))?.(text.slice(colon + 1)) ?? false;
 }
 
-/** The entry of a declared index under one value. Values are escaped: entries are kept line by line. */
+/** The entry of a declared index for one value. Values are escaped, because entries are stored line by line. */
 export const declaredIndex = (spec: IndexSpec, value: string): string =>
   `${spec}=${encodeURIComponent(value.toWellFormed())}`;
 
 /**
- * The entry of an object that has too many values in a declared index (`indexEntriesOf`), in their place. A reader of
- * the index looks at these objects as well. No value is escaped to this text.
+ * Replaces an object's entries in a declared index if it has too many values (`indexEntriesOf`). A reader of the index
+ * examines these objects as well. No value is escaped to this text.
  */
 export const uncountedIndex = (spec: IndexSpec): string => `${spec}=/`;
 
-/** The values under which an object stands in a declared index, each once; none when it has no such field. */
+/** The distinct values of an object in a declared index; none when it has no such field. */
 export function indexValues(object: KubernetesObject, spec: IndexSpec): string[] {
   const colon = spec.indexOf(':');
   const name = spec.slice(colon + 1);
@@ -207,7 +207,7 @@ function labelValues(labels: Readonly<Record<string, unknown>> = {}): string[] {
   return Object.entries(labels).flatMap(([key, value]) => (typeof value === 'string' ? labelValue(key, value) : []));
 }
 
-/** The value of a selector in its index; none for one that selects nothing. */
+/** The value of a selector in its index. A selector that selects nothing has none. */
 function demandedLabel(value: unknown): string[] {
   const selector = asLabelSelector(value);
   if (!selector) return [];
@@ -216,7 +216,7 @@ function demandedLabel(value: unknown): string[] {
   for (const { key, operator, values: [only, ...others] = [] } of matchExpressions) {
     if (operator === 'In' && typeof only === 'string' && others.length === 0) demanded.push(labelValue(key, only));
   }
-  // The longest tells most, as a rule: `app=payments-api` more than `tier=web`.
+  // The longest label is usually the most selective: `app=payments-api` more than `tier=web`.
   return [demanded.reduce((longest, each) => (each.length > longest.length ? each : longest), '')];
 }
 
@@ -236,9 +236,7 @@ export function valuesAt(object: unknown, path: string): unknown[] {
   return values;
 }
 
-/**
- * Values, and in the place of a list its items. In a loop: an object may hold a list in a list ten thousand times over.
- */
+/** Replaces lists by their items. A loop, not recursion: lists may be nested ten thousand levels deep. */
 function itemsOf(values: readonly unknown[]): unknown[] {
   const found: unknown[] = [];
   const left = values.toReversed();
@@ -253,15 +251,15 @@ function itemsOf(values: readonly unknown[]): unknown[] {
 /**
  * Bounds of the entries that the values of an object's lists make, in all declared indexes together: one entry takes
  * some 250 bytes of Redis and 5 us of its time. So the entries of an object take about as much as the object itself, or
- * as those of a small list.
+ * as the entries of a small list.
  */
 const LIST_ENTRIES = { bytesEach: 256, least: 32, most: 1000 };
 
 /**
- * The index entries of an object, `name:value`. The applier keeps the SETs in step with them. A declared index in which
- * the object has several values gets them as long as there is room, those with few values first; the others get
- * `uncountedIndex`.
- * @param valuesOf undefined for an index whose values are not to be found: it gets `uncountedIndex`. Default: all are.
+ * The index entries of an object, `name:value`. The applier keeps the SETs in step with them. If the object has several
+ * values in a declared index, they get entries until the bounds are reached, indexes with few values first; the other
+ * indexes get `uncountedIndex`.
+ * @param valuesOf undefined when the values of an index are unknown: it gets `uncountedIndex`. Default: `indexValues`.
  */
 export function indexEntriesOf(
   object: KubernetesObject,
@@ -294,7 +292,7 @@ export function indexEntriesOf(
   return entries;
 }
 
-/** How many of the entries that an object wants for its lists it may have. */
+/** How many entries an object may have for its lists. */
 function listEntriesOf(object: KubernetesObject, wanted: number): number {
   const { bytesEach, least, most } = LIST_ENTRIES;
   if (wanted <= least) return wanted;
@@ -305,14 +303,14 @@ function listEntriesOf(object: KubernetesObject, wanted: number): number {
 export interface ObjectEntry {
   readonly resourceVersion: string;
   readonly uid: string;
-  /** Carries a deletionTimestamp: a delete of it has been seen. */
+  /** The object has a deletionTimestamp: its deletion has begun. */
   readonly terminating: boolean;
   readonly indexEntries: readonly string[];
 }
 
 /**
- * Lines: version, uid, `T` or nothing, one index entry each. The apply script reads this form too. What would be more
- * than a line is left out, so that no object can write the lines of another part.
+ * Lines: version, uid, `T` or nothing, one index entry each. The apply script reads this form too. Values with a line
+ * feed are left out, so that no object can write the lines of another part.
  */
 export function encodeEntry({ resourceVersion, uid, terminating, indexEntries }: ObjectEntry): string {
   const lines = indexEntries.filter((entry) => !entry.includes('\n'));

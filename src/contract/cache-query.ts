@@ -10,19 +10,21 @@ import { isIndexSpec } from './cache-layout.ts';
 import type { Selection } from './selection.ts';
 
 /**
- * The query parameters of the cache API beside Kubernetes' own: the same API, with reads by index. No Kubernetes client
- * sends them, and an apiserver would ignore them.
+ * Query parameters of the cache API that Kubernetes' API lacks: they read by index. No Kubernetes client sends them,
+ * and an apiserver would ignore them.
  */
 const CONTROLLED_BY = 'levelhook-controlledBy';
 const ORPHANS = 'levelhook-orphans';
 const INDEX = 'levelhook-index';
-/** Of a read of one object: the observed field of which the answer tells, in this header, how long it is unchanged. */
+/**
+ * For a read of one object: names an observed field. The answer says in this header how long its value is unchanged.
+ */
 export const UNCHANGED = 'levelhook-unchanged';
-/** Beside it: the item of the field's list that is asked for, as `observedItem` names it. */
+/** With `UNCHANGED`: the item of the field's list that is asked for, as `observedItem` names it. */
 export const UNCHANGED_ITEM = 'levelhook-unchanged-item';
 export const UNCHANGED_HEADER = 'levelhook-unchanged-seconds';
 
-/** Of an answer from one view: the position of the view (`cache-layout`). */
+/** In an answer from one view: the position of the view (`cache-layout`). */
 export const POSITION_HEADER = 'levelhook-cache-position';
 
 /** The query of a list, without its namespace, which is part of the path. */
@@ -56,7 +58,7 @@ export function decodeSelection(query: URLSearchParams, namespace: string | unde
 
 const encodeOwner = ({ metadata: { namespace = '', uid } }: OwnerIdentity): string => `${namespace}/${uid}`;
 
-/** A UID alone is refused: it would select what others in other namespaces say to be the owner's. */
+/** A UID alone is refused: it would also select objects in other namespaces whose authors claim the same owner. */
 function decodeOwner(text: string): OwnerIdentity {
   const slash = text.indexOf('/');
   if (slash < 0) {

@@ -6,7 +6,7 @@ export interface CacheScope {
   readonly [kind: string]: '*' | readonly string[];
 }
 
-/** Whether a scope holds a kind, in a namespace, or in all when there is none. */
+/** Whether a scope covers a kind in a namespace, or in all namespaces if undefined. */
 export function allows(scope: CacheScope, kind: string, namespace: string | undefined): boolean {
   const allowed = ownValue(scope, kind);
   if (allowed === undefined) return false;

@@ -28,7 +28,7 @@ const queue = z.object({
 });
 
 /**
- * All that a description says beside its version and name: also what the custom resource of a controller says. Not
+ * All fields of a description but its version and name; the custom resource of a controller has the same fields. Not
  * recursive, so that its JSON Schema can be written out in full.
  */
 export const descriptionShape = {

@@ -7,25 +7,25 @@ import type { WebhookDescription } from './webhook.ts';
 /** A function's description of its controller, the answer to a signed `GET /`. */
 export interface Description {
   readonly version: typeof CONTRACT_VERSION;
-  /** A DNS label: names the queue, the metrics' label and the log field. */
+  /** A DNS label. It names the queue, the metrics' label and the log field. */
   readonly name: string;
   /** The kind whose keys are reconciled: any event of such an object queues its own key. */
   readonly for: ReconciledDescription;
-  /** Kinds whose events queue the key of their controller owner, or of each owner, when that is of kind `for`. */
+  /** Kinds whose events queue the key of their controller owner, or of each owner, when the owner is of kind `for`. */
   readonly owns: readonly OwnedDescription[];
-  /** Kinds whose events queue the objects of kind `for` to which `map` leads. A kind may stand here more than once. */
+  /** Kinds whose events queue objects of kind `for`, as `map` says. A kind may appear here more than once. */
   readonly watches: readonly WatchedDescription[];
-  /** Kinds that the function reads from the cache and whose events queue no key. */
+  /** Kinds that the function reads from the cache. Their events queue no key. */
   readonly reads: readonly ReadDescription[];
-  /** Indexes beside those by namespace and controller, for lists of the named kinds. */
+  /** Declared indexes for lists of the named kinds. Indexes by namespace and by controller always exist. */
   readonly indexes: readonly (GroupVersionKind & { readonly index: IndexSpec })[];
   /**
    * `any`: runs may name related objects of every kind that the cluster serves, and the gateway watches a kind as long
-   * as keys name it. Default: of the kinds in `watches` with the map `related`.
+   * as keys name it. Default: the kinds in `watches` with the map `related`.
    */
   readonly relatedKinds?: 'any';
   /**
-   * Fields for whose values the cache keeps the time of the last change, of kinds that it names elsewhere: for
+   * Fields of the kinds above. For each, the cache keeps the time of the last change of its value, for
    * `CacheReader.secondsUnchanged`. Default: none.
    */
   readonly observes?: readonly (GroupVersionKind & { readonly field: string })[];
@@ -34,16 +34,16 @@ export interface Description {
   /** The time a run may take, in seconds. Default 15. */
   readonly timeoutSeconds: number;
   /**
-   * Keys in one trigger, at most: the function answers one result for each, and each counts towards `concurrency`.
-   * A gateway that does not know this, and a key that has failed, come with one. Default 1.
+   * Keys in one trigger, at most. The function answers one result for each, and each counts towards `concurrency`. A
+   * key that has failed is sent alone, and a gateway that does not know this field sends every key alone. Default 1.
    */
   readonly maxBatch?: number;
   /**
-   * Its runs may go on after the answer (a 202), for this long at most without a word. After Redis has lost data its
-   * keys wait for as long. Default: triggers name no callback.
+   * Runs may go on after the answer (a 202), for at most this long without a message to the callback. After Redis has
+   * lost data, the controller's keys wait as long. Default: triggers name no callback.
    */
   readonly callbackSeconds?: number;
-  /** How its queue behaves. Default: no limits, retried for ever. */
+  /** Limits of the queue. Default: no limits, retried for ever. */
   readonly queue?: QueueDescription;
   /** Reviews of writes and conversions that the function answers. Default: none. */
   readonly webhooks?: readonly WebhookDescription[];
@@ -51,15 +51,18 @@ export interface Description {
 
 /** Limits of a controller's queue; each applies over all replicas of the gateway. */
 export interface QueueDescription {
-  /** Failures in a row after which a key is a dead letter, run again only by an event or by hand. Default: none. */
+  /**
+   * Failures in a row after which a key becomes a dead letter, which only an event or a person runs again. Default:
+   * none.
+   */
   readonly maxAttempts?: number;
-  /** Runs started: so many a second, and so many at once after a rest. Default: no limit. */
+  /** Starts of runs: `perSecond`, and `burst` at once after a pause. Default: no limit. */
   readonly rateLimit?: { readonly perSecond: number; readonly burst: number };
   /**
-   * A woken key waits until nothing has woken it for `seconds`, but at most `maxSeconds` after the first. With
-   * `leading` it waits only if it runs, or its last run wrote less than `maxSeconds` ago: a lone event has its run at
-   * once, and a busy key one each `maxSeconds` (60 at most). A wait ends at the next full tenth of `seconds`, so up to
-   * 0.1 s later, so that keys share a trigger. Default: it runs at once.
+   * A woken key waits until nothing has woken it for `seconds`, but at most `maxSeconds` after the first wakeup. With
+   * `leading` it waits only if it is running, or if its last run wrote less than `maxSeconds` ago: a lone event runs at
+   * once, and a busy key runs once each `maxSeconds` (60 at most). A wait ends at the next full tenth of `seconds`, so
+   * up to 0.1 s later, so that keys share a trigger. Default: it runs at once.
    */
   readonly debounce?: { readonly seconds: number; readonly maxSeconds: number; readonly leading?: boolean };
 }

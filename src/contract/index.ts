@@ -1,8 +1,8 @@
 /**
- * `levelhook/contract`: for the author of a function, or of a host for functions, who does not use the SDK. The
- * messages between gateway and function, their signature, and what a list of the cache API selects. The layout of the
- * cache in Redis, the making of tokens and the limits of a description are the gateway's and the SDK's own: those
- * import them from their files.
+ * `levelhook/contract`: for authors of functions, or of hosts for functions, who do not use the SDK. It has the
+ * messages between gateway and function, their signature, and the selection of a list of the cache API. The layout of
+ * the cache in Redis, the making of tokens and the limits of a description are internal to the gateway and the SDK,
+ * which import them from their files.
  */
 export { type IndexSpec } from './cache-layout.ts';
 export { encodeSelection } from './cache-query.ts';

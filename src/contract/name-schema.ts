@@ -17,9 +17,7 @@ import {
   UID,
 } from '../core/names.ts';
 
-/**
- * The names of `core/names` as schemas, for all that is decoded with zod: none of it is part of a function's bundle.
- */
+/** The names of `core/names` as schemas, for everything decoded with zod. None of it is part of a function's bundle. */
 export const apiVersion = z
   .string()
   .max(MAX_API_VERSION)
@@ -32,16 +30,16 @@ export const dnsSubdomain = z.string().max(MAX_DNS_SUBDOMAIN).regex(DNS_SUBDOMAI
 export const uid = z.string().regex(UID, 'must be a UID');
 
 /**
- * Of an object of any kind. The pattern is for the published schemas: it excludes `.` and `..` without a lookahead,
- * which Go's and Rust's expressions lack. `isName` refuses half of a surrogate pair too, which JSON of other languages
- * cannot hold.
+ * The name of an object of any kind. The pattern is for the published schemas: it excludes `.` and `..` without a
+ * lookahead, which Go's and Rust's expressions lack. `isName` refuses half of a surrogate pair too, which JSON of other
+ * languages cannot hold.
  */
 export const objectName = z
   .string()
   .regex(/^([^/%.][^/%]*|\.[^/%.][^/%]*|\.\.[^/%]+)$/, 'must be the name of an object')
   .refine(isName, 'must be the name of an object');
 
-/** Of an object that a request or a rule names. See `isNamedName`. */
+/** The name of an object in a request or a rule. See `isNamedName`. */
 export const namedName = objectName.refine(isNamedName, {
   message: 'must be a name of 1024 characters at most, without control characters or invisible ones',
 });
@@ -53,8 +51,8 @@ export const fieldPath = z
   .regex(FIELD_PATH, 'must be a path with dots, such as spec.nodeName');
 
 /**
- * A schema that refuses the key `__proto__` wherever it stands.
- * Trap: zod leaves it out of a record and says nothing, and what is left of a selector selects more than it should.
+ * A schema that refuses the key `__proto__` at any depth.
+ * Trap: zod silently drops this key from a record, and a selector without it selects more than it should.
  */
 export function withOwnKeys<T>(schema: z.ZodType<T>): z.ZodType<T> {
   return z.preprocess((value, context) => {

@@ -1,9 +1,9 @@
 import { formatJson, type KubernetesObject, ownValue } from '../core/index.ts';
 
 /**
- * A field whose value is observed: names with dots between. A name may choose the items of a list whose field has a
- * value: `status.conditions[type=Ready].lastHeartbeatTime`, `spec.taints[effect=NoExecute]`. Fields in braces at the
- * end give each item of the list a time of its own, by which the item is known:
+ * A field whose value is observed: names with dots between. A name may choose items of a list by the value of one of
+ * their fields: `status.conditions[type=Ready].lastHeartbeatTime`, `spec.taints[effect=NoExecute]`. Fields in braces at
+ * the end give each item of the list a time of its own, and identify the item:
  * `spec.taints[effect=NoExecute]{key,value}`.
  */
 export const OBSERVED_FIELD =
@@ -14,21 +14,21 @@ const ITEM_FIELDS = /\{([^{}]*)\}$/;
 
 interface Part {
   readonly name: string;
-  /** Of the items of a list, those whose field `key` is `value`. */
+  /** Chooses the items of a list whose field `key` is `value`. */
   readonly only?: { readonly key: string; readonly value: string };
 }
 
 const partsByField = new Map<string, readonly Part[]>();
 
-/** What a value may have, with all that is in it: more would cost every reader of the object's events. */
+/** Limits of a value, nested values included. A larger one would cost every reader of the object's events. */
 const MAX_LEVELS = 32;
 const MAX_NODES = 2000;
-/** Characters by which the items of an object are known that have a time of their own. Of others no time is known. */
+/** Characters of the identities of an object's items that have a time of their own. Items beyond this have no time. */
 const MAX_IDENTITIES = 2048;
 
 /**
- * The value of a field as text that is equal for equal values: `[]` where there is none. A list on the way counts with
- * all of its items. A value of more than 32 levels or 2000 nodes counts as changed with each version of the object.
+ * A field's value as text that is equal for equal values: `[]` where there is none. A list on the way counts with all
+ * of its items. A value of more than 32 levels or 2000 nodes counts as changed with each version of the object.
  */
 export function observedValue(object: KubernetesObject, field: string): string {
   const values = valuesOf(object, field);
@@ -50,8 +50,8 @@ export function observedItems(object: KubernetesObject, field: string): string[]
 }
 
 /**
- * By what an item of the list is known: the values of the fields in braces, in JSON. An absent one is as an empty one.
- * Undefined for an item of which no time is kept.
+ * Identifies an item of the list by the values of the fields in braces, in JSON. An absent field counts as empty.
+ * Undefined for an item without a time: a field is an object, or the identity is too long.
  */
 export function observedItem(field: string, item: unknown): string | undefined {
   const values = (ITEM_FIELDS.exec(field)?.[1] ?? '').split(',').map((name) => memberOf(item, name) ?? '');
@@ -69,7 +69,7 @@ function valuesOf(object: KubernetesObject, field: string): unknown[] {
   return values;
 }
 
-/** How many nodes a value has; more than `most` if it has too many, or too many levels. */
+/** The number of nodes of a value; more than `most` if it has too many nodes or too many levels. */
 function sizeOf(value: unknown, levels: number, most: number): number {
   if (typeof value !== 'object' || value === null) return 1;
   if (levels === 0) return most + 1;
@@ -101,10 +101,10 @@ function itemsOf(value: unknown): unknown[] {
 }
 
 /**
- * When the value changed last, of what the HASH of an observed field has for an object: `time uid value`, or
+ * The time of the last change, from an object's entry in the HASH of an observed field: `time uid value`, or
  * `time uid` and for each item a line `time identity`.
  *
- * @param item as `observedItem` names it: when it came. Undefined in the answer when it is not there.
+ * @param item as `observedItem` names it: the time when it came. Undefined is returned when it is not there.
  */
 export function observedAtMs(stored: string): number;
 export function observedAtMs(stored: string, item: string | undefined): number | undefined;

@@ -81,7 +81,7 @@ describe('decodeResultLine', () => {
 });
 
 describe('results', () => {
-  /** Values that are valid for one of the fields, or nearly so. */
+  /** Values that are valid, or nearly valid, for one of the fields. */
   const field = fc.oneof(
     fc.constantFrom<unknown>('done', 'error', 'terminal', 'unknown', 'accepted', 'v1', 'apps/v1', 'Pod', 'a', 'a-b'),
     fc.constantFrom<unknown>('', '..', '.', 'a/b', 'a%b', '\ud800', 'a\n', '5', '05', 0, -0, -1, 0.5, 31_536_000),
@@ -116,7 +116,7 @@ describe('results', () => {
 
   it('are accepted without the schema exactly when the schema accepts them', () => {
     let passed = 0;
-    // A failure prints its seed and path; give them to `fc.assert` to see it again.
+    // A failure prints its seed and path; pass them to `fc.assert` to see it again.
     fc.assert(
       fc.property(result, (value) => {
         const travelled = JSON.parse(JSON.stringify(value)) as unknown;
@@ -127,7 +127,7 @@ describe('results', () => {
           expect(decoded).toMatchObject({ status: 'error', message: expect.stringMatching(/^the result is wrong: /) });
         }
         const line = decodeResultLine(JSON.stringify({ run: 1, result: travelled }));
-        // The message names the place.
+        // The message names the place, so only the types are compared.
         if (parsed.success) expect(line).toEqual({ run: 1, result: decoded });
         else expect(line?.result instanceof TypeError).toBe(decoded instanceof TypeError);
         passed += Number(parsed.success);

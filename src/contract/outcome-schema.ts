@@ -91,7 +91,7 @@ const message = z
   .string()
   .describe("For the log and the key's history: one line, cut to 1024 characters. Never holds a secret.");
 
-/** The longest time for which a run may go on without a word: a day. */
+/** A run may go on for at most this long without a callback: a day. */
 export const MAX_CALLBACK_SECONDS = 86_400;
 
 export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('status', [
@@ -156,7 +156,7 @@ export const resultLineSchema: z.ZodType<ResultLine> = z
   );
 
 /**
- * The results of an answer, each by itself: one that cannot be read says nothing about the others.
+ * Decodes each result of an answer separately: a wrong result does not affect the others.
  * @throws TypeError when the answer is no list of results.
  */
 export function decodeResults(value: unknown): readonly (RequestResult | TypeError)[] {
@@ -192,8 +192,8 @@ function decodeResult(value: unknown, at: readonly PropertyKey[]): RequestResult
 }
 
 /**
- * The run is over, and says what it wrote: any other wrong field makes it fail, and does not make its outcome unknown,
- * for which the key would wait until its deadline.
+ * A result with a known status and readable writes, but a wrong field elsewhere, becomes a failure. Its outcome is not
+ * unknown: otherwise the key would wait until its deadline.
  */
 function asFailure({ status, writes: written }: Record<string, unknown>, problem: string): RequestResult | undefined {
   if (status !== 'done' && status !== 'error' && status !== 'terminal') return undefined;
@@ -204,7 +204,7 @@ function asFailure({ status, writes: written }: Record<string, unknown>, problem
 
 /**
  * A fast check without the schema. True means that the schema accepts the value and leaves it unchanged, which holds
- * for nearly all results: successes with the fields of today. False means that the schema has to check. The check takes
+ * for nearly all results: successes with the current fields. False means that the schema has to check. The check takes
  * 4 us for each of the first thousand results, where the schema takes 33, and half of the schema's time later.
  */
 function isPlainSuccess(value: unknown): value is RequestResult {

@@ -8,60 +8,61 @@ export interface Write {
   readonly namespace?: string;
   readonly name: string;
   readonly uid: string;
-  /** The version that the apiserver answered with. Absent for a delete, whose event has a version of its own. */
+  /** The version in the apiserver's answer. Absent for a delete, whose event has a version of its own. */
   readonly resourceVersion?: string;
   readonly deleted?: true;
   /**
-   * Beside `deleted`: the object no longer exists, as the answer said, or its last finalizer was taken away. Without
-   * it, an object that is being deleted will do.
+   * With `deleted`: the object no longer exists, because the answer said so or its last finalizer was removed. Without
+   * it, the gateway waits only for the object's deletionTimestamp.
    */
   readonly gone?: true;
 }
 
 /**
- * Objects on which a key depends: a change of one wakes the key. Without `names` and `labelSelector`: all objects of
+ * Objects that a key depends on: a change of one wakes the key. Without `names` and `labelSelector`: all objects of
  * the kind. On an update the labels before and after it count.
  */
 export interface RelatedRule extends GroupVersionKind {
   /** Default: any namespace. */
   readonly namespace?: string;
   readonly names?: readonly string[];
-  /** Not beside `names`. */
+  /** Excludes `names`. */
   readonly labelSelector?: LabelSelector;
 }
 
-/** Rules of one key. */
+/** Rules of one key, at most. */
 export const MAX_RELATED_RULES = 64;
-/** Of one rule. */
+/** Names in one rule, at most. */
 export const MAX_RELATED_NAMES = 256;
-/** Kinds of the rules of all keys of a controller. */
+/** Kinds in the rules of all keys of a controller, at most. */
 export const MAX_RELATED_KINDS = 128;
-/** Of the rules of one key as JSON, in UTF-8. */
+/** Bytes of one key's rules as JSON, in UTF-8, at most. */
 export const MAX_RELATED_BYTES = 32 * 1024;
 
-/** What became of one request. */
+/** The outcome of one request. */
 export type RequestResult =
   | {
       readonly status: 'done';
       /**
-       * Ask again after this time, 0.1 s at least, unless something else wakes the key before. 0 asks for nothing, as
-       * does its absence. Replaces an earlier such wish.
+       * Run the key again after this time, 0.1 s at least, unless something else wakes it before. 0, or no value,
+       * requests nothing. Replaces an earlier value.
        */
       readonly requeueAfterSeconds?: number;
       readonly writes?: readonly Write[];
       /**
-       * The objects on which the key depends from now on, in place of those that an earlier run has named; empty for
-       * none. Default: those. Each kind must be a source of the description with the map `related`.
+       * The objects that the key depends on from now on; they replace the objects named by an earlier run. An empty
+       * list means none. Default: the earlier objects stay. Each kind must be a source of the description with the map
+       * `related`.
        */
       readonly related?: readonly RelatedRule[];
     }
   | {
       readonly status: 'error';
-      /** For the log and the key's history. Never holds a secret. */
+      /** For the log and the key's history. Must not contain a secret. */
       readonly message: string;
       /**
-       * The function asks for another time than the backoff's (`RetryAfterError`), at least for 0.1 s or the backoff,
-       * whichever is shorter; 0: for the backoff's.
+       * Overrides the backoff's time (`RetryAfterError`), but not below 0.1 s or the backoff, whichever is shorter. 0
+       * means the backoff's time.
        */
       readonly retryAfterSeconds?: number;
       readonly writes?: readonly Write[];
@@ -69,7 +70,7 @@ export type RequestResult =
     }
   | {
       readonly status: 'terminal';
-      /** Retrying will not help: the key is put aside until it changes. */
+      /** Retrying will not help: the key is a dead letter until it changes. */
       readonly message: string;
       readonly writes?: readonly Write[];
       readonly related?: readonly RelatedRule[];
@@ -77,16 +78,17 @@ export type RequestResult =
   | {
       readonly status: 'unknown';
       /**
-       * A write was sent and its answer never came, or was a 5xx: it may have been done. As after a trigger without an
-       * answer, the gateway waits for the deadline, and then for a cache that shows everything from before it.
+       * A write was sent and its answer never came, or was a 5xx, so it may have taken effect. As after a trigger
+       * without an answer, the gateway waits for the deadline, and then for a cache that shows everything from before
+       * it.
        */
       readonly message: string;
     }
   | {
       readonly status: 'accepted';
       /**
-       * The run goes on; its outcome comes to the callback that the trigger named, within this time. Allowed in
-       * an answer of 202 and in a line of a streamed answer, but not in a whole answer of 200. In a callback, the run
+       * The run goes on; its outcome comes within this time to the callback that the trigger named. Allowed in an
+       * answer of 202 and in a line of a streamed answer, but not in a whole answer of 200. In a callback, the run
        * still goes on, and the time counts from the callback.
        */
       readonly withinSeconds: number;
@@ -111,5 +113,5 @@ export interface ResultLine {
   readonly result: RequestResult;
 }
 
-/** Carried by a 429, 503 or 410 that the SDK itself sent, so that a proxy's is not taken for it. */
+/** Marks a 429, 503 or 410 as sent by the SDK itself, to tell it from a proxy's. */
 export const LEVELHOOK_HEADER = 'levelhook-contract';

@@ -9,11 +9,11 @@ import {
   SelectorError,
 } from '../core/index.ts';
 
-/** The text of a field, as the apiserver compares it: empty when there is none. */
+/** Reads a field as the text that the apiserver compares: empty when there is none. */
 type ReadField = (object: KubernetesObject) => string;
 type Fields = Readonly<Record<string, ReadField>>;
 
-/** As Go prints a text, a boolean or a whole number; the fields hold nothing else. */
+/** Prints a text, a boolean or a whole number as Go does; the fields hold nothing else. */
 const text = (object: unknown, path: string): string => {
   const value = fieldAt(object, path);
   return ['string', 'boolean', 'number', 'bigint'].includes(typeof value) ? String(value) : '';
@@ -30,7 +30,7 @@ const REFERENCE = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVe
 const OF_ALL_KINDS: readonly string[] = ['metadata.name', 'metadata.namespace'];
 
 /**
- * Fields that the apiserver can select by, beside name and namespace, by kind: the names of
+ * Fields that the apiserver can select by, in addition to name and namespace, by kind: the names of
  * pkg/apis/*\/v1/conversion.go, with the values of pkg/registry/*\/strategy.go of Kubernetes 1.36.
  */
 const SELECTABLE: Readonly<Record<string, Fields>> = /* @__PURE__ */ selectable();
@@ -41,9 +41,9 @@ function selectable(): Readonly<Record<string, Fields>> {
       ...own('spec.nodeName', 'spec.restartPolicy', 'spec.schedulerName', 'spec.serviceAccountName', 'status.phase'),
       ...own('status.podIP', 'status.nominatedNodeName'),
       'spec.hostNetwork': at('spec.hostNetwork', 'false'),
-      // The name that old clients use.
+      // The old name of `spec.nodeName`, which clients still send.
       'spec.host': at('spec.nodeName'),
-      // The apiserver takes the name, and gives no pod a value.
+      // The apiserver accepts the name, but gives it no value for any pod.
       'status.podIPs': () => '',
     },
     'v1/Node': { 'spec.unschedulable': at('spec.unschedulable', 'false') },
@@ -69,7 +69,7 @@ function selectable(): Readonly<Record<string, Fields>> {
 
 /**
  * @param custom the fields of a custom resource that its definition names.
- * @throws SelectorError for a field that this kind cannot be selected by, with the apiserver's message
+ * @throws SelectorError with the apiserver's message for a field that cannot select this kind
  */
 export function checkFields(
   kind: GroupVersionKind,
@@ -85,7 +85,7 @@ export function checkFields(
 }
 
 /**
- * Whether only the definition of a custom resource can say if it is selected by these fields. The gateway reads
+ * Whether only the definition of a custom resource can say if these fields are selectable. The gateway reads
  * definitions, so the cache API answers such a list.
  */
 export function needDefinition(kind: GroupVersionKind, fields: readonly FieldRequirement[]): boolean {
@@ -109,7 +109,7 @@ function unsupported(kind: GroupVersionKind, field: string): string {
 const unknown = (field: string): string =>
   `"${field}" is not a known field selector: only "metadata.name", "metadata.namespace"`;
 
-/** What a field selector compares, of a field that `checkFields` allows. */
+/** The value that a field selector compares. `checkFields` must allow the field. */
 export function selectableValue(object: KubernetesObject, field: string): string {
   const read = ownValue(ownValue(SELECTABLE, formatKind(object)) ?? {}, field);
   return read ? read(object) : text(object, field);

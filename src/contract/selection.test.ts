@@ -55,7 +55,7 @@ it('an object is selected when its key is, its index entries are there, and ther
       const entries = indexEntriesOf(object, [SPEC, 'labels']);
       const told =
         isKeySelected(formatObjectKey(keyOf(object)), selection) && indexes.every((each) => entries.includes(each));
-      // Never refused by key and index though it is selected; without more conditions they decide alone.
+      // Key and index never refuse a selected object; without more conditions they decide alone.
       if (!told || !more) expect(isSelected(object, selection)).toBe(told);
     }),
     { numRuns: 2000 },

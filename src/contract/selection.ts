@@ -18,20 +18,20 @@ import {
   orphanIndex,
 } from './cache-layout.ts';
 
-/** Which objects of a view to read. All conditions must be met; without any, all of them. */
+/** Selects objects of a view. All conditions must be met; without conditions, all objects are selected. */
 export interface Selection {
   readonly namespace?: string;
-  /** The owner that manages them: a namespaced one has objects in its own namespace only. */
+  /** The owner that manages the objects. A namespaced owner has objects in its own namespace only. */
   readonly controlledBy?: OwnerIdentity;
   /** Namespace of objects that no controller manages. */
   readonly orphansIn?: string;
-  /** Value in a declared index; `labels`: the labels that the selector asks for, in the index of all labels. */
+  /** A value in a declared index; `labels`: the selector's labels, in the index of all labels. */
   readonly index?: { readonly spec: IndexSpec; readonly value: string } | 'labels';
   readonly labels?: readonly LabelRequirement[];
   readonly fields?: readonly FieldRequirement[];
 }
 
-/** Whether an object is one of those selected. */
+/** Whether an object is selected. */
 export function isSelected(object: KubernetesObject, selection: Selection): boolean {
   const { namespace, controlledBy, orphansIn, index, labels = [], fields = [] } = selection;
   const { metadata } = object;
@@ -45,7 +45,7 @@ export function isSelected(object: KubernetesObject, selection: Selection): bool
   );
 }
 
-/** The only namespace in which there can be selected objects; undefined when there is none such. */
+/** The only namespace that can have selected objects; undefined when several can. */
 export function namespaceOfSelection({
   namespace,
   orphansIn,
@@ -55,7 +55,7 @@ export function namespaceOfSelection({
 }
 
 /**
- * Whether a key is one of those selected, as far as a key can tell: by namespace and name, which never change.
+ * Whether a key may be selected, judged by namespace and name, which never change.
  * @param key `namespace/name`, or `name`.
  */
 export function isKeySelected(key: string, { namespace, fields = [] }: Selection): boolean {
@@ -72,8 +72,8 @@ export function isKeySelected(key: string, { namespace, fields = [] }: Selection
 const isKeyField = (field: string): boolean => field === 'metadata.name' || field === 'metadata.namespace';
 
 /**
- * What `isKeySelected` leaves open: index entries that an object must carry, and whether there are `more` conditions,
- * on the object.
+ * The conditions that `isKeySelected` leaves open: index entries that an object must carry, and whether there are
+ * `more` conditions on the object itself.
  */
 export function beyondKey({ namespace: _, ...selection }: Selection): { indexes: string[]; more: boolean } {
   const { always, declared } = indexesOf(selection);
@@ -84,10 +84,7 @@ export function beyondKey({ namespace: _, ...selection }: Selection): { indexes:
   };
 }
 
-/**
- * The selection without its conditions on what is not metadata: it is all that can be asked of an object that is kept
- * out of the cache.
- */
+/** The selection with its conditions on metadata alone. An object that is kept out of the cache can meet no others. */
 export function onMetadata({ index, fields, ...selection }: Selection): Selection {
   return {
     ...selection,
@@ -103,7 +100,7 @@ export function declaredIndexOf({ index }: Selection): IndexSpec | undefined {
 
 const specOf = (index: NonNullable<Selection['index']>): IndexSpec => (index === 'labels' ? index : index.spec);
 
-/** What is wanted of the index of labels: the labels with one possible value. */
+/** Index entries for the labels that must have one certain value. */
 function labelEntries(labels: readonly LabelRequirement[]): string[] {
   return labels.flatMap(({ key, operator, values: [only, ...others] }) =>
     operator === 'In' && only !== undefined && others.length === 0
@@ -112,7 +109,7 @@ function labelEntries(labels: readonly LabelRequirement[]): string[] {
   );
 }
 
-/** The index entries that all selected objects carry, of indexes that every view has, and of the declared one. */
+/** The index entries that all selected objects carry: of indexes that every view has, and of the declared one. */
 export function indexesOf(selection: Selection): { always: string[]; declared: string[] } {
   const { namespace, controlledBy, orphansIn, index, labels = [] } = selection;
   const always = [];
@@ -121,7 +118,7 @@ export function indexesOf(selection: Selection): { always: string[]; declared: s
   const declared: string[] = [];
   if (index === 'labels') declared.push(...labelEntries(labels));
   else if (index !== undefined) declared.push(declaredIndex(index.spec, index.value));
-  // Alone it is served by the order of the keys, which is the order of the answer too.
+  // A namespace alone is served by the order of the keys, which is the order of the answer too.
   const places = new Set([namespace, controlledBy?.metadata.namespace || undefined]);
   for (const place of places)
     if (place !== undefined && always.length + declared.length > 0) always.push(namespaceIndex(place));

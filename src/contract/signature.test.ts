@@ -15,7 +15,7 @@ const id = fc.stringMatching(/^[A-Za-z0-9_-]{1,40}$/);
 const plain = (headers: object): Record<string, string> => ({ ...headers });
 const key = (secret = SECRET) => importSecret(secret);
 
-/** Verifies at `nowMs` what was signed at the example's time, with `headers` in place of the right ones. */
+/** Verifies at `nowMs` a message signed at the example's time, with `headers` instead of the right ones. */
 async function check(headers: Record<string, string | undefined> = {}, nowMs = AT_SECONDS * 1000, body = PAYLOAD) {
   const keys = [await key()];
   const right = await sign(keys, { id: ID, nowMs: AT_SECONDS * 1000, body: PAYLOAD });
@@ -41,7 +41,7 @@ describe('sign', () => {
       fc.asyncProperty(text, id, async (body, id) => {
         const secret = generateSecret();
         const signed = await sign([await key(secret)], { id, nowMs: Date.now(), body });
-        // Throws when it does not match; an empty body is verified too.
+        // Throws when the signature does not match; an empty body is verified too.
         new Webhook(secret).verify(body, plain(signed), { jsonParse: false });
         if (body !== '') {
           expect(() => new Webhook(secret).verify(`${body}x`, plain(signed), { jsonParse: false })).toThrow();

@@ -19,7 +19,7 @@ export interface SignatureHeaders {
   readonly 'webhook-signature': string;
 }
 
-/** Why a signature was refused, for the log and the 401. It never tells what the right one would have been. */
+/** The reason why a signature was refused, for the log and the 401. It never shows the right signature. */
 export class SignatureError extends Error {
   override readonly name = 'SignatureError';
 }
@@ -32,7 +32,7 @@ export function importSecret(secret: string): Promise<SigningKey> {
   return importKey(secret, false);
 }
 
-/** As `importSecret`. node:crypto can use the key, too: `signSync` takes a tenth of WebCrypto's time. */
+/** As `importSecret`, but node:crypto can use the key, too: `signSync` takes a tenth of WebCrypto's time. */
 export function importExtractableSecret(secret: string): Promise<SigningKey> {
   return importKey(secret, true);
 }

@@ -30,10 +30,7 @@ export const observedField = z
   .max(MAX_FIELD_PATH)
   .regex(OBSERVED_FIELD, 'must be a path such as spec.renewTime or status.conditions[type=Ready].status');
 
-/**
- * Strict: with a misspelt `matchLabels` it would select everything. Its keys and values are looked at by
- * `requirementsOf`.
- */
+/** Strict: with a misspelt `matchLabels` it would select everything. `requirementsOf` checks its keys and values. */
 export const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
   matchLabels: z
     .record(z.string().max(MAX_LABEL_KEY), z.string().max(MAX_LABEL_VALUE))
@@ -59,7 +56,7 @@ const cel = z.string().min(1).max(MAX_CEL_LENGTH);
 
 /**
  * Not recursive, since the schema of a custom resource cannot be: one schema for each depth. Strict, since a predicate
- * with a part that is not understood would let pass what it should not.
+ * that ignores an unknown part would pass events that it should stop.
  */
 function predicateOf(depth: number): z.ZodType<Predicate> {
   const leaf = {
@@ -74,7 +71,7 @@ function predicateOf(depth: number): z.ZodType<Predicate> {
     .strictObject(shape)
     .refine((value) => Object.keys(value).length === 1, `must have exactly one of ${Object.keys(shape).join(', ')}`)
     .meta({ id: `Predicate${depth}`, minProperties: 1, maxProperties: 1 });
-  // Exactly one property makes an object with optional ones a union.
+  // A union of the single properties: the check above allows exactly one.
   return schema as unknown as z.ZodType<Predicate>;
 }
 

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { namespace, objectName } from './name-schema.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
-/** Bounded, since it is kept with the key and sent with its trigger. */
+/** Bounded, since it is stored with the key and sent with its trigger. */
 export const MAX_REASON_MESSAGE = 200;
 
 const reason = z.object({
-  // Text, not an enumeration: a later gateway may know more, and a function must not stumble over them.
+  // Text, not an enumeration: a later gateway may know more types, which a function must tolerate.
   type: z
     .string()
     .describe(
@@ -48,7 +48,7 @@ const view = z.object({
     ),
 });
 
-/** Also of a review. */
+/** Part of a review, too. */
 export const cacheLocation = z
   .object({
     views: z.record(z.string(), z.array(view)).describe('By `apiVersion/Kind`, for the Redis reader.'),
@@ -87,8 +87,8 @@ export const cacheLocation = z
   .describe("How to read the gateway's cache.");
 
 /**
- * What the published documents say of a trigger. The gateway builds triggers and functions check them with
- * `decodeTrigger`, so this schema decodes nothing at run time; tests compare it with both.
+ * The published schema of a trigger. The gateway builds triggers and functions check them with `decodeTrigger`, so this
+ * schema decodes nothing at run time; tests compare it with both.
  */
 export const triggerSchema = z
   .object({

@@ -56,7 +56,7 @@ describe('decodeTrigger', () => {
       fc.property(fc.oneof(fc.string(), fc.json(), mangled, hostile), (body) => {
         try {
           const decoded = decodeTrigger(body);
-          // What a function relies on is there.
+          // The fields that a function relies on exist.
           expect(Object.keys(decoded.cache.views)).toBeDefined();
           expect(decoded.requests.map(({ name }) => name.length)).toBeDefined();
         } catch (error) {

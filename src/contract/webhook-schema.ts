@@ -76,10 +76,10 @@ const conversion = groupVersionKind
   })
   .describe('Converts the objects of a custom resource.');
 
-/** Of a description, and of a ReconcileFunction. */
+/** Part of a description, and of a ReconcileFunction. */
 export const webhook = z.discriminatedUnion('type', [validating, mutating, conversion]);
 
-/** What the published documents say of the request for a review, as `triggerSchema` of a trigger. */
+/** The published schema of a request for a review, as `triggerSchema` is a trigger's. */
 export const reviewRequestSchema = z
   .object({
     version: z.literal(CONTRACT_VERSION).describe('Refuse any other with 400.'),

@@ -1,18 +1,18 @@
 import type { GroupVersionKind, LabelSelector } from '../core/index.ts';
 import { type CacheLocation, CONTRACT_VERSION, ContractError } from './trigger.ts';
 
-/** A webhook of a function, as its description declares it. Each name is that of one webhook of the function. */
+/** A webhook of a function, as its description declares it. Names are unique within a function. */
 export type WebhookDescription = AdmissionDescription | ConversionDescription;
 
-/** Of one function. */
+/** Webhooks of one function, at most. */
 export const MAX_WEBHOOKS = 16;
 
-/** What the gateway may do when the cache that a review reads is older than the webhook allows. */
+/** The gateway's choices when the cache that a review reads is older than the webhook allows. */
 export const STALE_CACHE_CHOICES = ['review', 'fail', 'allow'] as const;
 
 /**
- * Reviews the writes of one kind before the apiserver stores them: `apiVersion` and `kind` are those of the objects.
- * The fields mean what they mean in `admissionregistration.k8s.io/v1`, and have its defaults unless they say others.
+ * Reviews the writes of one kind before the apiserver stores them: `apiVersion` and `kind` are the objects'. The fields
+ * have the meaning and the defaults of `admissionregistration.k8s.io/v1`, unless stated otherwise.
  */
 export interface AdmissionDescription extends GroupVersionKind {
   readonly type: 'validating' | 'mutating';
@@ -20,23 +20,26 @@ export interface AdmissionDescription extends GroupVersionKind {
   readonly name: string;
   /** At least one. Default in the SDK: `CREATE` and `UPDATE`. */
   readonly operations: readonly ('CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT')[];
-  /** Writes of these subresources (`status`, `scale`) and not of the object itself. Default: of the object itself. */
+  /**
+   * Reviews writes of these subresources (`status`, `scale`) and not of the object itself. Default: of the object
+   * itself.
+   */
   readonly subresources?: readonly string[];
-  /** Only in these namespaces. Default: in all, or the kind has none. */
+  /** Only in these namespaces. Default: all, or none for a cluster-scoped kind. */
   readonly namespaces?: readonly string[];
   readonly namespaceSelector?: LabelSelector;
   readonly objectSelector?: LabelSelector;
   /** CEL over `object`, `oldObject`, `request` and `authorizer`, evaluated by the apiserver. All must be true. */
   readonly matchConditions?: readonly { readonly name: string; readonly expression: string }[];
-  /** What the apiserver does when no answer comes. Default `Fail`. */
+  /** The apiserver's action when no answer comes. Default `Fail`. */
   readonly failurePolicy?: 'Fail' | 'Ignore';
   /** Default `Equivalent`. */
   readonly matchPolicy?: 'Exact' | 'Equivalent';
-  /** Of a mutating webhook. Default `Never`. */
+  /** For a mutating webhook. Default `Never`. */
   readonly reinvocationPolicy?: 'Never' | 'IfNeeded';
-  /** `NoneOnDryRun`: it has side effects, and none in a dry run. Default `None`. */
+  /** `NoneOnDryRun`: it has side effects, except in a dry run. Default `None`. */
   readonly sideEffects?: 'None' | 'NoneOnDryRun';
-  /** How long the apiserver waits: 1 to 30. Default 10. */
+  /** How long the apiserver waits, in seconds: 1 to 30. Default 10. */
   readonly timeoutSeconds?: number;
   /** Only for a review that reads the cache. Default: the cache may have any age. */
   readonly cache?: CacheAgeLimit;
@@ -47,25 +50,25 @@ export interface CacheAgeLimit {
   /** At least 5. */
   readonly maxAgeSeconds: number;
   /**
-   * `review`: the function reviews all the same, and sees the age. `fail`: there is no review, and the failure policy
+   * `review`: the function reviews anyway, and sees the age. `fail`: there is no review, and the failure policy
    * decides. `allow`: there is no review, and the write is allowed with a warning.
    */
   readonly otherwise: (typeof STALE_CACHE_CHOICES)[number];
 }
 
-/** Converts the objects of a custom resource between its versions: `apiVersion` is that of the hub. */
+/** Converts the objects of a custom resource between its versions: `apiVersion` is the hub's. */
 export interface ConversionDescription extends GroupVersionKind {
   readonly type: 'conversion';
   /** A DNS label. */
   readonly name: string;
-  /** The versions without their group, the hub's among them: `v1`, `v2`. Two at least. */
+  /** The versions without their group, the hub's among them: `v1`, `v2`. At least two. */
   readonly versions: readonly string[];
 }
 
 /**
- * The body of the signed `POST` by which the gateway asks a function for one review. It goes to the same address as a
- * trigger; `webhook` tells them apart. The answer, with status 200 and the levelhook header, is the `AdmissionReview`
- * or `ConversionReview` with its `response`. Any other answer is none, so that the failure policy decides.
+ * The body of the signed `POST` that asks a function for one review. It goes to the same address as a trigger; the
+ * field `webhook` distinguishes them. The answer, with status 200 and the levelhook header, is the `AdmissionReview` or
+ * `ConversionReview` with its `response`. Any other answer counts as none, so the failure policy decides.
  */
 export interface ReviewRequest {
   readonly version: typeof CONTRACT_VERSION;
@@ -74,31 +77,31 @@ export interface ReviewRequest {
   /** The name of the webhook in the description. */
   readonly webhook: string;
   /**
-   * Whether the gateway knows by a client certificate that an apiserver has sent the review. If it is false, anyone who
-   * reaches the gateway's port may have made the review up, and it comes without the cache: `cache` names no view and
-   * has no token. The answer goes to the sender, so it must tell nothing that the review itself does not have. The
-   * apiserver has no certificate for conversions. Absent: the gateway is older and does not say.
+   * Whether a client certificate proved to the gateway that an apiserver sent the review. If false, anyone who reaches
+   * the gateway's port may have made the review up, and it comes without the cache: `cache` names no view and has no
+   * token. The answer goes to the sender, so it must reveal nothing that the review itself lacks. The apiserver has no
+   * certificate for conversions. Absent: the gateway is older and does not say.
    */
   readonly authenticated?: boolean;
   /** RFC 3339. The caller waits no longer. */
   readonly deadline: string;
-  /** Seconds left when it was sent. The function takes the earlier of this and `deadline`: clocks differ. */
+  /** Seconds left when it was sent. The function takes the earlier of this and `deadline`, because clocks differ. */
   readonly remainingSeconds: number;
   /**
-   * Of the kinds that the controller reads; of none if `authenticated` is false. Reviews of the same time share a
+   * The cache of the kinds that the controller reads; of none if `authenticated` is false. Concurrent reviews share a
    * token.
    */
   readonly cache: CacheLocation;
   /**
    * By `apiVersion/Kind` of the kinds in the cache: for how many seconds at most the cache may lack a change. A kind
-   * whose age the gateway does not know is absent.
+   * of unknown age is absent.
    */
   readonly cacheAgeSeconds: Readonly<Record<string, number>>;
-  /** As the apiserver has sent it: `admission.k8s.io/v1` or `apiextensions.k8s.io/v1`. */
+  /** As the apiserver sent it: `admission.k8s.io/v1` or `apiextensions.k8s.io/v1`. */
   readonly review: Review;
 }
 
-/** An `AdmissionReview` or a `ConversionReview` with its request, not looked into. */
+/** An `AdmissionReview` or a `ConversionReview` with its request, unparsed. */
 export interface Review {
   readonly apiVersion: string;
   readonly kind: string;
@@ -111,7 +114,7 @@ export function isReviewRequest(value: unknown): boolean {
 }
 
 /**
- * Checks the verified and parsed body of a review. As of a trigger, this checks the shape that a function relies on.
+ * Checks the verified and parsed body of a review: as for a trigger, the shape that a function relies on.
  * @throws ContractError when a field is missing, or the version is another one.
  */
 export function decodeReviewRequest(body: unknown): ReviewRequest {
@@ -129,7 +132,7 @@ export function decodeReviewRequest(body: unknown): ReviewRequest {
   return value as ReviewRequest;
 }
 
-/** Whether it has what all reviews have. */
+/** Whether the value has the fields of every review. */
 export function isReview(value: unknown): value is Review {
   if (!isObject(value)) return false;
   const { apiVersion, kind, request } = value as Partial<Review>;

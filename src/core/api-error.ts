@@ -28,7 +28,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What was asked for, or undefined when the apiserver says that it is not there. */
+/** Turns a "not found" answer into undefined. Other errors are thrown. */
 export async function orUndefined<T>(asked: Promise<T>): Promise<T | undefined> {
   try {
     return await asked;
@@ -65,7 +65,9 @@ export function isUncertain({ code, reason, message }: ApiError): boolean {
   return !(reason === 'InternalError' && message.includes('failed calling webhook'));
 }
 
-/** The Status in an answer's body, or one made of whatever a proxy in between has answered. */
+/**
+ * The Status in an answer's body. A body that is no Status, such as a proxy's page, becomes the message of a new one.
+ */
 export function statusFrom(body: string, code: number): ApiStatus {
   try {
     const status = JSON.parse(body) as ApiStatus & { kind?: string };

@@ -20,7 +20,8 @@ const decoder = /* @__PURE__ */ new TextDecoder('utf-8', { ignoreBOM: true });
  * Collects a body from its chunks. A sender may divide a body as it likes, and a chunk of one byte takes 120 to 240
  * bytes of memory and a microsecond or more of the parser's time. So the buffer copies all chunks into blocks of its
  * own, and a caller that counts bytes counts memory: the blocks have at most twice as many bytes as have come, and at
- * most 64 KiB more. And it tells a body that comes in too many small chunks, so that the caller stops reading it.
+ * most 64 KiB more. `isScattered` reports a body that comes in too many small chunks, so that the caller can stop
+ * reading.
  */
 export class BodyBuffer {
   #full: Uint8Array[] = [];
@@ -55,7 +56,7 @@ export class BodyBuffer {
     this.#fill(rest);
   }
 
-  /** All bytes since the last time. The buffer is empty then. */
+  /** Returns all bytes since the last `take` and empties the buffer. */
   take(): Uint8Array<ArrayBuffer> {
     const last = this.#block.subarray(0, this.#used);
     let whole = last;
@@ -73,12 +74,12 @@ export class BodyBuffer {
     return whole;
   }
 
-  /** The same as text, from UTF-8. */
+  /** As `take`, decoded from UTF-8. */
   takeText(): string {
     return decoder.decode(this.take());
   }
 
-  /** @returns what the block has no room for. */
+  /** @returns the rest of the chunk, which did not fit into the block. */
   #fill(chunk: Uint8Array): Uint8Array {
     const fits = chunk.subarray(0, this.#block.length - this.#used);
     this.#block.set(fits, this.#used);

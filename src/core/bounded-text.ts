@@ -1,8 +1,8 @@
 import type { LogFields } from './logger.ts';
 
 /**
- * Characters that a terminal or a page obeys rather than shows: controls, marks of direction and other invisible ones,
- * separators of lines. Joiners are letters' business.
+ * Characters that a terminal or a page obeys rather than shows: controls, marks of direction, other invisible
+ * characters and line separators. Joiners are excepted, because letters need them.
  */
 const OBEYED = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 const ONE = /* @__PURE__ */ new RegExp(`${OBEYED.source}|\\p{Cs}`, 'gu');
@@ -14,8 +14,8 @@ export function isPrintable(text: string): boolean {
 }
 
 /**
- * Text from elsewhere, in one line or several, for a terminal or a page: what would be obeyed rather than shown is
- * written as JSON writes it (`\u202e`), so JSON keeps its meaning. Line feeds and tabs stay.
+ * Makes foreign text, in one line or several, safe for a terminal or a page: characters that would be obeyed rather
+ * than shown are written as JSON writes them (`\u202e`), so JSON keeps its meaning. Line feeds and tabs stay.
  */
 export function printable(text: string): string {
   return text.replaceAll(ONE, (character) => {
@@ -26,21 +26,23 @@ export function printable(text: string): string {
 }
 
 /**
- * Text from elsewhere (a function's message, a name in a request) as one line of at most `max` characters, for logs,
- * conditions and answers: who may send a text decides neither how long a line is nor how many there are.
+ * Foreign text (a function's message, a name in a request) as one line of at most `max` characters, for logs,
+ * conditions and answers. The author of a text decides neither how long a line is nor how many there are.
  */
 export function boundedText(text: string, max: number): string {
   const cut = text.length > max ? `${text.slice(0, max - 1).replace(/[\ud800-\udbff]$/, '')}…` : text;
   return cut.replaceAll(SEVERAL, ' ');
 }
 
-/** Of one string in a log line, of all of them, and how many things an object or a list shows. */
+/**
+ * Bounds: characters of one string in a log line, characters of all of them, and entries shown of an object or a list.
+ */
 const STRING = 1024;
 const LINE = 4096;
 const ENTRIES = 50;
 const DEPTH = 6;
 
-/** The fields of a log line, with all text bounded: a few KB at most, whatever stands in them. */
+/** The fields of a log line with all text bounded: a few KB at most, whatever the fields hold. */
 export function boundedFields(fields: LogFields): LogFields {
   let left = LINE;
   const text = (value: string): string => {
@@ -62,7 +64,7 @@ export function boundedFields(fields: LogFields): LogFields {
   return bound(fields, DEPTH) as LogFields;
 }
 
-/** What JSON writes as its own fields. A Date, say, writes itself. */
+/** Whether JSON writes the object's own fields. A Date, for instance, has a `toJSON`. */
 function isPlain(value: object): boolean {
   return Array.isArray(value) || [Object.prototype, null].includes(Object.getPrototypeOf(value) as object | null);
 }

@@ -1,6 +1,6 @@
 /**
- * Called at the named points between two steps that a crash may separate. Does nothing in production; tests stop a part
- * there for good, to show that the next gateway repairs what was left.
+ * Called at the named points between two steps that a crash may separate. Does nothing in production. A test stops a
+ * component there for good, to show that the next gateway completes the interrupted work.
  */
 export type Checkpoint = (point: CheckpointName) => Promise<void>;
 

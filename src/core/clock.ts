@@ -4,13 +4,13 @@
  */
 export interface Clock {
   /**
-   * Steady: it never runs backwards, and setting the machine's clock does not move it. Durations, deadlines and due
-   * times use it. Whole milliseconds.
+   * Steady: it never runs backwards, and setting the machine's clock does not move it. Use it for durations, deadlines
+   * and due times. Whole milliseconds.
    */
   now(): number;
   /**
-   * What other machines take for the time, as `Date.now()`: for signatures, Events, conditions, and times that are
-   * shown.
+   * The time that other machines agree on, as `Date.now()`. Use it for signatures, Events, conditions and displayed
+   * times.
    */
   wallNow(): number;
   /** Resolves after `ms`, or at once when `signal` is aborted; it never rejects. */
@@ -18,7 +18,7 @@ export interface Clock {
 }
 
 export const systemClock: Clock = {
-  // The wall clock of the process's start, moved on by the monotonic clock.
+  // The wall clock at the start of the process, advanced by the monotonic clock.
   now: () => Math.floor(performance.timeOrigin + performance.now()),
   wallNow: () => Date.now(),
   sleep: (ms, signal) =>

@@ -1,9 +1,10 @@
-/** `metav1.Condition`: one thing that is, is not, or may be the case with an object. At most one of each type. */
+/** `metav1.Condition`: the state of one aspect of an object: true, false or unknown. At most one of each type. */
 export interface Condition {
   type: string;
   status: 'True' | 'False' | 'Unknown';
   /**
-   * `metadata.generation` of the object that was looked at: an older one than the object's says that this is old news.
+   * `metadata.generation` of the object that was examined. If it is older than the object's, the condition is out of
+   * date.
    */
   observedGeneration?: number;
   /** When `status` last changed. RFC 3339, to the second. */
@@ -13,7 +14,7 @@ export interface Condition {
   message: string;
 }
 
-/** What `setStatusCondition` sets: the time is its own affair. */
+/** The input of `setStatusCondition`, which fills in the message and the time. */
 export type NewCondition = Omit<Condition, 'lastTransitionTime' | 'message'> & {
   /** Default: empty. */
   readonly message?: string;
@@ -42,16 +43,17 @@ export function setStatusCondition(
 ): Condition[] {
   const old = findStatusCondition(conditions, condition.type);
   const kept = old?.status === condition.status ? old.lastTransitionTime : undefined;
-  // A built-in kind's times have no fractions: with one, what is read back would differ from what was written.
+  // A built-in kind's times have no fractions: with a fraction, the condition read back would differ from the written
+  // one.
   const now = `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
-  // What it was looked at for is said anew each time, or not at all; fields that others have added stay.
+  // `observedGeneration` is replaced or removed on each call; fields that other writers have added are kept.
   const { observedGeneration: _, ...rest } = old ?? {};
   const next: Condition = { ...rest, ...condition, message, lastTransitionTime: kept ?? lastTransitionTime ?? now };
   if (conditions === undefined || old === undefined) return [...(conditions ?? []), next];
   const isSame = (['status', 'reason', 'message', 'observedGeneration'] as const).every(
     (name) => old[name] === next[name],
   );
-  // The caller's own array: what was writable before is so again.
+  // The caller passed in this very array, so returning it as writable gives away nothing new.
   return isSame ? (conditions as Condition[]) : conditions.map((each) => (each === old ? next : each));
 }
 

@@ -9,28 +9,28 @@ export function idOf({ metadata }: KubernetesObject): string {
 }
 
 /**
- * The origin that an id tells, for ids from Redis, from tokens and from the command line: there may be no controller to
- * ask. Only that of a ReconcileFunction has a dot, since neither a function's name nor a namespace has one.
+ * Derives the origin from an id. For ids from Redis, from tokens and from the command line, when there may be no
+ * controller to ask. Only the id of a ReconcileFunction has a dot: names of functions and of namespaces have none.
  */
 export function originOf(id: string): ControllerOrigin {
   return id.includes('.') ? 'declared' : 'configured';
 }
 
 /**
- * Whose share of processor time, memory and requests a controller draws on. Those of a ReconcileFunction are those of
- * its namespace, under no controller's id, because a user who may declare one there may declare many. A configured
- * function has its own.
+ * The tenant of a controller: the unit that has a share of processor time, memory and requests. All ReconcileFunctions
+ * of a namespace share one tenant, because a user who may declare one there may declare many. Its name is no
+ * controller's id. A configured function is a tenant of its own.
  */
 export function tenantOf(id: string): string {
   return id.slice(0, id.indexOf('.') + 1) || id;
 }
 
-/** The tenant that a namespace is. */
+/** The tenant of a namespace. */
 export function tenantNamed(namespace: string): string {
   return `${namespace}.`;
 }
 
-/** The namespace of a tenant, whose share of Redis' memory and of indexes counts. */
+/** The namespace of a tenant. It has a share of Redis' memory and of indexes. */
 export function namespaceOfTenant(tenant: string): string {
   return tenant.slice(0, -1);
 }

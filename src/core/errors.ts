@@ -1,17 +1,17 @@
 /**
- * A mistake that the person at the keyboard can mend: what is wrong, where, and what to do, in one sentence.
+ * A mistake that a person can correct. The message says in one sentence where the mistake is and how to correct it.
  * The command line prints the message alone and exits with 1; a server answers it as a 4xx. No stack trace.
  */
 export class UserError extends Error {
   override readonly name = 'UserError';
 }
 
-/** The same about a server that does not answer now, and may do so later without a change of any setting. */
+/** A server does not answer now, but may answer later without a change of any setting. */
 export class UnavailableError extends UserError {}
 
 /**
- * For the `catch` of a dynamic import of an optional peer dependency: it says which package to install. esbuild leaves
- * an import with a `catch` alone when the package is not there, and fails at any other.
+ * For the `catch` of a dynamic import of an optional peer dependency: the error names the package to install. The
+ * `catch` is needed for esbuild, too: without it, esbuild fails at an import of a package that is not installed.
  */
 export function withoutPackage(name: string): (error: unknown) => never {
   return (error) => {
@@ -36,7 +36,7 @@ export function isConnectionRefused(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if ((error as Error & { code?: string }).code === 'ECONNREFUSED') return true;
   if (error instanceof AggregateError && error.errors.length > 0) return error.errors.every(isConnectionRefused);
-  // `fetch` wraps it.
+  // `fetch` wraps the error of the connection.
   return isConnectionRefused(error.cause);
 }
 
@@ -44,7 +44,7 @@ export function isConnectionRefused(error: unknown): boolean {
 const UNREACHABLE =
   /^(?:ECONN(?:REFUSED|RESET|ABORTED)|EPIPE|ETIMEDOUT|E(?:HOST|NET)(?:UNREACH|DOWN)|ENOTFOUND|EAI_AGAIN|UND_ERR_SOCKET|UND_ERR_(?:CONNECT|HEADERS)_TIMEOUT)$/;
 
-/** The server did not answer: it is away, or its name is not known now. Not so for a certificate that is refused. */
+/** The server did not answer: it is down, or its name does not resolve now. False for a refused certificate. */
 export function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error.name === 'TimeoutError' || UNREACHABLE.test((error as Error & { code?: string }).code ?? '')) return true;

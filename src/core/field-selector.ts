@@ -8,12 +8,12 @@ export interface FieldRequirement {
 }
 
 /**
- * Reads `metadata.name=a,status.phase!=Running`, as apimachinery's `fields.ParseSelector` does: `\` before `,`, `=` or
- * itself in a value takes its meaning away. @throws SelectorError with the apiserver's message
+ * Reads `metadata.name=a,status.phase!=Running`, as apimachinery's `fields.ParseSelector` does. In a value, `\` escapes
+ * `,`, `=` and itself. @throws SelectorError with the apiserver's message
  */
 export function parseFieldSelector(text: string): FieldRequirement[] {
   return termsOf(text).map((term) => {
-    // The first operator counts: what follows belongs to the value.
+    // The first operator counts: the rest belongs to the value.
     const found = /^((?:[^=!\\]|\\.|!(?!=))*?)(!=|==|=)(.*)$/s.exec(term);
     if (!found) throw new SelectorError(`invalid selector: '${text}'; can't understand '${term}'`);
     const [, field = '', operator, value = ''] = found;

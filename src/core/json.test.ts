@@ -7,7 +7,9 @@ const reviver = ((_: string, value: unknown, { source = '' }: { source?: string 
     ? BigInt(source)
     : value) as (name: string, value: unknown) => unknown;
 
-/** What V8 says of the source of each number. It calls itself for each level, so it is no way for `parseJson`. */
+/**
+ * Uses V8's access to the source text of each number. A reviver recurses for each level, so `parseJson` cannot use it.
+ */
 const expected = (text: string): unknown => JSON.parse(text, reviver);
 
 const integer = fc

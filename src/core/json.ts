@@ -1,15 +1,15 @@
 /**
- * Kubernetes' JSON, whose integers have 64 bits: an integer beyond ±(2^53 - 1) is a bigint here, so that it is written
+ * Kubernetes' JSON, whose integers have 64 bits. An integer beyond ±(2^53 - 1) becomes a bigint, so that it is written
  * as it was read, and code that computes with it gets a bigint or an error, never another number. All other values are
  * those of `JSON.parse`. A number with a point or an exponent is a float for the apiserver, too, and `-0` is 0 for it;
  * it refuses numbers beyond a float, such as 1e400.
- * @param bytes the text's own, if they are at hand: a look at them takes less time than one at the text
+ * @param bytes the text in UTF-8, if the caller has it: scanning it takes less time than scanning the text
  * @throws SyntaxError as `JSON.parse`
  */
 export function parseJson(text: string, bytes?: Uint8Array): unknown {
   if ((bytes && !hasManyDigits(bytes)) || !mayHaveLongInteger(text)) return JSON.parse(text);
-  // The long integers become strings that nobody can have foreseen. A reviver with the source text would do, but it is
-  // missing on some platforms, and calls itself for each level: an object with 10,000 of them would end in an error.
+  // The long integers become strings with a random mark, which no sender can have foreseen. A reviver with the source
+  // text would do, but some platforms lack it, and it recurses for each level: 10,000 levels would end in an error.
   const mark = crypto.randomUUID();
   const marked = withMarks(text, mark);
   const root = { '': JSON.parse(marked) as unknown };
@@ -18,7 +18,7 @@ export function parseJson(text: string, bytes?: Uint8Array): unknown {
 }
 
 /**
- * JSON as `JSON.stringify` writes it, a bigint as a number.
+ * Writes JSON as `JSON.stringify` does, and a bigint as a number.
  * @param replacer as that of `JSON.stringify`. Default: values are written as they are
  * @throws TypeError for cyclic values
  */
@@ -26,7 +26,7 @@ export function formatJson(value: unknown, replacer?: (name: string, value: unkn
   try {
     return JSON.stringify(value, replacer);
   } catch {
-    // It has a bigint, or is cyclic and throws again.
+    // The value has a bigint, or is cyclic and throws again.
     const mark = crypto.randomUUID();
     const text = JSON.stringify(value, (name, given: unknown) => {
       const each = replacer ? replacer(name, given) : given;
@@ -39,7 +39,7 @@ export function formatJson(value: unknown, replacer?: (name: string, value: unkn
 /** An integer with fewer digits is exact in JavaScript. */
 const DIGITS = 16;
 
-/** Looks at one byte of sixteen, which takes a hundredth of the time of `JSON.parse`. */
+/** Checks one byte of sixteen, which takes a hundredth of the time of `JSON.parse`. */
 function hasManyDigits(bytes: Uint8Array): boolean {
   for (let at = DIGITS - 1; at < bytes.length; at += DIGITS) {
     if (!isDigit(bytes[at])) continue;
@@ -53,15 +53,15 @@ function hasManyDigits(bytes: Uint8Array): boolean {
 
 const isDigit = (byte: number | undefined): boolean => byte !== undefined && byte >= 48 && byte <= 57;
 
-/** Within an object or a list: a text in it may look the same, but no digest and no base64 does. */
+/** A long integer within an object or a list. Text in a string may match too, but no digest and no base64 does. */
 const LOOKS_LONG = /[:,[\s-]\d{16,}[,}\]\s]/;
 
 const mayHaveLongInteger = (text: string): boolean => !/^[{[]/.test(text) || LOOKS_LONG.test(text);
 
-/** No other digit, point or exponent around it, and no name of a field. Beyond a float there are 309 digits. */
+/** A match has no digit, point or exponent around it, and is no field name. Integers beyond a float have 309 digits. */
 const LONG_INTEGER = /(?<![\d.eE+-])-?[1-9]\d{15,308}(?![\d.eE]|\s*:)/g;
 
-/** The text with strings in the place of its long integers. */
+/** The text with strings in place of its long integers. */
 function withMarks(text: string, mark: string): string {
   let [marked, copied] = ['', 0];
   for (let at = 0; at < text.length;) {
@@ -76,7 +76,7 @@ function withMarks(text: string, mark: string): string {
   return marked + text.slice(copied);
 }
 
-/** Behind the JSON string that begins at `at`. */
+/** The position behind the JSON string that begins at `at`. */
 export function stringEnd(text: string, at: number): number {
   for (let end = text.indexOf('"', at + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let from = end;
@@ -86,7 +86,7 @@ export function stringEnd(text: string, at: number): number {
   return text.length;
 }
 
-/** In a loop: an object may have ten thousand levels. */
+/** A loop, not recursion: an object may have ten thousand levels. */
 function restore(root: object, mark: string): void {
   const left: object[] = [root];
   for (let holder = left.pop(); holder; holder = left.pop()) {

@@ -28,8 +28,8 @@ export interface ObjectMeta {
 }
 
 /**
- * An object as the apiserver sends it. What it holds beside its metadata is the kind's own affair. An integer beyond
- * ±(2^53 - 1) is a bigint, in a field whose type says `number` too: see `parseJson`.
+ * An object as the apiserver sends it. Only its metadata is typed; all other fields depend on the kind. An integer
+ * beyond ±(2^53 - 1) is a bigint, even in a field whose type says `number`: see `parseJson`.
  */
 export interface KubernetesObject {
   apiVersion: string;
@@ -49,8 +49,8 @@ export function controllerOf(object: { metadata: Pick<ObjectMeta, 'ownerReferenc
 }
 
 /**
- * An owner as its objects know it: the object itself, or the two fields. A UID alone names no namespaced owner, because
- * anyone may write it into the owner references of an object in another namespace.
+ * The identity of an owner: the object itself, or the two fields. A UID alone names no namespaced owner, because anyone
+ * may write it into the owner references of an object in another namespace.
  */
 export interface OwnerIdentity {
   readonly metadata: {
@@ -61,7 +61,7 @@ export interface OwnerIdentity {
 }
 
 /**
- * Whether `owner` manages this object: as apimachinery's `metav1.IsControlledBy`, and a namespaced owner only in its
+ * Whether `owner` manages this object, as apimachinery's `metav1.IsControlledBy`. A namespaced owner counts only in its
  * own namespace, where the garbage collector looks for it. Objects of a cluster-scoped owner may be anywhere.
  */
 export function isControlledBy(object: KubernetesObject, owner: OwnerIdentity): boolean {
@@ -73,7 +73,7 @@ export function isWithin({ metadata }: KubernetesObject, owner: OwnerIdentity): 
   return !owner.metadata.namespace || metadata.namespace === owner.metadata.namespace;
 }
 
-/** What of an answer tells whether its object is still there. */
+/** The part of an answer that shows whether its object still exists. */
 interface UpdatedObject {
   readonly apiVersion?: string;
   readonly kind?: string;
@@ -81,8 +81,8 @@ interface UpdatedObject {
 }
 
 /**
- * Whether the update that was answered with this has removed the object, as the registry's `ShouldDeleteDuringUpdate`,
- * and that of Namespaces, which have finalizers in their spec too.
+ * Whether the update with this answer has removed the object, as the registry's `ShouldDeleteDuringUpdate` does, and
+ * the one of Namespaces, which have finalizers in their spec too.
  */
 export function isRemovedByUpdate(object: UpdatedObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = object.metadata;

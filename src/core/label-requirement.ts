@@ -68,8 +68,8 @@ export function formatLabelSelector(requirements: readonly LabelRequirement[]): 
 }
 
 /**
- * Reads the text form: `app=web,tier!=test,env in (a,b),!old,size>3`. The grammar, and what a wrong text is answered
- * with, are those of apimachinery's `labels.Parse` (pkg/labels/selector.go). @throws SelectorError
+ * Reads the text form: `app=web,tier!=test,env in (a,b),!old,size>3`. Grammar and error messages are those of
+ * apimachinery's `labels.Parse` (pkg/labels/selector.go). @throws SelectorError
  */
 export function parseLabelSelector(text: string): LabelRequirement[] {
   const tokens = tokensOf(text);
@@ -184,7 +184,7 @@ function checked(key: string, operator: LabelRequirement['operator'], values: re
   return { key, operator, values };
 }
 
-/** Said in several messages: each function carries them in its bundle. */
+/** Shared by several messages, because each function carries them in its bundle. */
 const WORDS =
   "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const REGEX = "regex used for validation is '";

@@ -4,7 +4,7 @@ import { type LabelSelector, matchesLabels } from './label-selector.ts';
 
 const key = fc.constantFrom('app', 'tier', 'constructor', 'toString', '__proto__');
 const value = fc.constantFrom('', 'a', 'b');
-// Labels as they come: out of JSON.
+// Labels as JSON gives them.
 const labels = fc.array(fc.tuple(key, value)).map((pairs) => new Map(pairs));
 const asLabels = (map: ReadonlyMap<string, string>) =>
   JSON.parse(`{${[...map].map(([key, value]) => `"${key}":"${value}"`).join(',')}}`) as Record<string, string>;
@@ -30,7 +30,7 @@ describe('matchesLabels', () => {
     [{ matchExpressions: [{ key: 'app', operator: 'Exists' }] }, {}, false],
     [{ matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, {}, true],
     [{ matchLabels: { a: '1' }, matchExpressions: [{ key: 'b', operator: 'Exists' }] }, { a: '1' }, false],
-    // Every object has these by birth.
+    // Every object inherits these names.
     [{ matchExpressions: [{ key: 'constructor', operator: 'Exists' }] }, {}, false],
     [{ matchExpressions: [{ key: 'toString', operator: 'DoesNotExist' }] }, {}, true],
   ])('%j on %j: %s', (selector, given, matches) => {

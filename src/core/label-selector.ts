@@ -27,9 +27,9 @@ export function matchesOperator(operator: Operator, values: readonly string[], v
 }
 
 /**
- * A label selector as some kind has it in a field: a LabelSelector, or a plain map of labels as a Service has it.
- * Undefined if it selects nothing. One that is missing or empty selects nothing, since that is what it means in every
- * kind that has such a field. It is data of the object's author: a value that is no selector selects nothing either.
+ * Reads a label selector from a field of any kind: a LabelSelector, or a plain map of labels as in a Service. Returns
+ * undefined if it selects nothing. A missing or empty selector selects nothing, as in every kind with such a field. The
+ * object's author chose the value, so a value that is no selector selects nothing either.
  */
 export function asLabelSelector(value: unknown): LabelSelector | undefined {
   if (!isRecord(value) || Object.keys(value).length === 0) return undefined;

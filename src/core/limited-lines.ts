@@ -1,15 +1,15 @@
 import type { Clock } from './clock.ts';
 import { TokenBucket } from './token-bucket.ts';
 
-/** Lines of one subject in a second, and after a pause. */
+/** Lines of one subject per second, and at once after a pause. */
 const RATE = { perSecond: 1, burst: 10 };
-/** The number of subjects with a bound of their own. All others share one until some of these have been quiet. */
+/** The number of subjects with a limit of their own. All others share one limit until some of these have been quiet. */
 const MAX_SUBJECTS = 1000;
 const OTHERS = '';
 
 /**
- * Bounds the lines of a log that clients cause without proof of who they are: of each subject ten at once and then one
- * a second. The next line after a gap says how many were left out.
+ * Limits log lines that unauthenticated clients can cause: ten at once for each subject, and then one a second. The
+ * next line after a gap says how many were left out.
  */
 export class LimitedLines {
   readonly #clock: Pick<Clock, 'now'>;
@@ -46,7 +46,7 @@ export class LimitedLines {
     return made;
   }
 
-  /** Once a second at most: there may be as many lines as clients like. */
+  /** Once a second at most, because clients can cause any number of lines. */
   #forgetQuiet(): void {
     const nowMs = this.#clock.now();
     if (nowMs < this.#forgotMs + 1000) return;

@@ -1,4 +1,4 @@
-/** What a log line may carry beside its message. Never a body, a secret or a signature. */
+/** The fields of a log line. Never a body, a secret or a signature. */
 export type LogFields = Record<string, unknown>;
 
 /**
@@ -14,7 +14,7 @@ export interface Logger {
   child(fields: LogFields): Logger;
 }
 
-/** Says nothing. The default wherever a logger is optional. */
+/** Writes nothing. The default wherever a logger is optional. */
 export const silentLogger: Logger = {
   debug() {},
   info() {},

@@ -20,12 +20,12 @@ const REQUEST_TIMES = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 const REQUEST_SIZES = [64, 256, 512, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 /** Of client-go's informers. */
 const PROCESSING_TIMES = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/** Of ours: what keys wait for. */
+/** Our own: waiting times of keys. */
 const WAITS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
 /**
- * Every metric of the gateway. Where client-go or controller-runtime name a metric, name, labels and buckets are
- * theirs, so that existing dashboards work; `infra/observability/library-metrics.ts` has their lists. Where the two
+ * Every metric of the gateway. If client-go or controller-runtime has the metric, its name, labels and buckets are
+ * used, so that existing dashboards work; `infra/observability/library-metrics.ts` has their lists. Where the two
  * libraries differ in labels, these are the labels of both.
  */
 export const METRICS = {

@@ -4,8 +4,8 @@ import type { METRICS } from './metric-definitions.ts';
 export type MetricLabels = Readonly<Record<string, string>>;
 
 /**
- * The port through which every part counts. Names and labels are those of `METRICS`; prom-client stands behind it in
- * the gateway (`manager/metrics`), nothing at all in tests.
+ * The port through which every component counts. Names and labels are those of `METRICS`. The gateway implements it
+ * with prom-client (`manager/metrics`); tests count nothing.
  */
 export interface Metrics {
   /** Adds to a counter. */
@@ -14,7 +14,7 @@ export interface Metrics {
   set(name: GaugeName, labels: MetricLabels, value: number): void;
   /** Records one observation, in the unit that the name ends with: seconds or bytes. */
   observe(name: HistogramName, labels: MetricLabels, value: number): void;
-  /** Takes away every series that carries these labels: what they name is no more. */
+  /** Removes every series that carries these labels, when the labelled thing no longer exists. */
   forget(labels: MetricLabels): Promise<void>;
 }
 

@@ -18,7 +18,7 @@ import {
 
 const label63 = 'a'.repeat(63);
 
-/** By apimachinery's and apiextensions-apiserver's own rules, of which each case is one. */
+/** Each case is one rule of apimachinery or apiextensions-apiserver. */
 describe.each<[string, (text: unknown) => boolean, valid: unknown[], wrong: unknown[]]>([
   ['a namespace', isNamespace, ['a', '0', 'kube-system', label63], ['A', 'a.b', '-a', 'a-', `${label63}a`]],
   ['a DNS subdomain', isDnsSubdomain, ['apps', 'a.b-c.0'], ['a..b', '.a', 'a.', 'A.b', 'a.'.repeat(127)]],
@@ -63,7 +63,7 @@ describe.each<[string, (text: unknown) => boolean, valid: unknown[], wrong: unkn
   );
 
   it('is told within a moment, whatever the text', () => {
-    // A pattern that tries every way to read this would not come back.
+    // A pattern with exponential backtracking would not return.
     for (const part of ['a', 'a-', 'a.', '.', '-', 'a/', '/'])
       expect(is(`${part.repeat(100_000)}\n`)).toBeTypeOf('boolean');
   });

@@ -3,7 +3,7 @@ import { isPrintable } from './bounded-text.ts';
 /**
  * The rules of Kubernetes for names. All text from an object, a declaration, a request or a command line is checked
  * here before it is used as a name. The published schemas contain the same patterns, so the patterns are anchored and
- * mean the same in JavaScript and in Go. A pattern without a length of its own has a `MAX_` beside it.
+ * mean the same in JavaScript and in Go. A `MAX_` constant limits the length where the pattern itself does not.
  */
 
 /** apimachinery's `dns1123SubdomainFmt` (pkg/util/validation/validation.go). */
@@ -15,13 +15,11 @@ export const MAX_DNS_SUBDOMAIN = 253;
 export const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 /** apimachinery's `IsDNS1035Label`. */
 export const DNS_1035_LABEL = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
-/**
- * `v1`, `apps/v1`: apimachinery's `ParseGroupVersion` (pkg/runtime/schema/group_version.go), of parts that are valid.
- */
+/** `v1`, `apps/v1`: apimachinery's `ParseGroupVersion` (pkg/runtime/schema/group_version.go), with valid parts. */
 export const API_VERSION =
   /^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
 export const MAX_API_VERSION = 253 + 1 + 63;
-/** In small letters a DNS-1035 label: apiextensions-apiserver's `ValidateCustomResourceDefinitionNames`. */
+/** A DNS-1035 label, once in lower case: apiextensions-apiserver's `ValidateCustomResourceDefinitionNames`. */
 export const KIND = /^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$/;
 /**
  * The part of a label's or an annotation's key behind its prefix: apimachinery's `labelKeyFmt`
@@ -29,13 +27,13 @@ export const KIND = /^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$/;
  */
 export const LABEL_NAME = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
 /**
- * apimachinery's `IsLabelKey`. Of an annotation's key the prefix may have capitals (pkg/api/validation/objectmeta.go).
+ * apimachinery's `IsLabelKey`. In an annotation's key the prefix may have capitals (pkg/api/validation/objectmeta.go).
  */
 export const LABEL_KEY =
   /^([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 export const MAX_LABEL_KEY = 253 + 1 + 63;
 export const MAX_LABEL_VALUE = 63;
-/** Where something is in an object: parts with dots between, without white space. It names an index. */
+/** The path of a field in an object: parts with dots between, without white space. It names an index. */
 export const FIELD_PATH = /^[^\s=.]+(\.[^\s=.]+)*$/;
 export const MAX_FIELD_PATH = 512;
 /** Printable, without a space. The apiserver makes UUIDs; in an owner reference it takes any text. */
@@ -67,12 +65,13 @@ export function isFormattedKind(text: unknown): text is string {
 export const isLabelKey = /* @__PURE__ */ matches(LABEL_KEY, MAX_LABEL_KEY);
 /** `spec.nodeName`. */
 export const isFieldPath = /* @__PURE__ */ matches(FIELD_PATH, MAX_FIELD_PATH);
-/** What may stand in an index for an object. */
+/** A UID that may be an index value. */
 export const isUid = /* @__PURE__ */ matches(UID);
 
 /**
- * An object's name: apimachinery's `IsPathSegmentName` (pkg/api/validate/content/path.go), which is all that applies to
- * every kind. Names of roles may hold spaces and colons, and have any length. Not text that is no UTF-8 either.
+ * An object's name: apimachinery's `IsPathSegmentName` (pkg/api/validate/content/path.go), the only rule that applies
+ * to every kind. Names of roles may hold spaces and colons, and have any length. Half of a surrogate pair is refused,
+ * too.
  */
 export function isName(text: unknown): text is string {
   return typeof text === 'string' && /^(?!\.\.?$)[^/%\p{Cs}]+$/u.test(text);
@@ -82,23 +81,22 @@ export function isName(text: unknown): text is string {
 const MAX_NAMED = 1024;
 
 /**
- * A name that other text gives: a request, a function's rule, an owner reference. Kubernetes forbids no character but
- * `/` and `%` in the names of roles, but no client names an object by text that is not shown as it is, or by pages of
- * it.
+ * A name in other text: in a request, a function's rule, an owner reference. Names of roles may hold any character but
+ * `/` and `%`; this refuses invisible characters and more than 1024 characters, because no client uses such names.
  */
 export function isNamedName(text: unknown): text is string {
   return isName(text) && text.length <= MAX_NAMED && isPrintable(text) && !text.includes('\ufffd');
 }
 
-/** The text, when it is one. @throws TypeError with one sentence. */
+/** Returns the text if it is valid. @throws TypeError with one sentence. */
 export function nameOr(what: string, is: (text: unknown) => text is string, text: unknown): string {
   if (is(text)) return text;
   throw new TypeError(`${shown(text)} is no ${what}`);
 }
 
-/** Text from outside as a message shows it: in one line, and not all of it. */
+/** Foreign text for a message: one line, cut to 100 characters. */
 export function shown(text: unknown): string {
-  // Undefined and the like have no JSON.
+  // JSON.stringify returns undefined for undefined and functions.
   return `${JSON.stringify(text) as string | undefined}`.slice(0, 100);
 }
 
@@ -108,8 +106,8 @@ export function ownValue<T>(record: Readonly<Record<string, T>> | null | undefin
 }
 
 /**
- * The value at a path of own properties, `spec.selector`; it leads through no list.
- * @param path its names one by one where a name may have a dot.
+ * The value at a path of own properties, such as `spec.selector`. It does not lead through lists.
+ * @param path a list of names where a name may have a dot.
  */
 export function fieldAt(object: unknown, path: string | readonly string[]): unknown {
   return (typeof path === 'string' ? path.split('.') : path).reduce<unknown>(

@@ -11,7 +11,7 @@ export function formatObjectKey(key: ObjectKey): string {
   return key.namespace ? `${key.namespace}/${key.name}` : key.name;
 }
 
-/** The reverse of `formatObjectKey`; undefined for text that is the key of no object. */
+/** The reverse of `formatObjectKey`. Undefined for text that is no object's key. */
 export function decodeObjectKey(text: string): ObjectKey | undefined {
   const slash = text.indexOf('/');
   const name = text.slice(slash + 1);
@@ -21,7 +21,7 @@ export function decodeObjectKey(text: string): ObjectKey | undefined {
   return isNamespace(namespace) ? { namespace, name } : undefined;
 }
 
-/** The reverse of `formatObjectKey`. @throws TypeError for text that is the key of no object. */
+/** The reverse of `formatObjectKey`. @throws TypeError for text that is no object's key. */
 export function parseObjectKey(text: string): ObjectKey {
   const key = decodeObjectKey(text);
   if (key) return key;

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compareResourceVersions, isResourceVersion, newestResourceVersion } from './resource-version.ts';
 
-// Past what a double holds, and near each other.
+// Numbers beyond a double, and near each other.
 const number = fc.oneof(
   fc.bigInt({ min: 1n, max: 2n ** 200n }),
   fc.bigInt({ min: 1n, max: 30n }),

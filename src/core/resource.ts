@@ -1,7 +1,7 @@
 import type { KubernetesObject } from './kubernetes-object.ts';
 import { isApiVersion, isDns1035Label, isDnsSubdomain, isName, isNamespace, nameOr } from './names.ts';
 
-/** What names a kind in a manifest. */
+/** Identifies a kind in a manifest. */
 export interface GroupVersionKind {
   /** `v1`, `apps/v1`. */
   readonly apiVersion: string;
@@ -9,8 +9,8 @@ export interface GroupVersionKind {
 }
 
 /**
- * A kind and how its URL is written: all that reading and writing it needs. `T` is the shape of its objects and exists
- * for the compiler alone.
+ * A kind and its URL: enough to read and write its objects. `T` is the shape of the objects and exists for the compiler
+ * alone.
  */
 export interface Resource<T extends KubernetesObject = KubernetesObject> extends GroupVersionKind {
   /** The plural in URLs: `replicasets`. */
@@ -37,7 +37,7 @@ export function resource<T extends KubernetesObject = KubernetesObject>(
   };
 }
 
-/** `apps/v1/ReplicaSet`, `v1/Pod`: one text for one kind at one version, used as a map key and in logs. */
+/** `apps/v1/ReplicaSet`, `v1/Pod`: a kind at a version as one text, for map keys and logs. */
 export function formatKind(gvk: GroupVersionKind): string {
   return `${gvk.apiVersion}/${gvk.kind}`;
 }
@@ -54,15 +54,15 @@ export function versionOf({ apiVersion }: { readonly apiVersion: string }): stri
 }
 
 /**
- * The URL path of an API version, where it tells what it serves: `/api/v1`, `/apis/apps/v1`.
- * @throws TypeError when it is none
+ * The URL path where the apiserver lists the resources of an API version: `/api/v1`, `/apis/apps/v1`.
+ * @throws TypeError for an invalid API version
  */
 export function apiVersionPath(apiVersion: string): string {
   nameOr('API version', isApiVersion, apiVersion);
   return `/api${apiVersion.includes('/') ? 's' : ''}/${apiVersion}`;
 }
 
-/** The URL path of an API group other than the core group: `/apis/apps`. @throws TypeError when it is none */
+/** The URL path of an API group other than the core group: `/apis/apps`. @throws TypeError for an invalid group */
 export function groupPath(group: string): string {
   return `/apis/${nameOr('API group', isDnsSubdomain, group)}`;
 }

@@ -3,7 +3,7 @@ import type { Clock } from './clock.ts';
 import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';
 
-/** What the parts of a gateway have in common. Passed on whole; a part that needs less asks for a `Pick` of it. */
+/** Dependencies that the parts of a gateway share. Passed on whole; a part that needs less asks for a `Pick` of it. */
 export interface Runtime {
   readonly clock: Clock;
   readonly logger: Logger;

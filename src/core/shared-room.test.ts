@@ -23,7 +23,7 @@ describe('a shared room', () => {
     const room = new SharedRoom(1000);
     const sources = Array.from({ length: 9 }, (_, at) => stranger(String(at)));
     for (const source of sources) fill(room, source);
-    // As connections that end: the sources that have more than their share do not get them again.
+    // Like connections that end: sources above their share do not get their places again.
     for (let round = 0; round < 100; round += 1) {
       for (const source of sources) {
         room.giveBack(source, Math.min(10, room.takenBy(source)));

@@ -1,19 +1,19 @@
-/** A client that takes room, as a server tells clients apart. */
+/** A client that uses capacity, as a server distinguishes clients. */
 export interface RequestSource {
   /** Its address. */
   readonly name: string;
-  /** Whether it has proved that it is the client for whom the room is. */
+  /** Whether it has authenticated as the client that this capacity is meant for. */
   readonly isKnown: boolean;
 }
 
 /**
- * A bounded room that sources share, so that none of them takes it from the others. A source may take half of the room
- * that the other sources leave. So one source alone has half of the room, and `n` sources that want all of it have an
+ * A bounded capacity that sources share, so that no source can take it from the others. A source may take half of the
+ * capacity that the other sources leave. So one source alone gets half, and `n` sources that want all of it get an
  * `n + 1`th each, and the next source finds as much. A known source may take all that is left.
  *
- * Sources that come one after the other get a half, a quarter, an eighth, and so on, and the shares even out as room is
- * given back. What ends by itself within seconds needs no more. What may stay must be taken with `takeFrom`, because a
- * dozen sources that give nothing back use up the room.
+ * Sources that come one after the other get a half, a quarter, an eighth, and so on, and the shares even out as
+ * capacity is given back. That suffices for work that ends by itself within seconds. Work that may stay must use
+ * `takeFrom`, because a dozen sources that give nothing back use up the capacity.
  */
 export class SharedRoom {
   readonly #total: number;
@@ -25,12 +25,12 @@ export class SharedRoom {
     this.#total = total;
   }
 
-  /** What all sources have taken. */
+  /** Taken by all sources. */
   get taken(): number {
     return this.#all;
   }
 
-  /** What one source has taken. */
+  /** Taken by one source. */
   takenBy({ name }: Pick<RequestSource, 'name'>): number {
     return this.#taken.get(name) ?? 0;
   }
@@ -43,7 +43,7 @@ export class SharedRoom {
     return own + amount <= Math.ceil(left / 2);
   }
 
-  /** Takes room for a source. @returns whether there was enough; if not, nothing is taken. */
+  /** Takes capacity for a source. @returns whether there was enough; if not, nothing is taken. */
   take(source: RequestSource, amount = 1): boolean {
     if (!this.hasFor(source, amount)) return false;
     this.#add(source, amount);
@@ -51,10 +51,10 @@ export class SharedRoom {
   }
 
   /**
-   * Takes room for a source as `take` does. If there is not enough, it takes the place of another: of the source that
-   * has most, if that has more than this one will have, or else of this source itself.
-   * @param free gives back what one source has taken, 1. It returns false if nothing of this source can be given up;
-   *   then the source that has most but for that one is asked.
+   * Takes capacity for a source as `take` does. If there is not enough, another place is given up: one of the source
+   * with most, if it has more than this source will have, or else one of this source itself.
+   * @param free gives back 1 that a source has taken. It returns false if nothing of this source can be given up; then
+   *   the source with the next most is asked.
    * @returns whether there was enough or a place was given up; if not, nothing is taken.
    */
   takeFrom(source: RequestSource, free: (name: string) => boolean): boolean {
@@ -68,7 +68,7 @@ export class SharedRoom {
     return true;
   }
 
-  /** Gives room back that the source has taken. */
+  /** Gives back capacity that the source has taken. */
   giveBack(source: Pick<RequestSource, 'name'>, amount = 1): void {
     this.#add(source, -amount);
   }

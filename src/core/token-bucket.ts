@@ -1,7 +1,7 @@
 export interface TokenRate {
-  /** Tokens that come back in a second. */
+  /** Tokens that are added per second. */
   readonly perSecond: number;
-  /** The most that the bucket has: so many may be taken at once after a pause. */
+  /** The size of the bucket: this many tokens may be taken at once after a pause. */
   readonly burst: number;
 }
 
@@ -20,7 +20,7 @@ export class TokenBucket {
     this.#atMs = now();
   }
 
-  /** The tokens at this moment, with fractions; below zero: a debt. */
+  /** The tokens now, with fractions. A negative number is a debt. */
   get tokens(): number {
     const { burst, perSecond } = this.#rate;
     const nowMs = this.#now();
@@ -36,7 +36,7 @@ export class TokenBucket {
   /** How long until there is a token; 0 when there is one. */
   get waitMs(): number {
     const { tokens } = this;
-    // A rounding error must not become a wait of no length, again and again.
+    // A rounding error must not cause waits of length 0, again and again.
     return tokens >= 1 - 1e-9 ? 0 : ((1 - tokens) * 1000) / this.#rate.perSecond;
   }
 
@@ -48,8 +48,8 @@ export class TokenBucket {
   }
 
   /**
-   * Takes tokens whether they are there or not.
-   * @param maxDebt the rest of a larger debt is forgiven. Default: none is.
+   * Takes tokens, even if the bucket falls into debt.
+   * @param maxDebt a debt above this is forgiven. Default: no limit.
    */
   spend(count: number, maxDebt = Infinity): void {
     const { tokens } = this;

@@ -17,16 +17,16 @@ import { DeadlineError } from './errors.ts';
 export interface UnansweredWrite {
   readonly apiVersion: string;
   readonly kind: string;
-  /** What happened, for the log. */
+  /** The error, for the log. */
   readonly message: string;
 }
 
 /**
- * The run on whose behalf requests are made. `now` is the clock of `deadlineMs`, `systemClock.now` by default: nothing
- * sets it.
+ * The run that makes the requests. `now` is the clock of `deadlineMs`; by default `systemClock.now`, which nothing
+ * sets.
  */
 export interface ApiRun {
-  /** Read only when something is sent: the getter may create it. */
+  /** Read only when something is sent, because the getter may create the signal. */
   readonly signal: AbortSignal;
   readonly deadlineMs: number;
   readonly now?: () => number;
@@ -41,27 +41,30 @@ export interface WriteRequest {
   readonly contentType?: string;
   /** Media types of the answer. Default `application/json`. */
   readonly accept?: string;
-  /** Whether an error answer leaves open what was done. Default: as for a write of one object. */
+  /** Whether the write may have taken effect despite this error. Default: as for a write of one object. */
   readonly mayBeDone?: (error: ApiError) => boolean;
-  /** Whether a 429 or 503 that names a time is waited for and sent again. Default: always. */
+  /** Whether to wait and send again after a 429 or 503 with a time. Default: always. */
   readonly mayRepeat?: (error: ApiError) => boolean;
 }
 
-/** The requests of one run: none after its deadline or end, and a record of those that may have been done unseen. */
+/**
+ * The requests of one run. It sends none after the run's deadline or end, and records writes that may have taken effect
+ * without an answer.
+ */
 export class ApiRequests {
   readonly #transport: ApiTransport;
   readonly #run: ApiRun;
   readonly #namespace: string | undefined;
   readonly #now: () => number;
   readonly #unanswered: UnansweredWrite[] = [];
-  /** Writes on their way. */
+  /** Writes that are under way. */
   readonly #open = new Set<UnansweredWrite>();
   readonly #awaited = new Set<Promise<unknown>>();
   #ended = false;
   /** Created when something waits for the end. */
   #end: AbortController | undefined;
 
-  /** @param namespace the only one to which they write. Default: they write anywhere. */
+  /** @param namespace writes to other namespaces are refused. Default: it writes anywhere. */
   constructor(transport: ApiTransport, run: ApiRun, namespace?: string) {
     this.#transport = transport;
     this.#run = run;
@@ -73,14 +76,14 @@ export class ApiRequests {
     return this.#unanswered;
   }
 
-  /** The end waits for it. */
+  /** Makes the end of the run wait for this work. */
   waitUntil(work: Promise<unknown>): void {
     this.#awaited.add(work);
   }
 
-  /** Waits for what was asked to be waited for, so long at most, and ends. */
+  /** Waits for the work of `waitUntil`, at most `limitMs`, and ends. */
   async finish(limitMs: number): Promise<void> {
-    // Most runs wait for nothing, and timers and signals are a good part of what such a run costs.
+    // Most runs wait for nothing, and timers and signals are a good part of the cost of such a run.
     if (this.#awaited.size > 0) {
       const over = new AbortController();
       const limit = systemClock.sleep(limitMs, AbortSignal.any([this.#signal(), over.signal]));
@@ -91,8 +94,9 @@ export class ApiRequests {
   }
 
   /**
-   * Nothing is sent any more, and the outcome of a write that is under way is unknown. It is not aborted: a reconciler
-   * that does not await it would not catch its error either, and that would end the process with all its other runs.
+   * Sends nothing from now on; writes that are under way have an unknown outcome. They are not aborted: a reconciler
+   * that does not await a write would not catch its error either, and that would end the process with all its other
+   * runs.
    */
   end(): void {
     this.#unanswered.push(...this.#open);
@@ -108,8 +112,8 @@ export class ApiRequests {
   }
 
   /**
-   * Sends until the apiserver has taken it: a 429 with a time was not executed, nor a 503 of an apiserver or a gateway
-   * that is not ready, and client-go waits and repeats them too.
+   * Sends until the apiserver accepts the request: a 429 with a time was not executed, nor a 503 of an apiserver or a
+   * gateway that is not ready. client-go waits and repeats these, too.
    */
   async send(kind: GroupVersionKind, request: WriteRequest): Promise<unknown> {
     this.#checkPlace(request);
@@ -145,7 +149,7 @@ export class ApiRequests {
     const open: UnansweredWrite = { apiVersion, kind, message: `${what}: the run ended before the answer came` };
     if (isWrite) this.#open.add(open);
     const doubt = (error: unknown): void => {
-      // Not after the end: it was recorded then.
+      // Not after the end, which has recorded it already.
       if (this.#open.has(open)) this.#unanswered.push({ apiVersion, kind, message: `${what}: ${messageOf(error)}` });
     };
     try {
@@ -170,12 +174,12 @@ export class ApiRequests {
   }
 }
 
-/** The path of an object in a namespace, or of all of a kind in it: `resourcePath` writes no other. */
+/** The path of an object in a namespace, or of all objects of a kind there: `resourcePath` writes no other form. */
 const IN_NAMESPACE = /^\/(?:api|apis\/[^/]+)\/[^/]+\/namespaces\/([^/?]+)\/[^/?]+/;
 
 const OVER = 'the run is over: nothing more may be sent';
 
-/** `Retry-After: 0` is no invitation to spin. */
+/** The least wait, so that `Retry-After: 0` causes no busy loop. */
 const MIN_RETRY_MS = 100;
 
 function parse(body: string): unknown {
@@ -187,7 +191,7 @@ function parse(body: string): unknown {
   }
 }
 
-/** A write must not go on after the deadline, so the apiserver is told to give it up then. */
+/** Tells the apiserver to give up at the deadline, because a write must not go on after it. */
 function withTimeout(path: string, remainingMs: number): string {
   return `${path}${path.includes('?') ? '&' : '?'}timeout=${Math.ceil(remainingMs)}ms`;
 }

@@ -1,4 +1,4 @@
-/** One request to the apiserver, credentials left to the transport. */
+/** One request to the apiserver. The transport adds the credentials. */
 export interface ApiTransportRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Path and query. */

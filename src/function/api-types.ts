@@ -1,6 +1,6 @@
 import type { KubernetesObject, LabelSelector, ObjectMeta } from '../core/index.ts';
 
-/** An object to be made: the apiserver fills in the rest. Either `name` or `generateName`. */
+/** An object to be created: the apiserver fills in the rest. Either `name` or `generateName`. */
 export type NewObject<T extends KubernetesObject> = Omit<T, 'metadata' | 'apiVersion' | 'kind' | 'status'> & {
   metadata: Partial<T['metadata']>;
 };
@@ -18,11 +18,11 @@ export type AppliedObject<T extends KubernetesObject> = {
 } & { metadata: Partial<T['metadata']> & { readonly name: string } };
 
 export interface ApplyOptions {
-  /** Whose the fields become: the same name each time, or the fields of before stay behind. */
+  /** The owner of the fields. Use the same name each time; otherwise fields of earlier applies stay behind. */
   readonly fieldManager: string;
-  /** Take fields from other managers. Default: refused with 409. */
+  /** Takes fields from other managers. Default: such a conflict is refused with 409. */
   readonly force?: boolean;
-  /** Apply to this part alone. Default: to everything but it. */
+  /** Applies to this part alone. Default: to everything else. */
   readonly subresource?: 'status' | 'scale';
 }
 
@@ -31,21 +31,21 @@ export type Patch =
   | { readonly type: 'json'; readonly body: readonly object[] };
 
 export interface DeleteOptions {
-  /** Refused with 409 when the object has another UID or version by now. */
+  /** Refused with 409 when the object now has another UID or version. */
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
-  /** Default: the kind's own, `Background` for all but some old ones. */
+  /** Default: the kind's own, which is `Background` for all but some old kinds. */
   readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
   /** Default: the object's own. */
   readonly gracePeriodSeconds?: number;
 }
 
-/** Which objects a live list or a deleteCollection is about: all conditions must be met. */
+/** Selects objects for a live list or a deleteCollection: all conditions must be met. */
 export interface LiveSelection {
   /** Default: all namespaces; a deleteCollection of a namespaced kind must name one. */
   readonly namespace?: string;
   /** `metav1.LabelSelector`, or the text that kubectl takes: `app=web,tier notin (test),!old`. */
   readonly labelSelector?: LabelSelector | string;
-  /** As kubectl takes it. The apiserver knows name and namespace of every kind, and few fields more. */
+  /** In kubectl's form. For every kind the apiserver can select by name and namespace, and by few other fields. */
   readonly fieldSelector?: string;
 }
 
@@ -56,10 +56,10 @@ export interface LiveListOptions extends LiveSelection {
 
 export type DeleteCollectionOptions = LiveSelection & Omit<DeleteOptions, 'preconditions'>;
 
-/** `autoscaling/v1` Scale: how many replicas an object of any scalable kind has and should have. */
+/** `autoscaling/v1` Scale: the actual and the desired number of replicas of an object of any scalable kind. */
 export interface Scale extends KubernetesObject {
   metadata: ObjectMeta;
-  /** Absent, as every zero that Go leaves out, when it is 0. */
+  /** Absent when it is 0, because Go omits zeros. */
   spec: { replicas?: number };
   status: { replicas: number; selector?: string };
 }

@@ -112,7 +112,7 @@ describe('ApiWriter', () => {
     ['one of its finalizers', { ...deleting, finalizers: ['other'] }, false],
     ['nothing from a pod that has time to end', { ...deleting, deletionGracePeriodSeconds: 30 }, false],
   ])('remembers an update that takes away %s: gone %s', async (_what, metadata, gone) => {
-    // What the apiserver answers then has the version of before.
+    // The apiserver's answer then has the version from before the update.
     answers = [ok({ ...object('x', '5'), metadata: { ...object('x', '5').metadata, ...metadata } })];
     const api = writer();
     await api.patch(sets, key, { type: 'merge', body: {} });

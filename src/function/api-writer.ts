@@ -30,9 +30,9 @@ import type { ListResult } from './cache-reader.ts';
 import { DisruptionBudgetError } from './errors.ts';
 
 /**
- * Reads and writes the apiserver within one run: raw JSON, so that fields which the author's types do not know survive.
- * Each acknowledged write is remembered for the outcome; the key's next run sees it in the cache. Nothing is sent after
- * the run's deadline or its end, and the apiserver is told to give up at the deadline too (`?timeout=`).
+ * Reads and writes the apiserver within one run, as raw JSON, so that fields which the author's types lack survive.
+ * Each acknowledged write is recorded for the outcome; the key's next run sees it in the cache. Nothing is sent after
+ * the run's deadline or its end, and each request asks the apiserver to give up then, too (`?timeout=`).
  *
  * Every method throws ApiError for an answer other than 2xx, DeadlineError when the run is over, and the transport's
  * own error when there was no answer. After a 429 with Retry-After the request is sent again, if the time of the run
@@ -42,7 +42,7 @@ export class ApiWriter {
   readonly #requests: ApiRequests;
   readonly #writes: Write[] = [];
 
-  /** @param namespace the only one to which it writes. Default: it writes anywhere. */
+  /** @param namespace writes to other namespaces are refused. Default: it writes anywhere. */
   constructor(transport: ApiTransport, run: ApiRun, namespace?: string) {
     this.#requests = new ApiRequests(transport, run, namespace);
   }
@@ -53,37 +53,35 @@ export class ApiWriter {
   }
 
   /**
-   * Writes that may have taken effect although no answer came, even if the author's code caught the error:
-   * no answer came, or one from which that cannot be told. With one of a kind that is cached, the outcome of the run is
-   * unknown.
+   * Writes that may have taken effect although their answer is missing or does not say so, even if the author's code
+   * caught the error. If one of them is of a cached kind, the outcome of the run is unknown.
    */
   get unanswered(): readonly UnansweredWrite[] {
     return this.#requests.unanswered;
   }
 
   /**
-   * The outcome of the run waits for this work, a second at most, whether it succeeds or not. For what is worth doing
-   * at the end of a run and not worth failing for: an Event. With a write that is not awaited the outcome is unknown.
+   * Makes the outcome of the run wait for this work, a second at most, whether it succeeds or not. Use it for work at
+   * the end of a run that must not fail the run, such as an Event. A write that nothing waits for makes the outcome
+   * unknown.
    */
   waitUntil(work: Promise<unknown>): void {
     this.#requests.waitUntil(work);
   }
 
-  /** Called by the runtime when the run is over: a write that is still under way then is `unanswered`. */
+  /** Called by the runtime at the end of the run. Writes that are still under way then are `unanswered`. */
   async finish(): Promise<void> {
     await this.#requests.finish(LAST_WORK_MS);
   }
 
-  /**
-   * A live read, past the cache: for a decision that must not be made on old data. Undefined when it does not exist.
-   */
+  /** A live read, past the cache, for a decision that needs current data. Undefined when the object does not exist. */
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
     return orUndefined(this.getPath<T>(resourcePath(resource, key)));
   }
 
   /**
    * The JSON answer to a GET of any path: `/version`, `/apis`. The apiserver decides who may read it.
-   * @param path with its query. Names from outside do not belong into it unencoded
+   * @param path with its query. Encode names from outside
    * @param accept media types of the answer, all of them JSON. Default `application/json`
    */
   async getPath<T>(path: string, accept?: string): Promise<T> {
@@ -92,8 +90,8 @@ export class ApiWriter {
   }
 
   /**
-   * A live list, past the cache, by pages: a snapshot at `version`, in the apiserver's order. When it changes so long
-   * that it cannot be continued it is read anew in one piece, as client-go's pager does.
+   * A live list, past the cache, by pages: a snapshot at `version`, in the apiserver's order. If the snapshot expires
+   * between pages, the list is read anew in one piece, as client-go's pager does.
    * @throws SelectorError for an invalid label selector; then nothing was sent
    */
   list<T extends KubernetesObject>(resource: Resource<T>, options: LiveListOptions = {}): Promise<ListResult<T>> {
@@ -101,8 +99,8 @@ export class ApiWriter {
   }
 
   /**
-   * As `list`, but the objects come without spec, status and data: the apiserver leaves them out. For counting objects
-   * and looking at their labels, owners and finalizers. A server that cannot do so sends whole objects.
+   * As `list`, but the apiserver leaves out spec, status and data. For counting objects and reading their labels,
+   * owners and finalizers. A server without this feature sends whole objects.
    */
   listMetadata(resource: Resource, options: LiveListOptions = {}): Promise<ListResult<KubernetesObject>> {
     return this.#list(resource, options, METADATA);
@@ -131,12 +129,12 @@ export class ApiWriter {
       pages.push(answer);
     }
     const { apiVersion, kind } = resource;
-    // The items of a built-in kind's list do not say what they are.
+    // The items of a built-in kind's list lack `apiVersion` and `kind`.
     const items = pages.flatMap(({ items: of }) => of ?? []).map((item) => ({ ...item, apiVersion, kind }));
     return { items, version: pages[0]?.metadata.resourceVersion ?? '0' };
   }
 
-  /** @throws ApiError 409 (`AlreadyExists`) when there is one of that name */
+  /** @throws ApiError 409 (`AlreadyExists`) when an object of that name exists */
   async create<T extends KubernetesObject>(resource: Resource<T>, object: NewObject<T>): Promise<T> {
     const { apiVersion, kind } = resource;
     const path = resourcePath(resource, { namespace: object.metadata.namespace });
@@ -145,9 +143,9 @@ export class ApiWriter {
 
   /**
    * PUT: the whole object as it was read, changed.
-   * @param subresource the part that is written. Default: all but the status. `finalize` is the `spec.finalizers` of a
+   * @param subresource the part to write. Default: all but the status. `finalize` is the `spec.finalizers` of a
    *   Namespace
-   * @throws ApiError 409 (`Conflict`) when it has changed since: run again, or read it live and decide anew
+   * @throws ApiError 409 (`Conflict`) when the object has changed since: run again, or read it live and decide anew
    */
   async replace<T extends KubernetesObject>(
     resource: Resource<T>,
@@ -159,7 +157,7 @@ export class ApiWriter {
     return this.#write(resource, { method: 'PUT', path, body: object });
   }
 
-  /** With a `metadata.resourceVersion` in a merge patch, refused with 409 when the object has changed since. */
+  /** A merge patch with `metadata.resourceVersion` is refused with 409 when the object has changed since. */
   async patch<T extends KubernetesObject>(
     resource: Resource<T>,
     key: ObjectKey,
@@ -172,8 +170,8 @@ export class ApiWriter {
   }
 
   /**
-   * Server-side apply: the fields in `object` become this manager's, and those that it had and has no more go. Creates
-   * the object when there is none.
+   * Server-side apply: this manager owns the fields in `object`, and fields that it owned before and no longer names
+   * are removed. Creates the object when there is none.
    * @throws ApiError 409 (`Conflict`) that names the fields and their managers, unless forced
    */
   async apply<T extends KubernetesObject>(
@@ -184,20 +182,21 @@ export class ApiWriter {
     const { namespace, name } = object.metadata;
     const path = `${resourcePath(resource, { namespace, name, subresource })}?fieldManager=${encodeURIComponent(fieldManager)}&force=${force}`;
     const { apiVersion, kind } = resource;
-    // YAML is the apiserver's name for it; JSON is YAML.
+    // The apiserver's media type is YAML, and JSON is YAML.
     const contentType = 'application/apply-patch+yaml';
     return this.#write(resource, { method: 'PATCH', path, body: { apiVersion, kind, ...object }, contentType });
   }
 
   /**
-   * How many replicas it has and should have, of any kind with a scale subresource. Undefined when it does not exist.
+   * The actual and the desired number of replicas of an object, for any kind with a scale subresource. Undefined when
+   * the object does not exist.
    */
   async getScale(resource: Resource, key: ObjectKey): Promise<Scale | undefined> {
     return orUndefined(this.getPath<Scale>(resourcePath(resource, { ...key, subresource: 'scale' })));
   }
 
   /**
-   * Asks for so many replicas, whatever the kind calls the field.
+   * Sets the desired number of replicas, whichever field the kind uses for it.
    * @param options `resourceVersion` of the Scale that was read: refused with 409 when the object has changed since.
    */
   async setScale(
@@ -207,7 +206,7 @@ export class ApiWriter {
     options: { readonly resourceVersion?: string } = {},
   ): Promise<Scale> {
     const body = { metadata: options, spec: { replicas } };
-    // A Scale has the UID and the version of the object that it is of.
+    // A Scale has the UID and the version of its object.
     return this.#write(resource as Resource<Scale>, {
       method: 'PATCH',
       path: resourcePath(resource, { ...key, subresource: 'scale' }),
@@ -216,7 +215,7 @@ export class ApiWriter {
     });
   }
 
-  /** @throws ApiError 404 when there is none, 409 when a precondition is not met */
+  /** @throws ApiError 404 when the object does not exist, 409 when a precondition is not met */
   async delete(resource: Resource, key: ObjectKey, options: DeleteOptions = {}): Promise<void> {
     const request = { method: 'DELETE', path: resourcePath(resource, key), body: deleteOptions(options) } as const;
     const answer = (await this.#requests.send(resource, request)) as DeleteAnswer;
@@ -227,7 +226,7 @@ export class ApiWriter {
   /**
    * Deletes all selected objects of a kind, 500 in a request, and returns their number. The apiserver's answer lists
    * them, so the key's next run sees each of them deleted or being deleted. A request is no transaction: an object that
-   * is created meanwhile may stay. After an error some objects may be deleted, so the outcome of the run is unknown.
+   * is created during it may stay. After an error some objects may be deleted, so the outcome of the run is unknown.
    * @throws SelectorError for an invalid label selector; then nothing was sent
    */
   async deleteCollection(resource: Resource, options: DeleteCollectionOptions): Promise<number> {
@@ -237,7 +236,7 @@ export class ApiWriter {
       ...(fieldSelector === undefined ? {} : { fieldSelector }),
     });
     query.set('limit', String(PAGE_SIZE));
-    // One object's refusal comes with the others' deletes: only these were refused before the first.
+    // The refusal of one object may follow deletes of others. Only these codes come before the first delete.
     const mayBeDone = ({ code }: ApiError): boolean => ![401, 404, 405, 410, 429].includes(code);
     let count = 0;
     do {
@@ -252,9 +251,9 @@ export class ApiWriter {
   }
 
   /**
-   * Evicts this very pod (`policy/v1`): deletes it if its PodDisruptionBudget allows that.
-   * @throws DisruptionBudgetError when the budget does not allow it now: let it be thrown, and the key is tried again
-   *   after the time that it names; ApiError 404 when the pod is gone, 409 when it is another one of its name
+   * Evicts exactly this pod (`policy/v1`): deletes it if its PodDisruptionBudget allows that.
+   * @throws DisruptionBudgetError when the budget does not allow it now. Do not catch it: the key is retried after the
+   *   time in the error. ApiError 404 when the pod is gone, 409 when another pod has its name
    */
   async evict(
     pod: { readonly metadata: Pick<ObjectMeta, 'name' | 'uid' | 'namespace'> },
@@ -265,7 +264,7 @@ export class ApiWriter {
       apiVersion: 'policy/v1',
       kind: 'Eviction',
       metadata: { namespace, name },
-      // The answer does not tell whom it was about.
+      // The answer does not name the pod.
       deleteOptions: { ...options, preconditions: { ...options.preconditions, uid } },
     };
     const path = resourcePath(POD, { namespace, name, subresource: 'eviction' });
@@ -287,7 +286,8 @@ export class ApiWriter {
   async #write<T extends KubernetesObject>(resource: Resource<T>, request: WriteRequest): Promise<T> {
     const object = (await this.#requests.send(resource, request)) as T;
     const { metadata } = object;
-    // Trap: when an update takes away what delayed a delete, the answer carries the version of before the update.
+    // Trap: when an update removes the last obstacle to a delete, the answer carries the version from before the
+    // update.
     if (request.method !== 'POST' && isRemovedByUpdate(object))
       this.#recordDelete(resource, metadata, metadata.uid, true);
     else {
@@ -305,19 +305,19 @@ export class ApiWriter {
 
 const PAGE_SIZE = 500;
 const LAST_WORK_MS = 1000;
-/** Whole objects from a server that cannot leave anything out. */
+/** A server that cannot leave out fields sends whole objects. */
 const METADATA = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json';
-/** Of a read: only writes are recorded by kind. */
+/** For a read: only writes are recorded by kind. */
 const NO_KIND = { apiVersion: '', kind: '' };
-/** No call: it would be in the bundle of functions that never evict. */
+/** Not made by `resource()`: that call would be in the bundle of functions that never evict. */
 const POD: Resource = { apiVersion: 'v1', kind: 'Pod', plural: 'pods', namespaced: true };
 
 /**
- * What the apiserver names where it names a time, since a budget's time is not known
+ * The apiserver names 10 s itself where it names a time; a budget has no known time
  * (registry/core/pod/storage/eviction.go).
  */
 const BUDGET_RETRY_SECONDS = 10;
-/** A 500 that says no more than that the pod is wrongly set up: nothing was done. */
+/** This 500 only says that the pod is wrongly set up: nothing was done. */
 const SEVERAL_BUDGETS = /more than one PodDisruptionBudget/;
 
 function isOfBudget({ code, status }: ApiError): boolean {
@@ -326,7 +326,7 @@ function isOfBudget({ code, status }: ApiError): boolean {
 
 interface ListAnswer<T> {
   readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
-  /** Null for none, of some kinds. */
+  /** Some kinds have null for an empty list. */
   readonly items: readonly T[] | null;
 }
 
@@ -339,7 +339,7 @@ interface DeleteAnswer {
 
 function queryOf({ labelSelector, fieldSelector }: LiveSelection): URLSearchParams {
   const query = new URLSearchParams();
-  // Read here too, so that a wrong one never leaves the function.
+  // Parsed here too, so that an invalid selector never leaves the function.
   if (labelSelector !== undefined) query.set('labelSelector', formatLabelSelector(requirementsOf(labelSelector)));
   if (fieldSelector !== undefined) query.set('fieldSelector', fieldSelector);
   return query;
@@ -347,7 +347,7 @@ function queryOf({ labelSelector, fieldSelector }: LiveSelection): URLSearchPara
 
 const deleteOptions = (options: object): object => ({ kind: 'DeleteOptions', apiVersion: 'v1', ...options });
 
-/** Part by part: an object's metadata is a key too, as far as the compiler can tell. */
+/** Field by field, because the compiler accepts an object's whole metadata as a key, too. */
 function reference({ apiVersion, kind }: Resource, { namespace, name }: ObjectKey) {
   return { apiVersion, kind, ...(namespace ? { namespace } : {}), name };
 }

@@ -12,24 +12,24 @@ import {
 import type { CacheLocation, ViewLocation } from '../contract/index.ts';
 import type { KeptOut, ListResult } from './cache-reader.ts';
 
-/** Whether there can be an object of that key: a namespaced one without a namespace would be looked for elsewhere. */
+/** Whether an object with this key can exist. Without a namespace, a namespaced one would be looked for elsewhere. */
 export function canExist({ namespaced }: Resource, { namespace, name }: ObjectKey): boolean {
   return isName(name) && (namespaced ? isNamespace(namespace) : namespace === undefined);
 }
 
-/** Whether a kind is encrypted in Redis, and so is read through the cache API alone. */
+/** Whether a kind is encrypted in Redis, so that only the cache API can read it. */
 export function isEncryptedKind(location: CacheLocation, resource: GroupVersionKind): boolean {
   return ownValue(location.encrypted, formatKind(resource)) !== undefined;
 }
 
-/** Whether a kind is cached for this controller, wherever it is read. */
+/** Whether a kind is cached for this controller, in Redis or through the cache API. */
 export function isCached(location: CacheLocation, resource: GroupVersionKind): boolean {
   return ownValue(location.views, formatKind(resource)) !== undefined || isEncryptedKind(location, resource);
 }
 
 /**
- * The cached namespaces of a kind, or the one asked for if it is cached; undefined stands for all of them. In the order
- * of their names.
+ * The cached namespaces of a kind in the order of their names, or the given one if it is cached; undefined stands for
+ * all namespaces.
  * @throws TypeError for a kind that the controller did not declare.
  */
 export function namespacesOf(
@@ -44,9 +44,9 @@ export function namespacesOf(
 }
 
 /**
- * The views of a kind in the order of their namespaces, or the one that can hold a namespace's objects: none when the
- * namespace is not cached.
- * @throws TypeError for a kind that the controller did not declare, and for one that is encrypted.
+ * The views of a kind in the order of their namespaces, or the views that can hold objects of a namespace: none when
+ * the namespace is not cached.
+ * @throws TypeError for a kind that the controller did not declare, and for an encrypted kind.
  */
 export function viewsOf(
   location: CacheLocation,
@@ -67,11 +67,11 @@ export function viewsOf(
     .toSorted((a, b) => ((a.namespace ?? '') < (b.namespace ?? '') ? -1 : 1));
 }
 
-/** By which a run knows a view: its kind, and its only namespace. */
+/** Names a view within a run: its kind, and its only namespace. */
 export const viewName = (resource: GroupVersionKind, namespace: string | undefined): string =>
   `${formatKind(resource)} ${namespace ?? ''}`;
 
-/** One list of those of several views, in their order. */
+/** Joins the lists of several views, in their order. */
 export function joinedLists<T>(
   lists: readonly {
     readonly items: readonly T[];
@@ -87,7 +87,7 @@ export function joinedLists<T>(
   };
 }
 
-/** The version that objects of several views are all at least as new as: the oldest. */
+/** The oldest version: objects of all views are at least as new. */
 function oldestVersion(versions: readonly ResourceVersion[]): ResourceVersion {
   return versions.toSorted(compareResourceVersions)[0] ?? '0';
 }

@@ -38,21 +38,21 @@ describe('a callback', () => {
     const headers = new Headers(init.headers);
     const text = init.body as string;
     expect(url).toBe(token.url);
-    // As the gateway does: each attempt carries a signature of its own moment.
+    // Like the gateway: each attempt needs a signature of its own time.
     await verify([await importSecret(secret)], { headers, nowMs: Date.now(), body: text });
     posted.push({ at: Date.now(), id: headers.get('webhook-id'), body: JSON.parse(text) as CallbackBody });
     return (answers.shift() ?? ours(200))();
   };
   const options = { secrets, fetch: post as typeof fetch };
 
-  /** Time passes while the promise is waited for. */
+  /** Lets time pass until the promise settles. */
   async function passing<T>(work: Promise<T>): Promise<T> {
     const ended = work.then(
       () => true,
       () => true,
     );
     const pass = async (): Promise<false> => {
-      // The signature is made by another thread: time stands still for it, however long that takes on a busy machine.
+      // Another thread signs, and the test's clock does not advance for it, even on a busy machine. So wait for real.
       await sleep(1);
       if (vi.getTimerCount() > 0) await vi.advanceTimersByTimeAsync(100);
       return false;
@@ -82,7 +82,7 @@ describe('a callback', () => {
     await passing(complete(token, { status: 'done' }, { ...options, signal }));
     expect(posted).toHaveLength(7);
     expect(new Set(posted.map(({ id }) => id)).size).toBe(1);
-    // Further apart than a signature is good for.
+    // The time between them exceeds the validity of a signature.
     expect((posted[6]?.at ?? 0) - (posted[0]?.at ?? 0)).toBeGreaterThan(400_000);
   });
 
@@ -106,7 +106,7 @@ describe('a callback', () => {
     setTimeout(() => given.abort(), 5000);
     const work = complete(token, { status: 'done' }, { ...options, signal: given.signal });
     await expect(passing(work)).rejects.toThrow(/run 7 was not taken: .*not ready/);
-    // How often depends on how long signing takes, for which the test's clock does not wait.
+    // The number depends on how long signing takes, because the test's clock does not wait for it.
     expect(posted.length).toBeGreaterThan(1);
   });
 
@@ -122,7 +122,7 @@ describe('a callback', () => {
     const run = await passing(heartbeat(token, { ...options, withinSeconds: 60, api: never }));
     answers = [ours(200, { withinSeconds: 60 })];
     const granted = await passing(heartbeat(token, { ...options, withinSeconds: 60, api: never }));
-    // An answer that grants nothing grants nothing.
+    // An answer without a time grants no time.
     await expect(run.api.create(pods, { metadata: { name: 'x' } })).rejects.toThrow(/the run is over/);
     await expect(granted.api.create(pods, { metadata: { name: 'x' } })).rejects.toThrow('cut');
     await passing(granted.complete({ status: 'done' }));

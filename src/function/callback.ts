@@ -1,6 +1,6 @@
 /**
- * Finishes a run after its function has answered: for a job, a queue's consumer, or the function itself. An entry of
- * its own, since most functions answer when they are done.
+ * Finishes a run after its function has answered: for a job, a queue's consumer, or the function itself. It is a
+ * separate entry, since most functions finish before they answer.
  */
 import { backoffMs, formatJson, messageOf, parseRetryAfter, systemClock } from '../core/index.ts';
 import {
@@ -20,8 +20,8 @@ import { fetchKubernetes } from './trigger-kubernetes.ts';
 export type { RunCredentials, RunToken } from './run-token.ts';
 
 /**
- * How a run ended, and the objects on which its key depends (`Context.related`). What it wrote need not be told: the
- * key's next run sees everything from before this was sent.
+ * The result of a run, and the objects that its key depends on (`Context.related`). It need not name the run's writes:
+ * the key's next run sees everything from before this was sent.
  */
 export type RunOutcome = { readonly related?: readonly RelatedRule[] } & (
   | { readonly status: 'done'; readonly requeueAfterSeconds?: number }
@@ -30,7 +30,7 @@ export type RunOutcome = { readonly related?: readonly RelatedRule[] } & (
 );
 
 export interface CallbackOptions {
-  /** The secrets that the function's triggers are signed with, or one of them. */
+  /** The signing secrets of the function's triggers, or one of them. */
   readonly secrets: readonly string[];
   /** Ends the attempts. Default: after five minutes. */
   readonly signal?: AbortSignal;
@@ -39,7 +39,7 @@ export interface CallbackOptions {
 }
 
 /**
- * The run is not in flight any more: its outcome has been told, or its time was up. Nothing more may be written for it.
+ * The run is no longer in flight: its outcome was already sent, or its time was up. Nothing more may be written for it.
  */
 export class RunOverError extends Error {
   override readonly name = 'RunOverError';
@@ -47,31 +47,31 @@ export class RunOverError extends Error {
 }
 
 /**
- * Writes with the credentials of a run, by `fetch`. On Node, `nodeRunTransport` of `levelhook/function/node` trusts the
- * authorities that they name, too.
+ * Writes with the credentials of a run, through `fetch`. On Node, use `nodeRunTransport` of `levelhook/function/node`,
+ * which trusts the certificate authorities in the credentials, too.
  */
 export function runTransport(credentials: RunCredentials): ApiTransport {
   return fetchKubernetes(credentials, credentials.run);
 }
 
-/** A run that goes on, and for which the gateway keeps its key waiting until `deadlineMs`. */
+/** A run that goes on. The gateway keeps its key waiting until `deadlineMs`. */
 export interface AsyncRun {
-  /** Writes until then, and refuses to afterwards: call `heartbeat` again in time for more. */
+  /** Writes until `deadlineMs`, and refuses to afterwards: call `heartbeat` again in time for more. */
   readonly api: ApiWriter;
-  /** Aborted then. */
+  /** Aborted at `deadlineMs`. */
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch, by this machine's clock at the time of the call. */
   readonly deadlineMs: number;
   /**
-   * `complete`, after which `api` sends nothing; but with a write of `api` that got no answer the outcome is
-   * unknown, whatever is said.
+   * Ends the run with an outcome; `api` sends nothing after it. If a write of `api` got no answer, the outcome is sent
+   * as unknown.
    */
   complete(outcome: RunOutcome): Promise<void>;
 }
 
 /**
- * Asks the gateway to keep the key waiting for so long from now, at most the token's `maxSeconds`. To be called before
- * anything is written: the answer of 202 may have got lost, and then the key runs again after its deadline.
+ * Asks the gateway to keep the key waiting for `withinSeconds` from now, at most the token's `maxSeconds`. Call it
+ * before any write: the answer of 202 may have got lost, and then the key runs again after its deadline.
  * @throws RunOverError
  */
 export async function heartbeat(
@@ -81,12 +81,12 @@ export async function heartbeat(
   const withinSeconds = Math.min(options.withinSeconds, token.maxSeconds);
   const wallMs = systemClock.wallNow() - systemClock.now();
   const { askedAtMs, body } = await send(token, { status: 'accepted', withinSeconds }, options);
-  // From before the gateway began to count; on the steady clock, which nothing sets.
+  // Counted from before the request, so it ends before the gateway's; on the steady clock, which nothing sets.
   const deadlineMs = askedAtMs + Math.min(withinSeconds, Number(body['withinSeconds'] ?? 0)) * 1000;
   const signal = AbortSignal.timeout(Math.max(0, deadlineMs - systemClock.now()));
   const api = new ApiWriter(options.api, { signal, deadlineMs });
   const completeRun = async (outcome: RunOutcome): Promise<void> => {
-    // Nothing may be written once it is told that the run has ended.
+    // Nothing may be written after the gateway knows that the run has ended.
     await api.finish();
     const [doubt] = api.unanswered;
     await send(token, doubt ? { status: 'unknown', message: doubt.message } : outcome, options);
@@ -95,7 +95,8 @@ export async function heartbeat(
 }
 
 /**
- * Tells how a run ended, after its last write. Tries until the gateway has taken it, which may be away for a while.
+ * Reports the result of a run, after its last write. Retries until the gateway accepts it, because the gateway may be
+ * away for a while.
  * @throws RunOverError when it comes too late, or a second time.
  */
 export async function complete(token: RunToken, outcome: RunOutcome, options: CallbackOptions): Promise<void> {
@@ -113,7 +114,7 @@ async function send(
   const id = crypto.randomUUID();
   for (let failures = 1; ; failures += 1) {
     const askedAtMs = systemClock.now();
-    // Signed anew: an old signature is refused.
+    // Each attempt is signed anew, because the gateway refuses an old signature.
     const headers = {
       ...(await sign(keys, { id, nowMs: systemClock.wallNow(), body })),
       'content-type': 'application/json',
@@ -133,7 +134,7 @@ const SEND_AGAIN_MS = [250, 15_000] as const;
 type Attempt =
   | { readonly kind: 'taken'; readonly body: Record<string, unknown> }
   | { readonly kind: 'refused'; readonly error: Error }
-  /** It may or may not have been taken, or will be later. */
+  /** The gateway may have accepted it, or not, or may do so later. */
   | { readonly kind: 'again'; readonly error: string; readonly retryAfterMs?: number | undefined };
 
 async function attempt(post: typeof fetch, url: string, init: RequestInit): Promise<Attempt> {

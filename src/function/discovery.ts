@@ -3,20 +3,17 @@ import type { ApiWriter } from './api-writer.ts';
 
 /** A kind that the cluster serves. */
 export interface DiscoveredResource extends Resource {
-  /**
-   * What can be done with its objects: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
-   * `deletecollection`.
-   */
+  /** The supported operations: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. */
   readonly verbs: readonly string[];
 }
 
-/** What the cluster serves at a time. */
+/** The kinds that the cluster serves at one moment. */
 export interface Discovery {
-  /** One for each resource of a group, in the version that the group prefers among those which have it. */
+  /** One entry for each resource of a group, in the group's most preferred version that has it. */
   readonly resources: readonly DiscoveredResource[];
   /**
-   * API versions of which the cluster knows no more than their names, because the aggregated server that has them does
-   * not answer: `['metrics.k8s.io/v1beta1']`. They are not among `resources`.
+   * API versions whose resources are unknown, because their aggregated server does not answer:
+   * `['metrics.k8s.io/v1beta1']`. They are not among `resources`.
    */
   readonly stale: readonly string[];
   /** Resources with a name that no path can contain, as `GROUP/VERSION/PLURAL`. They are not among `resources`. */
@@ -56,9 +53,9 @@ interface GroupList {
   readonly items: readonly DiscoveredGroup[];
 }
 
-/** `apidiscovery.k8s.io/v2` APIGroupDiscovery, the fields that are read. */
+/** `apidiscovery.k8s.io/v2` APIGroupDiscovery: the fields that are used. */
 export interface DiscoveredGroup {
-  /** Without a name it is the core group. */
+  /** Absent for the core group. */
   readonly metadata?: { readonly name?: string };
   /** The preferred one first. */
   readonly versions?: readonly {

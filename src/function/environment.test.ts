@@ -20,7 +20,7 @@ const FILES: Record<string, string> = {
   '/ca.crt': 'authority of a file',
 };
 
-/** The requests to the apiserver of one run, and the authority that they trust. */
+/** A run's requests to the apiserver, and the certificate authority that they trust. */
 async function requestOf(variables: Variables): Promise<object | undefined> {
   let seen: object | undefined;
   const fetchTrusting =

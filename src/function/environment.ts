@@ -5,10 +5,10 @@ import type { Controller } from './controller.ts';
 import { type ApiFetch, fetchTransport } from './fetch-transport.ts';
 import { createFunctionApp, type FunctionApp } from './function-app.ts';
 
-/** Environment variables by name. On Workers these are the bindings, of which only the texts are read. */
+/** Environment variables by name. On Workers these are the bindings, and only strings are read. */
 export type Variables = Readonly<Record<string, unknown>>;
 
-/** What a platform with a file system has. Workers have neither. */
+/** Features of a platform with a file system. Workers have neither. */
 export interface FilePlatform {
   readonly readFile: (path: string) => Promise<string>;
   /** A `fetch` that trusts this certificate authority, in PEM. */
@@ -18,7 +18,7 @@ export interface FilePlatform {
 }
 
 /**
- * The app of one controller, with everything else from its environment. It connects to nothing yet.
+ * The app of one controller, configured from its environment. It connects to nothing yet.
  *
  * - `LEVELHOOK_SIGNING_SECRETS`: required, as on Node.
  * - `KUBE_SERVER`: URL of the apiserver. Default: that of the pod's cluster.
@@ -43,14 +43,14 @@ export function variable(environment: Variables, name: string): string | undefin
   return (typeof value === 'string' && value.trim()) || undefined;
 }
 
-/** The value of a variable that a function cannot do without. */
+/** The value of a required variable. */
 export function requiredVariable(environment: Variables, name: string): string {
   const value = variable(environment, name);
   if (value === undefined) throw new UserError(`the environment variable ${name} is not set`);
   return value;
 }
 
-/** The words of `LEVELHOOK_SIGNING_SECRETS`: two while a secret is rotated. */
+/** The secrets in `LEVELHOOK_SIGNING_SECRETS`: two during a rotation. */
 export function signingSecrets(environment: Variables): string[] {
   return requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS')
     .split(/[\s,]+/)
@@ -92,12 +92,12 @@ function environmentTransport(environment: Variables, files: FilePlatform | unde
     try {
       return files.fetchTrusting(await files.readFile(caFile));
     } catch (error) {
-      // The next request reads it again.
+      // The next request reads the file again.
       trusting = undefined;
       throw error;
     }
   };
-  // One for all requests that wait: each has connections of its own.
+  // All waiting requests share one, because each has its own connections.
   return fetchTransport({ server, token, fetch: async (url, init) => (await (trusting ??= open()))(url, init) });
 }
 

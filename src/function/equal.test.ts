@@ -71,7 +71,7 @@ describe('equal', () => {
   ])('the quantity %s is %s', (a, b) => {
     expect(equal(limited(a), limited(b))).toBe(true);
     expect(equal(limited(a).spec.template, limited(b).spec.template, 'PodTemplateSpec')).toBe(true);
-    // Text, where the schema is not known.
+    // Without a known schema, quantities are compared as text.
     expect(equal(limited(a).spec, limited(b).spec)).toBe(false);
   });
 

@@ -5,27 +5,27 @@ import { QUANTITIES } from './kinds/quantities.ts';
 export type TypeWithQuantities = keyof typeof QUANTITIES;
 
 /**
- * Whether two values of the API are the same, as `equality.Semantic.DeepEqual` of apimachinery says it. Write only what
- * is not:
+ * Whether two values of the API are equal, as `equality.Semantic.DeepEqual` of apimachinery defines it. Write only when
+ * they differ:
  *
  * ```ts
  * if (!equal(pages.data, data)) await api.replace(ConfigMap, { ...pages, data });
  * ```
  *
  * - The order of fields does not matter; that of a list does.
- * - Absent, null and an empty list are the same. So is `{}` as the value itself and in the fields whose type in Go has
- *   no pointer: labels, annotations, data, selectors by labels, resources, metadata, spec, status and update
- *   strategies. Any other `{}` says something (`emptyDir: {}`) and is not the same as none.
- * - Quantities are the same when their values are: `1Gi` and `1073741824`. Where they are is known of whole objects of
- *   built-in kinds, and of parts whose `type` is given; text is text anywhere else.
- * - 0, false and '' are not the same as absent: many fields have other defaults.
- * @param type of both. Default: what their `apiVersion` and `kind` say.
+ * - Absent, null and an empty list are equal. So is `{}` as the value itself and in the fields whose type in Go has no
+ *   pointer: labels, annotations, data, label selectors, resources, metadata, spec, status and update strategies. Any
+ *   other `{}` has a meaning (`emptyDir: {}`) and differs from an absent field.
+ * - Quantities are equal when their amounts are: `1Gi` and `1073741824`. Their places are known in whole objects of
+ *   built-in kinds, and in parts with a given `type`; everywhere else they are compared as text.
+ * - 0, false and '' differ from an absent field, because many fields have other defaults.
+ * @param type of both. Default: from their `apiVersion` and `kind`.
  */
 export function equal(a: unknown, b: unknown, type?: TypeWithQuantities): boolean {
   return isSame(a, b, type ?? kindOf(a), true);
 }
 
-/** Fields of the API that are maps, or structures without a pointer: Go reads `{}` there as it reads none. */
+/** Fields of the API that are maps, or structures without a pointer: Go treats `{}` there as absent. */
 const EMPTY_IS_ABSENT = new Set([
   'metadata',
   'spec',
@@ -45,8 +45,8 @@ const EMPTY_IS_ABSENT = new Set([
 ]);
 
 /**
- * A type that has quantities: a name, or of each field that leads to some the type. `''` is a quantity, and `*` before
- * a name a map.
+ * A type with quantities: a name, or the types of the fields that lead to quantities. `''` is a quantity, and `*`
+ * before a name is a map.
  */
 type Type = string | { readonly [field: string]: Type };
 const TYPES: Readonly<Record<string, Type>> = QUANTITIES;
@@ -76,7 +76,7 @@ function isEmpty(value: unknown, emptyIsAbsent: boolean): boolean {
   return Object.entries(value).every(([name, each]) => isEmpty(each, EMPTY_IS_ABSENT.has(name)));
 }
 
-/** A whole number may come as a number or, where that would not be exact, as a bigint. */
+/** A whole number may come as a number or, where a number would not be exact, as a bigint. */
 function isSameNumber(a: unknown, b: unknown): boolean {
   if (typeof a === 'bigint') return Number.isInteger(b) && a === BigInt(b as number);
   return typeof b === 'bigint' && Number.isInteger(a) && b === BigInt(a as number);
@@ -102,12 +102,12 @@ function isSameQuantity(a: unknown, b: unknown): boolean {
 const QUANTITY = /^([+-]?)(\d*)\.?(\d*)(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)$/;
 const POWERS = ['n', 'u', 'm', '', 'k', 'M', 'G', 'T', 'P', 'E'];
 const MAX_INT64 = 2n ** 63n - 1n;
-/** More digits than any amount needs: computing with them would take long. */
+/** Computing with more digits would take long, and no amount needs them. */
 const MAX_LENGTH = 100;
 
 /**
  * The value of a quantity in billionths, rounded away from 0 and bounded as `resource.ParseQuantity` does. Undefined
- * for text that is none.
+ * for text that is no quantity.
  */
 function nanosOf(value: unknown): bigint | undefined {
   const text = String(value);

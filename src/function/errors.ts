@@ -1,17 +1,17 @@
 /*
- * Each error of the SDK has a `code`, as Node's own errors have: it stays the same when a message changes, and it can be
- * told where `instanceof` cannot, with two copies of the package in one process.
+ * Each error of the SDK has a `code`, as Node's own errors have. The code stays the same when a message changes, and
+ * works where `instanceof` does not: with two copies of the package in one process.
  */
 
-/** Thrown by a reconcile function: retrying will not help. The key rests until its object changes. */
+/** Thrown by a reconcile function: retrying will not help. The key becomes a dead letter until its object changes. */
 export class TerminalError extends Error {
   override readonly name = 'TerminalError';
   readonly code = 'ERR_LEVELHOOK_TERMINAL';
 }
 
 /**
- * Thrown by a reconcile function: a failure, and the time after which to try again, instead of the backoff's (0: the
- * backoff's).
+ * Thrown by a reconcile function: a failure, retried after this time instead of the backoff's. 0 means the backoff's
+ * time.
  */
 export class RetryAfterError extends Error {
   override readonly name: string = 'RetryAfterError';

@@ -1,6 +1,6 @@
 import { TokenBucket } from '../core/index.ts';
 
-/** One Event at the apiserver, or to be made there. */
+/** One Event that exists at the apiserver, or will be created there. */
 export interface Correlated {
   readonly name: string;
   readonly type: string;
@@ -9,24 +9,24 @@ export interface Correlated {
   readonly firstTimestamp: string;
   lastTimestamp: string;
   message: string;
-  /** How often it was told, and up to which of these it was written or given up. */
+  /** How often it was recorded, and the count that was last written or given up. */
   count: number;
   written: number;
   /** It was created. */
   exists: boolean;
-  /** While a write is under way. Never rejects. */
+  /** Set while a write is under way. Never rejects. */
   writing?: Promise<void> | undefined;
 }
 
-/** What client-go's `EventCorrelator` has by default (tools/record/events_cache.go). */
+/** The defaults of client-go's `EventCorrelator` (tools/record/events_cache.go). */
 const MAX_RECORDS = 4096;
 const MAX_SIMILAR = 10;
 const SIMILAR_WITHIN_MS = 600_000;
 const RATE = { burst: 25, perSecond: 1 / 300 };
 
 /**
- * Decides what becomes of an event: a new one, one that was told before, a combined one, or nothing. Its memory is
- * bounded.
+ * Decides whether an event becomes a new Event, raises the count of an earlier one, joins a combined one, or is
+ * dropped. Its memory is bounded.
  */
 export class EventCorrelator {
   readonly #now: () => number;
@@ -38,7 +38,7 @@ export class EventCorrelator {
     this.#now = now;
   }
 
-  /** Undefined when there were too many about this object. They are counted all the same. */
+  /** Returns undefined when there were too many events about this object; the event is counted anyway. */
   observe(
     involvedObject: { readonly name: string },
     { type, reason, message }: { type: string; reason: string; message: string },
@@ -74,7 +74,7 @@ export class EventCorrelator {
     record.messages.add(message);
     record.lastMs = nowMs;
     if (record.messages.size < MAX_SIMILAR) return false;
-    // No larger: it is enough to know that they are many.
+    // The set grows no further, because only reaching the limit matters.
     for (const first of record.messages) {
       record.messages.delete(first);
       break;
@@ -89,7 +89,7 @@ class Recent<T> {
 
   use(key: string, make: () => T): T {
     const record = this.#records.get(key) ?? make();
-    // A map is in the order of its inserts.
+    // A map keeps the order of its inserts.
     this.#records.delete(key);
     this.#records.set(key, record);
     for (const oldest of this.#records.keys()) {
@@ -102,7 +102,7 @@ class Recent<T> {
 
 const MAX_NAME_LENGTH = 253;
 
-/** Random, and not a time as client-go's: there may be many processes, and their clocks tell milliseconds. */
+/** Random, and not a time as client-go's: many processes may record Events, and their clocks have milliseconds only. */
 function nameFor(objectName: string): string {
   const suffix = crypto.randomUUID().replaceAll('-', '').slice(0, 16);
   return `${objectName.slice(0, MAX_NAME_LENGTH - suffix.length - 1).replace(/[^a-z0-9]+$/, '')}.${suffix}`;

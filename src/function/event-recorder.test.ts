@@ -23,7 +23,7 @@ beforeEach(() => {
 });
 
 const log = { ...silentLogger, warn: (fields: object) => void warnings.push(fields) };
-/** A run of its own. */
+/** A writer for a new run. */
 function run(): ApiWriter {
   const transport = async (request: ApiTransportRequest) => {
     const body = JSON.parse(request.body ?? '{}') as Record<string, unknown>;

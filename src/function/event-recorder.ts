@@ -4,15 +4,15 @@ import type { Context } from './controller.ts';
 import { type Correlated, EventCorrelator } from './event-correlator.ts';
 
 export interface EventRecorderOptions {
-  /** Who tells, as `kubectl describe` shows it: the name of the controller. */
+  /** The source of the Events, as `kubectl describe` shows it: the name of the controller. */
   readonly component: string;
   /** Milliseconds since the epoch. Default `Date.now`. */
   readonly now?: () => number;
 }
 
-/** Tells of one object in Events, which `kubectl describe` shows. Neither method waits, and neither fails. */
+/** Records Events about one object, which `kubectl describe` shows. Neither method waits, and neither fails. */
 export interface ObjectEvents {
-  /** @param reason one word in CamelCase, for machines: what is told in other words each time has the same reason. */
+  /** @param reason one word in CamelCase, for machines: the same for the same cause, even if the message differs. */
   normal(reason: string, message: string): void;
   /** @param reason as for `normal`. */
   warning(reason: string, message: string): void;
@@ -43,7 +43,7 @@ export class EventRecorder {
     this.#correlator = new EventCorrelator(options.now ?? Date.now);
   }
 
-  /** For this run. A cluster-scoped object's Events are in the namespace `default`. */
+  /** Records for this run. A cluster-scoped object's Events are in the namespace `default`. */
   about(kind: Resource, object: KubernetesObject, { api, log }: Pick<Context, 'api' | 'log'>): ObjectEvents {
     const { apiVersion, kind: name } = kind;
     const { namespace, name: objectName, uid, resourceVersion } = object.metadata;
@@ -65,7 +65,10 @@ export class EventRecorder {
     };
   }
 
-  /** Until the apiserver has the event as it is now. Several runs may tell the same at once: one of them writes. */
+  /**
+   * Writes until the apiserver has the Event's current count. If several runs record the same Event, one of them
+   * writes.
+   */
   async #deliver(told: Correlated, regarding: object, { api, log }: Pick<Context, 'api' | 'log'>): Promise<void> {
     while (told.written < told.count) {
       if (told.writing) {
@@ -81,7 +84,7 @@ export class EventRecorder {
         const { reason, type } = told;
         log.warn({ event: reason, type, error: messageOf(error) }, 'an event was not written');
       } finally {
-        // Lost or not: what cannot be told is not told later, when it is no longer so.
+        // A failed Event is dropped: by the time of a retry it would be out of date.
         told.written = count;
         told.writing = undefined;
         resolve();
@@ -98,7 +101,7 @@ export class EventRecorder {
         await api.patch(Event, { namespace, name }, { type: 'merge', body });
         return;
       } catch (error) {
-        // The apiserver forgets events after an hour.
+        // The apiserver deletes Events after an hour.
         if (!(error instanceof ApiError && error.code === 404)) throw error;
       }
     }

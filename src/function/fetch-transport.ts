@@ -1,6 +1,6 @@
 import type { ApiTransport } from './api-transport.ts';
 
-/** What the transport needs of `fetch`, which is one. It must not follow redirects. */
+/** The part of `fetch` that the transport needs. It must not follow redirects. */
 export type ApiFetch = (
   url: string,
   init: {
@@ -12,7 +12,7 @@ export type ApiFetch = (
   },
 ) => Promise<{
   readonly status: number;
-  /** @param name in small letters. */
+  /** @param name in lower case. */
   readonly headers: { get(name: string): string | null };
   text(): Promise<string>;
 }>;
@@ -20,15 +20,15 @@ export type ApiFetch = (
 export interface FetchTransportOptions {
   /** `https://host:port` of the apiserver. */
   readonly server: string;
-  /** The bearer token, asked for at each request: service account tokens are rotated. */
+  /** Returns the bearer token for each request, because service account tokens are rotated. */
   readonly token: () => string | Promise<string>;
   /** Default: the platform's. */
   readonly fetch?: ApiFetch;
 }
 
 /**
- * Reaches the apiserver by `fetch`, wherever a function runs. The platform must trust the apiserver's certificate. A
- * redirect is a refusal, because the token is for no other server.
+ * Reaches the apiserver through `fetch`, wherever a function runs. The platform must trust the apiserver's certificate.
+ * A redirect counts as a refusal, because the token must not reach another server.
  */
 export function fetchTransport(options: FetchTransportOptions): ApiTransport {
   return async ({ method, path, contentType, accept = 'application/json', body, signal }) => {

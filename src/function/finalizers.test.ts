@@ -13,7 +13,7 @@ const site = (resourceVersion: string, finalizers?: string[], uid = 'u'): Kubern
 });
 
 let sent: ApiTransportRequest[];
-/** What the apiserver answers in turn: an object, or a code. */
+/** The apiserver's next answers: objects, or status codes. */
 let answers: (KubernetesObject | number)[];
 let api: ApiWriter;
 

@@ -7,7 +7,7 @@ import type { ApiWriter } from './api-writer.ts';
  * anything that needs cleanup. A concurrent change is not lost: it causes a conflict, and the finalizer is then added
  * to the live object.
  *
- * @throws ApiError 404 when the object is gone or another one of its name is there, 422 when it is being deleted
+ * @throws ApiError 404 when the object is gone or another one has its name, 422 when it is being deleted
  */
 export async function ensureFinalizer<T extends KubernetesObject>(
   api: ApiWriter,
@@ -28,9 +28,9 @@ export async function ensureFinalizer<T extends KubernetesObject>(
 }
 
 /**
- * Takes a finalizer off, and returns the object as it then is: undefined when it is gone, or another one of its name is
- * there. Being deleted, it goes with its last finalizer. To be called when the cleaning up is done. No request when the
- * finalizer is not there.
+ * Removes a finalizer, and returns the updated object: undefined when the object is gone, or another one has its name.
+ * An object that is being deleted disappears with its last finalizer. Call this after the cleanup. It sends no request
+ * when the finalizer is not there.
  */
 export async function removeFinalizer<T extends KubernetesObject>(
   api: ApiWriter,
@@ -43,7 +43,7 @@ export async function removeFinalizer<T extends KubernetesObject>(
   );
 }
 
-/** Conflicts in a row before they are the caller's: client-go's `retry.DefaultRetry`. */
+/** Conflicts in a row before the error reaches the caller: client-go's `retry.DefaultRetry`. */
 const ATTEMPTS = 5;
 
 async function change<T extends KubernetesObject>(
@@ -57,7 +57,7 @@ async function change<T extends KubernetesObject>(
     const before: readonly string[] = current.metadata.finalizers ?? [];
     const finalizers = next(before);
     if (finalizers === before) return current;
-    // A merge patch replaces the list as a whole: the version says of which one.
+    // A merge patch replaces the whole list, so the version guards against a concurrent change of it.
     const { resourceVersion } = current.metadata;
     try {
       return await api.patch(resource, keyOf(current), {

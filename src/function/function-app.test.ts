@@ -66,7 +66,7 @@ function trigger(rest: Partial<Trigger> = {}): Trigger {
 }
 
 interface Sending {
-  /** Default: one of its own. */
+  /** Default: a new one. */
   readonly id?: string;
   readonly method?: 'GET' | 'POST';
   readonly secrets?: readonly string[];
@@ -152,7 +152,7 @@ describe('a function app refuses', () => {
       const response = await send(app, trigger());
       const text = await response.text();
       expect(response.status).toBe(500);
-      // Whoever asks has not signed: the reason is in the log.
+      // The sender has not signed, so only the log has the reason.
       expect(text).toBe('{"error":"internal error"}');
       expect(lines.at(-1)?.['error']).toMatch(error);
       expect(text + JSON.stringify(lines)).not.toContain('hushhush');
@@ -246,7 +246,7 @@ describe('a function app answers', () => {
       watches: [{ ...nodeKind, predicate: { changed: 'annotations' }, map: { by: 'all' } }],
       reads: [nodeKind, { ...podKind, namespaces: ['n'] }],
     });
-    // The gateway takes it as it is.
+    // The gateway accepts it unchanged.
     expect(descriptionSchema.parse(description)).toEqual(description);
   });
 

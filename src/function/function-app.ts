@@ -12,55 +12,52 @@ import { createTriggerHandler, type FunctionAnswer, type LineSink, type TriggerH
 
 export interface FunctionAppOptions {
   /**
-   * The secrets that a trigger may be signed with: one, or two while one is being rotated. Wrong ones in a list are
-   * told at once. A function is asked for them at the first request, since edge platforms have no environment before
-   * one.
+   * The secrets that triggers are signed with: one, or two during a rotation. A wrong secret in a list throws at once.
+   * A function is called at the first request, since edge platforms have no environment before it.
    */
   readonly secrets: readonly string[] | (() => readonly string[] | Promise<readonly string[]>);
-  /**
-   * Opens the cache that a trigger points to. Default: the gateway's cache API, which needs nothing but the trigger.
-   */
+  /** Opens the cache that a trigger names. Default: the gateway's cache API, which needs nothing but the trigger. */
   readonly cache?: OpenCache;
   /**
    * Reaches the apiserver with the function's own credentials. The triggers of a ReconcileFunction with `credentials:
-   * token` or `proxy` bring other ones, which are used instead. Default: those alone.
+   * token` or `proxy` bring credentials that are used instead. Default: only the triggers' credentials.
    */
   readonly api?: ApiTransport;
   /** Default: JSON lines on the console. */
   readonly logger?: Logger;
-  /** The verifier's clock, in milliseconds. Default `Date.now`. */
+  /** The clock for signatures and deadlines, in milliseconds. Default `Date.now`. */
   readonly now?: () => number;
   /**
-   * Takes reviews from the apiserver without the gateway: `POST /webhooks/NAME`. They are not signed, so that each
-   * client that reaches this address can ask what a webhook decides, and they come without the cache. Default false.
+   * Takes reviews from the apiserver without the gateway: `POST /webhooks/NAME`. They are not signed, so any client
+   * that reaches this address can query a webhook's decisions, and they come without the cache. Default false.
    */
   readonly unsignedReviews?: boolean;
 }
 
-/** A Hono app. A server that needs no web `Request` may call its trigger handlers instead. */
+/** A Hono app. A server without web `Request`s may call its trigger handlers instead. */
 export interface FunctionApp extends Hono {
   /** Trigger handlers by path. */
   readonly triggerHandlers: ReadonlyMap<string, TriggerHandler>;
 }
 
-/** Why a larger body is refused. */
+/** The reason for refusing a larger body. */
 export const tooLargeFor = (maxBytes: number): string => `the body is larger than ${maxBytes / 2 ** 20} MiB`;
 
 const HEADERS = { [LEVELHOOK_HEADER]: CONTRACT_VERSION };
 
 /**
  * The HTTP handler of one controller: `POST /` runs a trigger or answers a review of one of its webhooks, `GET /`
- * describes the controller. All must be signed, but for `unsignedReviews`. The handler verifies the signature of the
- * raw body before it parses it, and has no option to skip that. A trigger that comes a second time in the same process,
- * or after its deadline, is answered with 409 and not run. The results of a trigger of several keys are streamed as the
- * runs end, if the gateway asks for that.
- * @throws UserError when a secret of the list is malformed, there is none, or two webhooks have one name.
+ * describes the controller. All requests must be signed, except with `unsignedReviews`. The handler verifies the
+ * signature of the raw body before it parses it, and has no option to skip that. A trigger that comes a second time in
+ * the same process, or after its deadline, is answered with 409 and not run. The results of a trigger of several keys
+ * are streamed as the runs end, if the gateway asks for that.
+ * @throws UserError when the list of secrets is empty or has a malformed one, or when two webhooks have one name.
  */
 export function createFunctionApp(controller: Controller, options: FunctionAppOptions): FunctionApp {
   const { secrets, cache, api, logger = consoleLogger, now = Date.now, unsignedReviews = false } = options;
   const handler = createTriggerHandler(controller, { secrets, cache, api, logger, now });
   const log = logger.child({ controller: controller.name });
-  // Three routes: the routers for many are 5 KB of every function's cold start.
+  // Three routes need no large router: that would add 5 KB to every function's cold start.
   const app: Hono = new TinyHono();
 
   const { maxBytes: maxSize } = handler;

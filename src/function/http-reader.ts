@@ -31,19 +31,18 @@ import {
 import { canExist, isEncryptedKind, joinedLists, namespacesOf, viewName } from './cache-views.ts';
 
 export interface HttpReaderOptions {
-  /** How long a read waits for a cache that is being filled for the first time, or asks for patience. Default 5000. */
+  /** How long a read waits while the cache is being filled for the first time, or the gateway is busy. Default 5000. */
   readonly syncWaitMs?: number;
   /** Ends requests and waiting. Default: never. */
   readonly signal?: AbortSignal;
   /** Default: the platform's; in an app that `serveFunction` or `serveController` serves, `undiciFetch`. */
   readonly fetch?: CacheFetch;
-  /** The highest position that a read of the run has seen, by `viewName`. Default: of this reader alone. */
+  /** The highest position that a read of the run has seen, by `viewName`. Default: kept for this reader alone. */
   readonly positions?: Map<string, number>;
 }
 
 /**
- * What a reader needs of the platform's `fetch`, which is one. A redirect must not be followed: its token would go
- * elsewhere.
+ * The part of `fetch` that a reader needs. It must not follow redirects, because the token would go to another server.
  */
 export type CacheFetch = (
   url: string,
@@ -51,14 +50,14 @@ export type CacheFetch = (
 ) => Promise<{
   readonly ok: boolean;
   readonly status: number;
-  /** @param name in small letters. */
+  /** @param name in lower case. */
   readonly headers: { get(name: string): string | null };
   text(): Promise<string>;
 }>;
 
 /**
- * Reads the cache through the gateway's cache API with the token that came with the trigger, wherever a function runs.
- * It is what `createFunctionApp` uses when it is given no other cache.
+ * Reads the cache through the gateway's cache API with the token of the trigger, wherever a function runs. The default
+ * cache of `createFunctionApp`.
  */
 export function httpCache(options: Omit<HttpReaderOptions, 'signal' | 'positions'> = {}): OpenCache {
   return (location, run) =>
@@ -72,10 +71,10 @@ export function httpCache(options: Omit<HttpReaderOptions, 'signal' | 'positions
 
 /** Objects in one answer. */
 const PAGE = 500;
-/** Times that a list begins anew because it could not be continued. */
+/** A list that cannot be continued begins anew at most this many times. */
 const RESTARTS = 3;
 
-/** The `CacheReader` over the cache API. One request for an object, and for each 500 of a list. */
+/** The `CacheReader` over the cache API. It sends one request for an object, and one for each 500 objects of a list. */
 export class HttpReader implements CacheReader {
   readonly #location: CacheLocation;
   readonly #options: HttpReaderOptions;
@@ -116,12 +115,12 @@ export class HttpReader implements CacheReader {
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
     const { labelSelector, fieldSelector, ...rest } = options;
     const namespace = namespaceOfSelection(options);
-    // Read here too, so that a wrong one never leaves the function.
+    // Parsed here too, so that an invalid selector never leaves the function.
     const labels = requirementsOf(labelSelector ?? '');
     const fields = parseFieldSelector(fieldSelector ?? '');
     const query = encodeSelection({ ...rest, labels, fields });
     const namespaces = namespacesOf(this.#location, resource, namespace);
-    // Two conditions on the namespace that contradict each other, or one that no namespace fulfils.
+    // Two conditions on the namespace contradict each other, or no namespace fulfils the condition.
     const nowhere = options.orphansIn !== undefined && options.orphansIn !== namespace;
     if (nowhere || (namespace !== undefined && !isNamespace(namespace))) return { items: [], version: '0' };
     const lists = await Promise.all(
@@ -149,7 +148,7 @@ export class HttpReader implements CacheReader {
       try {
         list = (await this.#ask(resource, of.view, `${path}?${page.toString()}`)) as ListBody<T>;
       } catch (error) {
-        // The cache was filled anew in between: what was read so far belongs to another past.
+        // The cache was refilled between the pages, so the pages read so far no longer count.
         const expired = error instanceof ApiError && error.code === 410 && next !== undefined;
         if (!expired || restarts === 0) throw error;
         return this.#list(resource, of, query, restarts - 1);
@@ -163,9 +162,9 @@ export class HttpReader implements CacheReader {
   }
 
   /**
-   * Waits while the gateway asks for patience: a cache that is being filled or checked, or too many requests; and for a
-   * cache that shows all that the run has seen.
-   * @param namespace the only one of the view, undefined for all.
+   * Waits while the gateway answers that its cache is being filled or checked or that there are too many requests, and
+   * until the cache shows all that the run has seen.
+   * @param namespace the view's only namespace; undefined for all.
    */
   async #ask(
     resource: Resource,
@@ -181,7 +180,7 @@ export class HttpReader implements CacheReader {
     for (;;) {
       const response = await send(url + path, {
         headers: { accept: 'application/json', authorization: `Bearer ${token}` },
-        // A token goes to the address that the signed trigger named, and to no other. Trap: workerd knows no 'error'.
+        // A token goes to the address that the signed trigger named, and to no other. Trap: workerd lacks 'error'.
         redirect: 'manual',
         signal,
       });
@@ -195,8 +194,8 @@ export class HttpReader implements CacheReader {
       const error = errorOf(response, await response.text(), isOlder);
       const { code, reason, retryAfterMs } = error;
       if (code === 400) throw new SelectorError(error.message);
-      // The gateway's own 503: it checks what it has in Redis. A proxy's names no reason, and says that there is no
-      // gateway.
+      // A 503 with this reason is the gateway's own: it checks its data in Redis. A proxy's 503 has no reason, and
+      // means that there is no gateway.
       const asksForPatience = code === 429 || (code === 503 && reason === 'ServiceUnavailable');
       if (!asksForPatience || retryAfterMs === undefined || systemClock.now() + retryAfterMs > until) {
         if (code !== 429) throw error;
@@ -207,7 +206,7 @@ export class HttpReader implements CacheReader {
   }
 }
 
-/** Another gateway may answer next, or this one finds the Redis that the others read. */
+/** Another gateway may answer next, or this one may reach the Redis that the others read. */
 const OLDER_AGAIN_MS = 250;
 const OLDER = { code: 503, reason: 'ServiceUnavailable', message: 'the cache lacks writes that this run has seen' };
 

@@ -7,14 +7,14 @@ import {
   type Resource,
 } from '../core/index.ts';
 
-/** The shape of an owner reference to `owner`. It checks nothing: see `setControllerReference`. */
+/** Builds an owner reference to `owner`. It checks nothing: see `setControllerReference`. */
 export function controllerReference(resource: Resource, owner: KubernetesObject) {
   const { apiVersion, kind } = resource;
   const { name, uid } = owner.metadata;
   return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
 }
 
-/** An object cannot be owned by this one, now or ever. */
+/** The owner can never own the object. */
 export class OwnerError extends Error {
   override readonly name = 'OwnerError';
   readonly code = 'ERR_LEVELHOOK_OWNER';

@@ -22,7 +22,7 @@ export class RunScope {
   readonly deadlineMs: number;
   #abort: AbortController | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** The reason why the time is over. */
+  /** The reason for the end. */
   #overReason: string | undefined;
   #onOver: ((reason: string) => void) | undefined;
 
@@ -42,7 +42,7 @@ export class RunScope {
   }
 
   /**
-   * Registers the one listener that is called when the time is over, with the reason why, and at once if it is over
+   * Registers the only listener, which is called with the reason when the time is over, and at once if it is over
    * already.
    */
   onOver(listener: (reason: string) => void): void {

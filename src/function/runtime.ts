@@ -13,13 +13,13 @@ import { describeRelated } from './source.ts';
 export interface RunOptions {
   /** Opens the cache. The getter of `run.signal` creates the signal, so read it only when you need it. */
   readonly cache: (run: { readonly signal: AbortSignal }) => CacheReader;
-  /** The apiserver, for one run. */
+  /** Reaches the apiserver for one run. */
   readonly api: (run: number) => ApiTransport;
   readonly log: Logger;
-  /** Of the trigger, and on every line of the log: the gateway's lines carry the same. */
+  /** Identifies the trigger on every line of the log, as in the gateway's. */
   readonly reconcileId: string;
   readonly hangUp: HangUp;
-  /** What the deadline of a trigger is compared with when it arrives. */
+  /** The clock that checks the deadline of an arriving trigger. */
   readonly wallNow: () => number;
 }
 
@@ -47,12 +47,12 @@ export function allResults({ requests }: Trigger, start: StartRuns): Promise<Req
  * this call.
  */
 export function prepareTrigger(controller: Controller, trigger: Trigger, options: RunOptions): StartRuns {
-  // The earlier of the two: this machine's clock and the gateway's may differ. From here on it is a duration, on a
-  // clock that nothing sets: no write leaves after it, whatever becomes of the machine's clock.
+  // The earlier of the two, because this machine's clock and the gateway's may differ. From here on it is a duration on
+  // a clock that nothing sets, so no write leaves after the deadline even if the machine's clock is changed.
   const remainingMs = Math.min(Date.parse(trigger.deadline) - options.wallNow(), trigger.remainingSeconds * 1000);
   const { requests } = trigger;
   const isBatch = requests.length > 1;
-  // The answer ends before the deadline, so that a run which does not end does not delay the results of the others.
+  // A batch is answered before the deadline, so that a run that does not end does not delay the results of the others.
   const runMs = isBatch ? remainingMs - Math.min(ANSWER_MS, remainingMs / 10) : remainingMs;
   const scope = new RunScope(systemClock.now() + runMs, options.hangUp);
   const given = { ...options, cache: options.cache(scope), scope };
@@ -66,13 +66,13 @@ export function prepareTrigger(controller: Controller, trigger: Trigger, options
     for (const [at, request] of requests.entries()) {
       void runRequest(controller, trigger, request, given).then((result) => settle(result, at));
     }
-    // The code of a run cannot be stopped, but the run can send no write any more.
+    // The code of a run cannot be stopped, but the run can send no more writes.
     const cutOff = (): void => [...open].forEach((at) => settle(CUT_OFF, at));
     if (isBatch) scope.onOver(() => queueMicrotask(cutOff));
   };
 }
 
-/** The time before the deadline in which a batch is answered, or a tenth of the time if that is less. */
+/** A batch is answered this long before the deadline, or a tenth of the time if that is less. */
 const ANSWER_MS = 500;
 
 const CUT_OFF: RequestResult = { status: 'unknown', message: 'the run did not end before the deadline' };
@@ -96,7 +96,7 @@ async function runRequest(
   const runCredentials = kubernetes && { ...kubernetes, run };
   const result = await resultOf(controller, request, api, { runToken, runCredentials }, options);
   await api.finish();
-  // The gateway knows all writes, and whether each has an answer.
+  // The gateway forwarded all writes, and knows whether each has an answer.
   if (kubernetes?.recordsWrites) return 'writes' in result ? { ...result, writes: [] } : result;
   // A write of a kind that is not cached, such as an Event, does not make the outcome unknown: the next run does not
   // read it from the cache.
@@ -105,12 +105,12 @@ async function runRequest(
   return 'writes' in result ? { ...result, writes: reported(result.writes, location) } : result;
 }
 
-/** Of writes to kinds that are not cached, so many are named, for the history of the key. */
+/** At most this many writes to kinds that are not cached are reported, for the history of the key. */
 const UNCACHED_WRITES = 100;
 
 /**
- * The key's next run waits for its writes to cached kinds alone. A deleteCollection of thousands of other objects would
- * make the answer too large.
+ * Limits the reported writes, because a deleteCollection of thousands of objects would make the answer too large. The
+ * key's next run waits for writes to cached kinds alone, so all of these are reported.
  */
 function reported(writes: readonly Write[], location: CacheLocation): readonly Write[] {
   if (writes.length <= UNCACHED_WRITES) return writes;
@@ -132,7 +132,7 @@ async function resultOf(
   const logOf = (): Logger =>
     (log ??= options.log.child({ key: formatObjectKey(request), run: request.run, reconcileID: reconcileId }));
   let related: readonly RelatedRule[] | undefined;
-  // Getters: most runs use neither the log nor the signal.
+  // Getters, because most runs use neither the log nor the signal.
   const context: Context = {
     cache,
     api,
@@ -149,7 +149,7 @@ async function resultOf(
     ...(runToken ? { runToken } : {}),
     ...(runCredentials ? { runCredentials } : {}),
   };
-  // After the run, which may name them until its end.
+  // Called after the run, which may set `related` until its end.
   const told = () => ({ writes: api.writes, ...(related && { related }) });
   try {
     const result = await controller.run(given, context);
@@ -162,13 +162,13 @@ async function resultOf(
       );
     }
     const seconds = result?.requeueAfterSeconds;
-    // Sent as it is, it would make the whole answer unreadable, and the key would wait for its deadline.
+    // The gateway could not read the whole answer with such a value, and the key would wait for its deadline.
     if (seconds !== undefined && !isDuration(seconds)) {
       throw new TerminalError(`requeueAfterSeconds is ${seconds}: it must lie between 0 and a year`);
     }
     return { status: 'done', ...told(), ...(seconds === undefined ? {} : { requeueAfterSeconds: seconds }) };
   } catch (error) {
-    // More than the gateway keeps; an answer of over 1 MiB would be none.
+    // The gateway keeps less than this, and refuses an answer of over 1 MiB.
     const message = messageOf(error).slice(0, 4096);
     const status = error instanceof TerminalError ? 'terminal' : 'error';
     logOf().error({ error: message, ...(status === 'error' ? { stack: stackOf(error) } : {}) }, 'reconcile failed');
@@ -180,7 +180,7 @@ async function resultOf(
   }
 }
 
-/** The gateway's bound. */
+/** The gateway's limit. */
 const MAX_SECONDS = 365 * 86_400;
 
 function isDuration(seconds: number): boolean {

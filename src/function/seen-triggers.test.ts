@@ -18,7 +18,7 @@ it('forgets none to make room, and takes others once the time of some is over', 
   expect(seen.add('b', 2000, 0)).toBe('new');
   expect(seen.add('c', 1000, 500)).toBe('full');
   for (const id of ['long', 'a', 'b']) expect(seen.add(id, 1000, 600)).toBe('seen');
-  // Behind one that lasts longer.
+  // It expires, but an entry that lasts longer is in front of it.
   expect(seen.add('c', 1000, 1600)).toBe('new');
   expect(seen.add('d', 1000, 1601)).toBe('full');
   expect(seen.add('long', 1000, 59_999)).toBe('seen');

@@ -2,13 +2,13 @@ import { TOLERANCE_SECONDS } from '../contract/signature.ts';
 
 /** Some 10 MB at most. */
 const MAX_SEEN = 100_000;
-/** When all places are taken, how often they are looked through for those whose time is over. */
+/** When the memory is full, expired entries are searched for at most this often. */
 const SWEEP_MS = 1000;
 
 /**
- * The ids of triggers for as long as each could run again: its signature is in time, and its deadline has not passed.
- * So a copy of a trigger, made by a proxy that repeats requests or by an eavesdropper, does not run its keys a second
- * time beside the first. In this process only: another replica does not know them.
+ * Remembers the id of a trigger as long as it could run again: its signature is valid, and its deadline has not passed.
+ * So a copy of a trigger, from a proxy that repeats requests or from an eavesdropper, does not run its keys a second
+ * time. The memory belongs to this process: another replica does not know the ids.
  */
 export class SeenTriggers {
   readonly #max: number;
@@ -21,8 +21,8 @@ export class SeenTriggers {
   }
 
   /**
-   * @param validMs how long the trigger's deadline is ahead.
-   * @returns `full`: as many as may be remembered could all come again, and no other is taken.
+   * @param validMs the time until the trigger's deadline.
+   * @returns `full`: the memory is full of triggers that could all run again, so no more are accepted.
    */
   add(id: string, validMs: number, nowMs: number): 'new' | 'seen' | 'full' {
     const known = this.#untilMs.get(id);
@@ -30,12 +30,12 @@ export class SeenTriggers {
     this.#untilMs.delete(id);
     this.#forget(nowMs);
     if (this.#untilMs.size >= this.#max) return 'full';
-    // Twice: the sender's clock may be as far ahead as it may be behind.
+    // Twice the tolerance: the sender's clock may be ahead by as much as it may be behind.
     this.#untilMs.set(id, nowMs + Math.min(validMs, 2 * TOLERANCE_SECONDS * 1000));
     return 'new';
   }
 
-  /** The oldest, as far as they are over; in order of arrival, which is nearly that of their ends. */
+  /** Removes expired entries from the oldest on. Entries are in order of arrival, which is nearly that of expiry. */
   #forget(nowMs: number): void {
     for (const [id, untilMs] of this.#untilMs) {
       if (untilMs > nowMs) break;

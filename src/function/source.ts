@@ -2,30 +2,31 @@ import type { GroupVersionKind, LabelSelector, Resource } from '../core/index.ts
 import type { OwnerChoice, Predicate, RelatedRule, WatchMap } from '../contract/index.ts';
 import { MAX_RELATED_NAMES, MAX_RELATED_RULES } from '../contract/outcome.ts';
 
-/** A kind whose events wake keys, and which of its objects and events do. */
+/** A kind whose events wake keys, and a choice among its objects and events. */
 export interface Source {
   readonly resource: Resource;
-  /** Only objects in these namespaces are looked at. Default all. Not for cluster-scoped kinds. */
+  /** Only objects in these namespaces count. Default all. Not for cluster-scoped kinds. */
   readonly namespaces?: readonly string[];
-  /** Events that do not pass it wake nothing: `predicate: or(generationChanged, labelChanged)`. Default: all pass. */
+  /** Events that fail it wake nothing: `predicate: or(generationChanged, labelChanged)`. Default: all pass. */
   readonly predicate?: Predicate;
 }
 
-/** The kind that is reconciled, where not every object of it is, or not every event counts. */
+/** The reconciled kind, when only some of its objects or events count. */
 export interface ReconciledSource extends Source {
   /**
-   * Only objects that match: one that comes to match counts as added, one that no longer does as deleted. Default all.
+   * Only matching objects are reconciled: an object that begins to match counts as added, and an object that stops
+   * matching as deleted. Default all.
    */
   readonly labelSelector?: LabelSelector;
 }
 
-/** A kind that this controller makes, where more is to be said of it. */
+/** A kind that this controller creates, with options. */
 export interface OwnedSource extends Source {
-  /** Which owners are woken: the one that manages the object, or each. Default `controller`. */
+  /** The owners to wake: the managing owner, or each. Default `controller`. */
   readonly owner?: OwnerChoice;
 }
 
-/** A kind whose events wake what `map` leads to. */
+/** A kind whose events wake the keys that `map` finds. */
 export interface WatchedSource extends Source {
   readonly map: WatchMap;
 }
@@ -33,30 +34,28 @@ export interface WatchedSource extends Source {
 /** A kind that is only read, in some namespaces. */
 export interface ReadSource {
   readonly resource: Resource;
-  /** Default: all that the gateway caches. */
+  /** Default: all namespaces that the gateway caches. */
   readonly namespaces?: readonly string[];
 }
 
 /**
- * Objects on which a key depends: a change of one wakes the key. Without `names` and `labelSelector`: all objects of
- * the kind. On an update the labels before and after it count.
+ * Objects that a key depends on: a change of one wakes the key. Without `names` and `labelSelector`: all objects of the
+ * kind. On an update the labels before and after it count.
  */
 export interface RelatedSource {
-  /**
-   * One of the controller's `watches` has this kind, with the map `{ by: 'related' }`; any with `relatedKinds: 'any'`.
-   */
+  /** A kind in the controller's `watches` with the map `{ by: 'related' }`; any kind with `relatedKinds: 'any'`. */
   readonly resource: Resource;
   /** Default: any namespace. */
   readonly namespace?: string;
   /** At most 256. */
   readonly names?: readonly string[];
-  /** Not beside `names`. */
+  /** Excludes `names`. */
   readonly labelSelector?: LabelSelector;
 }
 
 /**
- * The rules as the outcome has them.
- * @throws TypeError for rules that the gateway would not read: the whole outcome would be unknown.
+ * The rules in the form of the outcome.
+ * @throws TypeError for rules that the gateway would refuse, which would make the whole outcome unknown.
  */
 export function describeRelated(sources: readonly RelatedSource[]): RelatedRule[] {
   if (sources.length > MAX_RELATED_RULES) {
@@ -71,11 +70,11 @@ export function describeRelated(sources: readonly RelatedSource[]): RelatedRule[
   return sources.map(describeSource);
 }
 
-/** As the description has it: the resource's kind in its place, and whatever else was said. */
+/** A source in the form of the description: the resource is replaced by its kind, and other fields stay. */
 export function describeSource<T extends { readonly resource: Resource }>(
   source: Resource | T,
 ): GroupVersionKind & Omit<T, 'resource'> {
-  // A bare resource says nothing more, and no field of T but this one is required.
+  // A bare resource has no other fields, and T requires none but this one.
   const whole: T = 'resource' in source ? source : ({ resource: source } as T);
   const { resource, ...rest } = whole;
   const { apiVersion, kind } = resource;
@@ -83,23 +82,23 @@ export function describeSource<T extends { readonly resource: Resource }>(
 }
 
 /**
- * Updates that change `metadata.generation`, which the apiserver counts up with the spec; adds and deletes. ConfigMaps
- * have none.
+ * Passes updates that change `metadata.generation`, which the apiserver increments when the spec changes, and all adds
+ * and deletes. ConfigMaps have no generation.
  */
 export const generationChanged: Predicate = { changed: 'generation' };
-/** Updates that change the object at all; adds and deletes. */
+/** Passes updates that change the object at all, and all adds and deletes. */
 export const resourceVersionChanged: Predicate = { changed: 'resourceVersion' };
-/** Updates that change a label; adds and deletes. */
+/** Passes updates that change a label, and all adds and deletes. */
 export const labelChanged: Predicate = { changed: 'labels' };
-/** Updates that change an annotation; adds and deletes. */
+/** Passes updates that change an annotation, and all adds and deletes. */
 export const annotationChanged: Predicate = { changed: 'annotations' };
 
-/** Whether the object, as it is now, matches. */
+/** Passes objects that match now. */
 export const labelsMatch = (labelSelector: LabelSelector): Predicate => ({ labelSelector });
 
 /**
- * A CEL expression over `object` and `oldObject` (null but for an update), which the gateway evaluates on what it
- * caches: `cel('object.status.phase == "Failed"')`. One that fails lets the event pass.
+ * A CEL expression over `object` and `oldObject` (null but for an update), which the gateway evaluates on the cached
+ * objects: `cel('object.status.phase == "Failed"')`. If the expression fails, the event passes.
  */
 export const cel = (expression: string): Predicate => ({ cel: expression });
 

@@ -44,7 +44,7 @@ export interface UnsignedReview {
   readonly hangUp: HangUp;
 }
 
-/** The answer: its body is a text, or a function that writes lines to a sink. */
+/** The answer. Its body is a text, or a function that writes lines to a sink. */
 export interface FunctionAnswer {
   readonly status: 200 | 202 | 400 | 401 | 404 | 409 | 429 | 500 | 501 | 503 | 504;
   readonly headers: Readonly<Record<string, string>>;
@@ -61,15 +61,15 @@ export interface LineSink {
 /** Throws a SignatureError unless the signature of the message is valid. */
 export type Verifier = (message: SignedMessage) => void | Promise<void>;
 
-/** The functions for which a platform may have faster ones. */
+/** Functions that a platform may replace by faster ones. */
 export interface Platform {
   /** @param secrets at least one; they are well-formed. */
   createVerifier(secrets: readonly string[]): Verifier | Promise<Verifier>;
   /** For the cache API. Default: the platform's `fetch`. */
   readonly fetch?: CacheFetch;
-  /** For the apiserver that a trigger names. */
+  /** Reaches the apiserver that a trigger names. */
   readonly kubernetes: OpenKubernetes;
-  /** Calls back when the event loop has done all that is ready now. */
+  /** Calls back when the event loop has done all work that is ready now. */
   readonly defer: (callback: () => void) => void;
 }
 
@@ -116,15 +116,15 @@ const MAX_TRIGGER_BYTES = 4 * 1024 * 1024;
 
 /** Answers the signed requests to one controller, for any HTTP server. */
 export interface TriggerHandler {
-  /** Of the body: 4 MiB, or that of reviews for a controller with webhooks. A larger one gets 413. */
+  /** The limit of the body: 4 MiB, or the limit of reviews for a controller with webhooks. A larger body gets 413. */
   readonly maxBytes: number;
   /**
    * Never rejects.
-   * @param handle answers in place of the controller, once the signature is verified: for what a platform itself is
-   * asked.
+   * @param handle answers instead of the controller, once the signature is verified. For requests to the platform
+   *   itself.
    */
   answer(request: SignedRequest, handle?: VerifiedHandler): Promise<FunctionAnswer>;
-  /** Answers a review that is not signed: only for an app that is told to take such. Never rejects. */
+  /** Answers a review without a signature, only for an app with `unsignedReviews`. Never rejects. */
   answerUnsigned(review: UnsignedReview): Promise<FunctionAnswer>;
   /** Uses the functions of this platform from now on. */
   runOn(platform: Platform): void;
@@ -132,7 +132,7 @@ export interface TriggerHandler {
 
 /**
  * A handler that verifies the signature of the raw body before it parses it, and has no option to skip that.
- * @throws UserError when a secret of the list is malformed, there is none, or two webhooks have one name.
+ * @throws UserError when the list of secrets is empty or has a malformed one, or when two webhooks have one name.
  */
 export function createTriggerHandler(controller: Controller, options: TriggerHandlerOptions): TriggerHandler {
   const { api, now, secrets } = options;
@@ -145,8 +145,8 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
   let verifier: Verifier | undefined;
 
   /**
-   * Reads the secrets once, and again after a failure. Requests that come meanwhile read them, too: on Workers a
-   * request must not wait for another's input or output.
+   * Reads the secrets once, and again after a failure. Concurrent requests read them, too: on Workers a request must
+   * not wait for another's input or output.
    */
   const createVerifier = async (): Promise<Verifier> => {
     const texts = typeof secrets === 'function' ? await secrets() : secrets;
@@ -159,7 +159,7 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
     return whole(status, { error });
   };
 
-  /** The trigger's, since whoever declared the function has asked for it. */
+  /** The trigger's credentials come first, because the function's declaration has asked for them. */
   const transportOf = ({ kubernetes }: Trigger): ((run: number) => ApiTransport) => {
     if (kubernetes) return (run) => platform.kubernetes(kubernetes, run);
     return () => api ?? NO_APISERVER;
@@ -249,7 +249,7 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
     async answerUnsigned({ webhook, timeout, body, hangUp }) {
       const answer = await review(webhook, { body: parsed(body), unsigned: { timeout }, hangUp });
       if (answer.status === 200) return whole(200, answer.body);
-      // The apiserver shows its client a plain text, and of JSON nothing (client-go, rest/request.go).
+      // The apiserver shows its client plain text, and ignores JSON (client-go, rest/request.go).
       return { status: answer.status, headers: { 'content-type': 'text/plain' }, body: answer.error };
     },
     runOn(better) {
@@ -265,7 +265,7 @@ function linesOf({ requests }: Trigger, sink: LineSink, defer: Platform['defer']
   let left = requests.length;
   let waiting = '';
   const flush = (): void => {
-    // Empty if the last line has come meanwhile: `end` has written all.
+    // Empty if the last line has come in between, because `end` has written all lines.
     if (waiting !== '') sink.write(waiting);
     waiting = '';
   };
@@ -281,12 +281,12 @@ function linesOf({ requests }: Trigger, sink: LineSink, defer: Platform['defer']
   };
 }
 
-/** An answer of JSON. */
+/** An answer in JSON. */
 export function whole(status: FunctionAnswer['status'], body: object): FunctionAnswer & { readonly body: string } {
   return { status, headers: JSON_HEADERS, body: formatJson(body) };
 }
 
-/** Undefined for what is no JSON. */
+/** Undefined for invalid JSON. */
 function parsed(body: string): unknown {
   try {
     return parseJson(body);
@@ -299,7 +299,7 @@ function accepts(header: string | null, type: string): boolean {
   return header?.split(',').some((range) => range.split(';', 1)[0]?.trim() === type) ?? false;
 }
 
-/** Errors name secrets by number: no secret, even a wrong one, may reach the log. */
+/** Errors identify secrets by number, because no secret, not even a wrong one, may reach the log. */
 function checkSecrets(secrets: readonly string[]): void {
   if (secrets.length === 0) throw new UserError('a function needs at least one signing secret, and was given none.');
   for (const [at, secret] of secrets.entries()) {

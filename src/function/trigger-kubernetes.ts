@@ -6,7 +6,7 @@ import { fetchTransport } from './fetch-transport.ts';
 /** Opens the Kubernetes API that a trigger names, for one of its runs. Does not throw: the requests reject. */
 export type OpenKubernetes = (location: KubernetesLocation, run: number) => ApiTransport;
 
-/** By `fetch`, which cannot trust the authorities of `caBundle`: the platform must trust the certificate. */
+/** Uses `fetch`, which cannot trust the authorities of `caBundle`: the platform must trust the certificate. */
 export const fetchKubernetes: OpenKubernetes = ({ url, token }, run) => {
   // A token goes to the address of the signed trigger, and to no other.
   const fetchHere: typeof fetch = (input, init) => {
@@ -17,7 +17,7 @@ export const fetchKubernetes: OpenKubernetes = ({ url, token }, run) => {
   return secured(url, fetchTransport({ server: url, token: () => token, fetch: fetchHere }));
 };
 
-/** Sends nothing to a URL to which a token must not be sent. */
+/** Refuses to send to a URL that must not receive a token. */
 export function secured(url: string, transport: ApiTransport): ApiTransport {
   if (isSecureUrl(url)) return transport;
   return () => Promise.reject(new Error('the Kubernetes API of the trigger is neither https nor on loopback'));

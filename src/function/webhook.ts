@@ -16,10 +16,10 @@ export interface Webhook {
   readonly description: WebhookDescription;
   /**
    * Makes the `response` of a review, without its `uid`.
-   * @throws ContractError for a review that the webhook does not answer. Any other error: nothing is decided.
+   * @throws ContractError for a review that the webhook does not answer. After any other error there is no decision.
    */
   review(review: Review, context: ReviewContext): Promise<object>;
-  /** Answers a request for a review, by `review`. Never rejects. */
+  /** Answers a request for a review, using `review`. Never rejects. */
   serve(request: WebhookRequest, app: WebhookApp): Promise<WebhookAnswer>;
 }
 
@@ -29,9 +29,9 @@ export type ApiReader = Pick<ApiWriter, 'get' | 'list' | 'listMetadata' | 'getPa
 /** The context of a review. It must not be used after the review. */
 export interface ReviewContext {
   /**
-   * Whether the gateway knows that an apiserver has sent this review, by its client certificate. If not, anyone who
-   * reaches the gateway may have made it up, and gets the answer: it must tell nothing that the review itself does not
-   * have. Always false for a conversion, and for a review that comes without the gateway.
+   * Whether a client certificate proved to the gateway that an apiserver sent this review. If not, anyone who reaches
+   * the gateway may have made it up, and gets the answer: it must reveal nothing that the review itself lacks. Always
+   * false for a conversion, and for a review that comes without the gateway.
    */
   readonly authenticated: boolean;
   /**
@@ -52,16 +52,16 @@ export interface ReviewContext {
   readonly signal: AbortSignal;
 }
 
-/** A request for a review, whose body is parsed and not checked. */
+/** A request for a review. Its body is parsed but not checked. */
 export interface WebhookRequest {
   /** A `ReviewRequest` of the gateway; without the gateway, the apiserver's review. */
   readonly body: unknown;
-  /** Of a review without the gateway: the parameter `timeout` of its URL, `10s` by default. */
+  /** For a review without the gateway: the parameter `timeout` of its URL, `10s` by default. */
   readonly unsigned?: { readonly timeout: string | undefined };
   readonly hangUp: HangUp;
 }
 
-/** What a webhook needs of its app. */
+/** The webhook's dependencies on its app. */
 export interface WebhookApp {
   readonly controller: string;
   readonly cache: OpenCache;
@@ -70,21 +70,21 @@ export interface WebhookApp {
   readonly now: () => number;
 }
 
-/** The review with its `response`, or why there is none, in one sentence. */
+/** The review with its `response`, or the reason why there is none, in one sentence. */
 export type WebhookAnswer =
   | { readonly status: 200; readonly body: object }
   | { readonly status: 400 | 404 | 409 | 500 | 504; readonly error: string };
 
 /**
  * The limit of the body of a review. The gateway takes reviews of 8 MiB (the apiserver's objects have 3 MiB at most,
- * and a review has the new one and the old one), and conversions of 16 MiB; what it adds is far below 1 MiB.
+ * and a review has the new one and the old one), and conversions of 16 MiB, and adds far less than 1 MiB.
  */
 export function maxReviewBytes(webhooks: Iterable<Pick<Webhook, 'description'>>): number {
   const converts = [...webhooks].some(({ description }) => description.type === 'conversion');
   return (converts ? 17 : 9) * 1024 * 1024;
 }
 
-/** By name. @throws UserError when two webhooks of a controller have one name. */
+/** Webhooks by name. @throws UserError when two webhooks of a controller have one name. */
 export function webhooksByName(controller: string, webhooks: readonly Webhook[] = []): ReadonlyMap<unknown, Webhook> {
   const byName = new Map<unknown, Webhook>();
   for (const webhook of webhooks) {

@@ -47,7 +47,7 @@ const base64 = (text: string): string => Buffer.from(text).toString('base64');
 const word = fc.stringMatching(/^[a-z]{1,6}$/);
 const name = fc.constantFrom('a', 'b', 'c: d', '"e"');
 
-/** Under `field` a file, or under `field-data` its contents, or neither. */
+/** Has a file under `field`, or its contents under `field-data`, or neither. */
 const pem = (field: string): fc.Arbitrary<object> =>
   fc.oneof(
     fc.constant({}),

@@ -7,11 +7,11 @@ import { type ClusterEntry, type Login, readDefaultLogin, readLogin, type UserEn
 export interface ClusterAccess {
   /** `https://host:port`, without a slash at its end. */
   readonly server: string;
-  /** URL of the proxy on the way. Default: none. */
+  /** URL of the proxy in front of the server. Default: none. */
   readonly proxy?: string | undefined;
   /** The namespace of this pod; undefined unless its service account is the user. */
   readonly podNamespace?: string | undefined;
-  /** Reads files again, and asks an exec plugin whose answer has expired. Rejects with the reason. */
+  /** Reads the files again, and asks an exec plugin whose answer has expired. Rejects with the reason. */
   read(): Promise<Credential>;
 }
 
@@ -108,7 +108,7 @@ function serverCheckOf(cluster: ClusterEntry): Tls {
   };
 }
 
-/** Refuses both of a pair, as client-go does: which one the author wants is not clear. */
+/** Refuses two settings of one thing, as client-go does, because the author's intent is not clear. */
 function checkPairs(cluster: ClusterEntry, user: UserEntry): void {
   const both = [
     cluster['certificate-authority'] && cluster['certificate-authority-data'] && 'certificate-authority',
@@ -155,7 +155,7 @@ function impersonationOf(user: UserEntry): Record<string, string | string[]> {
   };
 }
 
-/** For exec plugins and auth providers: loading client-node takes a second and 89 MB. */
+/** For exec plugins and auth providers only: loading client-node takes a second and 89 MB. */
 async function readByClientNode({ cluster, user }: Login): Promise<() => Promise<Credential>> {
   const { KubeConfig } = await import('@kubernetes/client-node').catch(withoutPackage('@kubernetes/client-node'));
   const config = new KubeConfig();

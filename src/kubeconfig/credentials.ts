@@ -9,20 +9,18 @@ export interface Access {
   readonly server: string;
   readonly dispatcher: Dispatcher;
   readonly headers: Readonly<Record<string, string | string[]>>;
-  /** PEM of the certificate authorities that the server is checked with. Undefined: the platform's. */
+  /** PEM of the certificate authorities that verify the server. Undefined: the platform's. */
   readonly ca: string | undefined;
 }
 
 /** Options of the connections. The protocol is always HTTP/1.1: see `HTTP1`. */
 export type ConnectionOptions = Omit<Agent.Options, 'connect' | 'allowH2' | 'factory'> & {
-  /**
-   * Looks up the address of the server; with a proxy on the way that of the proxy is not asked for. Default: Node's.
-   */
+  /** Resolves the server's address. Not used with a proxy. Default: Node's. */
   readonly lookup?: LookupFunction | undefined;
 };
 
 /**
- * With HTTP/1.1 each watch has its own connection, so a view that is read slowly delays no other.
+ * With HTTP/1.1 each watch has its own connection, so a slow reader of one watch delays no other.
  *
  * HTTP/2 is undici's default, and unsafe in undici 8.12. If a connection is reset at the wrong moment, its request
  * never ends (found with gateways behind a proxy that cuts connections, in 2 of 13 starts). If a request is aborted at
@@ -57,7 +55,7 @@ export class Credentials {
 
   async access(): Promise<Access> {
     if (this.#access && systemClock.now() - this.#readAt <= REREAD_AFTER_MS) return this.#access;
-    // One read for all requests that wait: each read may open connections.
+    // All waiting requests share one read, because each read may open connections.
     this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
     return this.#reading;
   }
@@ -81,7 +79,7 @@ export class Credentials {
     if (this.#access && fingerprint === this.#tls) return (this.#access = { ...this.#access, headers });
     const retired = this.#access?.dispatcher;
     this.#tls = fingerprint;
-    // Certificates are parsed here, and not for each connection.
+    // The secure context parses the certificates once, not for each connection.
     const connect = { ...material, secureContext: createSecureContext(material) };
     const { lookup, ...options } = this.#options;
     const found = lookup ? { lookup } : {};

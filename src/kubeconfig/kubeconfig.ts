@@ -21,7 +21,7 @@ export interface UserEntry {
   readonly 'client-key-data'?: string;
   readonly token?: string;
   readonly tokenFile?: string;
-  /** client-node's name of `tokenFile`. */
+  /** client-node's name for `tokenFile`. */
   readonly 'token-file'?: string;
   readonly username?: string;
   readonly password?: string;
@@ -48,7 +48,7 @@ interface ContextEntry {
   readonly user?: string;
 }
 
-/** One kubeconfig file, or several that were merged. */
+/** One kubeconfig file, or several after merging. */
 interface Kubeconfig {
   readonly currentContext: string;
   readonly clusters: ReadonlyMap<string, ClusterEntry>;
@@ -68,10 +68,10 @@ export async function readLogin(path: string, context?: string): Promise<Login> 
 }
 
 /**
- * Reads the files that kubectl would read: those that KUBECONFIG names, or else `~/.kube/config`. Files that do not
- * exist are left out.
+ * Reads the files that kubectl would read: the files in KUBECONFIG, or else `~/.kube/config`. Files that do not exist
+ * are left out.
  * @param context Default: the current one.
- * @returns undefined when none of them exists.
+ * @returns undefined when none of the files exists.
  */
 export async function readDefaultLogin(
   environment: Readonly<Record<string, string | undefined>>,
@@ -194,7 +194,7 @@ function absolute(config: Kubeconfig, directory: string): Kubeconfig {
   );
   const users = [...config.users].map(([name, user]) => {
     const command = user.exec?.command;
-    // Without a slash it is looked for on the PATH.
+    // A command without a slash is searched for on the PATH.
     const exec = command?.includes('/') ? { exec: { ...user.exec, command: of(command) } } : {};
     return [
       name,
@@ -237,7 +237,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
 
 function textOf(object: Readonly<Record<string, unknown>>, field: string, place = field): string | undefined {
   const value = object[field] ?? undefined;
-  // The error must not have the value, which may be a password.
+  // The error must not contain the value, which may be a password.
   if (value !== undefined && typeof value !== 'string') throw new TypeError(`${place} is not text`);
   return value;
 }

@@ -5,7 +5,7 @@ const [MEMORY, YOUNG] = ['./process-memory.ts', './young-generation.ts'].map(
   (file) => new URL(file, import.meta.url).href,
 );
 
-/** What a program prints: a list of numbers. */
+/** Runs a program that prints a list of numbers. */
 function run(program: string): number[] {
   const before = `
     import { setTimeout as sleep } from 'node:timers/promises';

@@ -3,28 +3,28 @@ import { runInNewContext } from 'node:vm';
 import { isYoungGenerationSmall, limitYoungGeneration } from './young-generation.ts';
 
 const CHECK_MS = 250;
-/** Of a processor: less is no work. Pollers and timers of a gateway take 1 to 2 %. */
+/** Share of one processor. Below it a process is idle: pollers and timers of a gateway take 1 to 2 %. */
 const QUIET_SHARE = 0.05;
-/** More is work that needs the large young generation. */
+/** Above this share, the work needs the large young generation. */
 const BUSY_SHARE = 0.1;
-/** So long without work before memory is given back. */
+/** Memory is given back after this time without work. */
 const QUIET_MS = 3000;
-/** Less than this is not worth a collection. */
+/** Freeing less than this is not worth a collection. */
 const WORTH_BYTES = 16e6;
-/** A heap of this size is collected in 0.3 s; a larger one is left as it is. */
+/** A heap of this size is collected in 0.3 s; a larger heap is not collected. */
 const MOST_BYTES = 150e6;
 
 type Collect = (options: { type: 'major'; flavor: 'last-resort' }) => void;
 
 /**
- * Keeps the memory of this process small, for as long as it lives. It changes options of V8, so it is called by the
- * start of a program, and never by a library.
+ * Keeps the memory of this process small, for as long as it lives. It changes options of V8, so only the start of a
+ * program calls it, never a library.
  *
  * - The young generation has 8 MB: see `limitYoungGeneration`.
- * - A process keeps what loading its modules and a burst of work have taken, because without work V8 collects nothing.
- *   So after three seconds without work everything is collected and returned to the system, which takes 70 to 300 ms:
- *   once after the start, and after that when the process has grown by 16 MB. That makes the young generation small,
- *   and it gets its 8 MB back within 250 ms of the next work.
+ * - V8 collects nothing without work, so a process keeps the memory of loading its modules and of a burst of work.
+ *   After three seconds without work, this collects everything and returns it to the system, which takes 70 to 300 ms:
+ *   once after the start, and later whenever the process has grown by 16 MB. This makes the young generation small, and
+ *   it gets its 8 MB back within 250 ms of the next work.
  */
 export function keepMemorySmall(): void {
   let canGrow = limitYoungGeneration();
@@ -37,7 +37,7 @@ export function keepMemorySmall(): void {
       if (canGrow && isYoungGenerationSmall()) canGrow = limitYoungGeneration();
       quietFrom = now;
     } else if (now.atMs - quietFrom.atMs >= QUIET_MS) {
-      // Over all of this time, because processor time may advance in ticks of 10 ms.
+      // Measured over the whole time, because processor time may advance in ticks of 10 ms.
       const isQuiet = shareBetween(quietFrom, now) < QUIET_SHARE;
       if (isQuiet && isWorthwhile(released)) {
         releaseMemory();
@@ -45,7 +45,7 @@ export function keepMemorySmall(): void {
       }
       quietFrom = measure();
     }
-    // What was done here is no work.
+    // The collection itself must not count as work.
     last = measure();
   };
   setInterval(check, CHECK_MS).unref();
@@ -61,7 +61,7 @@ function measure(): Moment {
   return { cpuMs: (user + system) / 1000, atMs: performance.now() };
 }
 
-/** The processor time of this process in that time, as a share of one processor. */
+/** The processor time of this process between two moments, as a share of one processor. */
 function shareBetween(from: Moment, to: Moment): number {
   return (to.cpuMs - from.cpuMs) / (to.atMs - from.atMs);
 }
@@ -71,12 +71,10 @@ function isWorthwhile(released: number): boolean {
   return hasGrown && getHeapStatistics().used_heap_size < MOST_BYTES;
 }
 
-/**
- * Collects all garbage and returns free pages to the system. Blocks this thread meanwhile.
- */
+/** Collects all garbage and returns free pages to the system. Blocks this thread until it is done. */
 export function releaseMemory(): void {
-  // A context has the function if it was made while the option was set. `gc` of the kind that V8 itself would run
-  // before it is out of memory: an ordinary one keeps the pages.
+  // A new context has `gc` only if it was made while the option was set. The collection must be the kind that V8 runs
+  // before it is out of memory, because an ordinary one keeps the pages.
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as Collect;
   setFlagsFromString('--no-expose-gc');

@@ -4,8 +4,8 @@ import { expect, it } from 'vitest';
 const MODULE = new URL('./young-generation.ts', import.meta.url).href;
 
 /**
- * The median size of the young generation, in MB, of a process that makes objects of which many live on. While V8
- * marks, it may exceed its limit, with V8's own option as well.
+ * The median size of the young generation, in MB, of a process that makes objects and keeps many of them alive. While
+ * V8 marks, the young generation may exceed its limit, with V8's own option as well.
  */
 function medianMb(before: string, option = '--no-warnings'): number {
   const program = `

@@ -2,7 +2,7 @@ import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 
 /** Both halves: 4 MB each. */
 const TARGET_BYTES = 8 * 2 ** 20;
-/** Arrays that fill it several times over: a V8 that does not grow it for them is left as it is. */
+/** These arrays fill it several times over. If V8 does not grow it for them, it is left as it is. */
 const MOST_ARRAYS = 20_000;
 
 /**
@@ -10,9 +10,8 @@ const MOST_ARRAYS = 20_000;
  * memory: with 2500 objects the gateway's peak is 199 MB instead of 280, for 3 % more processor time. 4 MB cost 13 %.
  *
  * `--max-semi-space-size` has no effect once V8 runs, and a process of its own to set it would cost another start. But
- * the factor of growth can be changed at any time: so this lets the young generation grow to its size, which takes some
- * milliseconds, and then no further. To be called before anything else allocates, and again when V8 has made it
- * smaller.
+ * the factor of growth can be changed at any time: this lets the young generation grow to its size, which takes some
+ * milliseconds, and then no further. Call it before anything else allocates, and again when V8 has made it smaller.
  *
  * @returns false when V8 does not let it have 8 MB, because of an option of the process for instance.
  */
@@ -26,7 +25,7 @@ export function limitYoungGeneration(): boolean {
   return !isYoungGenerationSmall();
 }
 
-/** Its size now, both halves, in bytes. */
+/** Its current size, both halves, in bytes. */
 export function youngGenerationBytes(): number {
   return getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space')?.space_size ?? 0;
 }

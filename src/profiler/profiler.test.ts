@@ -32,7 +32,7 @@ function allocateAndDrop(): void {
 }
 
 async function during<T>(taken: Promise<T>, work: () => void): Promise<T> {
-  // Until the profiler has started.
+  // Wait until the profiler has started.
   await sleep(200);
   work();
   return taken;

@@ -3,10 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { messageOf } from '../core/index.ts';
 import { CPU_INTERVAL_US, HEAP_INTERVAL_BYTES, type ProfileSpec } from '../contract/node/profile-request.ts';
 
-/** A profile is being taken. */
+/** Another profile is being taken. */
 export class ProfilerBusyError extends Error {
   override readonly name = 'ProfilerBusyError';
-  /** When that one is complete, at the latest. */
+  /** Until that profile is complete, at the latest. */
   readonly leftSeconds: number;
 
   constructor(leftSeconds: number) {
@@ -25,19 +25,18 @@ export class ProfilerUnavailableError extends Error {
  * option of Node, and opens no port: the session of the inspector is in the process. It takes one profile at a time.
  *
  * Costs: the start of a CPU profile stops the process for some 20 to 60 ms, because V8 lists the compiled code, and
- * optimises it anew in the first tenths of a second. The end of a profile of memory stops it for a full garbage
- * collection. Memory outside of V8's heap (Buffers) is not in a
- * profile.
+ * optimises it anew in the first tenths of a second. The end of a memory profile stops it for a full garbage
+ * collection. A profile does not show memory outside of V8's heap (Buffers).
  */
 export class Profiler {
   #endsMs: number | undefined;
 
   /**
    * Takes a profile, and returns it in V8's JSON: `.cpuprofile` for `cpu`, `.heapprofile` for `heap` and `allocs`.
-   * @param signal ends it early: then there is no profile.
+   * @param signal ends it early, without a profile.
    * @throws ProfilerBusyError
    * @throws ProfilerUnavailableError
-   * @throws what aborted the signal
+   * @throws the signal's reason, when it is aborted
    */
   async take({ kind, seconds }: ProfileSpec, signal: AbortSignal): Promise<string> {
     signal.throwIfAborted();
@@ -55,7 +54,7 @@ export class Profiler {
       ).catch(unavailable);
       return JSON.stringify(profile);
     } finally {
-      // It ends the profile, too.
+      // This ends the profile, too.
       session?.disconnect();
       this.#endsMs = undefined;
     }
@@ -64,7 +63,7 @@ export class Profiler {
 
 async function openSession(): Promise<Session> {
   try {
-    // Most processes never need it.
+    // Loaded here, because most processes never need it.
     const inspector = await import('node:inspector/promises');
     const session = new inspector.Session();
     session.connect();
@@ -78,9 +77,8 @@ async function startCpu(session: Session): Promise<void> {
   await session.post('Profiler.enable');
   await session.post('Profiler.setSamplingInterval', { interval: CPU_INTERVAL_US });
   await session.post('Profiler.start');
-  // V8 does not know the functions of code that it has optimised before: their time counts for the caller or for
-  // `(program)`. A start of its coverage throws that code away, and the profiler hears of what is compiled from here
-  // on.
+  // V8 does not know the functions of code that it optimised earlier: their time counts for the caller or for
+  // `(program)`. Starting V8's coverage discards that code, and the profiler sees everything compiled from here on.
   await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
   await session.post('Profiler.stopPreciseCoverage');
 }

@@ -6,8 +6,8 @@ import { z } from 'zod';
 const packageSchema = z.object({ name: z.string().optional() });
 
 /**
- * A path below the directory of the package levelhook. Found by walking up to its package.json, since this code runs
- * from `src/testing` as well as from `dist/src/testing`.
+ * A path below the directory of the package levelhook. It walks up to the package.json, since this code runs from
+ * `src/testing` as well as from `dist/src/testing`.
  */
 export function packagePath(...names: string[]): string {
   for (let directory = import.meta.dirname; ; directory = dirname(directory)) {

@@ -3,7 +3,7 @@ import { RealApiserver, runReconciler, startControlPlane, testContext } from 'le
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { greeting } from './greeting.ts';
 
-// Against a real apiserver, which starts in some five seconds: what it defaults, validates and refuses is real.
+// Runs against a real apiserver, which starts in some five seconds, so defaults, validation and refusals are real.
 
 const key = { namespace: 'greetings', name: 'ann' };
 const greetingKey = { namespace: 'greetings', name: 'ann-greeting' };

@@ -3,7 +3,7 @@ import { MemoryApiserver, runReconciler } from 'levelhook/testing/reconciler';
 import { beforeEach, expect, it } from 'vitest';
 import { greeting } from './greeting.ts';
 
-// Against an apiserver in memory: a few milliseconds a test. See greeting.cluster.test.ts for a real one.
+// Runs against an apiserver in memory: a few milliseconds a test. See greeting.cluster.test.ts for a real one.
 
 const source = {
   apiVersion: 'v1',

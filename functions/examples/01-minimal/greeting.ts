@@ -3,7 +3,7 @@ import { controller, controllerReference, isControlledBy, type KubernetesObject,
 type ConfigMap = KubernetesObject & { data?: Record<string, string> };
 const ConfigMap = resource<ConfigMap>('v1', 'ConfigMap');
 
-/** For every ConfigMap labelled `greet: "true"` a second one, NAME-greeting, that greets whom the first one names. */
+/** Keeps a ConfigMap, NAME-greeting, for every ConfigMap labelled `greet: "true"`: it greets the `name` in its data. */
 export const greeting = controller({ name: 'greeting', for: ConfigMap, owns: [ConfigMap] }).reconcile(
   async (request, { cache, api }) => {
     const source = await cache.get(ConfigMap, request);

@@ -42,7 +42,7 @@ it.each([{ a: '1', 'a-b': '2' }, {}])(
     await run();
     const written = apiserver.object(ConfigMap, pagesKey);
     if (!written) throw new Error('no pages were written');
-    // Names in order, and no data when there is none.
+    // Sorts the names, and drops empty data.
     const { data = {}, ...rest } = written;
     const entries = Object.entries(data).toSorted(([a], [b]) => (a < b ? -1 : 1));
     apiserver.put(entries.length > 0 ? { ...rest, data: Object.fromEntries(entries) } : rest);

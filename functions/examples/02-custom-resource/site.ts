@@ -13,17 +13,17 @@ import { ConfigMap } from 'levelhook/function/kinds';
 // Made by `levelhook types site.crd.yaml --out .`
 import { Site } from './sites.example.com-v1.ts';
 
-/** For every Site a ConfigMap, NAME-pages, with its pages in HTML, and on the Site whether that is so. */
+/** Keeps a ConfigMap, NAME-pages, with the pages of every Site in HTML, and reports the result in the Site's status. */
 export const site = controller({
   name: 'site',
-  // Our own writes of the status wake no key.
+  // The controller's own writes of the status wake no key.
   for: { resource: Site, predicate: generationChanged },
   owns: [ConfigMap],
   concurrency: 5,
 }).reconcile(async (request, context) => {
   const { cache, api } = context;
   const found = await cache.get(Site, request);
-  // What it owns goes with it.
+  // The garbage collector deletes the ConfigMap with its Site.
   if (!found || found.metadata.deletionTimestamp) return;
 
   const key = { namespace: found.metadata.namespace ?? '', name: `${found.metadata.name}-pages` };
@@ -31,7 +31,7 @@ export const site = controller({
   if (pages && !isControlledBy(pages, found)) {
     const message = `the ConfigMap ${key.name} belongs to another owner`;
     await tell(found, { status: 'False', reason: 'NameTaken', message }, context);
-    // Trying again would not help: the next event of the Site or of the ConfigMap may.
+    // A retry would not help, but the next event of the Site or of the ConfigMap may.
     throw new TerminalError(message);
   }
 
@@ -42,7 +42,7 @@ export const site = controller({
   await tell(found, { status: 'True', reason: 'Written', message: '' }, context);
 });
 
-/** Writes the status when it is not as it should be. */
+/** Writes the status if it differs. */
 async function tell(
   found: Site,
   ready: Pick<Condition, 'status' | 'reason' | 'message'>,

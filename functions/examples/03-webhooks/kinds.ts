@@ -12,7 +12,7 @@ export interface Route extends KubernetesObject {
 }
 export const Route = resource<Route>('example.com/v2', 'Route');
 
-/** The version from before paths: `address: shop.example.com:8443`. */
+/** The version before `paths`: `address: shop.example.com:8443`. */
 export interface RouteV1 extends KubernetesObject {
   spec: { address: string };
   status?: Status;

@@ -2,7 +2,7 @@ import { controller, generationChanged, setStatusCondition } from 'levelhook/fun
 import { Route } from './kinds.ts';
 import { defaults, hosts, versions } from './webhooks.ts';
 
-/** Writes the URL of each Route. Of several Routes with one host the oldest has it. */
+/** Writes the URL of each Route. If several Routes have the same host, only the oldest gets it. */
 export const route = controller({
   name: 'route',
   for: { resource: Route, predicate: generationChanged },
@@ -12,7 +12,7 @@ export const route = controller({
   const found = await cache.get(Route, request);
   if (!found || found.metadata.deletionTimestamp) return;
   const { host, port = 443 } = found.spec;
-  // The webhook may have allowed two at the same time: the cache that it reads is a little behind.
+  // The webhook may have allowed two at the same time, because its cache is a little behind.
   const { items } = await cache.list(Route, { index: { spec: 'field:spec.host', value: host } });
   const [oldest = found] = items.toSorted((a, b) => (age(a) < age(b) ? -1 : 1));
   const isOwn = oldest.metadata.uid === found.metadata.uid;
@@ -31,7 +31,7 @@ export const route = controller({
   await api.replace(Route, { ...found, status: { conditions, ...(url && { url }) } }, 'status');
 });
 
-/** Two of the same second are in the order of their UIDs. */
+/** Two Routes of the same second are ordered by UID. */
 function age({ metadata: { creationTimestamp = '', uid } }: Route): string {
   return `${creationTimestamp} ${uid}`;
 }

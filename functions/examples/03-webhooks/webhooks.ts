@@ -5,7 +5,7 @@ import { Route, RouteV1 } from './kinds.ts';
 export const hosts = validatingWebhook({
   name: 'hosts',
   for: Route,
-  // The controller has the last word, so a write need not wait for a cache that is behind.
+  // The controller decides in the end, so a write need not wait for a cache that is behind.
   cache: { maxAgeSeconds: 30, otherwise: 'allow' },
 }).validate(async ({ object, oldObject }, { cache }) => {
   const { host } = object.spec;
@@ -21,7 +21,7 @@ export const defaults = mutatingWebhook({ name: 'defaults', for: Route }).mutate
   route.spec.port ??= 443;
 });
 
-/** Where a v1 object keeps what its version has no field for. */
+/** The annotation in which a v1 object keeps values that its version has no field for. */
 const PATHS = 'example.com/paths';
 
 export const versions = conversionWebhook({ name: 'versions', hub: Route }).spoke(RouteV1, {

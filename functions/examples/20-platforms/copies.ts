@@ -8,9 +8,9 @@ const LABEL = 'example.com/copies';
 const MOST = 100;
 
 /**
- * For every ConfigMap with the label `example.com/copies: "3"` as many copies of its data, under names that the
- * apiserver makes up. It counts what the cache shows, so it makes too many if a run does not see what the run before it
- * has made.
+ * Makes for every ConfigMap with the label `example.com/copies: "3"` that number of copies of its data, with names from
+ * the apiserver. It counts the copies in the cache, so it makes too many if a run does not see the previous run's
+ * copies.
  */
 export const copies = controller({
   name: 'copies',

@@ -1,21 +1,21 @@
 import { boundedText, messageOf } from '../../core/index.ts';
 
-/** `problem`: something does not work. `warning`: it works, and a person should look. */
+/** `problem`: something does not work. `warning`: it works, and a person should look at it. */
 export type Level = 'ok' | 'warning' | 'problem';
 
 export interface Diagnosis {
   readonly level: Level;
-  /** One sentence without its full stop: what is, and if that is wrong, what to do. */
+  /** One sentence without its full stop: the finding and, if something is wrong, the remedy. */
   readonly text: string;
 }
 
-/** What was found about one part. */
+/** The findings about one part. */
 export interface Section {
   readonly name: string;
   readonly findings: readonly Diagnosis[];
 }
 
-/** Collects what is found about one part. */
+/** Collects the findings about one part. */
 export class Diagnoses {
   readonly all: Diagnosis[] = [];
 
@@ -31,17 +31,17 @@ export class Diagnoses {
     this.add('problem', text);
   }
 
-  /** @param text may hold names and messages from anywhere. */
+  /** @param text may contain untrusted names and messages. */
   add(level: Level, text: string): void {
     this.all.push({ level, text: boundedText(text, MAX_TEXT).replace(/[.]$/, '') });
   }
 }
 
 const MAX_TEXT = 1024;
-/** A part that does not answer for so long must not keep the others from being shown. */
+/** The time limit of one part, so that a part that does not answer cannot keep the others from being shown. */
 const LIMIT_MS = 30_000;
 
-/** Looks at one part. Never rejects: an error is a problem of that part, after what was found before. */
+/** Checks one part. Never rejects: an error becomes a problem of that part, after the earlier findings. */
 export async function section(name: string, look: (findings: Diagnoses) => Promise<void>): Promise<Section> {
   const findings = new Diagnoses();
   const limit = Promise.withResolvers<never>();
@@ -53,7 +53,7 @@ export async function section(name: string, look: (findings: Diagnoses) => Promi
   } finally {
     clearTimeout(timer);
   }
-  // What comes later than the limit is not shown.
+  // A copy, because findings after the time limit are not shown.
   return { name, findings: [...findings.all] };
 }
 
@@ -61,7 +61,7 @@ export function countOf(sections: readonly Section[], level: Level): number {
   return sections.flatMap(({ findings }) => findings).filter((finding) => finding.level === level).length;
 }
 
-/** The sections as text for a person. One without a finding is left out. */
+/** The sections as text for a person. Sections without findings are left out. */
 export function describeSections(sections: readonly Section[]): string {
   const parts = sections
     .filter(({ findings }) => findings.length > 0)

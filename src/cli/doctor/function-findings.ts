@@ -24,11 +24,11 @@ import { Reachability } from '../../gateway/registration/reachability.ts';
 import { decodeSpec, ReconcileFunction } from '../../gateway/registration/reconcile-function.ts';
 import type { Diagnoses } from './diagnosis.ts';
 
-/** How many functions are asked at a time. */
+/** Functions that are asked at the same time. */
 const AT_A_TIME = 10;
-/** More ReconcileFunctions are not asked: each costs the apiserver a dozen requests. */
+/** Further ReconcileFunctions are not asked: each costs the apiserver a dozen requests. */
 const MAX_DECLARED = 200;
-/** What one ReconcileFunction names is looked up within this time. */
+/** The time limit for resolving the references of one ReconcileFunction. */
 const RESOLVE_MS = 10_000;
 
 /** Asks the functions at configured URLs. @returns the description of each function that answers. */
@@ -64,7 +64,7 @@ export interface DeclaredOptions {
   readonly config: GatewayConfig;
   readonly cacheSettings: CacheSettings;
   readonly canEncrypt: boolean;
-  /** Outside the cluster the name of a Service leads nowhere. */
+  /** Outside the cluster the name of a Service cannot be resolved. */
   readonly inCluster: boolean;
 }
 
@@ -134,7 +134,7 @@ async function checkOne(
   else findings.problem(`ReconcileFunction ${name} does not answer: ${message}`);
 }
 
-/** What a gateway has said of it last. */
+/** Reports the status that a gateway wrote last. */
 function judgeStatus(findings: Diagnoses, name: string, { status }: ReconcileFunction): void {
   const conditions = [...(status?.conditions ?? [])];
   const ready = findStatusCondition(conditions, 'Ready');
@@ -144,7 +144,7 @@ function judgeStatus(findings: Diagnoses, name: string, { status }: ReconcileFun
   }
 }
 
-/** Calls `act` for each, some at a time. */
+/** Calls `act` for each value, a few at a time. */
 async function each<T>(values: readonly T[], act: (value: T) => Promise<void>): Promise<void> {
   const left = [...values];
   const work = async (): Promise<void> => {

@@ -1,7 +1,7 @@
 import { viewKeys } from '../../contract/cache-layout.ts';
 import { queueKeys } from '../../gateway/workqueue/queue-keys.ts';
 
-/** What the keys in Redis are for, in the order in which they are shown. */
+/** The purposes of keys in Redis, in display order. */
 export const KEY_KINDS = [
   'objects',
   'entries',
@@ -19,10 +19,10 @@ export const KEY_KINDS = [
 ] as const;
 export type KeyKind = (typeof KEY_KINDS)[number];
 
-/** A key of a gateway's: its cluster, and what follows. */
+/** A key of a gateway, split: its cluster, and the rest. */
 interface Parts {
   readonly clusterId: string;
-  /** What the hash tag holds behind the cluster; empty for the gateway's own keys. */
+  /** The part of the hash tag behind the cluster; empty for the gateway's own keys. */
   readonly owner: string;
   /** The hash tag with its braces. */
   readonly tag: string;
@@ -31,7 +31,7 @@ interface Parts {
 const QUEUE = 'queue:';
 
 /**
- * Tells the kind of a key by its name.
+ * Finds the kind of a key by its name.
  * @param clusterId Default: any cluster counts as this gateway's.
  */
 export function kindOf(key: string, keyPrefix: string, clusterId?: string): KeyKind {

@@ -10,10 +10,10 @@ import { queueKeys } from '../../gateway/workqueue/queue-keys.ts';
 import { RedisInspector } from '../../gateway/workqueue/redis-inspector.ts';
 import type { Diagnoses } from './diagnosis.ts';
 
-/** A key that is due for longer waits for more than a busy gateway. */
+/** A busy gateway runs a due key within this time, so a longer delay has another cause. */
 const DUE_MS = 60_000;
 
-/** What Redis holds of one controller's queue. */
+/** One controller's queue in Redis. */
 export interface JudgedQueue {
   readonly controller: string;
   readonly keys: Readonly<Record<KeyList, number>>;
@@ -22,7 +22,7 @@ export interface JudgedQueue {
   readonly oldestDueMs: number;
 }
 
-/** The views and queues of one cluster that are found in Redis, whether or not a gateway runs. */
+/** Reports the views and queues of one cluster in Redis, whether or not a gateway runs. */
 export async function checkQueues(
   findings: Diagnoses,
   redis: Redis,

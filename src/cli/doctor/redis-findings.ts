@@ -13,14 +13,14 @@ import type { Diagnoses } from './diagnosis.ts';
 import { masters } from '../../gateway/redis/cluster.ts';
 import { readUsage, type RedisUsage } from './redis-usage.ts';
 
-/** What of Redis belongs to one gateway. */
+/** The part of Redis that belongs to one gateway. */
 export interface RedisScope {
   readonly keyPrefix: string;
-  /** Undefined when the apiserver does not tell it. */
+  /** Undefined when the apiserver does not answer it. */
   readonly clusterId: string | undefined;
 }
 
-/** How the server is set up, and whether that is right. */
+/** Checks the configuration of the server. */
 export async function checkServer(findings: Diagnoses, redis: Redis, url: string): Promise<void> {
   const startMs = performance.now();
   await redis.ping();
@@ -34,7 +34,7 @@ export async function checkServer(findings: Diagnoses, redis: Redis, url: string
   }
 }
 
-/** A line for each thing that is judged. */
+/** Adds a finding for each checked setting. */
 export function judgeServer(findings: Diagnoses, facts: ServerFacts): void {
   const found = new Map(problemsOf(facts).map((each) => [each.problem, each]));
   const line = (problem: RedisProblem, ok: string | undefined, unknown: string): void => {
@@ -61,7 +61,7 @@ function persistence({ persistence: { appendOnly, snapshots } }: ServerFacts): s
   return snapshots ? 'it saves snapshots' : undefined;
 }
 
-/** What its keys are and take. @returns undefined when the server forbids to look. */
+/** Reports the gateway's keys and their size. @returns undefined when the server forbids the commands. */
 export async function checkUsage(
   findings: Diagnoses,
   redis: Redis,
@@ -87,7 +87,7 @@ export function describeUsage(findings: Diagnoses, { kinds, total, scanned, meas
   }
 }
 
-/** Redis keeps answers in its memory until they are read: without a bound one function can fill it. */
+/** Redis keeps answers in its memory until they are read: without a limit one function can fill it. */
 async function checkClientMemory(findings: Diagnoses, redis: Redis): Promise<void> {
   for (const server of masters(redis)) {
     // Redis before 7 and Valkey's forks without the setting give no value.

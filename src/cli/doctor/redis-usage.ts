@@ -2,7 +2,7 @@ import { masters } from '../../gateway/redis/cluster.ts';
 import type { Redis } from '../../gateway/redis/redis.ts';
 import { KEY_KINDS, type KeyKind, kindOf } from './key-kinds.ts';
 
-/** What one kind of key takes. */
+/** The size of one kind of key. */
 export interface KindUsage {
   readonly kind: KeyKind;
   readonly keys: number;
@@ -10,7 +10,7 @@ export interface KindUsage {
 }
 
 export interface RedisUsage {
-  /** Only those that there are, in the order of `KEY_KINDS`. */
+  /** Kinds that have keys, in the order of `KEY_KINDS`. */
   readonly kinds: readonly KindUsage[];
   /** Keys in Redis. */
   readonly total: number;
@@ -21,13 +21,13 @@ export interface RedisUsage {
 }
 
 export interface UsageLimits {
-  /** Names that are read at most. Default 1,000,000. */
+  /** Names to read, at most. Default 1,000,000. */
   readonly scan: number;
-  /** Keys of each kind that are measured at most. Default 100. */
+  /** Keys of each kind to measure, at most. Default 100. */
   readonly sample: number;
 }
 
-/** A key, and the server that has it. */
+/** A key, and its server. */
 interface Sampled {
   readonly server: Redis;
   readonly key: string;
@@ -36,8 +36,8 @@ interface Sampled {
 const LIMITS: UsageLimits = { scan: 1_000_000, sample: 100 };
 
 /**
- * Counts the keys of each kind and measures their memory, by SCAN and by MEMORY USAGE of a sample: both of bounded cost
- * for Redis. SCAN goes through the keys in the order of their hashes, so the first of each kind are a fair sample.
+ * Counts the keys of each kind with SCAN and measures the memory of a sample with MEMORY USAGE: both have bounded cost
+ * for Redis. SCAN returns keys in the order of their hashes, so the first keys of each kind are a fair sample.
  */
 export async function readUsage(
   redis: Redis,
@@ -79,7 +79,7 @@ export async function readUsage(
   return { kinds, total, scanned, measured };
 }
 
-/** Bytes of each key that is still there. Redis itself samples five fields of a hash or a set. */
+/** Bytes of each key that still exists. Redis itself samples five fields of a hash or a set. */
 async function measure(sampled: readonly Sampled[]): Promise<number[]> {
   const sizes = await Promise.all(sampled.map(({ server, key }) => server.memory('USAGE', key)));
   return sizes.filter((size) => size !== null);

@@ -39,7 +39,7 @@ interface Document {
   readonly roleRef?: { readonly name: string };
 }
 
-/** What every cluster grants with this role: plugin/pkg/auth/authorizer/rbac/bootstrappolicy of Kubernetes. */
+/** The rules of this role in every cluster: plugin/pkg/auth/authorizer/rbac/bootstrappolicy of Kubernetes. */
 const AUTH_DELEGATOR: readonly Rule[] = [
   { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
   { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },

@@ -12,18 +12,18 @@ import { CACHE_VERBS, missingRight, type NeededRight } from '../../gateway/apise
 import type { LeaseKey } from '../../gateway/config/lease.ts';
 import type { Diagnoses, Level } from './diagnosis.ts';
 
-/** What the gateway does with one resource. */
+/** The verbs that the gateway uses on one resource. */
 export interface Right extends NeededRight {
   readonly verbs: readonly string[];
   readonly version?: string;
-  /** What it is that the right is missing. */
+  /** The level of the finding when the right is missing. */
   readonly level: Exclude<Level, 'ok'>;
 }
 
 /** A kind that controllers read, as the gateway lists it. */
 export interface CachedKind {
   readonly resource: Resource;
-  /** Undefined: all, or the kind has none. */
+  /** Undefined: all namespaces, or a cluster-scoped kind. */
   readonly namespaces: readonly string[] | undefined;
 }
 
@@ -32,16 +32,16 @@ export interface NeededFor {
   readonly clusterNamed: boolean;
   /** The Lease of `DispatchLease`. */
   readonly lease: { readonly namespace: string; readonly name: string };
-  /** The Lease by which gateways elect their leader; undefined: there is no election. */
+  /** The Lease for leader election; undefined without election. */
   readonly election?: LeaseKey | undefined;
   /** Whether the gateway runs ReconcileFunctions. */
   readonly reconcileFunctions: boolean;
-  /** Whether the gateway can be reached under other names than those of loopback. */
+  /** Whether the gateway can be reached under names other than those of loopback. */
   readonly login: boolean;
   readonly kinds: readonly CachedKind[];
 }
 
-/** Every right that the gateway uses: `infra/rbac/gateway.yaml` grants those that do not depend on functions. */
+/** All rights that the gateway uses. `infra/rbac/gateway.yaml` grants the ones that do not depend on functions. */
 export function neededRights(needed: NeededFor): Right[] {
   const { clusterNamed, lease, election, reconcileFunctions, login, kinds } = needed;
   const rights: Right[] = [];
@@ -96,7 +96,7 @@ export function neededRights(needed: NeededFor): Right[] {
     add({ ...events, purpose: 'to report on ReconcileFunctions', level: 'warning' });
   }
   if (login) {
-    // Static tokens need neither.
+    // Only logins through Kubernetes need these rights; static tokens do not.
     const purpose = 'to check who asks for the dashboard and the queues (ClusterRole system:auth-delegator)';
     const review = { verbs: ['create'], purpose, level: 'warning' } as const;
     add({ group: 'authentication.k8s.io', resource: 'tokenreviews', ...review });
@@ -120,7 +120,7 @@ export function neededRights(needed: NeededFor): Right[] {
 const REVIEW = resourceOf('authorization.k8s.io/v1', 'SelfSubjectAccessReview', { namespaced: false });
 const SELF = resourceOf('authentication.k8s.io/v1', 'SelfSubjectReview', { namespaced: false });
 
-/** Asks the apiserver for each right. It keeps nothing of that. */
+/** Asks the apiserver about each right, which stores nothing. */
 export async function checkRights(
   findings: Diagnoses,
   client: Pick<ApiClient, 'json'>,
@@ -138,10 +138,10 @@ export async function checkRights(
   if (missing === 0) findings.ok(`${user} has all ${rights.length} rights that the gateway needs`);
 }
 
-/** Whom the rights are those of: the kubeconfig may be a person's, and not the gateway's. */
+/** The user who has the rights: the kubeconfig may belong to a person instead of the gateway. */
 async function userName(client: Pick<ApiClient, 'json'>): Promise<string> {
   const { apiVersion, kind } = SELF;
-  // Kubernetes has it since 1.28.
+  // Kubernetes has this review since 1.28.
   const review = await orUndefined(
     client.json<{ status?: { userInfo?: { username?: string } } }>({
       method: 'POST',

@@ -22,7 +22,7 @@ export function readCertificatePair({ certFile, keyFile }: CertificateFiles): Ce
 
 /**
  * Calls `listener` for each change of a file, as `watchFiles` does. A renewal writes one file before the other, so
- * between two calls the pair may be one that cannot be used.
+ * certificate and key may not match between two calls.
  */
 export function watchCertificateFiles({ certFile, keyFile }: CertificateFiles, listener: () => void): () => void {
   return watchFiles([certFile, keyFile], listener);
@@ -33,7 +33,7 @@ export function watchCertificateFiles({ certFile, keyFile }: CertificateFiles, l
  * @returns a function that ends the watch.
  */
 export function watchFiles(paths: readonly string[], listener: () => void): () => void {
-  // By looking, not by inotify: in a pod the files are links that are swapped.
+  // Polls instead of using inotify: in a pod the files are links that are swapped.
   for (const path of paths) watchFile(path, { interval: CERTIFICATE_LOOK_MS, persistent: false }, listener);
   return () => paths.forEach((path) => unwatchFile(path, listener));
 }

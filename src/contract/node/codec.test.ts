@@ -74,7 +74,7 @@ describe('an encrypted object', () => {
     expect(() => codec.decode('a/c', encrypted)).toThrow('altered, moved');
     const other = new ObjectCodec({ prefix: '{other}', keyRing: new KeyRing([fresh]) });
     expect(() => other.decode('a/b', encrypted)).toThrow('altered, moved');
-    // Where prefix ends and key begins is told apart.
+    // The same text, with another boundary between prefix and key.
     const shifted = new ObjectCodec({ prefix: `${prefix}\na/b`, keyRing: new KeyRing([fresh]) });
     expect(() => shifted.decode('', encrypted)).toThrow('altered, moved');
   });
@@ -110,7 +110,7 @@ describe('an encrypted object', () => {
 describe('what was written before', () => {
   const key = { id: 'k1', bytes: Buffer.alloc(32, 7) };
   const reader = new ObjectCodec({ prefix: '{p}' });
-  // Do not change these bytes: they are in somebody's Redis.
+  // Do not change these bytes: Redis servers in use hold them.
   const json = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n","resourceVersion":"1","uid":"u"}}';
   const compressed =
     'engBRcwhDoAwDEDRu3w9g51FY/ENK6Qh68jYMIS7ExQHeO9GDpu1nlacyDUQ2M0TkbH4atskB4GsTZI0Id64ZCXiBKqepddF/+Dz3T7eeZ4XswUeUA==';

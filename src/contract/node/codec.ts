@@ -2,15 +2,17 @@ import { deflateSync, inflateSync } from 'node:zlib';
 import { formatJson, type KubernetesObject, messageOf, parseJson } from '../../core/index.ts';
 import { type KeyRing, ENCRYPTED } from './key-ring.ts';
 
-/** A stored object cannot be read: altered, of a format or under a key that is not known here. Shows nothing of it. */
+/**
+ * A stored object cannot be read: it was altered, or its format or key is unknown here. The message shows none of it.
+ */
 export class UnreadableObjectError extends TypeError {
   override readonly name = 'UnreadableObjectError';
   readonly code = 'ERR_LEVELHOOK_UNREADABLE_OBJECT';
 }
 
 /**
- * The cache holds a mark in the place of this object, since the gateway cannot handle it: nested too deep, or too
- * large. The message tells the key and the reason; `metadataOnly` is what the gateway knows of the object.
+ * The cache holds a mark in place of this object, because the gateway cannot handle it: nested too deep, or too large.
+ * The message names the key and the reason; `metadataOnly` is the gateway's knowledge of the object.
  */
 export class ObjectKeptOutError extends Error {
   override readonly name = 'ObjectKeptOutError';
@@ -27,28 +29,28 @@ export class ObjectKeptOutError extends Error {
   }
 }
 
-/** What stands in the cache for an object that is kept out of it. */
+/** Stands in the cache in place of an object that is kept out of it. */
 export interface Mark {
-  /** Why, in a few words: `it is nested more than 256 levels deep`. Holds nothing of the object's contents. */
+  /** The reason in a few words: `it is nested more than 256 levels deep`. Shows none of the object's contents. */
   readonly reason: string;
-  /** The object with nothing but its kind and its metadata. */
+  /** The object with its kind and its metadata alone. */
   readonly object: KubernetesObject;
 }
 
-/** An object whose JSON has more bytes is compressed, unless said otherwise. */
+/** By default, an object is compressed if its JSON has more bytes. */
 export const COMPRESS_ABOVE = 16 * 1024;
 
 export interface ObjectCodecOptions {
-  /** Of the view's keys: an encrypted object cannot be read in another view. */
+  /** Prefix of the view's keys: an encrypted object cannot be read in another view. */
   readonly prefix: string;
-  /** Encrypt everything, and read nothing that is not encrypted. Default: encrypt nothing. */
+  /** Encrypts every object, and refuses to read an object that is not encrypted. Default: no encryption. */
   readonly keyRing?: KeyRing | undefined;
-  /** Compress JSON of more bytes than this. Default `COMPRESS_ABOVE`. */
+  /** Compresses JSON of more bytes than this. Default `COMPRESS_ABOVE`. */
   readonly compressAbove?: number | undefined;
 }
 
 /**
- * How the objects of one view are kept in Redis. The first byte tells the format:
+ * How the objects of one view are kept in Redis. The first byte is the format:
  *
  * - `{` (format 1): the JSON as the apiserver sent it, in UTF-8.
  * - `z`: compressed JSON, a zlib stream (RFC 1950) behind the `z`; only where it is smaller.
@@ -68,17 +70,17 @@ export class ObjectCodec {
     this.#compressAbove = compressAbove;
   }
 
-  /** Names the key with which this codec encrypts; undefined when it does not. */
+  /** Names the key that encrypts; undefined without encryption. */
   get encryptedBy(): string | undefined {
     return this.#keyRing?.writer;
   }
 
-  /** @param key `namespace/name`, or `name`. @returns text for format 1: it is sent to Redis as it is. */
+  /** @param key `namespace/name`, or `name`. @returns text for format 1, because ioredis sends it as it is. */
   encode(key: string, json: string): string | Buffer {
     return this.#encrypt(key, this.#compress(json));
   }
 
-  /** What `decode` answers with an ObjectKeptOutError. @param key as `encode` has it. */
+  /** Encodes a mark; `decode` throws an ObjectKeptOutError for it. @param key as for `encode`. */
   encodeMark(key: string, mark: Mark): string | Buffer {
     return this.#encrypt(key, `x${formatJson(mark)}`);
   }
@@ -100,7 +102,7 @@ export class ObjectCodec {
       }
       return expand(key, stored);
     }
-    // A client that can write to Redis must not be able to replace an encrypted object by one of its own.
+    // A client that can write to Redis must not be able to replace an encrypted object by an object of its own.
     if (stored[0] !== ENCRYPTED) throw new UnreadableObjectError(`the object ${key} is not encrypted in the cache`);
     let inner: Buffer;
     try {
@@ -112,7 +114,7 @@ export class ObjectCodec {
   }
 
   #compress(json: string): string | Buffer {
-    // A text has at least as many bytes as characters, and mostly as many.
+    // A text has at least as many bytes as characters, and mostly exactly as many.
     if (json.length <= this.#compressAbove) return json;
     const packed = deflateSync(json, { level: 1 });
     return packed.length + 1 < Buffer.byteLength(json) ? Buffer.concat([Z, packed]) : json;

@@ -9,7 +9,7 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const KEY_ID = /^[A-Za-z0-9_.-]{1,64}$/;
 
-/** A key and the id under which encrypted objects refer to it. */
+/** A key and the id that encrypted objects name it by. */
 export interface CacheKey {
   readonly id: string;
   /** 32 random bytes. */
@@ -17,10 +17,9 @@ export interface CacheKey {
 }
 
 /**
- * The keys of encrypted views, AES-256-GCM, from which the signing keys of tokens follow. The first key encrypts, all
- * keys decrypt. To rotate, put a new key before
- * the old one, and remove the old one once a gateway has started with both. If you remove it at once, the gateway lists
- * the resource again.
+ * The keys of encrypted views, AES-256-GCM. The signing keys of tokens are derived from them. The first key encrypts,
+ * all keys decrypt. To rotate, put a new key before the old one, and remove the old one once a gateway has started with
+ * both. If you remove it at once, the gateway lists the resource again.
  *
  * An encrypted object: `e`, the length of the key's id (one byte), the id, 12 random bytes (nonce), 16 bytes (tag),
  * ciphertext. The bytes before the nonce, and the additional data of the caller, are authenticated with it.
@@ -29,7 +28,7 @@ export class KeyRing {
   readonly #keys: ReadonlyMap<string, Uint8Array>;
   readonly #first: CacheKey;
 
-  /** @throws TypeError saying what is wrong, never showing a key. */
+  /** @throws TypeError with the reason, which never shows a key. */
   constructor(keys: readonly CacheKey[]) {
     const [first] = keys;
     if (!first) throw new TypeError('there is no key');
@@ -47,7 +46,7 @@ export class KeyRing {
     this.#first = first;
   }
 
-  /** Names the first key by its id and a fingerprint: another key under the same id has another name. */
+  /** Names the first key by its id and a fingerprint, so another key with the same id has another name. */
   get writer(): string {
     const { id, bytes } = this.#first;
     const print = hkdfSync('sha256', bytes, '', 'levelhook cache key fingerprint', 9);
@@ -55,8 +54,8 @@ export class KeyRing {
   }
 
   /**
-   * For each key, in their order, another one that follows from it for this purpose alone. It shows nothing of the key,
-   * nor of the keys for other purposes.
+   * Derives from each key, in order, a key for this purpose alone. It reveals neither the original key nor the keys for
+   * other purposes.
    */
   derived(purpose: string): readonly CacheKey[] {
     return [...this.#keys].map(([id, bytes]) => ({
@@ -75,7 +74,7 @@ export class KeyRing {
     return Buffer.concat([head, nonce, cipher.getAuthTag(), text]);
   }
 
-  /** @throws Error for an unknown key, and for bytes that are not as they were written, or not here. */
+  /** @throws Error for an unknown key, and for bytes that were altered or belong to another place. */
   decrypt(encrypted: Buffer, binding: Buffer): Buffer {
     const nonceAt = 2 + (encrypted[1] ?? 0);
     const textAt = nonceAt + NONCE_BYTES + TAG_BYTES;

@@ -1,7 +1,7 @@
 import { CONTRACT_VERSION, ContractError } from '../trigger.ts';
 
 /**
- * What a profile shows, under the names of Go's pprof:
+ * The kinds of profiles, under the names of Go's pprof:
  *
  * - `cpu`: the processor time of each function
  * - `heap`: the memory that was allocated while the profile was taken and is in use at its end
@@ -10,7 +10,7 @@ import { CONTRACT_VERSION, ContractError } from '../trigger.ts';
 export const PROFILE_KINDS = ['cpu', 'heap', 'allocs'] as const;
 export type ProfileKind = (typeof PROFILE_KINDS)[number];
 
-/** How long a profile may take: whole seconds, from 1 to this. */
+/** The longest duration of a profile: whole seconds, from 1 to this. */
 export const MAX_PROFILE_SECONDS = 60;
 export const DEFAULT_PROFILE_SECONDS = 10;
 
@@ -19,21 +19,21 @@ export const CPU_INTERVAL_US = 1000;
 /** Between two samples of the memory, on the average. V8's default of 32 KiB slows a busy process down. */
 export const HEAP_INTERVAL_BYTES = 128 * 1024;
 
-/** Where a function takes requests for profiles: this path below its own. */
+/** A function takes requests for profiles at this path below its own. */
 export const PROFILE_PATH = '/debug/pprof';
 
 export interface ProfileSpec {
   readonly kind: ProfileKind;
-  /** How long it is taken: 1 to 60. */
+  /** The duration of the profile: 1 to 60. */
   readonly seconds: number;
 }
 
 /** The body of a signed POST to `PROFILE_PATH`. The answer is a profile of V8 in JSON. */
 export interface ProfileRequest {
   readonly version: typeof CONTRACT_VERSION;
-  /** As the function calls it: several functions may share a secret. */
+  /** The name of the controller. Several functions may share a secret. */
   readonly controller: string;
-  /** An RFC 3339 time after which the request is a copy, and refused. */
+  /** RFC 3339. After this time the request is refused as a replay. */
   readonly deadline: string;
   readonly profile: ProfileSpec;
 }

@@ -1,6 +1,6 @@
 import type { RedisAddress, RedisHost } from './redis-url.ts';
 
-/** Options of ioredis' `Redis`, or of the nodes of its `Cluster`, which have no address of their own here. */
+/** Options of ioredis' `Redis`, or of the nodes of its `Cluster`, whose addresses are not part of them. */
 export type RedisAddressOptions = ServerOptions & SentinelOptions;
 
 interface ServerOptions {

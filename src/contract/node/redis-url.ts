@@ -4,15 +4,15 @@ export interface RedisHost {
   readonly port: number;
 }
 
-/** What a Redis URL says. Credentials are those of the Redis servers; Sentinels may have others. */
+/** A Redis URL, parsed. Credentials are for the Redis servers; Sentinels may have others. */
 export interface RedisAddress {
-  /** One server; a master that Sentinels know, and its replicas; or a Redis Cluster. */
+  /** One server; a master with its replicas, found through Sentinels; or a Redis Cluster. */
   readonly kind: 'server' | 'sentinel' | 'cluster';
-  /** Of the server, of the Sentinels, or of some nodes of the cluster. Empty: `path`. */
+  /** The server, the Sentinels, or some nodes of the cluster. Empty if `path` is set. */
   readonly hosts: readonly RedisHost[];
   /** The server's Unix socket. */
   readonly path: string | undefined;
-  /** The name that the Sentinels have for the master; undefined for the other kinds. */
+  /** The Sentinels' name for the master; undefined for the other kinds. */
   readonly masterName: string | undefined;
   readonly database: number;
   readonly hasTls: boolean;

@@ -27,7 +27,7 @@ import {
 } from '../selection.ts';
 import { ObjectCodec, ObjectKeptOutError } from './codec.ts';
 
-/** The commands of a Redis connection that reading needs: ioredis' Redis has them. */
+/** The Redis commands that reading needs; ioredis' Redis has them. */
 export interface ViewCommands {
   hget(key: string, field: string): Promise<string | null>;
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
@@ -41,22 +41,22 @@ export interface ViewCommands {
 
 /** The state of a view. */
 export interface ReadableState {
-  /** Up to which the view is complete. */
+  /** The view is complete up to this version. */
   readonly version: ResourceVersion;
   readonly incarnation: string;
   /**
-   * See `POSITION`: the keys below, and the objects that are read by this state, are of this position or a later one.
+   * The position of the view (see `POSITION`). The keys below, and objects read with this state, are from it or later.
    */
   readonly position: number;
   /** The declared indexes that are complete. */
   readonly indexes: readonly MadeIndex[];
-  /** Keys of the selection by index, as they were just after; undefined when no index says which they are. */
+  /** Keys of the selection by index, read just after the position; undefined when no index covers the selection. */
   readonly keys: readonly string[] | undefined;
-  /** Keys of the objects that were kept out of the cache just after; none when no selection was given. */
+  /** Keys of the objects that were kept out of the cache just after; empty when no selection was given. */
   readonly keptOut: readonly string[];
 }
 
-/** The view may not be read any more, or Redis has come back without writes that were read before. */
+/** The view may not be read any more, or Redis has lost writes that were read before. */
 export class LostWritesError extends Error {
   override readonly name = 'LostWritesError';
   constructor() {
@@ -64,7 +64,7 @@ export class LostWritesError extends Error {
   }
 }
 
-/** What a view had under a key at one moment. */
+/** The view's state for one key at one moment. */
 export interface ViewEntry {
   /** See `POSITION`. Undefined: the view may not be read. */
   readonly position: number | undefined;
@@ -72,39 +72,39 @@ export interface ViewEntry {
   readonly stored: Buffer | null;
 }
 
-/** One object as it was found. */
+/** One object that was found. */
 export interface Found {
   /** `namespace/name`, or `name`. */
   readonly key: string;
   /** Its JSON, in UTF-8. */
   readonly json: Uint8Array;
-  /** The object, which belongs to the caller. */
+  /** Decodes the object, which then belongs to the caller. */
   readonly decode: () => KubernetesObject;
 }
 
 type ReadingCodec = Pick<ObjectCodec, 'decode' | 'encryptedBy'>;
 
 export interface SelectOptions {
-  /** As read before, for this selection. */
+  /** The state that was read for this selection. */
   readonly state: ReadableState;
-  /** Begin behind this key. Default: with the first. */
+  /** The last key to skip: the selection continues behind it. Default: from the start. */
   readonly after?: string;
-  /** Size of the first batch, when fewer than a whole one are wanted. */
+  /** Size of the first batch, for a caller that needs fewer objects than a whole one has. */
   readonly first?: number;
   /**
-   * One command reads objects of so many bytes at most, or a single larger one: Redis answers no other client
-   * meanwhile. The sizes cost one more trip for each batch. Default: one command reads the objects of a batch.
+   * The most bytes of objects that one command reads; a single larger object is read alone. Redis answers no other
+   * client while it runs a command. The sizes cost one more round trip for each batch. Default: one command reads a
+   * batch.
    */
   readonly commandBytes?: number;
   /**
-   * The caller does not decode the found objects. Then, where it can tell, the object's entry is asked whether it still
-   * belongs to the selection, so that it need not be parsed for that. Default false.
+   * The caller does not decode the found objects. Then the object's index entries decide, where they can, whether it
+   * still belongs to the selection, so that it need not be parsed for that. Default false.
    */
   readonly verbatim?: boolean;
   /**
-   * Told of each selected object that is kept out of the cache: it is not among what is found. Of such an object only
-   * the metadata is known, so it counts as selected whatever a selection asks of the rest. Default: such objects are
-   * not looked for.
+   * Called for each selected object that is kept out of the cache, which the result omits. Only the metadata of such
+   * an object is known, so conditions on its other fields count as met. Default: such objects are not looked for.
    */
   readonly onKeptOut?: ((error: ObjectKeptOutError) => void) | undefined;
   /** Called with the position at which objects were read, before they are yielded. Default: does nothing. */
@@ -124,7 +124,7 @@ export class ViewReader {
 
   /**
    * @param prefix of the view's keys.
-   * @param codec of the view. Default: one without keys, which reads no encrypted view.
+   * @param codec of the view. Default: a codec without keys, which reads no encrypted view.
    */
   constructor(redis: ViewCommands, prefix: string, codec: ReadingCodec = new ObjectCodec({ prefix })) {
     this.#redis = redis;
@@ -133,15 +133,15 @@ export class ViewReader {
   }
 
   /**
-   * The state of the view, undefined while it may not be read; and in the same trip the keys that belong to a
-   * selection, when there is an index for it.
+   * The state of the view, and in the same round trip the keys of a selection that has an index. Undefined while the
+   * view may not be read.
    */
   async state(selection?: Selection): Promise<ReadableState | undefined> {
     const [fields, keys, keptOut, position] = await Promise.all([
       // Sent first, so answered first: the keys are not older than the version.
       this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'indexes', 'position'),
       this.#indexed(selection ?? {}, true),
-      // They may be many: a look at the version, as for each object, does not read them.
+      // There may be many keys, so a read of the version alone, as before each object, skips them.
       selection ? this.#redis.smembers(this.#keys.indexPrefix + KEPT_OUT_INDEX) : [],
       // Sent last. Should Redis lose writes between the answers, this one shows it.
       this.position(),
@@ -157,7 +157,7 @@ export class ViewReader {
       incarnation: incarnation ?? '',
       position: first,
       indexes,
-      // An index that is still being filled is no help in finding keys.
+      // An index that is still being filled cannot give keys.
       keys: filled ? keys : await this.#indexed(selection ?? {}, false),
       keptOut,
     };
@@ -168,7 +168,7 @@ export class ViewReader {
     return positionOf(await this.#redis.hget(this.#keys.objects, POSITION));
   }
 
-  /** An object before it is decoded. */
+  /** Reads an object without decoding it. */
   async get(key: string): Promise<ViewEntry> {
     const [position, stored = null] = await this.#redis.hmgetBuffer(this.#keys.objects, POSITION, key);
     return { position: positionOf(position), stored };
@@ -204,7 +204,7 @@ export class ViewReader {
           if (!bytes) return [];
           const object = this.#decode(key, bytes);
           if (object instanceof ObjectKeptOutError) {
-            // It may be kept out only since the state was read.
+            // It may have been kept out only after the state was read.
             tell(object);
             return [];
           }
@@ -214,7 +214,10 @@ export class ViewReader {
     }
   }
 
-  /** The keys in their order, in parts whose objects have so many bytes, or of one key. */
+  /**
+   * Divides the keys, in order, into parts whose objects have at most `bytes` together. A larger object is a part
+   * alone.
+   */
   async #parts(keys: readonly string[], bytes: number): Promise<string[][]> {
     const sizes = (await this.#inOneTrip(keys.map((key) => ['hstrlen', this.#keys.objects, key]))) as number[];
     const parts: string[][] = [];
@@ -256,7 +259,7 @@ export class ViewReader {
     }
   }
 
-  /** How many objects may be selected, at most; exactly so many when nothing but a namespace is asked for. */
+  /** An upper bound of the number of selected objects; exact when only a namespace is selected. */
   async count(selection: Selection, state: ReadableState, after = ''): Promise<number> {
     if (state.keys) return state.keys.filter((key) => key > after).length;
     const [min, max] = range(selection.namespace, after);
@@ -264,9 +267,9 @@ export class ViewReader {
   }
 
   /**
-   * Objects in one trip, and of which ones it is certain that they are selected without a look at them. An entry tells
-   * the indexes of the very state of the object that is read with it in one transaction, since both change in one. An
-   * index that it does not name may just have been withdrawn: then the object decides.
+   * Reads objects in one round trip, and reports which are certainly selected, without parsing them. One transaction
+   * reads an object and its entry, and one transaction changes them, so the entry's indexes are of this very state of
+   * the object. An index that the entry lacks may just have been withdrawn: then the object itself decides.
    */
   async #read(
     keys: readonly string[],
@@ -294,7 +297,7 @@ export class ViewReader {
     return { stored, isCertain };
   }
 
-  /** The answers to commands of one transaction. */
+  /** Runs commands in one transaction. */
   async #inOneTrip(commands: string[][]): Promise<unknown[]> {
     const answers = await this.#redis.multi(commands).exec();
     if (!answers) throw new Error('Redis has discarded a transaction that watches nothing');
@@ -331,7 +334,7 @@ export class ViewReader {
     }
   }
 
-  /** Keys by index, or by name; undefined when all of the namespace must be looked at. */
+  /** Keys by index, or by name; undefined when the whole namespace must be scanned. */
   async #indexed(selection: Selection, declaredToo: boolean): Promise<string[] | undefined> {
     const name = selection.fields?.find(({ field, operator }) => field === 'metadata.name' && operator === '=');
     if (name && name.value && selection.namespace !== undefined) {
@@ -345,7 +348,7 @@ export class ViewReader {
     return others.length === 0 ? found : [...new Set([...found, ...others])];
   }
 
-  /** Keys of the objects that carry all these index entries; undefined when there are none. */
+  /** Keys of the objects with all these index entries; undefined without entries. */
   async #carrying(entries: readonly string[]): Promise<string[] | undefined> {
     const sets = entries.map((entry) => this.#keys.indexPrefix + entry);
     const [only] = sets;
@@ -354,12 +357,12 @@ export class ViewReader {
   }
 }
 
-/** @param text as stored under `POSITION`. */
+/** @param text the value of the field `POSITION`. */
 export function positionOf(text: string | Buffer | null | undefined): number | undefined {
   return text === null || text === undefined ? undefined : Number(text.toString());
 }
 
-/** The objects of an answer that begins with the position. @throws LostWritesError */
+/** The objects in an answer that begins with the position. @throws LostWritesError */
 function objectsOf([text, ...stored]: (Buffer | null)[], { state, onPosition }: SelectOptions): (Buffer | null)[] {
   onPosition?.(checkedPosition(positionOf(text), state));
   return stored;
@@ -370,7 +373,7 @@ function checkedPosition(position: number | undefined, state: ReadableState): nu
   return position;
 }
 
-/** Objects read in one trip. */
+/** Objects read in one round trip. */
 const BATCH = 500;
 
 /** The range of keys of a namespace behind `after`: "0" is the character that follows "/". */

@@ -1,6 +1,4 @@
-/**
- * A controller as an AWS Lambda function. An entry of its own, as for each platform.
- */
+/** A controller as an AWS Lambda function. A separate entry, as for each platform. */
 import { readFile } from 'node:fs/promises';
 import { handle, type LambdaContext, type LambdaEvent } from 'hono/aws-lambda';
 import type { Controller } from '../controller.ts';
@@ -11,7 +9,7 @@ import { LambdaConnections } from './lambda-connections.ts';
 export type LambdaHandler = (event: LambdaEvent, context?: LambdaContext) => Promise<object>;
 
 /**
- * Makes a Lambda handler of a controller, with everything else from its environment (`environmentApp`):
+ * Makes a Lambda handler of a controller, configured from its environment (`environmentApp`):
  *
  * ```ts
  * export const handler = createLambdaHandler(greeting);
@@ -20,7 +18,7 @@ export type LambdaHandler = (event: LambdaEvent, context?: LambdaContext) => Pro
  * The results of a trigger are sent together, because Lambda buffers an answer until it is whole.
  *
  * @param environment read once. Default: the process's.
- * @throws UserError when a variable is missing or wrong, and so the start of the function fails.
+ * @throws UserError when a variable is missing or wrong; then the function does not start.
  */
 export function createLambdaHandler(
   controller: Controller,
@@ -36,7 +34,7 @@ export function createLambdaHandler(
   const answer = handle(app);
   return async (event, context) => {
     connections.begin();
-    // The handler streams only if it is asked to.
+    // The handler streams only on request.
     const whole = { ...event, headers: { ...event.headers, accept: 'application/json' } } as LambdaEvent;
     try {
       return await answer(whole, context);

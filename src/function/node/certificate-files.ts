@@ -28,7 +28,7 @@ export function readCertificate(files: CertificateFiles): CertificatePair {
   }
 }
 
-/** New connections get the certificate that the files have by then. A pair that cannot be used yet is left. */
+/** Reloads the files when they change, for new connections. A pair that does not match yet is ignored. */
 export function followCertificate(files: CertificateFiles, server: Server): () => void {
   let again: NodeJS.Timeout | undefined;
   const use = (onFailure: (error: unknown) => void): void => {
@@ -41,7 +41,7 @@ export function followCertificate(files: CertificateFiles, server: Server): () =
   };
   const unwatch = watchCertificateFiles(files, () =>
     use(() => {
-      // A renewal writes one file before the other, whose change comes next. If it does not come, stderr tells why.
+      // A renewal writes one file before the other, whose change comes next. If it does not come, stderr says why.
       again = setTimeout(
         () => use((error) => void process.stderr.write(`${messageOf(error)}\n`)),
         3 * CERTIFICATE_LOOK_MS,

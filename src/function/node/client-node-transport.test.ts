@@ -63,7 +63,7 @@ it('keeps its connection after a DELETE with options', async () => {
       expect(answer).toMatchObject({ status: 200, body: '{}' });
     }
     expect(bodies).toEqual(Array.from({ length: 20 }, () => `DELETE ${options.body}`));
-    // The pool may open a second one while it takes the first for busy.
+    // The pool may open a second connection while it considers the first busy.
     expect(connections).toBeLessThanOrEqual(2);
   } finally {
     server.closeAllConnections();

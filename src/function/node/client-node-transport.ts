@@ -6,7 +6,8 @@ import { CONNECTIONS, send } from './send.ts';
 
 /**
  * Reaches the apiserver as the user of a kubeconfig or of the pod (client certificate, token, token file; exec plugin
- * and OIDC by client-node), as the option `api` of `createFunctionApp`. Nothing is read before the first request.
+ * and OIDC through client-node). For the option `api` of `createFunctionApp`. It reads nothing before the first
+ * request.
  *
  * @param path a kubeconfig file. Default: KUBECONFIG, ~/.kube/config, or the pod's service account.
  */
@@ -14,7 +15,7 @@ export function kubeConfigTransport(path?: string): ApiTransport {
   let credentials: Promise<Credentials> | undefined;
   return async (asked) => {
     credentials ??= openCredentials(path, CONNECTIONS).catch((error: unknown) => {
-      // The next request reads it again.
+      // The next request reads the kubeconfig again.
       credentials = undefined;
       throw error;
     });
@@ -26,15 +27,15 @@ export function kubeConfigTransport(path?: string): ApiTransport {
 }
 
 /**
- * Makes client-node keep its connections: by itself it makes a new dispatcher, and so a new TLS connection, for each
- * request (measured: 300 reads, 300 connections). Use it on a KubeConfig whose API classes you call yourself, too.
+ * Makes client-node keep its connections. By itself it makes a new dispatcher, and so a new TLS connection, for each
+ * request (measured: 300 reads, 300 connections). Also use it on a KubeConfig whose API classes you call yourself.
  */
 export function sharedConnections<Config extends ClientNodeConfig>(config: Config): Config {
   const known: { readonly key: Fields; readonly dispatcher: Dispatcher }[] = [];
   const inner = config as unknown as WithDispatcher;
   const create = inner.createDispatcher.bind(inner);
   inner.createDispatcher = (cluster, options) => {
-    // Certificates that rotate are new keys, and so new connections.
+    // Rotated certificates are a new key, and so get new connections.
     const key = { ...cluster, ...options };
     const found = known.find((each) => isSame(each.key, key));
     if (found) return found.dispatcher;
@@ -45,7 +46,7 @@ export function sharedConnections<Config extends ClientNodeConfig>(config: Confi
   return config;
 }
 
-/** client-node's KubeConfig, of which the types are not there when the package is not. */
+/** The used part of client-node's KubeConfig, because its types are missing when the package is not installed. */
 export interface ClientNodeConfig {
   createDispatcherOptions(...args: never[]): object;
 }
@@ -53,7 +54,8 @@ export interface ClientNodeConfig {
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Field by field, certificates by their bytes: it is asked at each request, and their JSON takes a fifth of its time.
+ * Compares field by field, and certificates by their bytes. It runs for each request, and their JSON would take a fifth
+ * of the request's time.
  */
 function isSame(a: Fields, b: Fields): boolean {
   const names = Object.keys(a);
@@ -78,10 +80,10 @@ interface WithDispatcher extends Pick<KubeConfig, 'createDispatcherOptions'> {
  * at the wrong moment leaves a stream whose error is unhandled once the connection has been idle for four seconds, and
  * Node ends the process (undici 8.12, "socket idle timeout"; found by killing gateways while the function wrote, 1 of
  * 5).
- * @returns nothing for a SOCKS proxy: client-node's own connections to it speak HTTP/1.1 anyway.
+ * @returns undefined for a SOCKS proxy: client-node's own connections to it speak HTTP/1.1 anyway.
  */
 function http1(options: DispatcherOptions): Dispatcher | undefined {
-  // The same options, as the two packages' types have them.
+  // The same options in the other package's types.
   type Connect = buildConnector.BuildOptions;
   switch (options.type) {
     case 'agent':

@@ -18,19 +18,19 @@ interface Answer {
   text(): Promise<string>;
 }
 
-/** How long an idle connection can be trusted: the other end, or a gateway between, closes it later. */
+/** An idle connection is trusted this long: the other end, or a device between, closes it later. */
 const IDLE_MS = 4000;
 
 /**
  * Connections of a process that is frozen between its requests. A frozen process does not notice that the other end
  * has closed an idle connection, and its timers stand still. A write on such a connection gets no answer, which makes
- * the outcome of its run unknown. So connections from before a pause are closed, by the clock that the pause does not
- * stop.
+ * the outcome of its run unknown. So connections from before a pause are closed. The wall clock measures the pause,
+ * because it does not stop.
  */
 export class LambdaConnections {
   readonly #clock: Pick<Clock, 'wallNow'>;
   readonly #agents: HttpAgent[] = [];
-  /** An instance may be set to handle several at a time. */
+  /** An instance may be configured to handle several at a time. */
   #requests = 0;
   #idleSinceMs = -Infinity;
 

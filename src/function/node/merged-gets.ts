@@ -2,12 +2,12 @@ import type { Redis } from 'ioredis';
 import { POSITION, viewKeys } from '../../contract/cache-layout.ts';
 import { positionOf, type ViewEntry } from '../../contract/node/view-reader.ts';
 
-/** The most objects in one command, so that Redis serves others in between. */
+/** The most objects in one command, so that Redis can serve others in between. */
 const MAX_KEYS = 100;
 
 /**
- * Gets single objects over one connection, with one command. Gets of one view that are asked for in the same turn of
- * the event loop, as the runs of a batch do, share the command.
+ * Gets single objects over one connection. Gets of one view in the same turn of the event loop, as from the runs of a
+ * batch, share one command.
  */
 export class MergedGets {
   readonly #redis: Redis;
@@ -18,7 +18,7 @@ export class MergedGets {
     this.#redis = redis;
   }
 
-  /** The one of a connection. */
+  /** The instance for a connection. */
   static of(redis: Redis): MergedGets {
     let gets = ofConnections.get(redis);
     if (!gets) ofConnections.set(redis, (gets = new MergedGets(redis)));
@@ -39,7 +39,7 @@ export class MergedGets {
   }
 
   async #read(prefix: string, keys: readonly string[]): Promise<Answer> {
-    // Behind all promises that are settled now.
+    // Waits for all promises that are settled now.
     await new Promise<void>((resolve) => process.nextTick(resolve));
     if (this.#waiting.get(prefix)?.keys === keys) this.#waiting.delete(prefix);
     return this.#redis.hmgetBuffer(viewKeys(prefix).objects, POSITION, ...keys);

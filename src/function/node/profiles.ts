@@ -12,12 +12,12 @@ import {
   whole,
 } from '../trigger-handler.ts';
 
-/** Profiles are few. */
+/** Enough, because profiles are rare. */
 const MAX_SEEN = 1000;
 
 /**
- * Gives profiles of this process for signed requests, which the gateway sends for its administrators. A request is as
- * hard to forge or to repeat as a trigger: the signature of the raw body comes first, then the controller's name, the
+ * Takes profiles of this process for signed requests, which the gateway sends for its administrators. A request is as
+ * hard to forge or to repeat as a trigger: checked are the signature of the raw body, the controller's name, the
  * deadline, and whether the request was received before. One profile is taken at a time, and none after the caller has
  * hung up.
  */
@@ -26,12 +26,12 @@ export class Profiles {
   readonly #seen = new SeenTriggers(MAX_SEEN);
   readonly #stop = new AbortController();
 
-  /** Never rejects. @param handler that of the controller whose path the request has. */
+  /** Never rejects. @param handler the handler of the controller at the request's path. */
   answer(handler: TriggerHandler, request: SignedRequest): Promise<FunctionAnswer> {
     return handler.answer(request, (...verified) => this.#answer(request, ...verified));
   }
 
-  /** Ends the profile that is being taken, so that the process can end. */
+  /** Ends the current profile, so that the process can end. */
   stop(): void {
     this.#stop.abort();
   }

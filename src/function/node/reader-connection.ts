@@ -7,22 +7,25 @@ import { type RedisAddressOptions, redisOptions } from '../../contract/node/redi
 import { parseRedisUrl, type RedisAddress } from '../../contract/node/redis-url.ts';
 import { SYNC_WAIT_MS } from '../cache-reader.ts';
 
-/** Only functions that read from Redis need it, and it takes a sixth of the time in which a function on Node loads. */
+/**
+ * Loaded on demand: only functions that read from Redis need it, and it takes a sixth of the loading time of a function
+ * on Node.
+ */
 export const loadIoredis = () => import('ioredis').catch(withoutPackage('ioredis'));
 
-/** A read fails when Redis does not answer within this, and the key is retried. */
+/** A read fails when Redis does not answer within this time, and the key is retried. */
 const COMMAND_TIMEOUT_MS = 5000;
 const RECONNECT_MS = { first: 50, longest: 1000 };
 
 export interface ReaderConnectionOptions {
-  /** The function's signing secrets: the passwords of the user that triggers name are derived from them. */
+  /** The function's signing secrets. The passwords of the users in triggers are derived from them. */
   readonly secrets?: readonly string[] | undefined;
 }
 
 /**
- * A function's connection to Redis, for the life of the process, opened at the first read. As whom: credentials in the
- * URL are used as they are; without any, and with signing secrets, it is the read-only user that the trigger names;
- * otherwise Redis' default user.
+ * A function's connection to Redis, for the life of the process, opened at the first read. It logs in with the
+ * credentials of the URL; without any, and with signing secrets, as the read-only user that the trigger names;
+ * otherwise as Redis' default user.
  */
 export class ReaderConnection {
   readonly #url: () => string;
@@ -35,16 +38,16 @@ export class ReaderConnection {
   }
 
   /**
-   * Ready to be read from as `redisUser`. Waits for a user that Redis has lost, five seconds at most: the gateway makes
-   * it again.
-   * @throws Error saying as whom Redis was not reached, and why.
+   * The connection, ready for reads as `redisUser`. If Redis has lost the user, it waits for the gateway to create it
+   * again, five seconds at most.
+   * @throws Error with the user, and the reason why Redis was not reached.
    */
   async as(redisUser: string | undefined, run: { readonly signal: AbortSignal }): Promise<Redis> {
-    // A gateway that was set up anew: runs that still read as the former user fail, and their keys are retried.
+    // After a new setup of the gateway, runs that still read as the former user fail, and their keys are retried.
     if (this.#open?.user !== redisUser) this.close();
     const open = (this.#open ??= { user: redisUser, redis: this.#connect(redisUser) });
     const { redis, isUser, lastError } = await open.redis.catch((error: unknown) => {
-      // The next read tries anew.
+      // The next read tries again.
       if (this.#open === open) this.#open = undefined;
       throw error;
     });
@@ -88,14 +91,14 @@ type ReaderOptions = RedisAddressOptions & { readonly commandTimeout: number; re
 
 interface ConnectedRedis {
   readonly redis: Redis;
-  /** As the user that the trigger has named, and not as whom the URL says. */
+  /** Logs in as the user that the trigger names, not with the credentials of the URL. */
   readonly isUser: boolean;
   readonly lastError: () => string;
 }
 
 /**
- * Tries the passwords in turn, one at each attempt to connect: while a secret is rotated, gateway and function need not
- * know of it at the same time. ioredis takes the password from its options whenever it connects.
+ * Tries the passwords in turn, one at each attempt to connect, so that gateway and function need not rotate a secret at
+ * the same time. ioredis takes the password from its options whenever it connects.
  */
 function connectAs(
   Connection: typeof Redis,
@@ -109,8 +112,8 @@ function connectAs(
     ...common,
     username: user,
     password: passwords[at] ?? '',
-    // Both need rights that are of no use to a reader. While Redis loads its data it answers with an error, and the key
-    // is retried.
+    // Both need rights that a reader does not have. While Redis loads its data it answers with an error, and the key is
+    // retried.
     enableReadyCheck: false,
     disableClientInfo: true,
     retryStrategy: (attempt) => Math.min(RECONNECT_MS.first * attempt, RECONNECT_MS.longest),
@@ -125,8 +128,8 @@ function connectAs(
 }
 
 /**
- * The server of a Redis URL. After a failover an old master may answer for a while, and a function would take what it
- * reads there for what the gateway has cached since; so a function does not read through Sentinels or from a cluster.
+ * The server of a Redis URL. Sentinels and clusters are refused: after a failover an old master may answer for a while,
+ * and a function would take its stale data for the current cache.
  * @throws UserError, without showing the URL.
  */
 export function serverOf(url: string): RedisAddress {

@@ -8,8 +8,8 @@ import { undiciFetch } from './undici-fetch.ts';
 
 export interface RedisCacheOptions {
   /**
-   * The function's signing secrets, as `createFunctionApp` has them. Default: none, and Redis is read as whom the URL
-   * says.
+   * The function's signing secrets, as for `createFunctionApp`. Default: none; Redis is read with the URL's
+   * credentials.
    */
   readonly secrets?: readonly string[];
 }
@@ -24,7 +24,7 @@ export interface RedisCacheOptions {
  * the reader logs in as the controller's user, which may read the controller's views and nothing else. Credentials in
  * the URL take precedence.
  *
- * @param url `redis://host:port`, `rediss://host:port` or the path of a socket, or a function that gives it at the
+ * @param url `redis://host:port`, `rediss://host:port` or the path of a socket, or a function that returns it at the
  *   first read. TLS takes further authorities from `NODE_EXTRA_CA_CERTS`. Sentinels and clusters are refused: read
  *   through the cache API there.
  */
@@ -32,7 +32,7 @@ export function redisCache(url: string | (() => string), options: RedisCacheOpti
   const connection = new ReaderConnection(url, options);
   return (location, run) => {
     const startedMs = systemClock.now();
-    // The signal of the run is made when something waits for it.
+    // A getter, because reading it creates the signal of the run.
     const options = {
       startedMs,
       positions: new Map<string, number>(),

@@ -28,14 +28,15 @@ export interface RedisReaderOptions {
   readonly signal?: AbortSignal;
   /** The function's steady time when the trigger came, in milliseconds. Default: when the reader was made. */
   readonly startedMs?: number;
-  /** The highest position that a read of the run has seen, by `viewName`. Default: of this reader alone. */
+  /** The highest position that a read of the run has seen, by `viewName`. Default: kept for this reader alone. */
   readonly positions?: Map<string, number>;
 }
 
 /**
- * The `CacheReader` over one trigger's views. Two trips for a list by index, one command for an object; gets of one
- * turn of the event loop share it. It has no keys: of kinds that are encrypted it reads nothing, and throws a
- * TypeError. The cache API answers lists by the `selectableFields` of a definition, because the gateway knows them.
+ * The `CacheReader` over one trigger's views. It needs two round trips for a list by index, and one command for an
+ * object; gets of one turn of the event loop share a command. It has no keys, so it throws a TypeError for encrypted
+ * kinds. Lists by the `selectableFields` of a definition are left to the cache API, because the gateway knows
+ * definitions.
  */
 export class RedisReader implements CacheReader {
   readonly #redis: Redis;
@@ -53,7 +54,7 @@ export class RedisReader implements CacheReader {
   }
 
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
-    // A namespace that is not cached has no objects, as far as this controller is concerned.
+    // For this controller, a namespace that is not cached has no objects.
     const [location] = viewsOf(this.#location, resource, key.namespace);
     if (!location || !canExist(resource, key)) return undefined;
     const name = formatObjectKey(key);
@@ -100,8 +101,8 @@ export class RedisReader implements CacheReader {
   }
 
   /**
-   * Repeats the read until the view may be read and has all that it had at the run's start, and at the end of each
-   * earlier read.
+   * Repeats the read until the view may be read and is as new as at the run's start and at the end of each earlier
+   * read.
    */
   async #read<R extends { readonly position: number | undefined }>(
     resource: Resource,
@@ -129,7 +130,7 @@ export class RedisReader implements CacheReader {
   }
 }
 
-/** @param known the least position. Without it nothing but the state is read. */
+/** @param known the least position. An older view gives its state alone. */
 async function listed(view: ViewReader, selection: Selection, known: number) {
   const items: KubernetesObject[] = [];
   const keptOut: KeptOut[] = [];

@@ -3,12 +3,12 @@ import type { Access } from '../../kubeconfig/credentials.ts';
 import type { ApiTransportAnswer, ApiTransportRequest } from '../api-transport.ts';
 
 /**
- * Connections to one apiserver: 32 make 250 objects at once as fast as one HTTP/2 connection does, cold (0.3 s) and
- * warm, and one for each request takes 0.9 s cold. More requests wait their turn. A watch would hold one for as long as
- * it lasts, but a function has no business with watches.
+ * Connections to one apiserver: with 32, 250 objects at once take as long as over one HTTP/2 connection, cold (0.3 s)
+ * and warm; one connection for each request takes 0.9 s cold. Further requests wait. A watch would occupy a connection
+ * as long as it lasts, but functions should not watch.
  *
- * An idle connection is kept for 30 s, undici's own time is 4 s: a TLS handshake costs more than ten requests. The
- * apiserver keeps it for 90 s and load balancers for 50 s and more, so this end closes first, and no write meets a
+ * An idle connection is kept for 30 s, instead of undici's 4 s, because a TLS handshake costs more than ten requests.
+ * The apiserver keeps it for 90 s and load balancers for 50 s and more, so this end closes first, and no write meets a
  * connection that the other end has just closed.
  */
 export const CONNECTIONS = { connections: 32, keepAliveTimeout: 30_000 };

@@ -10,7 +10,7 @@ const environment = { LEVELHOOK_SIGNING_SECRETS: secret };
 const named = (name: string) => controller({ name, for: resource('v1', 'Pod') }).reconcile(async () => {});
 const [one, two] = [named('one'), named('two')];
 
-/** The status, and the name in the description, at a path, asked for with a signature. */
+/** Sends a signed request to a path. Returns the status, and the name in the description. */
 async function ask(app: ReturnType<typeof controllerApp>, path: string, by = secret): Promise<[number, unknown]> {
   const headers = await sign([await importSecret(by)], { id: 'id', nowMs: Date.now(), body: '' });
   const answer = await app.request(path, { headers: { ...headers } });

@@ -12,8 +12,7 @@ import { serveFunction } from './serve.ts';
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Serves a controller until SIGTERM or SIGINT, as the main program of a Node process, with everything else from its
- * environment:
+ * Serves a controller until SIGTERM or SIGINT, as the main program of a Node process, configured from its environment:
  *
  * ```ts
  * await serveController(greeting);
@@ -21,8 +20,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
  *
  * - `LEVELHOOK_SIGNING_SECRETS`: required, the gateway's `whsec_...`; two, with a space or a comma, while one is
  *   rotated.
- * - `REDIS_URL`: `redis://host:port`, to read the cache there, as the user that the trigger names or as whom the URL
- *   says (`redisCache`). Default: the gateway's cache API.
+ * - `REDIS_URL`: `redis://host:port`, to read the cache there, with the credentials in the URL or as the user that the
+ *   trigger names (`redisCache`). Default: the gateway's cache API.
  * - `KUBECONFIG`: one file that says how to reach the apiserver. Default: `~/.kube/config`, or the pod's service
  *   account.
  * - `HOST`, `PORT`: where to listen; 127.0.0.1 and 8080 by default, port 0 takes a free one.
@@ -30,12 +29,12 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * - `LEVELHOOK_UNSIGNED_REVIEWS`: `true` takes reviews from the apiserver without the gateway, at `/webhooks/NAME`; of
  *   a list of controllers at `/CONTROLLER/webhooks/NAME`. Default `false`.
  *
- * Redis and the apiserver are reached when a run first needs them. One controller answers at `/`; those of a list
- * answer at `/NAME` each, as the line that tells of listening says, and so the gateway is given one URL, or one
- * `ReconcileFunction` with a `path`, for each of them. How it tells that it listens and how it stops is
- * `serveFunction`'s, which also serves an app with a cache or a transport of your own. Administrators of the gateway
- * may take profiles of the process through it, by requests that are signed with one of the secrets. When a variable is
- * missing or wrong, or the port is in use, it says so in one sentence on stderr, exit 1.
+ * It connects to Redis and the apiserver when a run first needs them. One controller answers at `/`. With a list, each
+ * answers at `/NAME`, as the line at the start shows; give the gateway one URL, or one `ReconcileFunction` with a
+ * `path`, for each of them. Start and stop are those of `serveFunction`, which also serves an app with a cache or a
+ * transport of your own. Administrators of the gateway may take profiles of the process, through requests that are
+ * signed with one of the secrets. When a variable is missing or wrong, or the port is in use, it prints one sentence to
+ * stderr and exits with 1.
  *
  * @param environment read once. Default: the process's.
  */
@@ -57,12 +56,12 @@ export function controllerApp(controllers: Controller | readonly Controller[], e
   const redisUrl = environment['REDIS_URL'];
   if (redisUrl) {
     serverOf(redisUrl);
-    // Not in the time of the first run. A run reports the error, if there is one.
+    // Loaded now, so that the first run does not wait for it. A run reports the error, if there is one.
     loadIoredis().catch(() => {});
   }
   const api = kubeConfigTransport(environment['KUBECONFIG'] || undefined);
   const appOf = (controller: Controller): FunctionApp => {
-    // A connection for each controller: in Redis each may be a user of its own.
+    // One connection for each controller, because each may be a different user in Redis.
     const cache = redisUrl ? { cache: redisCache(redisUrl, { secrets }) } : {};
     return createFunctionApp(controller, { secrets, ...cache, api, unsignedReviews: unsigned });
   };

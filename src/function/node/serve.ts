@@ -23,19 +23,19 @@ export interface ServeOptions {
  * await serveFunction(createApp, process.env);
  * ```
  *
- * Listens on `HOST` (default 127.0.0.1) and `PORT` (default 8080; 0 for any free port), with `TLS_CERT_FILE` and
- * `TLS_KEY_FILE` (PEM; read again when they change) by https, and then prints one line to stdout:
+ * Listens on `HOST` (default 127.0.0.1) and `PORT` (default 8080; 0 for any free port). With `TLS_CERT_FILE` and
+ * `TLS_KEY_FILE` (PEM; read again when they change) it serves https. Then it prints one line to stdout:
  * `{"msg":"listening","url":"http://127.0.0.1:8080"}`, with the `paths` of an app of several controllers. The gateway
- * may ask it for profiles, by requests that are signed as triggers are. A signal stops it: no new connections, running
- * requests end or are cut off after the grace period, exit 0. A second signal ends it at once. When it cannot start, it
- * says why in one sentence on stderr, exit 1.
+ * may ask it for profiles, through requests that are signed as triggers are. A signal stops it: it accepts no new
+ * connections, running requests end or are cut off after the grace period, and it exits with 0. A second signal ends it
+ * at once. When it cannot start, it prints the reason in one sentence to stderr and exits with 1.
  */
 export async function serveFunction(
   createApp: (environment: Environment) => Hono,
   environment: Environment,
   { graceSeconds = 15 }: ServeOptions = {},
 ): Promise<void> {
-  // It is the main program.
+  // Allowed here, because this is the main program.
   keepMemorySmall();
   try {
     const app = createApp(environment);
@@ -66,8 +66,8 @@ export async function serveFunction(
 const KEEP_ALIVE_MS = 75_000;
 
 /**
- * A request comes whole within ten seconds, or its connection is closed: node waits five minutes. How long the run
- * takes is not meant.
+ * A request must arrive whole within ten seconds, or its connection is closed; Node's default is five minutes. This
+ * does not limit the run.
  */
 const RECEIVE = { requestTimeout: 10_000, headersTimeout: 10_000, connectionsCheckingInterval: 2000 };
 
@@ -102,7 +102,7 @@ function listen(server: Server, host: string, port: number): Promise<string> {
 function signalled(): Promise<void> {
   return new Promise((resolve) => {
     const onSignal = (): void => {
-      // The next one has its usual effect.
+      // The next signal has its usual effect.
       process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
       resolve();
     };
@@ -113,7 +113,7 @@ function signalled(): Promise<void> {
 function close(server: Server, graceSeconds: number): Promise<void> {
   return new Promise((resolve) => {
     const cutOff = setTimeout(() => server.closeAllConnections(), graceSeconds * 1000);
-    // Trap: `close` drops the connections that are idle by then, and waits for those that become idle later.
+    // Trap: `close` drops the connections that are idle already, and only waits for others to become idle.
     const drop = setInterval(() => server.closeIdleConnections(), 50);
     server.close(() => {
       clearTimeout(cutOff);
@@ -128,7 +128,7 @@ function exit(code: number): never {
   process.exit(code);
 }
 
-/** Where the controllers of an app of several answer; nothing for one at `/`. */
+/** The paths of an app of several controllers; nothing for a controller at `/`. */
 function pathsOf(app: Hono | FunctionApp): { readonly paths?: readonly string[] } {
   const paths = 'triggerHandlers' in app ? [...app.triggerHandlers.keys()].filter((path) => path !== '/') : [];
   return paths.length === 0 ? {} : { paths };

@@ -6,20 +6,20 @@ import type { RunCredentials } from '../run-token.ts';
 import { type OpenKubernetes, secured } from '../trigger-kubernetes.ts';
 import { CONNECTIONS, send } from './send.ts';
 
-/** One for each address and its authorities, so that the runs of a process share their connections. */
+/** One dispatcher for each address and its authorities, so that the runs of a process share their connections. */
 const known = new Map<string, Dispatcher>();
-/** Authorities that rotate are a new entry. */
+/** More than one, because rotated authorities make a new entry. */
 const MOST = 8;
 
-/** What a trigger names, over undici's own client, which trusts the authorities of `caBundle` too. */
+/** The Kubernetes API of a trigger over undici's own client, which trusts the authorities in `caBundle` too. */
 export const undiciKubernetes: OpenKubernetes = ({ url, token, caBundle }, run) => {
   const headers = { authorization: `Bearer ${token}`, [RUN_HEADER]: String(run) };
   return secured(url, async (asked) => send({ server: url, dispatcher: dispatcherFor(url, caBundle), headers }, asked));
 };
 
 /**
- * `runTransport` of `levelhook/function/callback` for Node, which trusts the authorities that the credentials name,
- * too.
+ * `runTransport` of `levelhook/function/callback` for Node. It also trusts the certificate authorities in the
+ * credentials.
  */
 export function nodeRunTransport(credentials: RunCredentials): ApiTransport {
   return undiciKubernetes(credentials, credentials.run);

@@ -45,7 +45,7 @@ function appOf(run: Reconcile): FunctionApp {
 interface Received {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** As they arrived. */
+  /** In the order of arrival. */
   readonly chunks: AsyncIterableIterator<Buffer>;
   readonly hangUp: () => void;
 }
@@ -74,7 +74,7 @@ describe.each<[string, (app: FunctionApp) => Server]>([
     const { port } = server.address() as AddressInfo;
     const sent = httpRequest({ port, host: '127.0.0.1', method, path, headers: { ...signed, accept } });
     const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
-    // A caller that hangs up, or a server that does not want the rest of a large body.
+    // The caller may hang up, or the server may refuse the rest of a large body.
     sent.on('error', () => {});
     sent.end(text);
     const [answer] = await answered;
@@ -123,7 +123,7 @@ describe.each<[string, (app: FunctionApp) => Server]>([
     );
     expect(received.status).toBe(200);
     expect(received.headers).toMatchObject({ 'content-type': RESULT_STREAM, [LEVELHOOK_HEADER]: 'v1' });
-    // Both in one chunk, in whichever order.
+    // Both come in one chunk, in either order.
     const first = linesIn(await next(received));
     expect(first).toHaveLength(2);
     expect(first).toContainEqual(line(11, done));
@@ -166,7 +166,7 @@ describe.each<[string, (app: FunctionApp) => Server]>([
     expect(linesIn(await next(received))).toEqual([line(11, done)]);
     const unknown = { status: 'unknown', message: 'the run did not end before the deadline' };
     expect(linesIn((await rest(received)).join(''))).toEqual([line(10, unknown)]);
-    // Not before its time, which is a tenth earlier than the deadline: a timer is never early.
+    // Not before the run's time is over, a tenth before the deadline: a timer is never early.
     expect(Date.now() - startedAt).toBeGreaterThanOrEqual(448);
   });
 

@@ -16,7 +16,7 @@ import { Profiles } from './profiles.ts';
 import { undiciKubernetes } from './trigger-kubernetes.ts';
 import { undiciFetch } from './undici-fetch.ts';
 
-/** What Node has better than every platform has. */
+/** Node's faster versions of the platform's functions. */
 const NODE: Platform = {
   createVerifier(secrets) {
     const keys = secrets.map(importSecretSync);
@@ -24,14 +24,14 @@ const NODE: Platform = {
   },
   fetch: undiciFetch,
   kubernetes: undiciKubernetes,
-  // Behind the input that has arrived: results that it brings about leave together.
+  // Runs after all input that has arrived, so that results of that input leave together.
   defer: (callback) => void setImmediate(callback),
 };
 
 /**
- * A server of an app. The triggers of a function app go to its handlers without a `Request`, a `Response` or a web
- * stream, which take a third of a trigger's time; all else goes to the app. Below the path of each handler the server
- * takes signed requests for profiles of the process. With a certificate it serves https.
+ * A server of an app. It passes the triggers of a function app to their handlers without a `Request`, a `Response` or a
+ * web stream, which take a third of a trigger's time; all other requests go to the app. Below the path of each handler
+ * the server takes signed requests for profiles of the process. With a certificate it serves https.
  */
 export function createTriggerServer(
   app: Hono | FunctionApp,
@@ -75,7 +75,7 @@ function readBody(incoming: IncomingMessage, maxBytes: number, whole: (body: str
     else buffer.take();
   });
   incoming.on('end', () => whole(size > maxBytes ? undefined : buffer.takeText()));
-  // The connection broke, or the sender was too slow: there is nobody to answer.
+  // The connection broke, or the sender was too slow: no answer can reach it.
   incoming.on('error', () => {});
 }
 
@@ -93,7 +93,7 @@ async function answer(
     method: 'POST',
     headers: { get: (name) => incoming.headers[name]?.toString() ?? null },
     body,
-    // It closes after a whole answer, too: then no run is left.
+    // `close` comes after a whole answer, too, when no run is left.
     hangUp: (listener) => {
       if (outgoing.destroyed) listener();
       else outgoing.once('close', listener);
@@ -104,7 +104,7 @@ async function answer(
   else answered.body(sinkOf(outgoing, headers));
 }
 
-/** Lines that are all there at once leave as one body. */
+/** Lines that are all available at once leave as one body. */
 function sinkOf(outgoing: ServerResponse, headers: Readonly<Record<string, string>>): LineSink {
   return {
     write(lines) {

@@ -2,9 +2,9 @@ import { Agent, request } from 'undici';
 import type { CacheFetch } from '../http-reader.ts';
 
 /**
- * What a reader of the cache API needs of `fetch`, over undici's own client, which takes some three fifths of its time.
- * `serveFunction` and `serveController` read with it. Connections are kept and shared by all readers of
- * the process. Follows no redirect.
+ * A `fetch` for readers of the cache API, over undici's own client, which takes some three fifths of the time of
+ * `fetch`. `serveFunction` and `serveController` use it. All readers of the process share its connections. It follows
+ * no redirect.
  */
 export const undiciFetch: CacheFetch = async (url, { headers, signal }) => {
   const { statusCode: status, headers: answered, body } = await request(url, { headers, signal, dispatcher });
@@ -17,7 +17,7 @@ export const undiciFetch: CacheFetch = async (url, { headers, signal }) => {
 };
 
 /**
- * In HTTP/2, which a proxy before the gateway may offer, a request that is given up can end the process: see
+ * Not HTTP/2, which a proxy in front of the gateway may offer: there, an aborted request can end the process, see
  * `client-node-transport`.
  */
 const dispatcher = new Agent({ allowH2: false });

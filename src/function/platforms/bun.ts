@@ -1,7 +1,5 @@
 /* oxlint-disable no-restricted-globals -- Bun has Node's `process`, and no signals of its own */
-/**
- * A controller as a Bun program. An entry of its own, as for each platform.
- */
+/** A controller as a Bun program. A separate entry, as for each platform. */
 import { messageOf, UserError } from '../../core/index.ts';
 import type { Controller } from '../controller.ts';
 import { environmentApp, type FilePlatform, listenAddress } from '../environment.ts';
@@ -14,7 +12,7 @@ interface BunServer {
   stop(): Promise<void>;
 }
 
-/** What is used of Bun: a package cannot depend on its types. */
+/** The used part of Bun, because a package cannot depend on its types. */
 declare const Bun: {
   readonly env: Record<string, string | undefined>;
   file(path: string): { text(): Promise<string> };
@@ -35,15 +33,15 @@ const BUN: FilePlatform = {
 const IDLE_SECONDS = 75;
 
 /**
- * Serves a controller until SIGTERM or SIGINT, as the main program of a Bun process, with everything else from its
- * environment (`environmentApp`, and `HOST` and `PORT` as on Node):
+ * Serves a controller until SIGTERM or SIGINT, as the main program of a Bun process, configured from its environment
+ * (`environmentApp`, and `HOST` and `PORT` as on Node):
  *
  * ```ts
  * await serveOnBun(greeting);
  * ```
  *
- * When it listens it prints one line: `{"msg":"listening","url":"http://127.0.0.1:8080"}`. A signal stops it: running
- * requests end first. A second signal ends it at once.
+ * When it listens it prints one line: `{"msg":"listening","url":"http://127.0.0.1:8080"}`. A signal stops it after the
+ * running requests have ended. A second signal ends it at once.
  */
 export async function serveOnBun(controller: Controller): Promise<void> {
   try {
@@ -54,7 +52,7 @@ export async function serveOnBun(controller: Controller): Promise<void> {
       port,
       idleTimeout: IDLE_SECONDS,
       fetch(request, server) {
-        // Trap: a run is a request without data. Bun would close its connection after the idle time.
+        // Trap: Bun counts a request that waits for its run as idle, and would close its connection.
         server.timeout(request, 0);
         return app.fetch(request);
       },
@@ -75,7 +73,7 @@ export async function serveOnBun(controller: Controller): Promise<void> {
 function signalled(): Promise<void> {
   return new Promise((resolve) => {
     const onSignal = (): void => {
-      // The next one has its usual effect.
+      // The next signal has its usual effect.
       process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
       resolve();
     };

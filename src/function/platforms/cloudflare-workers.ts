@@ -1,6 +1,4 @@
-/**
- * A controller as a Cloudflare Worker. An entry of its own, as for each platform.
- */
+/** A controller as a Cloudflare Worker. A separate entry, as for each platform. */
 import type { Controller } from '../controller.ts';
 import { type Variables, environmentApp } from '../environment.ts';
 import type { FunctionApp } from '../function-app.ts';
@@ -11,7 +9,7 @@ export interface Worker {
 }
 
 /**
- * Makes a Worker of a controller, with everything else from its bindings:
+ * Makes a Worker of a controller, configured from its bindings:
  *
  * ```ts
  * export default createWorker(greeting);
@@ -21,8 +19,8 @@ export interface Worker {
  * - `KUBE_SERVER`: a variable. The apiserver needs a certificate of a well-known authority, because the `fetch` of a
  *   Worker trusts no other.
  *
- * Bindings are read at the first request, because a Worker has none before. A request fails with the name of a binding
- * that is missing, in the Worker's log.
+ * Bindings are read at the first request, because a Worker has none before. If a binding is missing, requests fail, and
+ * the Worker's log names it.
  */
 export function createWorker(controller: Controller): Worker {
   let app: FunctionApp | undefined;

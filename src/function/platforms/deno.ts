@@ -1,11 +1,9 @@
-/**
- * A controller as a Deno program. An entry of its own, as for each platform.
- */
+/** A controller as a Deno program. A separate entry, as for each platform. */
 import { messageOf, UserError } from '../../core/index.ts';
 import type { Controller } from '../controller.ts';
 import { environmentApp, type FilePlatform, listenAddress } from '../environment.ts';
 
-/** What is used of Deno: a package cannot depend on its types. */
+/** The used part of Deno, because a package cannot depend on its types. */
 declare const Deno: {
   readonly env: { toObject(): Record<string, string> };
   readTextFile(path: string): Promise<string>;
@@ -27,15 +25,15 @@ const DENO: FilePlatform = {
 };
 
 /**
- * Serves a controller until SIGTERM or SIGINT, as the main program of a Deno process, with everything else from its
- * environment (`environmentApp`, and `HOST` and `PORT` as on Node):
+ * Serves a controller until SIGTERM or SIGINT, as the main program of a Deno process, configured from its environment
+ * (`environmentApp`, and `HOST` and `PORT` as on Node):
  *
  * ```ts
  * await serveOnDeno(greeting);
  * ```
  *
- * When it listens it prints one line: `{"msg":"listening","url":"http://127.0.0.1:8080"}`. A signal stops it: running
- * requests end first. A second signal ends it at once.
+ * When it listens it prints one line: `{"msg":"listening","url":"http://127.0.0.1:8080"}`. A signal stops it after the
+ * running requests have ended. A second signal ends it at once.
  */
 export async function serveOnDeno(controller: Controller): Promise<void> {
   try {

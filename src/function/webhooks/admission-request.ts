@@ -2,8 +2,8 @@ import { groupOf, type KubernetesObject, type Resource, shown, versionOf } from 
 import { type AdmissionDescription, ContractError, type Review } from '../../contract/index.ts';
 
 /**
- * The write that is reviewed, as `AdmissionRequest` of `admission.k8s.io/v1` has it, but for `object`: on DELETE it is
- * the object that is deleted. On CREATE an object has no `uid` and no `resourceVersion` yet, and perhaps no name.
+ * The reviewed write, as `AdmissionRequest` of `admission.k8s.io/v1`, except for `object`: on DELETE it is the deleted
+ * object. On CREATE an object has no `uid` and no `resourceVersion` yet, and perhaps no name.
  */
 export type AdmissionRequest<T extends object = KubernetesObject> = AdmissionDetails &
   (
@@ -13,12 +13,12 @@ export type AdmissionRequest<T extends object = KubernetesObject> = AdmissionDet
 
 export interface AdmissionDetails {
   readonly uid: string;
-  /** Of the object: what the webhook is declared for, since the apiserver converts to it. */
+  /** The object's kind: the webhook's declared kind, since the apiserver converts to it. */
   readonly kind: AdmissionKind;
   readonly resource: AdmissionResource;
   /** `status`, `scale`. Absent: the object itself. */
   readonly subResource?: string;
-  /** What the client has asked for: another version of the same kind, perhaps. */
+  /** The kind in the client's request: perhaps another version of the same kind. */
   readonly requestKind?: AdmissionKind;
   readonly requestResource?: AdmissionResource;
   readonly requestSubResource?: string;
@@ -26,7 +26,7 @@ export interface AdmissionDetails {
   readonly name: string;
   /** Absent for a kind without namespaces. */
   readonly namespace?: string;
-  /** Nothing is stored: a webhook with side effects must have none now. */
+  /** Nothing is stored, so the webhook must have no side effects. */
   readonly dryRun: boolean;
   readonly userInfo: UserInfo;
   /** `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions` of `meta.k8s.io/v1`. */
@@ -46,7 +46,7 @@ export interface AdmissionResource {
   readonly resource: string;
 }
 
-/** Who writes. */
+/** The user who writes. */
 export interface UserInfo {
   readonly username: string;
   readonly uid?: string;
@@ -54,7 +54,7 @@ export interface UserInfo {
   readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** The one version that the apiserver has served since 1.22. */
+/** The only version that the apiserver has served since 1.22. */
 const API_VERSION = 'admission.k8s.io/v1';
 
 type RawRequest<T> = Omit<AdmissionDetails, 'name' | 'dryRun' | 'options'> & {
@@ -68,7 +68,7 @@ type RawRequest<T> = Omit<AdmissionDetails, 'name' | 'dryRun' | 'options'> & {
 
 /**
  * The request of a review that the webhook has declared.
- * @throws ContractError for any other review: the webhook's types would not be true.
+ * @throws ContractError for any other review, which would not match the webhook's types.
  */
 export function decodeAdmissionRequest<T extends object>(
   review: Review,

@@ -6,8 +6,8 @@ import type { Denial } from './denial.ts';
 import { webhookWith } from './serve-review.ts';
 
 /**
- * The declaration of an admission webhook. What it has beside `for` and `operations` means what it means in
- * `admissionregistration.k8s.io/v1`; `levelhook manifest` writes the webhook configuration of it.
+ * The declaration of an admission webhook. Its other fields have the meaning of the same fields in
+ * `admissionregistration.k8s.io/v1`; `levelhook manifest` writes the webhook configuration from it.
  */
 export interface AdmissionWebhookOptions<T extends KubernetesObject> extends Omit<
   AdmissionDescription,
@@ -24,8 +24,8 @@ export interface AdmissionContext extends ReviewContext {
   /** Shows the client a warning, whether the write is allowed or not. The apiserver keeps 4096 characters in all. */
   readonly warn: (text: string) => void;
   /**
-   * Adds to the audit log's line of this request: `audit('owner', 'alice')`. The apiserver prefixes the key with the
-   * name of the webhook.
+   * Adds an annotation to this request in the audit log: `audit('owner', 'alice')`. The apiserver prefixes the key with
+   * the name of the webhook.
    * @throws TypeError for a key that is no part of an annotation's key.
    */
   readonly audit: (key: string, value: string) => void;
@@ -64,10 +64,13 @@ export function admissionWebhook<T extends KubernetesObject, O extends object>(
   });
 }
 
-/** `IsQualifiedName` without a prefix: the apiserver's log alone would tell of another (pkg/audit/context.go). */
+/**
+ * `IsQualifiedName` without a prefix. The apiserver would report another key in its own log only
+ * (pkg/audit/context.go).
+ */
 const AUDIT_KEY = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
-/** With the getters of the context of the review. */
+/** Keeps the getters of the review's context. */
 function admissionContext(context: ReviewContext, warnings: string[], audited: Map<string, string>): AdmissionContext {
   return Object.defineProperties({} as AdmissionContext, {
     ...Object.getOwnPropertyDescriptors(context),

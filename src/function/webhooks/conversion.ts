@@ -14,8 +14,8 @@ import type { Webhook } from '../webhook.ts';
 import { webhookWith } from './serve-review.ts';
 
 /**
- * What a conversion returns: the object in the other version. Labels and annotations that are absent here stay as they
- * were, and `{}` removes all; whatever else stands in `metadata`, the converted object has that of the original.
+ * The result of a conversion: the object in the other version. Labels and annotations that are absent stay as they
+ * were, and `{}` removes all. All other `metadata` is taken from the original.
  */
 export type Converted<T extends KubernetesObject> = Omit<T, keyof KubernetesObject> & {
   readonly apiVersion?: string;
@@ -24,8 +24,9 @@ export type Converted<T extends KubernetesObject> = Omit<T, keyof KubernetesObje
 };
 
 /**
- * The conversions of a version, which depend on the object alone. Both together lose nothing: what the other version
- * has no field for goes into an annotation. See `roundTrip` of `levelhook/testing/reconciler`. They get a copy.
+ * The conversions of a version, which depend on the object alone. Together they must lose nothing: store values that
+ * the other version has no field for in an annotation. `roundTrip` of `levelhook/testing/reconciler` tests this. They
+ * get a copy.
  */
 export interface Conversions<H extends KubernetesObject, S extends KubernetesObject> {
   toHub(object: S): Converted<H> | Promise<Converted<H>>;
@@ -39,7 +40,7 @@ export interface ConversionWebhookOptions<H extends KubernetesObject> {
   readonly hub: Resource<H>;
 }
 
-/** Takes one more version. */
+/** Adds versions. */
 export interface ConversionHub<H extends KubernetesObject> {
   /** @throws TypeError unless the resource is another version of the hub's kind. */
   spoke<S extends KubernetesObject>(resource: Resource<S>, conversions: Conversions<H, S>): ConversionWebhook<H>;
@@ -57,7 +58,7 @@ export interface ConversionWebhook<H extends KubernetesObject> extends Conversio
  * });
  * ```
  *
- * If an object cannot be converted, nothing of its review is, and the client sees the error's message.
+ * If one object cannot be converted, the whole review fails, and the client sees the error's message.
  */
 export function conversionWebhook<H extends KubernetesObject>(options: ConversionWebhookOptions<H>): ConversionHub<H> {
   return hubWith(options, []);
@@ -78,7 +79,7 @@ function hubWith<H extends KubernetesObject>(
       if (resource.kind !== hub.kind || groupOf(resource) !== groupOf(hub) || known.includes(formatKind(resource))) {
         throw new TypeError(`the spoke ${formatKind(resource)} of ${name} is no other version of ${formatKind(hub)}`);
       }
-      // It is called with objects of its version alone.
+      // Each spoke gets objects of its own version alone.
       const more = [...spokes, { resource, ...conversions } as unknown as AnySpoke];
       return { ...hubWith(options, more), ...webhookOf(options, more) };
     },
@@ -97,7 +98,7 @@ function webhookOf({ name, hub }: ConversionWebhookOptions<KubernetesObject>, sp
       const convertedObjects: object[] = [];
       for (const object of objects) {
         try {
-          // One after the other: a list of thousands is converted without as many promises at a time.
+          // One after the other, so that a list of thousands does not create as many promises at once.
           convertedObjects.push(await convert(object, desiredAPIVersion, known));
         } catch (error) {
           const what = `${described(object)} cannot be converted to ${shown(desiredAPIVersion)}`;
@@ -151,15 +152,15 @@ async function convert(
   const to = spokes.get(formatKind({ apiVersion, kind }));
   if (!from && formatKind(original) !== formatKind(hub)) throw new Error('the webhook does not know its version');
   if (!to && apiVersion !== hub.apiVersion) throw new Error('the webhook does not know that version');
-  // Copies, as the author's code may change what it is given.
+  // Copies, as the author's code may change its arguments.
   const object = structuredClone(original);
   const inHub = from ? withMetadata(await from.toHub(object), hub, original) : object;
   return to ? withMetadata(await to.fromHub(structuredClone(inHub)), to.resource, inHub) : inHub;
 }
 
 /**
- * The apiserver refuses another name, namespace or UID, and takes all else but labels and annotations from the original
- * (apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go).
+ * The apiserver refuses another name, namespace or UID, and takes everything but labels and annotations from the
+ * original (apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go).
  */
 function withMetadata(
   converted: Converted<KubernetesObject>,

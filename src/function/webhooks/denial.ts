@@ -3,26 +3,26 @@ export interface DenialOptions {
   readonly reason?: string;
   /** The HTTP status of the answer to the client, 400 to 599. Default 403, and 422 with causes. */
   readonly code?: number;
-  /** Which fields are wrong: `[{ field: 'spec.size', message: 'must not shrink' }]`. */
+  /** The wrong fields: `[{ field: 'spec.size', message: 'must not shrink' }]`. */
   readonly causes?: readonly DenialCause[];
 }
 
 export interface DenialCause {
   readonly field?: string;
-  /** Default: that of the denial. kubectl shows the causes in its place. */
+  /** Default: the message of the denial. kubectl shows the causes instead of it. */
   readonly message?: string;
   /** A `metav1.CauseType`: `FieldValueInvalid`, `FieldValueRequired`. Default `FieldValueInvalid`. */
   readonly reason?: string;
 }
 
-/** The verdict that a write is refused: `deny` makes it, and a webhook returns it. */
+/** The refusal of a write: `deny` makes it, and a webhook returns it. */
 export class Denial {
   /** The `metav1.Status` of the answer. */
   readonly status: object;
 
   constructor(message: string, { causes, ...options }: DenialOptions = {}) {
     const { reason = causes ? 'Invalid' : 'Forbidden', code = causes ? 422 : 403 } = options;
-    // The apiserver would make it 400, or the client would take it for a success.
+    // With another code the apiserver would send 400, or the client would see a success.
     if (!(Number.isInteger(code) && code >= 400 && code <= 599)) {
       throw new TypeError(`the code of a denial is ${code}: it must lie between 400 and 599`);
     }

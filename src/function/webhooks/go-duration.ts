@@ -8,7 +8,10 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   ns: 1e-6,
 };
 
-/** The milliseconds of a text that Go's `time.Duration` has written (`10s`, `1m0s`, `1.5s`); undefined for another. */
+/**
+ * The milliseconds of a duration in the format of Go's `time.Duration` (`10s`, `1m0s`, `1.5s`); undefined for other
+ * text.
+ */
 export function parseGoDuration(text: string): number | undefined {
   if (!/^(?:\d{1,9}(?:\.\d{1,9})?(?:h|ms|m|s|us|µs|ns)){1,6}$/.test(text)) return undefined;
   const parts = text.matchAll(/([\d.]+)([^\d.]+)/g);

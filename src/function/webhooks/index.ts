@@ -1,6 +1,6 @@
 /**
- * Webhooks of a controller. An entry of its own, since most functions have none, and the library for JSON Patch is a
- * third of what a function is.
+ * Webhooks of a controller. A separate entry, since most functions have none, and the library for JSON Patch is a third
+ * of the size of a function.
  */
 export type { ApiReader, ReviewContext, Webhook } from '../webhook.ts';
 export type { AdmissionContext, AdmissionWebhookOptions } from './admission.ts';

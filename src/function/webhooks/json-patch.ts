@@ -1,13 +1,13 @@
 import { createPatch, type Operation, type Pointer } from 'rfc6902';
 
-/** One array may have so many operations of its own. With more, the patch replaces it. */
+/** The most operations for one array. With more, the patch replaces the array. */
 const MAX_ARRAY_OPERATIONS = 100;
 
 /**
- * The JSON Patch (RFC 6902) that makes `to` of `from`; empty when both are the same. Both are plain JSON.
+ * The JSON Patch (RFC 6902) that turns `from` into `to`; empty when both are the same. Both are plain JSON.
  *
- * The time is linear in the size of the two: the library compares arrays in the square of their lengths, so arrays are
- * compared here.
+ * The time is linear in the size of the two: the library's comparison of arrays is quadratic, so arrays are compared
+ * here.
  */
 export function patchBetween(from: unknown, to: unknown): Operation[] {
   return createPatch(from, to, (input: unknown, output: unknown, at: Pointer) =>
@@ -15,9 +15,7 @@ export function patchBetween(from: unknown, to: unknown): Operation[] {
   );
 }
 
-/**
- * What both have at their beginning and end stays. Between, items are changed in their place, then added or removed.
- */
+/** Keeps the common beginning and end. Items between are changed in place, then added or removed. */
 function arrayPatch(from: readonly unknown[], to: readonly unknown[], at: Pointer): Operation[] {
   const shorter = Math.min(from.length, to.length);
   let start = 0;

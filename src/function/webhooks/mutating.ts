@@ -6,9 +6,9 @@ import { Denial } from './denial.ts';
 import { patchBetween } from './json-patch.ts';
 
 /**
- * Changes what is written: changes `object`, which is a copy, or returns another one. Returns `deny(...)` to refuse the
- * write. Throwing decides nothing: then the failure policy applies. Called with its own result it changes nothing more,
- * since the apiserver may ask again.
+ * Modifies the object to be written: changes `object`, which is a copy, or returns another one. Returns `deny(...)` to
+ * refuse the write. After an error there is no decision, and the failure policy applies. Applied to its own result it
+ * must change nothing more, since the apiserver may ask again.
  */
 export type Mutate<O extends object = KubernetesObject> = (
   object: O,
@@ -17,7 +17,7 @@ export type Mutate<O extends object = KubernetesObject> = (
 ) => Promise<O | Denial | void> | O | Denial | void;
 
 /**
- * Declares a webhook that changes what is written, before it is validated and stored:
+ * Declares a webhook that modifies an object before it is validated and stored:
  *
  * ```ts
  * const defaults = mutatingWebhook({ name: 'defaults', for: Widget }).mutate((widget) => {
@@ -25,8 +25,8 @@ export type Mutate<O extends object = KubernetesObject> = (
  * });
  * ```
  *
- * The answer has the difference as a JSON Patch, and none if nothing has changed. What is deleted cannot be changed.
- * `O` is the type of the reviewed object, where it is another one than that of the kind.
+ * The answer has the difference as a JSON Patch, and none if nothing has changed. A deleted object cannot be changed.
+ * `O` is the type of the reviewed object, if it differs from that of the kind.
  */
 export function mutatingWebhook<T extends KubernetesObject, O extends object = T>(
   options: AdmissionWebhookOptions<T>,
@@ -35,11 +35,11 @@ export function mutatingWebhook<T extends KubernetesObject, O extends object = T
     mutate: (mutate) =>
       admissionWebhook<T, O>('mutating', options, async (request, context) => {
         const copy = structuredClone(request.object);
-        // As it was, and another copy: the patch is the difference to the original.
+        // A second, unchanged copy: the patch is the difference to the original.
         const shown = { ...request, object: structuredClone(request.object) } as AdmissionRequest<O>;
         const result = (await mutate(copy, shown, context)) ?? copy;
         if (result instanceof Denial) return { denial: result };
-        // As the apiserver would read it: without what is undefined, and with dates as texts.
+        // As the apiserver would read it: without undefined values, and with dates as texts.
         const changed: unknown = parseJson(formatJson(result));
         if (typeof changed !== 'object' || changed === null || Array.isArray(changed)) {
           throw new TypeError('a mutating webhook returns the object, nothing, or deny(...)');

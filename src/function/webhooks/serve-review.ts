@@ -7,7 +7,7 @@ import { HUNG_UP, RunScope } from '../run-scope.ts';
 import type { ReviewContext, Webhook, WebhookAnswer, WebhookApp, WebhookRequest } from '../webhook.ts';
 import { parseGoDuration } from './go-duration.ts';
 
-/** A webhook that answers requests by what it makes of a review. */
+/** A webhook that answers requests with the response of its `review`. */
 export function webhookWith(parts: Pick<Webhook, 'for' | 'description' | 'review'>): Webhook {
   return {
     ...parts,
@@ -26,7 +26,7 @@ export function webhookWith(parts: Pick<Webhook, 'for' | 'description' | 'review
   };
 }
 
-/** A review, and with what it is answered. */
+/** A review, and the data for answering it. */
 interface Asked {
   readonly review: Review;
   readonly authenticated: boolean;
@@ -39,7 +39,7 @@ interface Asked {
 
 type Run = Parameters<WebhookApp['cache']>[1];
 
-/** A copy of a review is answered again, within its deadline: a review decides, and writes nothing. */
+/** A repeated review is answered again, within its deadline, because a review decides and writes nothing. */
 function signedReview(body: unknown, { controller, cache, now }: WebhookApp): Asked | 'late' {
   const request = decodeReviewRequest(body);
   // Several functions may share a secret.
@@ -47,12 +47,12 @@ function signedReview(body: unknown, { controller, cache, now }: WebhookApp): As
     throw new ContractError(`the review is for ${request.controller}, and this is ${controller}`);
   }
   const leftMs = Date.parse(request.deadline) - now();
-  // Also of a deadline that is not a time.
+  // Also for a deadline that is not a time.
   if (!(leftMs > 0)) return 'late';
   const { review, cacheAgeSeconds } = request;
   const remainingMs = Math.min(leftMs, request.remainingSeconds * 1000);
   const { authenticated = false } = request;
-  // A gateway that does not say is older, and gives the cache to all.
+  // An older gateway does not send the field, and gives the cache to all.
   const open = request.authenticated === false ? () => UNKNOWN_SENDER : (run: Run) => cache(request.cache, run);
   return { review, authenticated, remainingMs, cacheAgeSeconds, cache: open };
 }
@@ -62,9 +62,9 @@ function late({ log }: WebhookApp): WebhookAnswer {
   return { status: 409, error: 'the deadline of the review has passed' };
 }
 
-/** How long the apiserver waits without a `timeout` of the webhook; of a conversion it names no time. */
+/** The apiserver's timeout when a webhook sets none. For a conversion it names no time. */
 const DEFAULT_TIMEOUTS = { validating: '10s', mutating: '10s', conversion: '30s' } as const;
-/** The most that the apiserver waits. */
+/** The longest timeout of the apiserver. */
 const MAX_TIMEOUT_MS = 30_000;
 
 function unsignedReview(review: unknown, timeout: string): Asked {
@@ -86,12 +86,14 @@ function withoutCache(reason: string): CacheReader {
   return { get: reject, list: reject, secondsUnchanged: reject };
 }
 
-/** The answer comes so long before the deadline even if the webhook has none, so that the caller can tell why. */
+/**
+ * An answer is sent this long before the deadline even if the webhook has none, so that the caller learns the reason.
+ */
 const ANSWER_MS = 500;
 
 /**
- * An error of the webhook's code decides nothing: the answer is 500, and the failure policy applies. Only the log has
- * the error, which may name what the client of the apiserver must not see.
+ * After an error in the webhook's code there is no decision: the answer is 500, and the failure policy applies. Only
+ * the log has the error, which may contain data that the apiserver's client must not see.
  */
 async function answerOf(
   webhook: Webhook,
@@ -104,7 +106,7 @@ async function answerOf(
   const scope = new RunScope(systemClock.now() + runMs, hangUp);
   const over = new Promise<string>((resolve) => scope.onOver(resolve));
   let cache: CacheReader | undefined;
-  // Getters: few webhooks use all of it.
+  // Getters, because few webhooks use all of it.
   const context: ReviewContext = {
     get cache() {
       return (cache ??= asked.cache(scope));

@@ -11,8 +11,8 @@ export type ValidatingWebhookOptions<T extends KubernetesObject> = Omit<
 >;
 
 /**
- * Decides on a write: returns nothing to allow it, or `deny(...)`. Throwing decides nothing: then the failure policy
- * applies. It writes nothing, and may be asked again about the same write.
+ * Decides on a write: returns nothing to allow it, or `deny(...)`. After an error there is no decision, and the failure
+ * policy applies. It must write nothing, because it may be asked again about the same write.
  */
 export type Validate<O extends object = KubernetesObject> = (
   request: AdmissionRequest<O>,
@@ -28,7 +28,7 @@ export type Validate<O extends object = KubernetesObject> = (
  * });
  * ```
  *
- * `O` is the type of the reviewed object, where it is another one than that of the kind:
+ * `O` is the type of the reviewed object, if it differs from that of the kind:
  * `validatingWebhook<Widget, Scale>({ name: 'scales', for: Widget, subresources: ['scale'] })`.
  */
 export function validatingWebhook<T extends KubernetesObject, O extends object = T>(
@@ -39,7 +39,7 @@ export function validatingWebhook<T extends KubernetesObject, O extends object =
       admissionWebhook<T, O>('validating', options, async (request, context) => {
         const denial = await validate(request, context);
         if (denial === undefined) return {};
-        // Of another value it is not known what the author meant.
+        // The meaning of another value is unknown, and must not count as consent.
         if (!(denial instanceof Denial)) throw new TypeError('a validating webhook returns nothing, or deny(...)');
         return { denial };
       }),

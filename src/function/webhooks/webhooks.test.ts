@@ -157,7 +157,7 @@ describe('a function app with webhooks', () => {
 
   it.each<[string, object, boolean]>([
     ['that the apiserver has sent', { authenticated: true }, true],
-    // Of a gateway before it said so.
+    // An older gateway does not send the field.
     ['whose gateway does not say who has sent it', {}, false],
   ])('reads the cache in a review %s', async (_name, said, authenticated) => {
     let given: unknown;
@@ -472,7 +472,7 @@ describe('a conversion webhook', () => {
     .spoke(OldWidget, conversions)
     .spoke(OldestWidget, {
       toHub: (widget) => ({ spec: { size: Number(widget.size) } }),
-      // Writes over what it was given, and over what is not its to change.
+      // Overwrites its argument, and metadata that a conversion must not change.
       fromHub: (widget) => {
         const size = String(widget.spec.size);
         widget.metadata.name = 'other';
@@ -502,7 +502,7 @@ describe('a conversion webhook', () => {
     const labelled = { ...v1, metadata: { ...metadata, labels: { tier: 'front' } } };
     const kept = conversionWebhook({ name: 'hook', hub: Widget })
       .spoke(OldWidget, {
-        // What the hub has no field for.
+        // Keeps a value that the hub has no field for.
         toHub: ({ spec, metadata: { annotations } }) => ({
           spec: { size: Number(spec.size) },
           metadata: { annotations: { ...annotations, kept: 'x' } },

@@ -16,7 +16,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(cache, { recursive: true }));
 
-/** Has many take the lock at once and returns how many held it at the same time, at most. */
+/** Lets `count` callers take the lock at once. Returns the most that held it at the same time. */
 async function mostAtOnce(count: number): Promise<number> {
   let holders = 0;
   let most = 0;

@@ -11,14 +11,14 @@ import { isAlive, startTimeOf } from '../process/process-identity.ts';
 const ownerSchema = z.object({ pid: z.number(), startTime: z.string(), host: z.string(), id: z.string() });
 
 const pollMs = 250;
-/** A build takes minutes, never an hour: what an owner whose process we cannot look at must have left behind. */
+/** A lock this old is stale even if its owner's process cannot be checked: a build takes minutes, never an hour. */
 const foreignStaleMs = 3_600_000;
 /** Removing a stale lock takes a few system calls. */
 const removalStaleMs = 30_000;
 
 /**
  * Runs `work` while no other process on this cache directory runs work of the same `name`. A lock whose owner was
- * killed is removed. Rejects with the reason of `signal`, and with whatever `work` throws.
+ * killed is removed. Rejects with the reason of `signal`, and with any error of `work`.
  */
 export async function withBuildLock<T>(
   cache: string,
@@ -67,15 +67,15 @@ async function isStale(lock: string): Promise<boolean> {
     const owner = ownerSchema.parse(JSON.parse(await readFile(lock, 'utf8')));
     return owner.host === hostname() ? !isAlive(owner) : await isOlder(lock, foreignStaleMs);
   } catch (error) {
-    // Released between the attempt and this look.
+    // The lock was released between the attempt and this read.
     if (isCode(error, 'ENOENT')) return false;
     throw error;
   }
 }
 
 /**
- * Removes a stale lock, one process at a time: of two that both saw it, the slower one would else remove the lock that
- * the quicker one has taken since.
+ * Removes a stale lock, one process at a time. Otherwise, if two processes saw it, the slower one could remove the lock
+ * that the faster one has taken since.
  */
 async function removeStale(lock: string): Promise<void> {
   const removal = `${lock}.removal`;

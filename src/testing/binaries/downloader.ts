@@ -6,8 +6,8 @@ const connectTimeoutMs = 3_000;
 const silenceTimeoutMs = 15_000;
 
 /**
- * Downloads over HTTP, through a proxy if the environment names one, following redirects. Gives up quickly on a server
- * that cannot be reached; anything but a 200 is an error.
+ * Downloads over HTTP, through a proxy if the environment names one, following redirects. Gives up quickly on an
+ * unreachable server; any status but 200 is an error.
  */
 export class Downloader {
   readonly #agent: EnvHttpProxyAgent;

@@ -12,7 +12,7 @@ import { Downloader } from './downloader.ts';
 import { type EnvtestArchive, findArchive, publishedIndex } from './envtest-index.ts';
 import type { ResolveBinaryOptions } from './binary-options.ts';
 
-/** Indexes that this process has failed to reach: the next program need not wait for them again. */
+/** Indexes that this process has failed to reach, so that the next program does not wait for them again. */
 const unreachable = new Set<string>();
 
 /**
@@ -75,7 +75,7 @@ async function downloadChecked(downloader: Downloader, { url, hash }: EnvtestArc
   }
 }
 
-/** Takes the programs, and only regular files of their names, out of an archive that has been checked. */
+/** Extracts the programs from a verified archive: regular files with their names only. */
 async function install(file: string, directory: string, cache: string): Promise<void> {
   const wanted: ReadonlySet<string> = new Set(envtestBinaries);
   await mkdir(directory);

@@ -12,7 +12,7 @@ const indexSchema = z.object({
   releases: z.record(z.string(), z.record(z.string(), z.object({ hash: z.string(), selfLink: z.string() }))),
 });
 
-/** An archive as the index describes it. */
+/** An archive in the index. */
 export interface EnvtestArchive {
   readonly url: string;
   /** SHA-512, in hexadecimal. */
@@ -20,8 +20,8 @@ export interface EnvtestArchive {
 }
 
 /**
- * The archive for this machine in the text of an index: of our very version of Kubernetes, else of the newest patch of
- * the same minor, since not every patch is published. Undefined if there is none, or if the text is no index.
+ * The archive for this machine in the text of an index: for exactly our version of Kubernetes, else for the newest
+ * patch of the same minor, since not every patch is published. Undefined if there is none, or if the text is no index.
  */
 export function findArchive(text: string, indexUrl: string): EnvtestArchive | undefined {
   const index = indexSchema.safeParse(parseYaml(text));
@@ -42,7 +42,7 @@ function parseYaml(text: string): unknown {
   try {
     return parse(text);
   } catch {
-    // The page of a proxy that wants a login, say.
+    // For instance the login page of a proxy.
     return undefined;
   }
 }

@@ -15,7 +15,7 @@ import { goVersion, kubernetesVersion, kwokVersion } from './versions.ts';
 const tellEveryMs = 15_000;
 const kubernetesFlags = ['-s', '-w', ...versionFlags()].join(' ');
 
-/** How long the first build of each took on two cores, shown while it runs. */
+/** The duration of the first build of each program on two cores, shown while it runs. */
 const duration: Record<BinaryName, string> = {
   etcd: 'about a minute',
   'kube-apiserver': 'about three minutes',
@@ -56,14 +56,14 @@ export async function buildWithGo(name: BinaryName, target: string, options: Res
   }
 }
 
-/** The module in infra/control-plane where `go` runs, and its arguments. */
+/** The module in infra/control-plane for `go` to run in, and its arguments. */
 function goCommand(name: BinaryName, output: string): { module: string; args: string[] } {
   const build = ['build', '-o', output, '-ldflags'];
   switch (name) {
     case 'etcd':
       return { module: 'module-etcd', args: [...build, '-s -w', 'go.etcd.io/etcd/server/v3'] };
     case 'kwok':
-      // Not a module of ours: it pins its dependencies itself, and by go install it is built with just those.
+      // No module of ours: `go install` builds it with exactly the dependencies that it pins itself.
       return {
         module: '.',
         args: ['install', '-ldflags', '-s -w', `sigs.k8s.io/kwok/cmd/kwok@v${kwokVersion}`],
@@ -109,8 +109,8 @@ async function runGo(
       // Go refuses to run without a place for its caches.
       HOME: env['HOME'] || homedir(),
       GOBIN: dirname(output),
-      // Our modules as they are: no go.sum of theirs is rewritten, no go.work further up gets a say, and the commit of
-      // the repository around them is not stamped into programs that are not made from it.
+      // Builds our modules unchanged: no go.sum is rewritten, and no go.work in a parent directory applies. The commit
+      // of the repository around them is not stamped into programs that are not made from it.
       GOFLAGS: '-mod=readonly -buildvcs=false',
       GOWORK: 'off',
     },
@@ -123,7 +123,7 @@ async function runGo(
     errors = (errors + text).slice(-4_000);
   });
   const code = await new Promise<number | null>((resolve, reject) => {
-    // An abort is an error too, but the process has yet to end, and would go on writing where we clean up.
+    // An abort is an error too, but then the process still runs, and would go on writing during the cleanup.
     child.once('error', (error) => child.pid === undefined && reject(error));
     child.once('close', resolve);
   });

@@ -1,7 +1,7 @@
 const operatingSystems: Partial<Record<NodeJS.Platform, string>> = { win32: 'windows' };
 const architectures: Partial<Record<NodeJS.Architecture, string>> = { x64: 'amd64', ia32: '386' };
 
-/** This machine in Go's words, which are those of published archives too: `linux` and `amd64`. */
+/** This machine in Go's terms, which published archives use too: `linux` and `amd64`. */
 export function targetPlatform(): { os: string; arch: string } {
   return {
     os: operatingSystems[process.platform] ?? process.platform,

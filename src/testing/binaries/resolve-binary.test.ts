@@ -34,7 +34,7 @@ async function program(path: string, script = '#!/bin/sh\n'): Promise<string> {
   return path;
 }
 
-/** A `go` that notes each call and makes a program where it was told to, after a moment. */
+/** A fake `go` that records each call and creates the requested program after a moment. */
 async function fakeGo(): Promise<{ calls(): Promise<string[]> }> {
   const log = join(directory, 'go-calls');
   await program(
@@ -230,7 +230,7 @@ describe('the published envtest archive', () => {
 
   it('gives up on a server that does not accept connections within seconds', async () => {
     await fakeGo();
-    // TEST-NET-1: packets to it get lost, or there is no route.
+    // TEST-NET-1: its packets get lost, or there is no route.
     const startedAt = performance.now();
     await resolveBinary('etcd', { env, envtestIndex: 'http://192.0.2.1/index.yaml' });
     expect(performance.now() - startedAt).toBeLessThan(6_000);

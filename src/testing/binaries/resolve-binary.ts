@@ -18,7 +18,7 @@ import { kubernetesVersion } from './versions.ts';
  * `~/.cache/levelhook/assets/VERSION-OS-ARCH`), the published envtest archive (etcd, kube-apiserver and kubectl only),
  * and a build with Go from the module in infra/control-plane, once, into the cache directory.
  *
- * Throws `UserError` when an archive has another hash than its index says, when there is no Go, or when a build fails.
+ * Throws `UserError` when the hash of an archive differs from its index, when there is no Go, or when a build fails.
  */
 export async function resolveBinary(name: BinaryName, options: ResolveBinaryOptions = {}): Promise<string> {
   const env = options.env ?? process.env;
@@ -29,7 +29,7 @@ export async function resolveBinary(name: BinaryName, options: ResolveBinaryOpti
 
   const lockName = isInEnvtestArchive(name) ? 'envtest' : name;
   await withBuildLock(cache, lockName, options, async () => {
-    // The previous holder of the lock may have been making this very program.
+    // The previous holder of the lock may have made this very program.
     if ((await firstExecutable([cached])) !== undefined) return;
     if (isInEnvtestArchive(name) && (await installFromEnvtest(name, cache, options))) return;
     await buildWithGo(name, cached, options);
@@ -38,7 +38,7 @@ export async function resolveBinary(name: BinaryName, options: ResolveBinaryOpti
   return cached;
 }
 
-/** Where programs are kept once they were fetched or built. */
+/** The directory for fetched or built programs. */
 export function cacheDirectory(env: Environment): string {
   const { os, arch } = targetPlatform();
   return (
@@ -59,7 +59,7 @@ async function firstExecutable(paths: readonly (string | undefined)[]): Promise<
       await access(path, constants.X_OK);
       return path;
     } catch {
-      // The next one.
+      // Try the next candidate.
     }
   }
   return undefined;

@@ -6,8 +6,8 @@ import type { PlaneFiles } from './plane-files.ts';
 
 /**
  * Writes the file for `--admission-control-config-file`: the apiserver shows its client certificate
- * `front-proxy-client` to each webhook that asks for one. A gateway that has `front-proxy-ca.crt` as its CA of clients
- * knows it.
+ * `front-proxy-client` to each webhook that requests one. A gateway recognises it if its client CA is
+ * `front-proxy-ca.crt`.
  */
 export async function writeAdmissionConfiguration(files: PlaneFiles): Promise<void> {
   const data = async (name: string): Promise<string> => (await readFile(files.key(name))).toString('base64');

@@ -9,7 +9,7 @@ import { loadX509 } from '../../gateway/certificates/x509-library.ts';
 const keyAlgorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 const hourMs = 3_600_000;
 
-/** The DNS names and addresses under which the apiserver is reached, 10.96.0.1 being the `kubernetes` Service. */
+/** The DNS names and addresses of the apiserver; 10.96.0.1 is the `kubernetes` Service. */
 const servingNames = [
   { type: 'ip', value: '127.0.0.1' },
   { type: 'ip', value: '10.96.0.1' },
@@ -27,7 +27,7 @@ interface Authority {
 
 /**
  * Makes the keys and certificates of a control plane in `directory`, all of mode 0600 and valid for a year:
- * `ca`, `serving` (of every part that serves TLS), `front-proxy-ca`, `front-proxy-client` (`.crt`, `.key`) and the key
+ * `ca`, `serving` (for every part that serves TLS), `front-proxy-ca`, `front-proxy-client` (`.crt`, `.key`) and the key
  * pair of ServiceAccount tokens (`service-account.key`, `.pub`). Returns the CA's certificate.
  */
 export async function createCertificates(directory: string): Promise<string> {
@@ -71,7 +71,7 @@ async function createAuthority(commonName: string): Promise<Authority> {
     extensions: [
       new x509.BasicConstraintsExtension(true, undefined, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.digitalSignature, true),
-      // Without a key identifier Go and OpenSSL find the issuer by name alone, and both CAs are easily mistaken.
+      // Without a key identifier Go and OpenSSL find the issuer by name alone, and could confuse the two CAs.
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
     ],
   });
@@ -107,7 +107,7 @@ async function createKeys(): Promise<webcrypto.CryptoKeyPair> {
   return crypto.subtle.generateKey(keyAlgorithm, true, ['sign', 'verify']);
 }
 
-/** From an hour ago, for the sake of a clock that is set back a little. */
+/** Begins an hour ago, because a clock may be set back a little. */
 function validity(): { notBefore: Date; notAfter: Date } {
   const now = Date.now();
   return { notBefore: new Date(now - hourMs), notAfter: new Date(now + 365 * 24 * hourMs) };

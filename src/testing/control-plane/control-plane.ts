@@ -1,7 +1,7 @@
 import type { BinaryName } from '../binaries/binary-name.ts';
 import type { ResolveBinaryOptions } from '../binaries/binary-options.ts';
 
-/** The processes of a control plane, in the order in which they start; they stop in the reverse of it. */
+/** The processes of a control plane in the order of their start; they stop in reverse. */
 export const controlPlaneParts = [
   'etcd',
   'kube-apiserver',
@@ -12,16 +12,16 @@ export const controlPlaneParts = [
 
 export type ControlPlanePart = (typeof controlPlaneParts)[number];
 
-/** A user of the apiserver's token file. RBAC is on: without a group or a binding it may do next to nothing. */
+/** A user of the apiserver's token file. RBAC is on: without a group or a binding the user has almost no rights. */
 export interface ControlPlaneUser {
   readonly name: string;
-  /** Default: none. `system:masters` may do everything. */
+  /** Default: none. `system:masters` has all rights. */
   readonly groups?: readonly string[];
 }
 
 export interface KubeControllerManagerOptions {
   /**
-   * kube-controller-manager's `--controllers`: `['*', '-replicaset-controller']` is all of its default ones but one.
+   * kube-controller-manager's `--controllers`: `['*', '-replicaset-controller']` runs all default controllers but one.
    * Default: `['*']`.
    */
   readonly controllers?: readonly string[];
@@ -29,14 +29,14 @@ export interface KubeControllerManagerOptions {
   readonly extraArguments?: readonly string[];
 }
 
-/** `env`, `envtestIndex` and `onProgress` are those of `resolveBinary`. */
+/** `env`, `envtestIndex` and `onProgress` are the options of `resolveBinary`. */
 export interface ControlPlaneOptions extends ResolveBinaryOptions {
   /**
-   * Where data, keys and logs go; it must be empty or absent, and `stop()` leaves it in place.
-   * Default: a fresh directory under the system's temporary one, which `stop()` removes.
+   * The directory for data, keys and logs. It must be empty or absent, and `stop()` leaves it in place.
+   * Default: a new temporary directory, which `stop()` removes.
    */
   readonly directory?: string;
-  /** Runs kube-controller-manager. Default: false. Without it ServiceAccounts are not made, and pods need none. */
+  /** Runs kube-controller-manager. Default: false. Without it no ServiceAccounts are created, and pods need none. */
   readonly kubeControllerManager?: boolean | KubeControllerManagerOptions;
   /** Runs kube-scheduler. Default: true if there are kwok nodes, else false. */
   readonly kubeScheduler?: boolean;
@@ -48,7 +48,7 @@ export interface ControlPlaneOptions extends ResolveBinaryOptions {
   readonly kwokNodes?: number;
   /** More flags for kube-apiserver, after ours. Default: none. */
   readonly apiserverArguments?: readonly string[];
-  /** Users beside the admin, each with a kubeconfig of its own. Default: none. */
+  /** Users in addition to the admin, each with a kubeconfig of its own. Default: none. */
   readonly users?: readonly ControlPlaneUser[];
 }
 
@@ -64,18 +64,18 @@ export interface ControlPlane {
   /** Kubeconfig of one of `users`. Throws `UserError` on any other name. */
   kubeconfigFor(userName: string): string;
   /**
-   * Sends a signal (default SIGKILL) and, for one that ends a process, resolves when it has ended. Does nothing to a
+   * Sends a signal (default SIGKILL). If the signal ends a process, resolves when the part has ended. Does nothing to a
    * part that does not run.
    */
   kill(part: ControlPlanePart, signal?: NodeJS.Signals): Promise<void>;
   /**
-   * Starts a part that has ended with the same arguments, port and data, and resolves when it is ready. Does nothing if
-   * it runs. Throws `UserError` for a part this plane never had.
+   * Starts a part that has ended, with the same arguments, port and data, and resolves when it is ready. Does nothing
+   * if it runs. Throws `UserError` for a part that this plane never had.
    */
   start(part: ControlPlanePart): Promise<void>;
   /** The process id, or undefined when the part does not run. */
   pid(part: ControlPlanePart): number | undefined;
   logFile(part: ControlPlanePart): string;
-  /** Stops what was started, in reverse order: SIGTERM, after ten seconds SIGKILL. May be called twice. */
+  /** Stops all started processes, in reverse order: SIGTERM, after ten seconds SIGKILL. May be called twice. */
   stop(): Promise<void>;
 }

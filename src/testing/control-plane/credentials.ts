@@ -7,17 +7,17 @@ import { UserError } from '../../core/errors.ts';
 import type { ControlPlaneUser } from './control-plane.ts';
 import { adminName, type PlaneFiles } from './plane-files.ts';
 
-/** Who has a token, by name. */
+/** Tokens and groups of users, by user name. */
 export type UserTokens = ReadonlyMap<string, { readonly token: string; readonly groups: readonly string[] }>;
 
-/** The parts' own users have the names to which the apiserver's bootstrap RBAC roles are bound. */
+/** The parts' users have the names that the apiserver's bootstrap RBAC roles are bound to. */
 const ownUsers: readonly ControlPlaneUser[] = [
   { name: adminName, groups: ['system:masters'] },
   { name: 'system:kube-controller-manager' },
   { name: 'system:kube-scheduler' },
 ];
 
-/** A fresh token for the admin, for each part and for each of `users`. Throws `UserError` when a name occurs twice. */
+/** A new token for the admin, for each part and for each of `users`. Throws `UserError` when a name occurs twice. */
 export function createCredentials(users: readonly ControlPlaneUser[]): UserTokens {
   const credentials = new Map<string, { token: string; groups: readonly string[] }>();
   for (const { name, groups = [] } of [...ownUsers, ...users]) {
@@ -35,7 +35,7 @@ export async function writeTokenFile(file: string, credentials: UserTokens): Pro
   await writeFile(file, `${lines.join('\n')}\n`, { mode: 0o600 });
 }
 
-/** Writes each user's kubeconfig: complete in itself, so that it may be copied elsewhere. */
+/** Writes each user's kubeconfig, with no references to other files, so that it may be copied elsewhere. */
 export async function writeKubeconfigs(
   files: PlaneFiles,
   server: string,

@@ -1,10 +1,10 @@
 import type { ControlPlaneOptions, ControlPlanePart, KubeControllerManagerOptions } from './control-plane.ts';
 import { adminName, type PlaneFiles } from './plane-files.ts';
 
-/** The loopback port of each part, and that of etcd for its peers, of which there are none. */
+/** The loopback port of each part, and etcd's port for peers, which it does not have. */
 export type Ports = Record<ControlPlanePart | 'etcd-peer', number>;
 
-/** What the command lines are made of. */
+/** The inputs of the command lines. */
 export interface PlaneLayout {
   readonly files: PlaneFiles;
   readonly ports: Ports;
@@ -12,11 +12,11 @@ export interface PlaneLayout {
   /** The options of kube-controller-manager, or undefined when the plane has none. */
   readonly controllerManager: KubeControllerManagerOptions | undefined;
   readonly stagesFile: string;
-  /** The name of this etcd, which no other etcd has. */
+  /** The name of this etcd, unique among all etcds. */
   readonly etcdName: string;
 }
 
-/** By default kube-controller-manager spends four seconds of its start in waiting for its own rate limiter. */
+/** By default kube-controller-manager spends four seconds of its start waiting for its own rate limiter. */
 const unthrottled = ['--kube-api-qps=1000', '--kube-api-burst=2000'];
 
 /** The command line of each part, without the program itself. */
@@ -32,7 +32,7 @@ export const partArguments: Record<ControlPlanePart, (layout: PlaneLayout) => st
       `--listen-peer-urls=${peer}`,
       `--initial-advertise-peer-urls=${peer}`,
       `--initial-cluster=${etcdName}=${peer}`,
-      // The data need not outlive the machine; a killed process loses nothing that it has written.
+      // The data need not survive a crash of the machine; a killed process loses no completed write.
       '--unsafe-no-fsync',
       '--log-level=warn',
       '--snapshot-count=10000',
@@ -63,7 +63,7 @@ export const partArguments: Record<ControlPlanePart, (layout: PlaneLayout) => st
       `--proxy-client-cert-file=${files.key('front-proxy-client.crt')}`,
       `--proxy-client-key-file=${files.key('front-proxy-client.key')}`,
       `--admission-control-config-file=${files.admission}`,
-      // No controller makes the ServiceAccount that a pod would need, or takes the taint not-ready off a new node.
+      // Without controllers, no ServiceAccount exists for pods, and the taint not-ready stays on a new node.
       ...(controllerManager ? [] : ['--disable-admission-plugins=ServiceAccount,TaintNodesByCondition']),
       ...(options.apiserverArguments ?? []),
     ];

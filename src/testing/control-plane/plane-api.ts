@@ -4,13 +4,13 @@ import { z } from 'zod';
 const membersSchema = z.object({ members: z.array(z.object({ name: z.string().optional() })) });
 const listSchema = z.object({ items: z.array(z.unknown()) });
 
-/** The little that starting a control plane says to its apiserver, as its admin. */
+/** The few requests that the start of a control plane sends to its apiserver, as its admin. */
 export class PlaneApi {
   readonly #server: () => string;
   readonly #token: string;
   readonly #agent: Agent;
 
-  /** `server` is asked at each call, since the apiserver's port may still change while it starts. */
+  /** `server` is called for each request, since the apiserver's port may still change while it starts. */
   constructor(server: () => string, ca: string, token: string) {
     this.#server = server;
     this.#token = token;
@@ -28,7 +28,7 @@ export class PlaneApi {
     }
   }
 
-  /** Whether the etcd at `url`, which answers once it has a leader, has a member of this name. */
+  /** Whether the etcd at `url` has a member of this name. It answers once it has a leader. */
   async hasEtcdMember(url: string, name: string): Promise<boolean> {
     try {
       const body = JSON.stringify({ linearizable: false });
@@ -41,7 +41,7 @@ export class PlaneApi {
     }
   }
 
-  /** The status of a GET, 404 for one. */
+  /** The status of a GET; it may be 404. */
   async status(path: string): Promise<number> {
     const response = await request(this.#server() + path, this.#options());
     await response.body.dump();

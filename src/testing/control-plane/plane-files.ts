@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 
-/** The user of the kubeconfig that is simply called `kubeconfig`. */
+/** The user of the file `kubeconfig`; other users' files have their names. */
 export const adminName = 'admin';
 
-/** Where a control plane keeps what, below its directory. */
+/** The files of a control plane in its directory. */
 export class PlaneFiles {
   readonly directory: string;
   readonly tokens: string;
@@ -24,11 +24,11 @@ export class PlaneFiles {
   }
 
   kubeconfig(user: string): string {
-    // A user may be called system:serviceaccount:x:y, or anything else that is no file name.
+    // A user's name may be system:serviceaccount:x:y, or any other text that is no file name.
     return join(this.directory, user === adminName ? 'kubeconfig' : `${encodeURIComponent(user)}.kubeconfig`);
   }
 
-  /** A file of the keys and certificates that `createCertificates` makes. */
+  /** A file of the keys and certificates from `createCertificates`. */
   key(name: string): string {
     return join(this.pki, name);
   }

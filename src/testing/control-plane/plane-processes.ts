@@ -11,7 +11,7 @@ import { readyChecks } from './readiness.ts';
 const readyWithinMs = 90_000;
 const pollMs = 50;
 
-/** The processes of one control plane: starts each until it is ready, starts it again, ends it. */
+/** The processes of one control plane: starts each until it is ready, restarts and ends them. */
 export class PlaneProcesses {
   readonly #layout: PlaneLayout;
   readonly #api: PlaneApi;
@@ -26,7 +26,7 @@ export class PlaneProcesses {
     this.#record = new ProcessRecord(layout.files.directory);
   }
 
-  /** Starts a part for the first time, on other ports once more if another process has taken its own. */
+  /** Starts a part for the first time, and once more on other ports if another process has taken its port. */
   async startFirst(part: ControlPlanePart, command: string): Promise<void> {
     const spec = (): ProcessSpec => ({
       name: part,
@@ -47,7 +47,9 @@ export class PlaneProcesses {
     }
   }
 
-  /** Starts a part as it was started before, unless it runs. Of several calls at once one does it, and all wait. */
+  /**
+   * Restarts a part with its former arguments, unless it runs. Concurrent calls share one start, and all wait for it.
+   */
   async startAgain(part: ControlPlanePart): Promise<void> {
     const spec = this.#specs.get(part);
     if (!spec) throw new UserError(`This control plane has no ${part}: ask startControlPlane for it`);
@@ -68,7 +70,7 @@ export class PlaneProcesses {
     return process?.alive ? process.pid : undefined;
   }
 
-  /** Ends every part, the last one started first. */
+  /** Ends every part, in reverse order of their start. */
   async stop(): Promise<void> {
     for (const part of controlPlaneParts.toReversed()) await this.#processes.get(part)?.stop();
   }
@@ -80,7 +82,7 @@ export class PlaneProcesses {
     this.#specs.set(part, spec);
     this.#processes.set(part, process);
     const end = systemClock.now() + readyWithinMs;
-    // Another process that has taken the port may keep us waiting for an answer long after our own process has ended.
+    // If another process has taken the port, the check may wait long for an answer after our own process has ended.
     const ended = process.ended.then(() => false);
     while (!(await Promise.race([readyChecks[part](this.#layout, this.#api), ended]))) {
       signal?.throwIfAborted();

@@ -3,10 +3,10 @@ import type { PlaneLayout } from './part-arguments.ts';
 import type { PlaneApi } from './plane-api.ts';
 import { nodesAreReady } from './simulated-nodes.ts';
 
-/** Whether a part that has been started can be used. */
+/** Whether a started part is ready for use. */
 export const readyChecks: Record<ControlPlanePart, (layout: PlaneLayout, api: PlaneApi) => Promise<boolean>> = {
-  // Asks for its name, since the etcd of another plane that has taken our port would be just as healthy. The others
-  // show who they are by their certificate.
+  // Checks its name, since the etcd of another plane that has taken our port would be just as healthy. The other parts
+  // prove their identity by their certificate.
   etcd: ({ ports, etcdName }, api) => api.hasEtcdMember(`http://127.0.0.1:${ports.etcd}`, etcdName),
 
   'kube-apiserver': ({ ports }, api) => api.answers(`https://127.0.0.1:${ports['kube-apiserver']}/readyz`),
@@ -14,20 +14,20 @@ export const readyChecks: Record<ControlPlanePart, (layout: PlaneLayout, api: Pl
   async 'kube-controller-manager'(layout, api) {
     if (!(await api.answers(`https://127.0.0.1:${layout.ports['kube-controller-manager']}/healthz`))) return false;
     if (!runsController(layout, 'serviceaccount-controller')) return true;
-    // A pod is refused until its namespace has this one.
+    // Pods are refused until their namespace has this ServiceAccount.
     return (await api.status('/api/v1/namespaces/default/serviceaccounts/default')) === 200;
   },
 
   'kube-scheduler': ({ ports }, api) => api.answers(`https://127.0.0.1:${ports['kube-scheduler']}/healthz`),
 
   kwok(layout, api) {
-    // An admission plugin taints a new node, and only this controller takes the taint off again.
+    // An admission plugin taints a new node, and only this controller removes the taint.
     const untainted = runsController(layout, 'node-lifecycle-controller');
     return nodesAreReady(api, layout.options.kwokNodes ?? 0, untainted);
   },
 };
 
-/** Whether kube-controller-manager was asked to run this controller, by its name or by `*`. */
+/** Whether kube-controller-manager runs this controller, by its name or by `*`. */
 function runsController({ controllerManager }: PlaneLayout, name: string): boolean {
   if (!controllerManager) return false;
   const { controllers = ['*'] } = controllerManager;

@@ -9,12 +9,12 @@ const nodeSchema = z.object({
   status: z.object({ conditions: z.array(z.object({ type: z.string(), status: z.string() })).optional() }),
 });
 
-/** Creates the nodes `sim-0`, `sim-1`, ... that kwok then keeps alive. */
+/** Creates the nodes `sim-0`, `sim-1`, ..., which kwok then keeps alive. */
 export async function createNodes(api: PlaneApi, count: number): Promise<void> {
   for (let index = 0; index < count; index += 1) await api.create('/api/v1/nodes', simulatedNode(index));
 }
 
-/** Whether `count` nodes are Ready and, if asked for, free of taints, so that pods may be scheduled there. */
+/** Whether `count` nodes are Ready and, with `untainted`, free of taints, so that pods may be scheduled there. */
 export async function nodesAreReady(api: PlaneApi, count: number, untainted: boolean): Promise<boolean> {
   const nodes = (await api.list('/api/v1/nodes')).map((node) => nodeSchema.parse(node));
   const ready = nodes.filter(

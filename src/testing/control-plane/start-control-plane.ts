@@ -29,8 +29,8 @@ import { createNodes } from './simulated-nodes.ts';
  * tokens and ports, and with RBAC. Resolves when all programs are ready, which takes three to five seconds once they
  * are on the machine (see `resolveBinary`).
  *
- * Throws `UserError` when a program cannot be found or built, or ends, or is not ready in time. Then the programs that
- * were started are stopped, and the directory with their logs stays. Rejects with the reason of `options.signal`.
+ * Throws `UserError` when a program cannot be found or built, or ends, or is not ready in time. Then the started
+ * programs are stopped, and the directory with their logs stays. Rejects with the reason of `options.signal`.
  *
  *     const plane = await startControlPlane({ kubeControllerManager: true });
  *     try { ... plane.kubeconfig ... } finally { await plane.stop(); }

@@ -1,7 +1,7 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** The first of the commands `names` that is found in the directories of `path`, or undefined. */
+/** The path of the first of the commands `names` in the directories of `path`, or undefined. */
 export function findOnPath(names: readonly string[], path: string | undefined): string | undefined {
   const directories = (path ?? '').split(delimiter).filter(Boolean);
   return names.flatMap((name) => directories.map((directory) => join(directory, name))).find(isExecutable);

@@ -6,7 +6,7 @@ import { OwnedProcess } from './owned-process.ts';
 import { startTimeOf } from './process-identity.ts';
 import type { ProcessRecord } from './process-record.ts';
 
-/** All that is needed to start a process, and to start it again. */
+/** Everything needed to start and restart a process. */
 export interface ProcessSpec {
   /** Its name in messages and in `processes.json`. */
   readonly name: string;
@@ -19,10 +19,10 @@ export interface ProcessSpec {
 
 const endingSignals: ReadonlySet<string> = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP']);
 
-/** A child process that is ended by its own pid, and only while it is the process that we started. */
+/** A child process that is signalled by its own pid, and only while it is the process that we started. */
 export class ManagedProcess {
   readonly pid: number;
-  /** Resolves when the process has ended, however it did. */
+  /** Resolves when the process has ended, for any reason. */
   readonly ended: Promise<void>;
   readonly #process: OwnedProcess;
 
@@ -32,7 +32,7 @@ export class ManagedProcess {
     this.ended = ended;
   }
 
-  /** Starts it and writes it into `record`. Throws `UserError` when the command cannot be executed. */
+  /** Starts the process and adds it to `record`. Throws `UserError` when the command cannot be executed. */
   static async start(spec: ProcessSpec, record: ProcessRecord): Promise<ManagedProcess> {
     const log = openSync(spec.logFile, 'a', 0o600);
     // A process group of its own: Ctrl-C in a terminal reaches the whole group of the foreground process, and the parts
@@ -48,7 +48,7 @@ export class ManagedProcess {
       const error = await new Promise<Error>((resolve) => child.once('error', resolve));
       throw new UserError(`${spec.name}: ${spec.command} cannot be executed (${error.message})`);
     }
-    // No event can come between spawn and this line, so a process that ends at once is still seen to end.
+    // No event can come between spawn and this line, so the end of a short-lived process is not missed.
     const owned = new OwnedProcess(child, { end: 'exit' });
     record.set(spec.name, { pid, startTime: startTimeOf(pid) ?? '' });
     return new ManagedProcess(
@@ -61,7 +61,7 @@ export class ManagedProcess {
     return this.#process.alive;
   }
 
-  /** Sends a signal and, if it is one that ends a process, waits until it has ended. */
+  /** Sends a signal. If the signal ends a process, waits until it has ended. */
   async kill(signal: NodeJS.Signals): Promise<void> {
     this.#process.send(signal);
     if (endingSignals.has(signal)) await this.ended;
@@ -74,13 +74,13 @@ export class ManagedProcess {
   }
 }
 
-/** The error of a process that ended when it should not have: its name, its log and the log's last line. */
+/** The error for a process that ended unexpectedly: its name, its log and the log's last line. */
 export function endedError(spec: ProcessSpec): UserError {
   const lastLine = readLog(spec).trimEnd().split('\n').at(-1);
   return new UserError(`${spec.name} ended; its log ${spec.logFile} ends: ${lastLine || '(nothing)'}`);
 }
 
-/** Whether the log says that a port which was free a moment ago is now another process's. */
+/** Whether the log says that another process has taken a port that was free before. */
 export function portWasTaken(spec: ProcessSpec): boolean {
   return /address already in use/i.test(readLog(spec));
 }

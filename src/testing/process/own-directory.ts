@@ -4,14 +4,17 @@ import { join, resolve } from 'node:path';
 
 import { UserError } from '../../core/errors.ts';
 
-/** A directory of one's own for data and logs, and how to be rid of it. */
+/** A private directory for data and logs. */
 export interface OwnDirectory {
   readonly path: string;
-  /** Removes it if it is a temporary one; a directory that was asked for stays. */
+  /** Removes the directory if it is temporary; a directory of the caller's choice stays. */
   remove(): Promise<void>;
 }
 
-/** The directory asked for, made if need be, else a temporary one. Throws `UserError` if it is not empty. */
+/**
+ * Uses the given directory, and creates it if it is absent; otherwise creates a temporary one. Throws `UserError` if
+ * the directory is not empty.
+ */
 export async function ownDirectory(asked: string | undefined, temporaryPrefix: string): Promise<OwnDirectory> {
   if (asked === undefined) {
     const path = await mkdtemp(join(tmpdir(), temporaryPrefix));

@@ -2,26 +2,26 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
-/** A line that a process wrote: a JSON log line, or other text. */
+/** A line of a process's output: a JSON log line, or other text. */
 export type OutputLine = { readonly json: Readonly<Record<string, unknown>> } | { readonly text: string };
 
 export interface OwnedProcessOptions {
-  /** The event that ends it: `close` comes once its last words have been read as well. */
+  /** The event that counts as its end: `close` comes after its last output has been read as well. */
   readonly end: 'exit' | 'close';
-  /** Reads what it writes to the pipes of stdout and stderr. Default: nothing reads them here. */
+  /** Reads its output from the pipes of stdout and stderr. Default: the output is not read here. */
   readonly onLine?: (line: OutputLine) => void;
 }
 
 /**
- * A child process that gets signals only while it is the process that was started, and that ends with this process:
- * SIGTERM when this process exits without having stopped it, on an uncaught error for instance.
+ * A child process that gets signals only while it is the process that was started, and that ends with this process: it
+ * gets SIGTERM when this process exits without having stopped it, on an uncaught error for instance.
  */
 export class OwnedProcess {
   readonly #child: ChildProcess;
   /** Resolves when it has ended, with its exit code or the name of the signal. */
   readonly ended: Promise<number | string>;
 
-  /** @param child just started: no event of it has been missed. */
+  /** @param child just started, so that none of its events has been missed. */
   constructor(child: ChildProcess, { end, onLine }: OwnedProcessOptions) {
     this.#child = child;
     for (const stream of onLine ? [child.stdout, child.stderr] : []) {
@@ -43,7 +43,7 @@ export class OwnedProcess {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** Sends a signal, unless it has ended. */
+  /** Sends a signal, unless the process has ended. */
   send(signal: NodeJS.Signals): void {
     // Node reaps the child, so until 'exit' its pid cannot belong to another process.
     if (this.alive) this.#child.kill(signal);
@@ -52,7 +52,7 @@ export class OwnedProcess {
   /** SIGTERM, after `graceMs` SIGKILL; resolves when it has ended. */
   async stop(graceMs: number): Promise<void> {
     this.send('SIGTERM');
-    // A process that was put to sleep with SIGSTOP would not see it.
+    // A process that was stopped with SIGSTOP would not handle it.
     this.send('SIGCONT');
     const timer = setTimeout(() => this.send('SIGKILL'), graceMs);
     await this.ended;
@@ -69,7 +69,7 @@ function parse(line: string): OutputLine {
   }
 }
 
-/** The children of this process: one listener for all, since Node warns of more than ten. */
+/** The children of this process. They share one listener, since Node warns of more than ten. */
 const killAtExit = new (class {
   readonly #children = new Set<ChildProcess>();
   readonly #kill = (): void => {

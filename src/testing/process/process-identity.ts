@@ -1,20 +1,21 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** A process for good: pids are used again, a pid with its start time is not. */
+/** Identifies a process for good: the kernel reuses pids, but not with the same start time. */
 export interface ProcessIdentity {
   readonly pid: number;
   readonly startTime: string;
 }
 
-/** When the process started, or undefined if it has ended. A zombie has ended. */
+/** The start time of a process, or undefined if it has ended. A zombie has ended. */
 export function startTimeOf(pid: number): string | undefined {
   try {
     if (process.platform !== 'linux') {
       return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim() || undefined;
     }
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The second field is the command in parentheses and may itself hold both; proc(5) counts on from the last one.
+    // The second field is the command in parentheses and may contain parentheses; the other fields follow the last one
+    // (proc(5)).
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return fields[0] === 'Z' ? undefined : fields[19];
   } catch {
@@ -22,7 +23,7 @@ export function startTimeOf(pid: number): string | undefined {
   }
 }
 
-/** Whether this very process, not another one of the same pid, still runs. */
+/** Whether exactly this process still runs, and not another one with its pid. */
 export function isAlive(identity: ProcessIdentity): boolean {
   return startTimeOf(identity.pid) === identity.startTime;
 }

@@ -9,8 +9,8 @@ import { isAlive, type ProcessIdentity } from './process-identity.ts';
 const recordSchema = z.record(z.string(), z.object({ pid: z.number(), startTime: z.string() }));
 
 /**
- * `processes.json` of a directory: which processes were started there. It outlives us when we are killed with SIGKILL,
- * so that `stopLeftovers` can end what we no longer could.
+ * `processes.json` of a directory: the processes that were started there. It survives a SIGKILL of this process, so
+ * that `stopLeftovers` can end them.
  */
 export class ProcessRecord {
   readonly #directory: string;
@@ -27,11 +27,11 @@ export class ProcessRecord {
 
   delete(name: string): void {
     delete this.#processes[name];
-    // Called when a process has ended, which may be because its directory was removed, and the record with it.
+    // Called when a process has ended, perhaps because its directory was removed, together with the record.
     if (existsSync(this.#directory)) this.#write();
   }
 
-  // Synchronous: between the start of a process and its record there must be no moment in which we can be stopped.
+  // Synchronous, so that this process cannot be killed between the start of a child and its record.
   #write(): void {
     const file = recordFile(this.#directory);
     writeFileSync(`${file}.new`, JSON.stringify(this.#processes, null, 2));
@@ -41,8 +41,8 @@ export class ProcessRecord {
 
 /**
  * Stops the processes that `startControlPlane` or `startRedis` left running in `directory` because their parent was
- * killed: SIGTERM, after ten seconds SIGKILL, the last one started first. A process is touched only if both its pid and
- * its start time match the record. Returns the names of those it stopped; an absent directory has none.
+ * killed: SIGTERM, after ten seconds SIGKILL, in reverse order of their start. A process is signalled only if both its
+ * pid and its start time match the record. Returns the names of the stopped processes; none for an absent directory.
  */
 export async function stopLeftovers(directory: string): Promise<string[]> {
   const left = Object.entries(readRecord(directory))

@@ -1,14 +1,14 @@
 import { formatKind, type KubernetesObject, ownValue, type Resource } from '../../core/index.ts';
 import { isJson, type Json } from './json.ts';
 
-// What the status of Kubernetes' own kinds has that the one of a custom kind has not.
+// Rules for the status of Kubernetes' own kinds. Custom kinds have none of them.
 
 const REPLICAS = { replicas: 0 };
 const LOAD_BALANCER = { loadBalancer: {} };
 
 /**
  * The status of an object that no controller has seen yet, as the kinds' Go types write it: a struct that is always
- * there, and in it the fields without `omitempty`. Kinds that are not here have a status once a client writes one.
+ * present, with the fields without `omitempty`. Other kinds have a status once a client writes one.
  */
 const INITIAL: Readonly<Record<string, Json>> = {
   'apps/v1/DaemonSet': {
@@ -31,7 +31,7 @@ const INITIAL: Readonly<Record<string, Json>> = {
   'v1/Service': LOAD_BALANCER,
 };
 
-/** The status as it is kept: with what the kind always says. */
+/** The status as it is stored, with the fields that the kind always has. */
 export function fullStatus(resource: Resource, status: unknown): unknown {
   const initial = ownValue(INITIAL, formatKind(resource));
   if (initial === undefined) return status;
@@ -42,13 +42,13 @@ type Metadata = KubernetesObject['metadata'];
 const OF_THE_WRITER = ['labels', 'annotations', 'finalizers', 'ownerReferences'] as const;
 
 /**
- * What the strategies of some kinds take from the old object when a status is written; the others let all of it
- * through.
+ * Metadata that the strategies of some kinds take from the old object on a write of the status. All other kinds accept
+ * the new metadata.
  */
 const KEPT: Readonly<Record<string, readonly (typeof OF_THE_WRITER)[number][]>> = {
   'apps/v1/Deployment': ['labels'],
   'v1/Pod': ['ownerReferences'],
-  // `ResetObjectMetaForStatus`, or as much by hand.
+  // These use `ResetObjectMetaForStatus`, or do the same themselves.
   'admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy': OF_THE_WRITER,
   'apiregistration.k8s.io/v1/APIService': OF_THE_WRITER,
   'flowcontrol.apiserver.k8s.io/v1/FlowSchema': OF_THE_WRITER,

@@ -1,15 +1,15 @@
 /** The apiserver's answer to a request that it refuses. */
 export interface FakeApiFailure {
   readonly code: number;
-  /** Default: the one that Kubernetes has for the code. */
+  /** Default: Kubernetes' reason for the code. */
   readonly reason?: string;
   readonly message?: string;
   readonly causes?: readonly { readonly reason: string; readonly message?: string; readonly field?: string }[];
-  /** As `Retry-After`. Default: none. */
+  /** The header `Retry-After`. Default: none. */
   readonly retryAfterSeconds?: number;
 }
 
-/** The memory apiserver throws this and answers with its `failure`. */
+/** Thrown within the memory apiserver, which answers with its `failure`. */
 export class FakeApiError extends Error {
   override readonly name = 'FakeApiError';
   readonly failure: FakeApiFailure;

@@ -3,14 +3,14 @@ import { isJson, isSame, type Json, setOwn } from './json.ts';
 import { listForm } from './list-keys.ts';
 import { FakeApiError } from './fake-api-error.ts';
 
-/** From the root: names of fields, `[key=value]` of an item, `{value}` of a member of a set. */
+/** From the root: names of fields, `[key=value]` for an item, `{value}` for a member of a set. */
 type Path = readonly string[];
 type Leaf = { readonly path: Path; readonly value: unknown };
 
 /**
- * Who owns which fields of one object: server-side apply (structured-merge-diff) as far as what it does to an object
- * goes. The lists of custom resources are atomic, but for those that every kind has, since their schema is not known
- * here.
+ * The owners of the fields of one object: server-side apply (structured-merge-diff), limited to its effects on the
+ * object. The schemas of custom resources are unknown here, so their lists are atomic, except for the lists that every
+ * kind has.
  */
 export class FieldOwners {
   readonly #isBuiltIn: boolean;
@@ -47,14 +47,14 @@ export class FieldOwners {
     );
     this.#owned.set(manager, wanted);
     let result = structuredClone(existing);
-    // The longest first: an item goes after its fields, if nothing of it is left to others.
+    // The longest first: an item is removed after its fields, unless others own a part of it.
     for (const path of dropped.toSorted((a, b) => b.length - a.length)) {
       result = without(result, parseJson(path) as Path) as Json;
     }
     return this.#merge(result, config) as Json;
   }
 
-  /** Another kind of write: only its manager owns what it has changed. */
+  /** Records another kind of write: its manager becomes the only owner of the changed fields. */
   changed(before: Json, after: Json, manager: string): void {
     const old = new Map(this.#leaves(before).map(({ path, value }) => [text(path), value]));
     const now = new Map(this.#leaves(after).map(({ path, value }) => [text(path), value]));
@@ -71,7 +71,10 @@ export class FieldOwners {
     return [...this.#owned].filter(([other, paths]) => other !== manager && paths.has(path)).map(([other]) => other);
   }
 
-  /** Every value that can be owned, items of keyed lists among them. The fields that name the object have no owner. */
+  /**
+   * Every value that can have an owner, including items of keyed lists. The fields that identify the object have no
+   * owner.
+   */
   #leaves({ apiVersion: _, kind: __, metadata, ...rest }: Json): Leaf[] {
     const { labels, annotations, finalizers, ownerReferences } = (metadata ?? {}) as Json;
     const owned = { labels, annotations, finalizers, ownerReferences };
@@ -88,7 +91,7 @@ export class FieldOwners {
     if (form === 'atomic') return [{ path, value }];
     return (value as unknown[]).flatMap((item) => {
       if (form === 'set') return [{ path: [...path, `{${String(item)}}`], value: item }];
-      // The key is the item's name, and not one of its fields.
+      // The key identifies the item, and is not one of its fields.
       const { [form.key]: key, ...fields } = item as Json;
       const at = [...path, `[${form.key}=${String(key)}]`];
       return [{ path: at, value: true }, ...this.#leavesOf(fields, at)];
@@ -120,7 +123,7 @@ export class FieldOwners {
 const text = (path: Path): string => JSON.stringify(path);
 const shown = (path: Path): string => path.map((part) => (/^[[{]/.test(part) ? part : `.${part}`)).join('');
 
-/** The value without what is at a path. An item of which others have a part stays. */
+/** The value without the part at a path. An item stays while others own a part of it. */
 function without(value: unknown, [first, ...rest]: Path): unknown {
   if (first === undefined) return value;
   if (Array.isArray(value)) {

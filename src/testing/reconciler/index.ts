@@ -1,6 +1,6 @@
 /**
- * A run of one reconciler or webhook, and the apiservers to run it against. Without what starts servers, so that it
- * loads fast.
+ * Runs one reconciler or webhook against an apiserver in memory or a real one. Code that starts servers is elsewhere,
+ * so that this loads fast.
  */
 export { type GivenObject, MemoryApiserver, type MemoryApiserverOptions } from './memory-apiserver.ts';
 export { RealApiserver } from './real-apiserver.ts';

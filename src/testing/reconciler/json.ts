@@ -5,7 +5,7 @@ export function isJson(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Sets a field, whatever it is called: an assignment to `__proto__` would make none. */
+/** Sets a field of any name: an assignment to `__proto__` would create none. */
 export function setOwn(object: Json, name: string, value: unknown): void {
   Object.defineProperty(object, name, { value, configurable: true, enumerable: true, writable: true });
 }

@@ -2,9 +2,9 @@ import { ownValue } from '../../core/index.ts';
 import { isJson } from './json.ts';
 
 /**
- * How the items of a built-in kind's list are told apart, where that is not by their place: the keys of strategic merge
- * patches and of server-side apply (`x-kubernetes-patch-merge-key`, `x-kubernetes-list-map-keys`), by the name of the
- * field.
+ * The fields that identify the items of built-in kinds' lists, where their position does not: the keys of strategic
+ * merge patches and of server-side apply (`x-kubernetes-patch-merge-key`, `x-kubernetes-list-map-keys`), by the name of
+ * the field.
  */
 const KEYS: Readonly<Record<string, string>> = {
   addresses: 'type',
@@ -26,26 +26,26 @@ const KEYS: Readonly<Record<string, string>> = {
   volumes: 'name',
 };
 
-/** Lists that are sets of texts. */
+/** Lists that are sets of strings. */
 const SETS = new Set(['finalizers', 'podCIDRs']);
-/** Of any kind: conditions are a map in every CRD that follows the conventions, and metadata is the same for all. */
+/** For every kind: conditions are a map in every CRD that follows the conventions, and all kinds share the metadata. */
 const EVERYWHERE = new Set(['conditions', 'finalizers', 'ownerReferences']);
 
 /** `atomic`: the list is one value. */
 export type ListForm = { readonly key: string } | 'set' | 'atomic';
 
-/** What a list is. @param field its name @param isBuiltIn whether the kind is one of Kubernetes' own */
+/** The form of a list. @param field its name @param isBuiltIn whether the kind is one of Kubernetes' own */
 export function listForm(field: string, items: readonly unknown[], isBuiltIn: boolean): ListForm {
   if (!isBuiltIn && !EVERYWHERE.has(field)) return 'atomic';
   if (SETS.has(field)) return 'set';
   if (field === 'ports') {
-    // A container's and a Service's; an EndpointSlice's is atomic.
+    // Ports of a container or a Service; those of an EndpointSlice are atomic.
     const key = ['containerPort', 'targetPort', 'nodePort'].find((name) =>
       items.some((item) => isJson(item) && name in item),
     );
     return key === undefined ? 'atomic' : { key: key === 'containerPort' ? key : 'port' };
   }
   const key = ownValue(KEYS, field);
-  // A field of the same name elsewhere: each item must have the key.
+  // Another field may have the same name, so each item must have the key.
   return key !== undefined && items.every((item) => isJson(item) && key in item) ? { key } : 'atomic';
 }

@@ -18,8 +18,8 @@ import type { CacheReader, ListOptions, ListResult } from '../../function/cache-
 import { canExist, namespacesOf } from '../../function/cache-views.ts';
 
 /**
- * The cache of a reconciler under test: reads the apiserver directly, by the rules of the cache. Only kinds that
- * the controller declares are there, indexes and selectors mean the same, and objects come without managedFields.
+ * The cache of a reconciler under test. It reads the apiserver directly, by the rules of the cache: it has only the
+ * kinds that the controller declares, indexes and selectors mean the same, and objects come without managedFields.
  * Unlike a gateway's cache it is never behind, so it cannot show how a controller handles an old state.
  */
 export class LiveReader implements CacheReader {
@@ -29,7 +29,7 @@ export class LiveReader implements CacheReader {
   readonly #secondsUnchanged: Readonly<Record<string, number>>;
 
   /**
-   * @param secondsUnchanged by field, or of an item by the field and its values: `spec.taints{key} ["a"]`. Default:
+   * @param secondsUnchanged by field, or for an item by the field and its values: `spec.taints{key} ["a"]`. Default:
    *   every value has just changed.
    */
   constructor(
@@ -63,7 +63,7 @@ export class LiveReader implements CacheReader {
         ...(fields.length > 0 ? { fieldSelector: formatFieldSelector(fields) } : {}),
       })
       .catch((error: unknown) => {
-        // As the cache says that an object cannot be selected by a field.
+        // The cache's error for a field that cannot select an object.
         throw error instanceof ApiError && error.code === 400 ? new SelectorError(error.message) : error;
       });
     const selection = { ...rest, labels, fields };

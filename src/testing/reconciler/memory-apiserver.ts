@@ -39,18 +39,18 @@ interface Named {
 }
 
 /**
- * An object of a test: recorded, or written by hand. Its name will do; what the apiserver would fill in is filled in.
+ * An object of a test: recorded, or written by hand. Only its name is required; the apiserver fills in its own fields.
  */
 export type GivenObject = Named | (Named & Readonly<Record<string, unknown>>);
 
 export interface MemoryApiserverOptions {
-  /** What is there at the beginning. Default: nothing. */
+  /** The objects at the start. Default: none. */
   readonly objects?: readonly GivenObject[];
-  /** Kinds of your own whose plural is not the kind with an `s`, or that are cluster-scoped. */
+  /** Your own kinds whose plural is not the kind with an `s`, or that are cluster-scoped. */
   readonly resources?: readonly Resource[];
-  /** Kinds of your own without a status subresource: their status is a field like any other. Default: none. */
+  /** Your own kinds without a status subresource: their status is a field like any other. Default: none. */
   readonly withoutStatus?: readonly Resource[];
-  /** Milliseconds since the epoch, for what the apiserver dates. Default `Date.now`. */
+  /** The clock for timestamps, in milliseconds since the epoch. Default `Date.now`. */
   readonly now?: () => number;
 }
 
@@ -60,10 +60,10 @@ export interface MemoryApiserverOptions {
  * subresources, merge, JSON and strategic patches, server-side apply with its conflicts, paged lists by label and
  * field, and discovery of the kinds that it knows.
  *
- * It is no cluster: nothing is validated or defaulted, no controller runs beside yours (no garbage collector, so what
- * your object owns stays), admission lets all pass, a Namespace has no finalizer but what a test gives it, and every
- * user may do everything. Custom resources' lists are atomic in an apply. Test such behaviour on a real apiserver
- * (`RealApiserver`).
+ * It is no cluster: nothing is validated or defaulted, and only your controller runs (there is no garbage collector, so
+ * dependents of a deleted object stay). Admission accepts all writes, a Namespace has only the finalizers that a test
+ * gives it, and every user has all rights. Custom resources' lists are atomic in an apply. Test such behaviour on a
+ * real apiserver (`RealApiserver`).
  */
 export class MemoryApiserver extends TestApiserver {
   readonly #options: MemoryApiserverOptions;
@@ -81,21 +81,21 @@ export class MemoryApiserver extends TestApiserver {
     for (const object of options.objects ?? []) this.put(object);
   }
 
-  /** The objects of a kind as they are, in the order of namespace and name. Copies. */
+  /** Copies of the objects of a kind, in the order of namespace and name. */
   objects<T extends KubernetesObject>(resource: Resource<T>): T[] {
     return structuredClone(this.#of(resource)) as unknown[] as T[];
   }
 
-  /** One object as it is. A copy. */
+  /** A copy of one object. */
   object<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): T | undefined {
     const found = this.#objects.get(idOf(resource, key))?.object;
     return structuredClone(found) as unknown as T | undefined;
   }
 
   /**
-   * What another client writes: the whole object, status and all, made or replaced. Not among the `writes`. Its version
-   * is a new one, and its generation counts a change of its spec, unless it has others of its own: those stay, so that
-   * a test can refer to them.
+   * A write by another client: creates or replaces the whole object, including its status. It is not among the
+   * `writes`. The object gets a new version, and its generation counts a change of its spec. A version or a generation
+   * in the given object is kept instead, so that a test can refer to it.
    */
   put(given: GivenObject): void {
     const object = structuredClone(given) as unknown as StoredObject;
@@ -103,7 +103,7 @@ export class MemoryApiserver extends TestApiserver {
     const old = this.#objects.get(idOf(resource, object.metadata))?.object;
     const next = overwritten(old, object, this.#newMetadata(resource, object));
     const said = object.metadata.resourceVersion;
-    // The one that it had is that of what was read, and is now changed.
+    // A version equal to the stored one comes from a read, so it is replaced.
     const ownVersion = said === old?.metadata.resourceVersion ? 0 : Number(said ?? 0);
     this.#version = Math.max(this.#version + 1, ownVersion);
     next.metadata.resourceVersion = String(ownVersion || this.#version);
@@ -111,7 +111,7 @@ export class MemoryApiserver extends TestApiserver {
     this.#store(resource, { ...next, ...(status === undefined ? {} : { status }) });
   }
 
-  /** What another client removes, at once and whatever its finalizers. */
+  /** A delete by another client: at once, despite finalizers. */
   remove(resource: Resource, key: ObjectKey): void {
     this.#version += 1;
     this.#objects.delete(idOf(resource, key));
@@ -259,8 +259,8 @@ export class MemoryApiserver extends TestApiserver {
   }
 
   /**
-   * Stored with a new version, or removed, when nothing keeps it any more; then it is answered as it was, with its old
-   * version.
+   * Stores the object with a new version, or removes it when nothing keeps it any more. The answer for a removed object
+   * has its old version.
    */
   #replace(resource: Resource, object: StoredObject): StoredObject {
     this.#version += 1;
@@ -312,16 +312,16 @@ export class MemoryApiserver extends TestApiserver {
     const { query, metadataOnly } = request;
     const all = this.#selected(resource, request);
     const limit = Number(query.get('limit') ?? 0) || all.length;
-    // No version is 0.
+    // 0 is no version.
     const current = String(this.#version || 1);
     const [version = current, from = '0'] = query.get('continue')?.split('.') ?? [];
-    // There is no history: a list that has changed meanwhile cannot be continued.
+    // There is no history, so a list that has changed between its pages cannot be continued.
     if (version !== current) throw new FakeApiError(410, 'The provided continue parameter is too old');
     const next = Number(from) + limit;
     const isBuiltIn = this.#resources.isBuiltIn(resource);
     const items = all.slice(Number(from), next).map(({ apiVersion, kind, ...item }) => {
       if (metadataOnly) return { ...PARTIAL, metadata: item.metadata };
-      // As the apiserver, whose typed lists leave out what their items are.
+      // The apiserver's typed lists omit the kind of their items.
       return isBuiltIn ? item : { apiVersion, kind, ...item };
     });
     const metadata = {
@@ -359,9 +359,9 @@ export class MemoryApiserver extends TestApiserver {
   }
 
   #newMetadata(resource: Resource, object: StoredObject): Partial<StoredObject['metadata']> {
-    // As unique as a real one: a reconciler's module may remember what it did about an object, an EventRecorder does.
+    // As unique as a real UID, because a reconciler's module may remember objects by it, as an EventRecorder does.
     const uid = crypto.randomUUID();
-    // A ConfigMap has none, a custom resource always.
+    // A ConfigMap has no generation; a custom resource always has one.
     const counts = isJson(object.spec) || !this.#resources.isBuiltIn(resource);
     return { uid, creationTimestamp: timestamp(this.#now()), ...(counts ? { generation: 1 } : {}) };
   }

@@ -14,7 +14,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return merged;
 }
 
-/** RFC 6902, as the apiserver takes it. */
+/** RFC 6902, with the apiserver's exceptions. */
 export function jsonPatch(target: unknown, operations: unknown): unknown {
   if (!Array.isArray(operations)) throw new FakeApiError(400, 'a JSON patch is a list of operations');
   const root: Json = { '': structuredClone(target) };
@@ -23,7 +23,7 @@ export function jsonPatch(target: unknown, operations: unknown): unknown {
     if (op === 'test') {
       if (!isSame(place(root, path).get(), value)) throw unprocessable(`testing value ${path} failed`);
     } else if (op === 'remove') place(root, path).remove();
-    // Of a field that is not there too: the apiserver's library is not strict.
+    // A missing field is replaced too, because the apiserver's library is not strict.
     else if (op === 'replace') place(root, path).set(structuredClone(value));
     else if (op === 'add') place(root, path).add(structuredClone(value));
     else if (op === 'copy') place(root, path).add(structuredClone(place(root, from).get()));
@@ -80,8 +80,8 @@ const DELETE_FROM = '$deleteFromPrimitiveList/';
 
 /**
  * Kubernetes' strategic merge patch (apimachinery, pkg/util/strategicpatch) of a built-in kind, with the directives
- * `$patch`, `$retainKeys` and `$deleteFromPrimitiveList`. `$setElementOrder` is not looked at: items that stay are in
- * their old order, new ones after them.
+ * `$patch`, `$retainKeys` and `$deleteFromPrimitiveList`. `$setElementOrder` is ignored: remaining items keep their
+ * order, and new ones follow.
  */
 export function strategicMergePatch(target: unknown, patch: Json): Json {
   const { $patch, $retainKeys, ...fields } = patch;

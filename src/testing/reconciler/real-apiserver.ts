@@ -1,7 +1,7 @@
 import type { ApiTransport } from '../../function/api-transport.ts';
 import { TestApiserver } from './test-apiserver.ts';
 
-/** A real apiserver, for tests that take seconds: `startControlPlane` starts one, or a cluster of your own. */
+/** A real apiserver, for tests that take seconds: started by `startControlPlane`, or of a cluster of your own. */
 export class RealApiserver extends TestApiserver {
   readonly #kubeconfig: string | undefined;
   #transport: Promise<ApiTransport> | undefined;
@@ -21,7 +21,7 @@ export class RealApiserver extends TestApiserver {
   };
 
   async #connect(): Promise<ApiTransport> {
-    // Loaded when it is needed: client-node takes longer than all tests in memory together.
+    // Loaded on demand: client-node takes longer than all tests in memory together.
     const { kubeConfigTransport } = await import('../../function/node/client-node-transport.ts');
     return kubeConfigTransport(this.#kubeconfig);
   }

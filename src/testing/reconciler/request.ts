@@ -1,14 +1,14 @@
 import { parseJson } from '../../core/index.ts';
 import type { ApiTransportRequest } from '../../function/api-transport.ts';
 
-/** Kubernetes' verbs, as rules of RBAC have them, but for `apply`: to RBAC it is a `patch`. */
+/** Kubernetes' verbs, as in RBAC rules. Only `apply` is a `patch` in RBAC. */
 export type Verb = 'get' | 'list' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deletecollection';
 
 /** One request to the apiserver. */
 export interface ApiserverRequest {
   readonly verb: Verb;
   readonly apiVersion: string;
-  /** The plural, as in its path: `configmaps`. For discovery, whose `apiVersion` is '', `api` or `apis`. */
+  /** The plural, as in its path: `configmaps`. For discovery, where `apiVersion` is '', it is `api` or `apis`. */
   readonly resource: string;
   /** `status`, `scale`, `eviction`, `finalize`. */
   readonly subresource?: string;
@@ -22,14 +22,14 @@ export interface ApiserverRequest {
 export interface ParsedRequest extends ApiserverRequest {
   readonly contentType: string;
   readonly query: URLSearchParams;
-  /** Whether the answer is to have the metadata of its objects alone. */
+  /** Whether the answer must have only the metadata of its objects. */
   readonly metadataOnly: boolean;
 }
 
 const VERBS = { POST: 'create', PUT: 'update', PATCH: 'patch', GET: 'get', DELETE: 'delete' } as const;
 export const APPLY = 'application/apply-patch+yaml';
 
-/** @throws TypeError for a path that is no resource's: `/version`, `/healthz` */
+/** @throws TypeError for a path that belongs to no resource: `/version`, `/healthz` */
 export function parseRequest(request: ApiTransportRequest): ParsedRequest {
   const { method, path, body, contentType = '', accept = '' } = request;
   const { pathname, searchParams: query } = new URL(path, 'http://apiserver');
@@ -39,9 +39,9 @@ export function parseRequest(request: ApiTransportRequest): ParsedRequest {
   }
   const found = /^[/](?:api[/](v1)|apis[/]([^/]+[/][^/]+))[/](.+)$/.exec(pathname);
   if (!found) throw new TypeError(`${pathname} is not the path of a resource`);
-  // As the apiserver, to which a slash at the end says nothing.
+  // The apiserver ignores a slash at the end.
   const parts = (found[3] ?? '').replace(/\/+$/, '').split('/').map(decodeURIComponent);
-  // `namespaces/x/status` is of a namespace, `namespaces/x/pods` is in one.
+  // `namespaces/x/status` belongs to a namespace, `namespaces/x/pods` is in one.
   const isOfNamespace = parts.length < 3 || ['status', 'finalize'].includes(parts[2] ?? '');
   const namespace = parts[0] === 'namespaces' && !isOfNamespace ? parts.splice(0, 2)[1] : undefined;
   const [resource = '', given, subresource] = parts;

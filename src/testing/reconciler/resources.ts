@@ -1,9 +1,7 @@
 import { formatKind, type KubernetesObject, resource as resourceOf, type Resource } from '../../core/index.ts';
 import * as kinds from '../../function/kinds/index.ts';
 
-/**
- * The kinds of one memory apiserver: Kubernetes' own, those that a test names, and others by the rule that most follow.
- */
+/** The kinds of one memory apiserver: Kubernetes' own, kinds that a test names, and others by the usual naming rule. */
 export class Resources {
   readonly #byPath = new Map<string, Resource>();
   readonly #byKind = new Map<string, Resource>();
@@ -19,13 +17,13 @@ export class Resources {
     return this.#byPath.get(`${apiVersion}/${plural}`);
   }
 
-  /** By `resource(apiVersion, kind)` when its plural is not given; namespaced when the object is. */
+  /** Uses `resource(apiVersion, kind)` when the plural is not given; namespaced when the object is. */
   ofObject({ apiVersion, kind, metadata }: KubernetesObject): Resource {
     const known = this.#byKind.get(formatKind({ apiVersion, kind }));
     return known ?? this.#add(resourceOf(apiVersion, kind, { namespaced: Boolean(metadata.namespace) }));
   }
 
-  /** All of which the kind is known. */
+  /** All resources with a known kind. */
   all(): Iterable<Resource> {
     return this.#byKind.values();
   }
@@ -34,7 +32,7 @@ export class Resources {
     return this.#builtIn.has(formatKind(resource));
   }
 
-  /** For a kind of which only the path is known, until an object says more. */
+  /** A placeholder for a resource with a known path, until an object shows its kind. */
   guess(apiVersion: string, plural: string, namespaced: boolean): Resource {
     return this.ofPath(apiVersion, plural) ?? { apiVersion, kind: '', plural, namespaced };
   }

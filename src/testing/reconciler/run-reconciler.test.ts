@@ -13,7 +13,7 @@ interface Site extends KubernetesObject {
 const Site = resource<Site>('example.com/v1', 'Site');
 const key = { namespace: 'a', name: 'blog' };
 
-/** Copies its title into a ConfigMap of its own, and says so. */
+/** Copies its title into a ConfigMap of its own, and reports that. */
 const publisher = controller({ name: 'publisher', for: Site, owns: [ConfigMap] }).reconcile(
   async (request, { cache, api }) => {
     const site = await cache.get(Site, request);

@@ -9,11 +9,11 @@ import type { RecordedRequest, TestApiserver } from './test-apiserver.ts';
 import { everythingOf, liveCache } from './test-context.ts';
 
 export interface RunReconcilerOptions {
-  /** Where the reconciler writes, and what it reads as its cache. */
+  /** The reconciler writes here, and reads it as its cache. */
   readonly apiserver: TestApiserver;
-  /** What it reads instead as its cache: an older state, for instance. Default: the apiserver as it is. */
+  /** A different cache, for instance with an older state. Default: the current state of the apiserver. */
   readonly cache?: CacheReader;
-  /** 1 for the first run since the key last succeeded, which is the default. */
+  /** 1, the default, is the first run since the key last succeeded. */
   readonly attempt?: number;
   /** Default: none. */
   readonly reasons?: readonly Reason[];
@@ -22,30 +22,30 @@ export interface RunReconcilerOptions {
   /** Aborted as if the gateway had hung up. Default: never. */
   readonly signal?: AbortSignal;
   /**
-   * For how many seconds the values of observed fields are unchanged, by field, and items by the field and the values
-   * by which they are known: `spec.taints{key,value} ["a",""]`. Default: 0 for each.
+   * For how many seconds the values of observed fields are unchanged: by field, and for items by the field and the
+   * values that identify them: `spec.taints{key,value} ["a",""]`. Default: 0 for each.
    */
   readonly secondsUnchanged?: Readonly<Record<string, number>>;
   /** Default: nothing is logged. */
   readonly logger?: Logger;
 }
 
-/** One run, and what came of it. */
+/** One run, and its result. */
 export interface ReconcilerRun {
   /**
-   * What the gateway would be told: `{ status: 'done', requeueAfterSeconds, writes }`, an error to retry, a terminal
-   * one, or unknown.
+   * The outcome for the gateway: `{ status: 'done', requeueAfterSeconds, writes }`, an error to retry, a terminal
+   * error, or unknown.
    */
   readonly outcome: RequestResult;
   /** The error that the reconciler threw; undefined if it threw none. */
   readonly error: unknown;
-  /** The requests of this run that change something, in their order, the refused ones included. */
+  /** The requests of this run that change objects, in their order, including refused ones. */
   readonly writes: readonly RecordedRequest[];
 }
 
 /**
  * Runs a controller's reconciler once for one key, through the same runtime as in production, but without a gateway: no
- * signature, no queue, no cache. Never rejects for what the reconciler does.
+ * signature, no queue, no cache. An error in the reconciler does not reject: see `error`.
  *
  * ```ts
  * const apiserver = new MemoryApiserver({ objects: [source] });
@@ -97,11 +97,11 @@ export async function runReconciler(
   const [outcome] = await allResults(trigger, start);
   if (!outcome) throw new Error('the runtime gave no result');
   const writes = apiserver.requests.slice(before).filter(({ verb }) => verb !== 'get' && verb !== 'list');
-  // Detached from the run, which may have left work behind.
+  // A copy, because work that the run has left behind may still change the original.
   return { outcome: structuredClone(outcome), error: thrown, writes };
 }
 
-/** The kinds of its cache. */
+/** The kinds of the controller's cache. */
 export function declaredBy({ for: own, owns = [], watches = [], reads = [] }: Controller): Resource[] {
   return [own, ...owns, ...watches, ...reads].map((source) => ('resource' in source ? source.resource : source));
 }

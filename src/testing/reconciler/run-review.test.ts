@@ -143,7 +143,7 @@ describe('runReview', () => {
     const write = { connect, name: 'b', namespace: 'a' };
     expect(await runReview(pods, 'exec', write, { subresource: 'exec' })).toMatchObject({ allowed: true });
     expect(seen).toEqual([['ls'], 'b', 'a', 'exec']);
-    // As the gateway and the apiserver, it does not ask for what was not declared.
+    // Like the gateway and the apiserver, it requests only declared reviews.
     const { allowed, error } = await runReview(pods, 'exec', write);
     expect(allowed).toBeUndefined();
     expect(error).toMatchObject({ message: expect.stringMatching(/does not answer a review of the subresource/) });
@@ -171,7 +171,7 @@ describe('runConversion and roundTrip', () => {
       failure: expect.stringMatching(/cannot be converted to "example.com\/v2": no number$/),
     });
     expect(await roundTrip(widgets, 'versions', given, 'example.com/v1')).toEqual(given);
-    // As JSON is read: an integer that JavaScript would round.
+    // As JSON is parsed here: an integer that JavaScript would round.
     const one = widget('large');
     const large = { ...one, metadata: { ...one.metadata, generation: 9223372036854775807n } } as never;
     expect(await roundTrip(widgets, 'versions', large, 'example.com/v1')).toEqual(large);
@@ -180,7 +180,7 @@ describe('runConversion and roundTrip', () => {
 });
 
 describe('the patch of a mutating webhook, applied by another implementation', () => {
-  /** The object that a webhook makes of another, and the operations by which it says so. */
+  /** The object that a webhook makes of another, and the operations of its patch. */
   async function patched(from: unknown, to: unknown) {
     const object = (data: unknown) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a' }, data });
     const maps = controller({

@@ -28,7 +28,7 @@ import { declaredBy } from './run-reconciler.ts';
 import type { TestApiserver } from './test-apiserver.ts';
 import { everythingOf, liveCache } from './test-context.ts';
 
-/** A write to be reviewed. With `from` the object is updated. */
+/** A write to review. `from` makes it an update. */
 export type ReviewedWrite =
   | { readonly create: GivenObject }
   | { readonly update: GivenObject; readonly from: GivenObject }
@@ -37,17 +37,17 @@ export type ReviewedWrite =
   | { readonly connect: Readonly<Record<string, unknown>>; readonly name: string; readonly namespace?: string };
 
 export interface RunReviewOptions {
-  /** What the webhook reads, as its cache and live. Default: an empty one in memory. */
+  /** The webhook reads it, as its cache and live. Default: an empty one in memory. */
   readonly apiserver?: TestApiserver;
-  /** What it reads instead as its cache: an older state, for instance. Default: the apiserver as it is. */
+  /** A different cache, for instance with an older state. Default: the current state of the apiserver. */
   readonly cache?: CacheReader;
-  /** By `apiVersion/Kind` how old the cache may be. Default: 0 for each kind that the controller names. */
+  /** The age of the cache by `apiVersion/Kind`. Default: 0 for each kind that the controller names. */
   readonly cacheAgeSeconds?: Readonly<Record<string, number>>;
   /** Default false. */
   readonly dryRun?: boolean;
   /** `status`, `scale`. Default: the object itself. */
   readonly subresource?: string;
-  /** Who writes. Default: `{ username: 'test' }`. */
+  /** The user who writes. Default: `{ username: 'test' }`. */
   readonly userInfo?: UserInfo;
   /** Default 10. */
   readonly timeoutSeconds?: number;
@@ -55,11 +55,11 @@ export interface RunReviewOptions {
   readonly logger?: Logger;
 }
 
-/** One review, and what came of it. */
+/** One review, and its result. */
 export interface ReviewRun {
-  /** Undefined: nothing was decided, so the failure policy would apply. `error` says why. */
+  /** Undefined: there is no decision, so the failure policy would apply. `error` has the reason. */
   readonly allowed: boolean | undefined;
-  /** The object as it would be written: patched by a mutating webhook. Of a DELETE, the object that is deleted. */
+  /** The object as it would be written: patched by a mutating webhook. For a DELETE, the deleted object. */
   readonly object: GivenObject;
   /** The JSON Patch of a mutating webhook that has changed something. */
   readonly patch?: readonly unknown[];
@@ -72,13 +72,13 @@ export interface ReviewRun {
   };
   readonly warnings: readonly string[];
   readonly auditAnnotations: Readonly<Record<string, string>>;
-  /** What the webhook threw, or what the answer says of a review that it does not answer. */
+  /** The error of the webhook, or the error in the answer when the webhook refuses the review. */
   readonly error: unknown;
 }
 
 /**
  * Asks an admission webhook of a controller about one write, through the same app as in production, signature
- * included. Nothing is written. Never rejects for what the webhook does.
+ * included. Nothing is written. An error in the webhook does not reject: see `error`.
  *
  * ```ts
  * const { allowed, denial } = await runReview(widgets, 'names', { create: widget }, { apiserver });
@@ -129,19 +129,19 @@ export async function runReview(
 }
 
 export interface ConversionRun {
-  /** In the order in which they were given. Undefined when the conversion has failed. */
+  /** In the order of the given objects. Undefined when the conversion has failed. */
   readonly objects: GivenObject[] | undefined;
-  /** What the client would be told. */
+  /** The message for the client. */
   readonly failure?: string;
-  /** What the answer says of a review that the webhook does not answer. */
+  /** The error in the answer when the webhook refuses the review. */
   readonly error: unknown;
 }
 
 /**
- * Converts objects by a conversion webhook of a controller, through the same app as in production.
+ * Converts objects with a conversion webhook of a controller, through the same app as in production.
  *
  * @param webhook its name.
- * @param apiVersion that of the converted objects: `example.com/v2`.
+ * @param apiVersion of the converted objects: `example.com/v2`.
  */
 export async function runConversion(
   controller: Controller,
@@ -165,7 +165,7 @@ export async function runConversion(
 }
 
 /**
- * Converts an object to another version and back: what comes out must be what went in, or the apiserver loses a part of
+ * Converts an object to another version and back. The result must equal the input, or the apiserver loses a part of
  * each object that a client reads and writes in that version.
  *
  * ```ts
@@ -239,7 +239,7 @@ interface AppAnswer {
   readonly error: unknown;
 }
 
-/** What a function app of this controller answers to the signed request. */
+/** The answer of this controller's function app to the signed request. */
 async function answerOf(
   controller: Controller,
   webhook: string,
@@ -277,7 +277,7 @@ async function answerOf(
     version: CONTRACT_VERSION,
     controller: controller.name,
     webhook,
-    // As by a gateway that knows the apiserver, which has no certificate for conversions.
+    // Like a gateway that authenticates the apiserver, which has no certificate for conversions.
     authenticated: called.description.type !== 'conversion',
     deadline: new Date(systemClock.wallNow() + timeoutSeconds * 1000).toISOString(),
     remainingSeconds: timeoutSeconds,

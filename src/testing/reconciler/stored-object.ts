@@ -3,7 +3,7 @@ import { fullStatus, metadataOfStatusWrite } from './built-in-status.ts';
 import { isSame } from './json.ts';
 import { FakeApiError } from './fake-api-error.ts';
 
-/** What is in the store. */
+/** An object in the store. */
 export interface StoredObject extends KubernetesObject {
   metadata: ObjectMeta & { deletionGracePeriodSeconds?: number };
   spec?: unknown;
@@ -12,8 +12,8 @@ export interface StoredObject extends KubernetesObject {
 }
 
 /**
- * What becomes of an object when it is written, as registry/rest/update.go has it: what the apiserver alone sets stays,
- * the one of status and the rest that was not meant stays, and the generation counts changes of what is asked for.
+ * Applies a write to an object, as registry/rest/update.go does: fields that only the apiserver sets are kept, a write
+ * of the status keeps the rest and the other way round, and the generation counts changes of the desired state.
  */
 export function updated(
   old: StoredObject,
@@ -57,8 +57,8 @@ function checkFinalizers(old: StoredObject, { finalizers = [] }: ObjectMeta): vo
 }
 
 /**
- * What another client writes, whole. What it does not say of its identity goes on, and so does its generation, unless
- * it says another one.
+ * Applies a write of the whole object by another client. The identity and the generation are kept, unless the write
+ * names others.
  */
 export function overwritten(
   old: StoredObject | undefined,
@@ -88,7 +88,7 @@ export interface StoreDeleteOptions {
   readonly gracePeriodSeconds?: number;
 }
 
-/** The finalizers that an object has when it is deleted so. */
+/** The finalizers of an object after a delete with these options. */
 export function finalizersFor(
   { metadata }: StoredObject,
   { propagationPolicy }: StoreDeleteOptions,
@@ -99,10 +99,10 @@ export function finalizersFor(
   return propagationPolicy === undefined ? (metadata.finalizers ?? []) : rest;
 }
 
-/** A century: 2^63 - 1 seconds are a bigint, and end at no Date. */
+/** A century, because 2^63 - 1 seconds are a bigint and lead to no valid Date. */
 const MAX_GRACE_SECONDS = 100 * 365 * 86_400;
 
-/** A pod on a node, and not at its end, has time to stop: its kubelet says when it has. */
+/** The grace period: a pod on a node that has not ended yet gets time to stop, and its kubelet reports the end. */
 export function graceSeconds(resource: Resource, object: StoredObject, options: StoreDeleteOptions): number {
   const { spec, status } = object as {
     spec?: { nodeName?: string; terminationGracePeriodSeconds?: number | bigint };

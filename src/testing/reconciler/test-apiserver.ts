@@ -3,44 +3,43 @@ import type { ApiTransport, ApiTransportAnswer, ApiTransportRequest } from '../.
 import { type ApiserverRequest, parseRequest } from './request.ts';
 import { answerOf, type FakeApiFailure } from './fake-api-error.ts';
 
-/** A request that was made, and what became of it. */
+/** A request, and its result. */
 export interface RecordedRequest extends ApiserverRequest {
-  /** The HTTP status that it was answered with. Absent when it got no answer. */
+  /** The HTTP status of the answer. Absent when it got no answer. */
   readonly status?: number;
 }
 
 /**
- * What a test does to a request in place of the apiserver: refuse it, or let no answer come: though it was carried out
- * (`answer-lost`), or since it never arrived (`request-lost`).
+ * A failure that a test injects: a refusal, or a missing answer after the request was executed (`answer-lost`) or
+ * before it arrived (`request-lost`).
  */
 export type Fault = FakeApiFailure | 'answer-lost' | 'request-lost';
 
-/** Which requests are meant: those that have all of these. A `name` of a create is the one in its body. */
+/** Matches requests with all of these fields. For a create, `name` is the name in its body. */
 export type RequestPattern = Partial<Omit<ApiserverRequest, 'body'>>;
 
 /**
- * An apiserver under a reconciler under test: real or in memory. Keeps what was asked of it, and fails where a test
- * wants it to.
+ * The apiserver of a reconciler under test, real or in memory. It records requests, and fails where a test asks for it.
  */
 export abstract class TestApiserver {
   readonly #requests: RecordedRequest[] = [];
   readonly #faults: { readonly of: RequestPattern; readonly fault: Fault; times: number }[] = [];
 
-  /** Asked about each request first. Default: nothing happens to it. */
+  /** Called for each request first. Default: no faults. */
   intercept: (request: ApiserverRequest) => Fault | undefined = () => undefined;
 
-  /** Answers without a record, and without faults: for what the test itself does and reads. */
+  /** Answers without recording or faults: for the test's own writes and reads. */
   abstract readonly direct: ApiTransport;
 
-  /** What the function under test is given: `createFunctionApp`'s `api`, or an `ApiWriter`'s transport. */
+  /** The transport for the function under test: `createFunctionApp`'s `api`, or an `ApiWriter`'s transport. */
   readonly transport: ApiTransport = (request) => this.#answer(request);
 
-  /** Every request, reads included, in the order in which they were made. Reads of the cache are none. */
+  /** Every request in order, reads included. Reads of the cache are not requests. */
   get requests(): readonly RecordedRequest[] {
     return this.#requests;
   }
 
-  /** The requests that change something, the refused ones included: see their `status`. */
+  /** The requests that change objects, including refused ones: see their `status`. */
   get writes(): readonly RecordedRequest[] {
     return this.#requests.filter(({ verb }) => verb !== 'get' && verb !== 'list');
   }
@@ -51,8 +50,8 @@ export abstract class TestApiserver {
   }
 
   /**
-   * The next request that fits meets this fault: `fail({ verb: 'update' }, { code: 409 })`.
-   * @param times how many requests it is for. Default 1.
+   * Injects a fault into the next matching request: `fail({ verb: 'update' }, { code: 409 })`.
+   * @param times the number of requests. Default 1.
    */
   fail(of: RequestPattern, fault: Fault, times = 1): void {
     this.#faults.push({ of, fault, times });

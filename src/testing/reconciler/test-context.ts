@@ -8,7 +8,7 @@ import type { TestApiserver } from './test-apiserver.ts';
 
 export interface TestContextOptions {
   readonly apiserver: TestApiserver;
-  /** The kinds that the cache has. */
+  /** The kinds in the cache. */
   readonly cached?: readonly Resource[];
   /** Default: 15. */
   readonly timeoutSeconds?: number;
@@ -36,7 +36,7 @@ export function testContext({
   };
 }
 
-/** Its requests are not among those of the function. */
+/** Its requests are not recorded with the function's. */
 export function liveCache(
   apiserver: TestApiserver,
   location: CacheLocation,

@@ -2,7 +2,7 @@ import { UserError } from '../../core/errors.ts';
 import { ping } from './ping.ts';
 import type { RedisServer } from './redis-server.ts';
 
-/** The server of REDIS_URL, which the caller started and will stop. Throws `UserError` unless it answers a PING. */
+/** The server of REDIS_URL, which the caller starts and stops. Throws `UserError` unless it answers a PING. */
 export async function externalRedis(url: string): Promise<RedisServer> {
   if (!/^rediss?:/.test(url) || !URL.canParse(url)) {
     throw new UserError('REDIS_URL must look like redis://HOST:PORT or rediss://HOST:PORT');

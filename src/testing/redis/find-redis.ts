@@ -9,8 +9,8 @@ const names = ['redis-server', 'valkey-server'];
 const policyFile = '/usr/sbin/policy-rc.d';
 
 /**
- * The path of a Redis or Valkey server on PATH; if there is none, of the one that apt-get installs, where that exists
- * and we are root. Throws `UserError` otherwise.
+ * The path of a Redis or Valkey server on PATH. If there is none, installs one with apt-get, if apt-get exists and this
+ * process is root. Throws `UserError` otherwise.
  */
 export async function findRedis(env: Environment, onProgress: (line: string) => void = () => {}): Promise<string> {
   const found = findOnPath(names, env['PATH']);
@@ -31,7 +31,7 @@ export async function findRedis(env: Environment, onProgress: (line: string) => 
   );
 }
 
-/** Debian starts what it installs unless this file says no. An existing file is left as it is. */
+/** Debian starts installed services unless this file forbids it. An existing file is left as it is. */
 async function withoutStartingServices(install: () => Promise<void>): Promise<void> {
   const ours = await writeFile(policyFile, '#!/bin/sh\nexit 101\n', { flag: 'wx', mode: 0o755 }).then(
     () => true,

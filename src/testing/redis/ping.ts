@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 
 import { messageOf } from '../../core/errors.ts';
 
-/** Sends a PING over a connection of its own. Returns what went wrong, or undefined if the server answered. */
+/** Sends a PING over a connection of its own. Returns the error, or undefined if the server answered. */
 export async function ping(url: string): Promise<string | undefined> {
   return once(url, async (redis) => {
     await redis.ping();
@@ -11,12 +11,12 @@ export async function ping(url: string): Promise<string | undefined> {
 }
 
 /**
- * Whether the server at `url` is the process `pid`, and ready. A PING alone would be answered just as well by the
- * foreign server that has taken the port.
+ * Whether the server at `url` is the process `pid`, and ready. A foreign server that has taken the port would answer a
+ * PING, too.
  */
 export async function isServedBy(url: string, pid: number): Promise<boolean> {
   const problem = await once(url, async (redis) => {
-    // While it reads its append-only file, INFO is answered but PING is not.
+    // While the server loads its append-only file, it answers INFO but not PING.
     await redis.ping();
     const info = await redis.info('server');
     return info.split('\r\n').includes(`process_id:${pid}`) ? undefined : 'another process';
@@ -33,7 +33,7 @@ async function once(url: string, use: (redis: Redis) => Promise<string | undefin
     enableReadyCheck: false,
     retryStrategy: () => null,
   });
-  // The command's rejection says only that the connection is closed; this one says why.
+  // The command's rejection only says that the connection is closed; this error has the reason.
   let connectionError: unknown;
   redis.on('error', (error: unknown) => {
     connectionError = error;

@@ -15,8 +15,8 @@ const readyWithinMs = 30_000;
 const pollMs = 20;
 
 /**
- * A Redis to work with: that of REDIS_URL if it is set, else a `redis-server` or `valkey-server` found on PATH and
- * started on a loopback port, else the same after installing it with apt-get, where that exists and we are root.
+ * A Redis server: the server of REDIS_URL if it is set, else a `redis-server` or `valkey-server` from PATH, started on
+ * a loopback port. If PATH has none, it is installed with apt-get, if apt-get exists and this process is root.
  *
  * Throws `UserError` when REDIS_URL does not answer a PING, when there is no server to start, or when it ends at once.
  */
