@@ -476,12 +476,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async #dueKeys(): Promise<DueKeys> {
-    const [{ firstDueMs, running }, firstPauseEndMs, started, facts] = await Promise.all([
+    const [{ firstDueMs, running }, firstPauseEndMs, started] = await Promise.all([
       this.#inspector.levels(this.#runtime.clock.now()),
       this.#inspector.firstPauseEndMs(),
       this.#records.started(),
-      queueFacts(this, STATE_LISTS),
     ]);
+    // Afterwards: a run that ended between the two questions would leave its key failing for as long as the queue rests.
+    const facts = await queueFacts(this, STATE_LISTS);
     return { firstDueMs, firstPauseEndMs, running, started, facts };
   }
 
