@@ -307,6 +307,8 @@ describe('a function that sends or asks for too much', () => {
         .find((line) =>
           line.startsWith(`levelhook_apiserver_requests_total{controller="${namespace}.hostile",method="POST"`),
         );
+    // Metrics are rendered once a second at most: what came before must be in them.
+    await sleep(1100);
     const before = await turns();
     const isOver = /run [0-9]+ of .*\/over is over: nothing more is written for it/;
     const socket = await unfinished(trigger, UNFINISHED);
