@@ -481,7 +481,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       this.#inspector.firstPauseEndMs(),
       this.#records.started(),
     ]);
-    // Afterwards: a run that ended between the two questions would leave its key failing for as long as the queue rests.
+    // Afterwards: a run that ended between the two questions would leave its key failing for as long as the queue
+    // rests.
     const facts = await queueFacts(this, STATE_LISTS);
     return { firstDueMs, firstPauseEndMs, running, started, facts };
   }
