@@ -80,7 +80,8 @@ async function deletePod(pod: Pod, events: ObjectEvents, { api }: Context): Prom
 
 /**
  * The pods that are selected by the ReplicaSets with the same owner, a Deployment's revisions: they are spread over the
- * nodes together. Each pod once, whoever manages it (kube-controller-manager's `getIndirectlyRelatedPods`).
+ * nodes together. Each pod counts once, also a pod of another owner (kube-controller-manager's
+ * `getIndirectlyRelatedPods`).
  */
 async function relatedPods(rs: ReplicaSet, { cache }: Context): Promise<Pod[]> {
   const owner = controllerOf(rs);

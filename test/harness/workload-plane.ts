@@ -150,7 +150,7 @@ export class WorkloadPlane {
     for (const { process } of [this.gateway, ...this.functions.values()]) await process.kill('SIGKILL');
   }
 
-  /** Starts kube-controller-manager again with all of its controllers, those that functions stand in for too. */
+  /** Starts kube-controller-manager again with all of its controllers, also the ones that functions replace. */
   async startBuiltIn(): Promise<TestProcess> {
     const part = 'kube-controller-manager';
     const { stdout } = await run('ps', ['-ww', '-o', 'args=', '-p', String(this.plane.pid(part))]);

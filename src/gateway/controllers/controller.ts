@@ -3,11 +3,9 @@ import {
   formatObjectKey,
   type GroupVersionKind,
   keyOf,
-  messageOf,
   namespaceOfTenant,
   type KubernetesObject,
   ownValue,
-  parseObjectKey,
   type Resource,
   type Runtime,
   type ControllerOrigin,
@@ -51,12 +49,12 @@ import { PAUSED_INDEX } from '../handlers/paused.ts';
 import type { MemoryHolder } from '../redis/memory-shares.ts';
 import type { RunWrites } from '../workqueue/run-writes.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
-import type { KeyObject } from '../workqueue/key-status.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
 import { type ControllerSource, informersOf } from './controller-source.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { EventSources } from './event-sources.ts';
 import { HandlerFailures } from './handler-failures.ts';
+import { KeyObjects } from './key-objects.ts';
 import { pausedAmong } from './paused-keys.ts';
 import { type RelatedKinds, relatedWatches } from './related-kinds.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
@@ -116,10 +114,6 @@ export interface ControllerSettings extends DispatcherSettings {
 /** Keys that one script records: an event may wake all keys of a controller. */
 const WAKE_CHUNK = 500;
 
-/** How long a person waits for the answer of a predicate whose controller has used up its processor time. */
-const MOST_ASKING_MS = 2000;
-const INCOMPLETE: KeyObject = { state: 'unknown', reason: 'the cache is not complete yet' };
-
 /** One controller in the gateway: from the events of its informers, through its queue, to its function. */
 export class RunningController {
   /** Its id: in queues, metrics and logs a controller's name is that. */
@@ -131,6 +125,7 @@ export class RunningController {
   readonly functionName: string;
   readonly keys: readonly SigningKey[];
   readonly queue: BullMqWorkQueue;
+  readonly objects: KeyObjects;
   readonly timeoutMs: number;
   /** How long a run may go on after its 202 without a word; 0: none does. */
   readonly callbackMs: number;
@@ -175,6 +170,12 @@ export class RunningController {
     const watches = [...description.watches, ...relatedWatches(description, options.spec.related)];
     this.#events = new EventSources({ ...description, watches, name: id }, this.#scope, expressions);
     this.queue = queue;
+    this.objects = new KeyObjects({
+      resource: reconciled.resource,
+      events: this.#events,
+      isSynced: () => reconciled.informers.every(({ synced }) => synced),
+      budget: bounds.budget,
+    });
     const secondary = new SecondaryKeys({
       description,
       sources: options.sources,
@@ -531,7 +532,7 @@ export class RunningController {
     const { budget } = this.#options.bounds;
     const rules = queue.relatedRules;
     const leftOut = (): string | undefined => queue.leftOut;
-    const exists = (key: string): Promise<boolean> => this.#exists(key);
+    const exists = (key: string): Promise<boolean> => this.objects.exists(key);
     if (!relatedKinds) return new RelatedObjects({ queue, leftOut, rules, budget, kinds, exists });
     const complete = (): ReadonlySet<string> => {
       const related = this.#options.sources.filter(({ isRelated, informers }) => {
@@ -540,46 +541,6 @@ export class RunningController {
       return new Set(related.map(({ resource }) => formatKind(resource)));
     };
     return new RelatedObjects({ queue, leftOut, rules, budget, kinds: undefined, complete, exists });
-  }
-
-  /** Whether the cache has the object of a key, and the controller reconciles it. */
-  async #exists(key: string): Promise<boolean> {
-    if (!this.#scope.containsKey(key)) return false;
-    const { namespace } = parseObjectKey(key);
-    const view = this.#scope.views.find((each) => each.contains(namespace));
-    if (!view) return false;
-    if (!this.#scope.labelSelector) return (await view.entries([key]))[0] !== undefined;
-    const [object] = await view.objects([key]);
-    return object !== undefined && this.#scope.selects(object);
-  }
-
-  /**
-   * How it stands with the object of a key now. The predicate is asked as about a new object, at the cost of the
-   * controller's processor time.
-   */
-  async objectOf(key: string): Promise<KeyObject> {
-    if (!this.#scope.containsKey(key)) return { state: 'not selected', by: 'namespaces' };
-    const { predicate } = this.#events.reconciled;
-    const { labelSelector } = this.#scope;
-    try {
-      const view = this.#scope.views.find((each) => each.contains(parseObjectKey(key).namespace));
-      const [entry] = (await view?.entries([key])) ?? [];
-      if (!entry) return this.#reconciledSynced ? { state: 'absent' } : INCOMPLETE;
-      if (!labelSelector && !predicate) return { state: 'cached' };
-      const [object] = (await view?.objects([key])) ?? [];
-      if (!object) return { state: 'absent' };
-      if (!this.#scope.selects(object)) return { state: 'not selected', by: 'labelSelector' };
-      const ask = (): boolean => predicate?.passes({ type: 'added', object }) ?? true;
-      const passes = await this.#options.bounds.budget.inTurn(ask, MOST_ASKING_MS);
-      return passes ? { state: 'cached' } : { state: 'not selected', by: 'predicate' };
-    } catch (error) {
-      // The rest of the key's status is worth showing.
-      return { state: 'unknown', reason: messageOf(error) };
-    }
-  }
-
-  get #reconciledSynced(): boolean {
-    return this.#options.sources[0]?.informers.every(({ synced }) => synced) ?? false;
   }
 
   /** The outcome of a run that went on. @throws when Redis or the apiserver does not answer, or before `start`. */

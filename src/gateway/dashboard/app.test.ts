@@ -111,7 +111,7 @@ function access(queue: ShownQueue, more: Partial<ControllerAccess> = {}): Contro
     namespaced: true,
     views: ['v1/ConfigMap'],
     requeue: async () => 1,
-    status: (key) => queue.status(key),
+    status: (_, key) => queue.status(key),
     object: async () => ({ kind: 'shown', cached: undefined, server: undefined, serverError: undefined }),
     ...more,
   };

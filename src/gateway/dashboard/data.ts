@@ -135,7 +135,7 @@ export interface ControllerAccess {
   /** See `RunningController.requeue`. @throws UserError for a selection that is none of the controller's. */
   requeue(which: KeySelection, priority: 'high' | 'low'): Promise<number>;
   /** All that is known of a key, with its object. */
-  status(key: string): Promise<KeyStatus>;
+  status(visitor: ObjectVisitor, key: string): Promise<KeyStatus>;
   /** The object of a key, in the cache and on the server. @throws LoginUnavailableError */
   object(visitor: ObjectVisitor, key: string): Promise<ObjectStates>;
 }

@@ -36,7 +36,7 @@ import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
 import type { Manager } from '../manager/manager.ts';
 import { type ReplicaRecord, roleOf } from '../manager/replica-record.ts';
-import { KEY_LISTS } from '../workqueue/key-status.ts';
+import { KEY_LISTS, type KeyObject } from '../workqueue/key-status.ts';
 import { queueFacts } from '../workqueue/queue-facts.ts';
 import type { ReplayRecords } from '../workqueue/replay-records.ts';
 import { TimeSlice } from '../time-slice.ts';
@@ -238,12 +238,25 @@ function controllerAccess(
     namespaced: views[0]?.resource.namespaced ?? true,
     views: views.map((view) => view.name),
     requeue: (which, priority) => controller.requeue({ which, priority, message: 'by the dashboard' }),
-    status: async (key) => {
-      const [status, object] = await Promise.all([queue.status(key), controller.objectOf(key)]);
+    status: async (visitor, key) => {
+      const [status, object] = await Promise.all([queue.status(key), keyObject(controller, visitor, key)]);
       return { ...status, object };
     },
     object: (visitor, key) => objectStates(views, key, visitor, parts()),
   };
+}
+
+/**
+ * The state of a key's object, for a visitor who may read the object: others must not learn whether there is one.
+ * @throws LoginUnavailableError
+ */
+export async function keyObject(
+  { objects }: Pick<RunningController, 'objects'>,
+  visitor: ObjectVisitor,
+  key: string,
+): Promise<KeyObject> {
+  const reason = await visitor.readRefusal({ ...parseObjectKey(key), resource: objects.resource });
+  return reason === undefined ? objects.of(key) : { state: 'unknown', reason };
 }
 
 /**

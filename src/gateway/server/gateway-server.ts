@@ -13,7 +13,7 @@ import type { PrometheusMetrics } from '../manager/metrics.ts';
 import { type AdminLogin, AdminServer, type ListenOptions } from './admin-server.ts';
 import { callbackApi } from './callback-api.ts';
 import type { BullMqBoard } from './bullmq-board.ts';
-import { dashboardData, type DashboardParts } from './dashboard-data.ts';
+import { dashboardData, type DashboardParts, keyObject } from './dashboard-data.ts';
 import { Hono } from 'hono';
 import type { LoginEnv } from '../login/visitor.ts';
 import { dashboardApp } from '../dashboard/app.ts';
@@ -73,7 +73,12 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
         controller: (name) => {
           const manager = parts()?.manager;
           const controller = manager?.controllers.known().get(name);
-          return controller && { ...notesOf(controller, manager), objectOf: (key) => controller.objectOf(key) };
+          return (
+            controller && {
+              ...notesOf(controller, manager),
+              objectOf: (visitor, key) => keyObject(controller, visitor, key),
+            }
+          );
         },
         clock,
       },

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { boundedText, type Clock, decodeObjectKey } from '../../core/index.ts';
 import { namespace } from '../../contract/name-schema.ts';
 import { type ControllerNotes, controllerState, type ControllerStateWord } from '../controllers/controller-state.ts';
-import { audit, type AuditFields } from '../login/visitor.ts';
+import { audit, type AuditFields, type LoginEnv, type Visitor } from '../login/visitor.ts';
 import { type Awaited, awaitedBy } from '../dispatch/barrier.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
 import { keyState, type KeyStateWord } from '../workqueue/key-state.ts';
@@ -39,7 +39,7 @@ export interface QueueApiOptions {
 
 /** The facts about a controller that its queue does not have. */
 export interface AskedController extends ControllerNotes {
-  readonly objectOf: (key: string) => Promise<KeyObject>;
+  readonly objectOf: (visitor: Pick<Visitor, 'readRefusal'>, key: string) => Promise<KeyObject>;
 }
 
 /** One queue, as `GET /queues` serves it. */
@@ -101,8 +101,8 @@ const pausable = z.strictObject({
  * All bodies are JSON. The answer to a wrong request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503
  * while Redis is away.
  */
-export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono {
-  const app = new Hono();
+export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<LoginEnv> {
+  const app = new Hono<LoginEnv>();
   app.use(
     bodyLimit({
       maxSize: MAX_BODY_BYTES,
@@ -126,9 +126,9 @@ export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono {
   app.get('/:name/keys/:key{[^]+}', (context) =>
     withQueue(context, queues, async (queue) => {
       const parsed = key.safeParse(context.req.param('key'));
-      return parsed.success
-        ? context.json(await servedKey(queue, controller(queue.name), { key: parsed.data, nowMs: clock.now() }))
-        : wrong(context, parsed.error);
+      if (!parsed.success) return wrong(context, parsed.error);
+      const object = await controller(queue.name)?.objectOf(context.var.visitor, parsed.data);
+      return context.json(await servedKey(queue, { key: parsed.data, object, nowMs: clock.now() }));
     }),
   );
   app.get('/:name/runs', (context) =>
@@ -196,14 +196,13 @@ const MAX_BODY_BYTES = 64 * 1024;
 /** Everything that is known of a key, with its last runs. */
 async function servedKey(
   queue: WorkQueue,
-  controller: AskedController | undefined,
-  { key: name, nowMs }: { readonly key: string; readonly nowMs: number },
+  {
+    key: name,
+    object,
+    nowMs,
+  }: { readonly key: string; readonly object: KeyObject | undefined; readonly nowMs: number },
 ): Promise<ServedKey> {
-  const [found, history, object] = await Promise.all([
-    queue.status(name),
-    queue.runsOf(name),
-    controller?.objectOf(name),
-  ]);
+  const [found, history] = await Promise.all([queue.status(name), queue.runsOf(name)]);
   const status = object ? { ...found, object } : found;
   return { ...status, state: keyState(status, nowMs).word, waits: status.waits.map(servedWait), history };
 }

@@ -245,6 +245,17 @@ describe('a person who may read the dashboard', () => {
     for (const path of ['/queues', `/queues/${CONTROLLER}/keys/${KEY()}`, `/queues/${CONTROLLER}/runs`]) {
       expect(await textOf(path, token), path).not.toContain(CONTENT);
     }
+    // Nor does the state of a key tell whether there is an object of this name.
+    const objectOf = async (name: string): Promise<unknown> => {
+      const text = await textOf(`/queues/${CONTROLLER}/keys/${namespace}/${name}`, token);
+      return (JSON.parse(text) as { object?: unknown }).object;
+    };
+    for (const name of ['shown', 'not-there']) {
+      expect(await objectOf(name)).toEqual({
+        state: 'unknown',
+        reason: expect.stringContaining(`${eve} get ${within}`),
+      });
+    }
 
     await grant('lists', ['list']);
     await eventually(async () => expect(await textOf(list, token)).toContain(CONTENT));
@@ -254,6 +265,7 @@ describe('a person who may read the dashboard', () => {
       await eventually(async () => expect(await textOf(path, token), path).toContain(`a: ${CONTENT}`));
     }
     expect(await textOf(all, token)).not.toContain(CONTENT);
+    expect(await objectOf('not-there')).toEqual({ state: 'absent' });
   });
 });
 

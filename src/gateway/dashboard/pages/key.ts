@@ -23,7 +23,7 @@ export async function keyPage(
 ): Promise<Html> {
   const [summary, status, object] = await Promise.all([
     controller.summary(),
-    controller.status(key),
+    controller.status(page.visitor, key),
     controller.object(page.visitor, key),
   ]);
   const { id } = summary;
