@@ -164,7 +164,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#startRate = starts;
     this.#circuit = new Circuit({ clock, onChanged: () => this.#circuitChanged() });
     const isOpen = (): boolean => this.#circuit.room === 0;
-    this.#standstill = new Standstill({ concurrency, clock, read: () => this.#dueKeys(), isOpen });
+    this.#standstill = new Standstill({
+      concurrency,
+      clock,
+      read: () => this.#dueKeys(),
+      readFacts: () => queueFacts(this, STATE_LISTS),
+      isOpen,
+    });
     this.#adds = new GroupCommit(async (adds) => {
       const { ready, dueMs } = await records.recordAdds(adds.flat(), clock.now());
       if (dueMs !== undefined) this.#poller?.wake(dueMs);
@@ -481,10 +487,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       this.#inspector.firstPauseEndMs(),
       this.#records.started(),
     ]);
-    // Afterwards: a run that ended between the two questions would leave its key failing for as long as the queue
-    // rests.
-    const facts = await queueFacts(this, STATE_LISTS);
-    return { firstDueMs, firstPauseEndMs, running, started, facts };
+    return { firstDueMs, firstPauseEndMs, running, started };
   }
 
   #circuitChanged(): void {

@@ -8,16 +8,17 @@ const NONE: QueueFacts = {
   circuit: undefined,
   sizes: { queued: 0, running: 0, failing: 0, dead: 0 },
 };
-const NOTHING_DUE: DueKeys = { firstDueMs: Infinity, firstPauseEndMs: Infinity, running: 0, started: 7, facts: NONE };
+const NOTHING_DUE: DueKeys = { firstDueMs: Infinity, firstPauseEndMs: Infinity, running: 0, started: 7 };
 
-function create(first: Partial<DueKeys> = {}) {
+function create(first: Partial<DueKeys> = {}, facts = NONE) {
   const clock = new VirtualClock();
-  const world = { due: { ...NOTHING_DUE, ...first }, asked: 0, isOpen: false };
+  const world = { due: { ...NOTHING_DUE, ...first }, facts, asked: 0, isOpen: false };
   const read = async (): Promise<DueKeys> => {
     world.asked += 1;
     return world.due;
   };
-  const standstill = new Standstill({ concurrency: 2, clock, read, isOpen: () => world.isOpen });
+  const readFacts = async (): Promise<QueueFacts> => world.facts;
+  const standstill = new Standstill({ concurrency: 2, clock, read, readFacts, isOpen: () => world.isOpen });
   return { clock, standstill, world, pass: (ms: number) => clock.step(clock.now() + ms) };
 }
 
@@ -49,19 +50,34 @@ describe('the standstill of a queue', () => {
   });
 
   it.each([
-    ['runs', { running: 1 }],
-    ['dead letters', { facts: { ...NONE, sizes: { ...NONE.sizes, dead: 1 } } }],
-  ])('is asked for again while there are %s, which another gateway may end', async (_, found) => {
-    const { standstill, world, pass } = create(found);
+    ['runs', { running: 1 }, NONE],
+    ['dead letters', {}, { ...NONE, sizes: { ...NONE.sizes, dead: 1 } }],
+  ])('is asked for again while there are %s, which another gateway may end', async (_, due, facts) => {
+    const { standstill, world, pass } = create(due, facts);
     await standstill.ms();
     pass(5000);
     world.due = NOTHING_DUE;
+    world.facts = NONE;
     await standstill.ms();
     expect(standstill.facts).toEqual(NONE);
     expect(world.asked).toBe(2);
     pass(5000);
     await standstill.ms();
     expect(world.asked).toBe(2);
+  });
+
+  it('rests with the facts of the time after its last run', async () => {
+    const { clock, world } = create({}, { ...NONE, sizes: { ...NONE.sizes, failing: 1 } });
+    const answers = Promise.withResolvers<DueKeys>();
+    const read = async (): Promise<DueKeys> => answers.promise;
+    const readFacts = async (): Promise<QueueFacts> => world.facts;
+    const slow = new Standstill({ concurrency: 2, clock, read, readFacts, isOpen: () => false });
+    const asked = slow.ms();
+    // The last run ends well before Redis says that there is none.
+    world.facts = NONE;
+    answers.resolve(NOTHING_DUE);
+    await asked;
+    expect(slow.facts).toEqual(NONE);
   });
 
   it('is not forgotten because of an activity between question and answer', async () => {

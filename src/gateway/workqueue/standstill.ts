@@ -6,6 +6,8 @@ export interface StandstillOptions {
   readonly clock: Pick<Clock, 'now'>;
   /** Asks Redis. */
   readonly read: () => Promise<DueKeys>;
+  /** Asks Redis for the facts that decide about the controller's state. Called after `read` was answered. */
+  readonly readFacts: () => Promise<QueueFacts>;
   /** Whether this gateway starts no run on purpose, since its circuit is open. */
   readonly isOpen: () => boolean;
 }
@@ -20,7 +22,6 @@ export interface DueKeys {
   readonly running: number;
   /** How many runs have ever been started. */
   readonly started: number;
-  readonly facts: QueueFacts;
 }
 
 /**
@@ -48,7 +49,7 @@ export class Standstill {
 
   /** In milliseconds, as far as this gateway has asked; 0 when runs start, or none need to. */
   async ms(): Promise<number> {
-    const { clock, concurrency, read, isOpen } = this.#options;
+    const { clock, concurrency, read, readFacts, isOpen } = this.#options;
     if (isOpen()) {
       // From when it may start runs again, it has its time to do so.
       this.#lastStart = undefined;
@@ -57,7 +58,9 @@ export class Standstill {
     }
     if (clock.now() < this.#restsUntilMs) return 0;
     const activity = this.#activity;
-    const { firstDueMs, firstPauseEndMs, running, started, facts } = await read();
+    const { firstDueMs, firstPauseEndMs, running, started } = await read();
+    // Afterwards: a run that ends between the answers would leave its key failing for as long as the queue rests.
+    const facts = await readFacts();
     const nowMs = clock.now();
     if (started !== this.#lastStart?.count) this.#lastStart = { count: started, atMs: nowMs };
     this.#facts = facts;
