@@ -124,12 +124,15 @@ class Scene {
   /** Holds the next run of a key, which this gateway starts. Resolves once it has begun. */
   async hold(name: string, gateway: Listening): Promise<void> {
     this.#held.add(name);
-    const answer = await fetch(`${gateway.url}/reconcile`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${API_TOKEN}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ controller: NAME, keys: [{ namespace: this.namespace, name }] }),
+    // A gateway that was just started may not be ready yet.
+    await eventually(async () => {
+      const answer = await fetch(`${gateway.url}/reconcile`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${API_TOKEN}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ controller: NAME, keys: [{ namespace: this.namespace, name }] }),
+      });
+      expect(answer.ok, await answer.text()).toBe(true);
     });
-    expect(answer.ok, await answer.text()).toBe(true);
     await eventually(async () => expect(this.isWorking(name)).toBe(true));
     if (name.startsWith('callback-')) {
       await eventually(async () => expect(await this.#isBusy(name)).toBe(true));

@@ -170,8 +170,6 @@ describe('a function that sends or asks for too much', () => {
     const body = JSON.stringify({ metadata: { generateName: 'flood-' }, data: { a: mib(2.9) } });
     expect((await ask(trigger, path, { method: 'POST', body })).status).toBe(422);
     const before = await residentMiB(gateway.process.pid);
-    // On a slow machine few bodies are on their way at a time: these leave room for one.
-    const holding = await Promise.all(Array.from({ length: 4 }, () => unfinished(trigger, UNFINISHED)));
     const flood = Promise.allSettled(Array.from({ length: 200 }, () => ask(trigger, path, { method: 'POST', body })));
     const written = Promise.withResolvers<number>();
     reconcileElsewhere = async (key, { api }) => {
@@ -182,14 +180,16 @@ describe('a function that sends or asks for too much', () => {
     const metadata = { namespace: elsewhere, name: 'neighbour', labels: { for: 'neighbour' } };
     await world.cluster.create(configMaps, { metadata });
     await written.promise;
-    const answers = (await flood).flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
-    const refused = answers.filter(({ status }) => status === 429);
-    expect(refused.length).toBeGreaterThan(0);
-    for (const { headers, text } of refused) {
+    expect((await peak) - before).toBeLessThan(200);
+    await flood;
+    // A test that sends slowly has its bodies read one after the other: these take all the room, and keep it.
+    const holding = await Promise.all(Array.from({ length: 5 }, () => unfinished(trigger, UNFINISHED)));
+    await eventually(async () => {
+      const { status, headers, text } = await ask(trigger, path, { method: 'POST', body });
+      expect(status).toBe(429);
       expect(headers.get('retry-after')).toBe('1');
       expect(JSON.parse(text)).toMatchObject({ kind: 'Status', reason: 'TooManyRequests' });
-    }
-    expect((await peak) - before).toBeLessThan(200);
+    });
     for (const socket of holding) socket.destroy();
     await end();
   });
@@ -310,20 +310,24 @@ describe('a function that sends or asks for too much', () => {
         .find((line) =>
           line.startsWith(`levelhook_apiserver_requests_total{controller="${namespace}.hostile",method="POST"`),
         );
-    // Metrics are rendered once a second at most: what came before must be in them.
-    await sleep(1100);
-    const before = await turns();
     const isOver = /run [0-9]+ of .*\/over is over: nothing more is written for it/;
-    const socket = await unfinished(trigger, UNFINISHED);
-    let answer = '';
-    socket.on('data', (chunk: Buffer) => (answer += chunk.toString())).resume();
-    await eventually(async () => expect(answer).toMatch(/^HTTP\/1.1 403 /));
-    expect(answer).toMatch(isOver);
-    socket.destroy();
     const body = JSON.stringify({ metadata: { generateName: 'x-' } });
-    const late = await ask(trigger, path, { method: 'POST', body });
-    expect(late).toMatchObject({ status: 403, text: expect.stringMatching(isOver) as string });
-    expect(before).toBeDefined();
-    expect(await turns()).toBe(before);
+    // Again when a review of the rights of its account, which asks in its turn, came between.
+    await eventually(async () => {
+      // Metrics are rendered once a second at most: what came before must be in them.
+      await sleep(1100);
+      const before = await turns();
+      expect(before).toBeDefined();
+      const socket = await unfinished(trigger, UNFINISHED);
+      let answer = '';
+      socket.on('data', (chunk: Buffer) => (answer += chunk.toString())).resume();
+      await eventually(async () => expect(answer).toMatch(/^HTTP\/1.1 403 /));
+      expect(answer).toMatch(isOver);
+      socket.destroy();
+      const late = await ask(trigger, path, { method: 'POST', body });
+      expect(late).toMatchObject({ status: 403, text: expect.stringMatching(isOver) as string });
+      await sleep(1100);
+      expect(await turns()).toBe(before);
+    });
   });
 });
