@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 
 const ROOT = resolve(import.meta.dirname, '../..');
+const LINE_MS = 150_000;
 const COMPILED = join(tmpdir(), 'node-compile-cache');
 
 /**
@@ -53,13 +54,27 @@ export class UserCommand {
     return [...this.stdout, '--- stderr', ...this.stderr].join('\n');
   }
 
-  /** The first line on stdout that matches, past or to come. Rejects when the command ends without one. */
+  /**
+   * The first line on stdout that matches, past or to come. Rejects with the output when the command ends without one,
+   * and after 150 s, which is less than a test may take.
+   */
   async line(pattern: RegExp): Promise<string> {
+    const late = setTimeout(() => this.#notify(), LINE_MS);
+    const deadlineMs = performance.now() + LINE_MS;
+    try {
+      return await this.#line(pattern, deadlineMs);
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  async #line(pattern: RegExp, deadlineMs: number): Promise<string> {
     for (;;) {
       const found = this.stdout.find((line) => pattern.test(line));
       if (found !== undefined) return found;
       const { exitCode, signalCode } = this.#process;
       if (exitCode !== null || signalCode !== null) throw new Error(`it ended without ${pattern}:\n${this.output}`);
+      if (performance.now() >= deadlineMs) throw new Error(`no line like ${pattern} in time:\n${this.output}`);
       await new Promise<void>((wake) => this.#listeners.push(wake));
     }
   }

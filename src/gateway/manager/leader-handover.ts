@@ -129,7 +129,7 @@ export class LeaderHandover {
     const needs = known.needs();
     if (needs.length === 0) {
       this.#standing = NO_NEEDS;
-      return this.#report(undefined);
+      return this.#report(undefined, 'info');
     }
     const registry = await location.redis.hgetall(location.registryKey);
     const mayLead = isReady() && known.keeps(controllersIn(registry));
@@ -139,22 +139,23 @@ export class LeaderHandover {
     const leader = replicas.find(({ role, isThis }) => role === 'leader' && !isThis);
     const lacking = needs.filter(({ id }) => leader?.standing?.lacks.includes(id));
     if (!leader || lacking.length === 0) {
-      return this.#report(`waiting for the gateway that leads to fill and check ${namesOf(needs)}`);
+      return this.#report(`waiting for the gateway that leads to fill and check ${namesOf(needs)}`, 'info');
     }
     const [lease, prefix] = [variableOf('lease'), variableOf('keyPrefix')];
     const what =
       mayLead && startedMs > leader.startedMs
         ? 'it hands the Lease over'
         : `end it if its settings are out of date, or give each deployment a ${lease} and a ${prefix} of its own`;
-    this.#report(`the gateway that leads (${leader.name}) does not know ${namesOf(lacking)}: ${what}`);
+    this.#report(`the gateway that leads (${leader.name}) does not know ${namesOf(lacking)}: ${what}`, 'warn');
   }
 
-  #report(reason: string | undefined): void {
+  /** @param level `warn` when the wait may last until somebody acts. */
+  #report(reason: string | undefined, level: 'info' | 'warn'): void {
     if (reason === this.#reason) return;
     this.#reason = reason;
     const { logger } = this.#options.runtime;
     if (reason === undefined) logger.info({}, 'this gateway waits for the gateway that leads no longer');
-    else logger.warn({ reason }, 'this gateway waits for the gateway that leads');
+    else logger[level]({ reason }, 'this gateway waits for the gateway that leads');
   }
 }
 

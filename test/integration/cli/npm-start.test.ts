@@ -83,7 +83,7 @@ it('npm start with several functions runs the control plane without all that the
   await cluster.create(resource('apps/v1', 'Deployment'), { metadata, spec });
   await eventually(async () => expect((await cluster.list(pods, 'default', 'app=web')).items).toHaveLength(2));
   await cluster.close();
-  await command.line(/ deployment +default\/web +added Deployment web .* done, 3 writes, again in 60[01][.0-9]* s$/);
+  await command.line(/ deployment +default\/web +.* done, [1-9]\d* writes?\b/);
   command.signal('SIGTERM');
   expect(await command.exited, command.output).toBe(0);
   expectNothingLeft();
