@@ -26,6 +26,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     latency: bench('test/bench/latency.ts'),
     queue: bench('test/bench/queue.ts'),
     cache: bench('test/bench/cache-fill.ts'),
+    codec: bench('test/bench/codec.ts'),
     namespaces: bench('test/bench/namespaces.ts'),
     rollout: bench('test/bench/rollout.ts'),
     endpoints: bench('test/bench/endpoints.ts'),

@@ -17,6 +17,8 @@ let version = first;
 let wakeAll = (): void => {};
 let changed = new Promise<void>((resolve) => (wakeAll = resolve));
 
+let lease: object | undefined;
+
 const lineOf = (type: string, at: number, resourceVersion: number): string =>
   `${JSON.stringify({ type, object: { apiVersion: 'v1', kind: 'ConfigMap', ...configMapOf(at, resourceVersion) } })}\n`;
 // Made before anybody measures.
@@ -49,9 +51,22 @@ const server = createServer((request, response) => {
     json({ version: String(version) });
     return;
   }
+  // The gateway says in a Lease that its runs may be in flight, and waits for those of a Lease that it does not know.
+  if (url.pathname.startsWith('/apis/coordination.k8s.io/')) {
+    if (request.method !== 'PUT') {
+      const found = lease;
+      if (request.method === 'DELETE') lease = undefined;
+      return found === undefined ? void response.writeHead(404).end() : json(found);
+    }
+    let body = '';
+    request.on('data', (part) => (body += String(part)));
+    request.on('end', () => json((lease = { ...(JSON.parse(body) as object) })));
+    return;
+  }
   if (url.pathname === '/api/v1') {
     const verbs = ['list', 'watch'];
     return json({
+      groupVersion: 'v1',
       resources: [
         { name: 'configmaps', kind: 'ConfigMap', namespaced: true, verbs },
         { name: 'replicationcontrollers', kind: 'ReplicationController', namespaced: true, verbs },
