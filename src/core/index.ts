@@ -21,6 +21,7 @@ export {
   removeStatusCondition,
   setStatusCondition,
 } from './conditions.ts';
+export { NewestMap } from './newest-map.ts';
 export { type ControllerOrigin, idOf, namespaceOfTenant, originOf, tenantNamed, tenantOf } from './controller-id.ts';
 export {
   isConnectionRefused,

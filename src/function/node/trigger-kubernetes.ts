@@ -1,5 +1,6 @@
 import { rootCertificates } from 'node:tls';
 import { Agent, type Dispatcher } from 'undici';
+import { NewestMap } from '../../core/index.ts';
 import { RUN_HEADER } from '../../contract/index.ts';
 import type { ApiTransport } from '../api-transport.ts';
 import type { RunCredentials } from '../run-token.ts';
@@ -7,9 +8,12 @@ import { type OpenKubernetes, secured } from '../trigger-kubernetes.ts';
 import { CONNECTIONS, send } from './send.ts';
 
 /** One dispatcher for each address and its authorities, so that the runs of a process share their connections. */
-const known = new Map<string, Dispatcher>();
-/** More than one, because rotated authorities make a new entry. */
-const MOST = 8;
+const known = new NewestMap<string, Dispatcher>(
+  // More than one, because rotated authorities make a new entry.
+  8,
+  // Requests that are under way end first.
+  (dispatcher) => void dispatcher.close(),
+);
 
 /** The Kubernetes API of a trigger over undici's own client, which trusts the authorities in `caBundle` too. */
 export const undiciKubernetes: OpenKubernetes = ({ url, token, caBundle }, run) => {
@@ -29,12 +33,6 @@ function dispatcherFor(url: string, caBundle: string | undefined): Dispatcher {
   const id = `${url} ${caBundle ?? ''}`;
   const found = known.get(id);
   if (found) return found;
-  const [oldest] = known.keys();
-  if (known.size >= MOST && oldest !== undefined) {
-    // Requests that are under way end first.
-    void known.get(oldest)?.close();
-    known.delete(oldest);
-  }
   const pem = caBundle === undefined ? undefined : Buffer.from(caBundle, 'base64').toString('utf8');
   const connect = pem === undefined ? {} : { connect: { ca: [...rootCertificates, pem] } };
   const dispatcher = new Agent({ ...connect, allowH2: false, ...CONNECTIONS });

@@ -1,4 +1,4 @@
-import type { ResourceVersion } from '../../core/index.ts';
+import { NewestMap, type ResourceVersion } from '../../core/index.ts';
 import { decodeEntry, type ObjectEntry } from '../../contract/cache-layout.ts';
 import { connectionLosses, type Redis } from '../redis/redis.ts';
 import type { Chunk } from './chunk.ts';
@@ -75,7 +75,7 @@ export class KnownView {
   /** When Redis answered last; before the first answer, when this object was created. */
   confirmedAtMs = performance.now();
   /** Encoded entries by key, in the order of their writes; undefined for an object that the view does not have. */
-  readonly #entries = new Map<string, string | undefined>();
+  readonly #entries = new NewestMap<string, string | undefined>(MAX_ENTRIES);
 
   /** Records a state that was read from Redis. */
   recordState(state: ViewState): void {
@@ -101,14 +101,9 @@ export class KnownView {
     this.state = known && { ...known, version: version ?? known.version, ...shown, ...ended };
     for (const operation of operations) {
       const { key } = operation;
-      // Moves the key to the end, so that the oldest entries are dropped first.
-      this.#entries.delete(key);
       // The many entries of a first list would only replace the entries of objects that change often.
       if (allChanged && !onlyNew) this.#entries.set(key, operation.kind === 'S' ? operation.entry : undefined);
-    }
-    for (const key of this.#entries.keys()) {
-      if (this.#entries.size <= MAX_ENTRIES) return;
-      this.#entries.delete(key);
+      else this.#entries.delete(key);
     }
   }
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/index.ts';
+import { type Clock, NewestMap } from '../../core/index.ts';
 import { LoginUnavailableError } from './identity.ts';
 
 export interface ReviewCacheOptions {
@@ -22,11 +22,12 @@ interface Entry<Answer> {
 export class ReviewCache<Answer> {
   readonly #options: ReviewCacheOptions;
   /** The most recently used entry is the last. */
-  readonly #entries = new Map<string, Entry<Answer>>();
+  readonly #entries: NewestMap<string, Entry<Answer>>;
   readonly #pending = new Map<string, Promise<Answer>>();
 
   constructor(options: ReviewCacheOptions) {
     this.#options = options;
+    this.#entries = new NewestMap(options.maxEntries);
   }
 
   /** The last answer about a key, also when it is too old to be used. */
@@ -43,7 +44,6 @@ export class ReviewCache<Answer> {
   async get(key: string, ask: () => Promise<Answer>): Promise<Answer> {
     const known = this.#fresh(key);
     if (known) {
-      this.#entries.delete(key);
       this.#entries.set(key, known);
       return known.answer;
     }
@@ -63,12 +63,9 @@ export class ReviewCache<Answer> {
   }
 
   async #ask(key: string, ask: () => Promise<Answer>): Promise<Answer> {
-    const { clock, keepMs, maxEntries } = this.#options;
+    const { clock, keepMs } = this.#options;
     const answer = await ask();
-    this.#entries.delete(key);
     this.#entries.set(key, { answer, untilMs: clock.now() + keepMs });
-    const [oldest] = this.#entries.keys();
-    if (this.#entries.size > maxEntries && oldest !== undefined) this.#entries.delete(oldest);
     return answer;
   }
 }

@@ -2,6 +2,7 @@ import { BlockList, isIP } from 'node:net';
 import {
   formatLabelSelector,
   type KubernetesObject,
+  NewestMap,
   type ObjectKey,
   orUndefined,
   requirementsOf,
@@ -86,12 +87,11 @@ export function serviceGuard(client: Client, key: ObjectKey): Guard {
  * @param allowed the operator's list: an address of a Service that it names may be sent to, such as that of an ingress.
  */
 export function addressGuard(client: Client, namespace: string, allowed: readonly string[]): Guard {
-  const owners = new Map<string, () => Promise<Owner>>();
+  const owners = new NewestMap<string, () => Promise<Owner>>(MOST_OWNERS);
   return async (addresses) => {
     for (const address of addresses) {
       const owner =
         owners.get(address) ?? rememberedFor(OWNER_MS, () => ownerOf(client, address, { namespace, allowed }));
-      if (owners.size >= MOST_OWNERS) owners.clear();
       owners.set(address, owner);
       const { refusal, guard } = await owner();
       const refused = refusal ?? (await guard?.(addresses));

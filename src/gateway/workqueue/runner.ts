@@ -1,4 +1,4 @@
-import { messageOf, type Runtime } from '../../core/index.ts';
+import { messageOf, NewestMap, type Runtime } from '../../core/index.ts';
 import type { Reason } from '../../contract/index.ts';
 import { GroupCommit } from './group-commit.ts';
 import { BARRIER_AGAIN_MS, RUN_MARGIN_MS } from './queue-options.ts';
@@ -42,9 +42,9 @@ export class Runner {
   readonly starter: Starter;
   readonly #finishes: GroupCommit<FinishRequest, Finished>;
   /** The barriers of keys that ended here last, and have not been started here since. */
-  readonly #barriers = new Map<string, string>();
+  readonly #barriers = new NewestMap<string, string>(MOST_REMEMBERED);
   /** Keys whose last run here got no answer, and that have not become ready since. */
-  readonly #elsewhere = new Set<string>();
+  readonly #elsewhere = new NewestMap<string, true>(MOST_REMEMBERED);
 
   constructor(options: RunnerOptions) {
     const { name, records, limits, runtime, gate, on } = options;
@@ -92,8 +92,8 @@ export class Runner {
     for (const request of requests) if (request.ended) ownRuns.finish(request);
     const answer = records.finishAll(requests, runtime.clock.now(), ownRuns);
     for (const { key, run, finish } of requests) {
-      if (finish.kind === 'known' && finish.barrier !== undefined) this.#remember(key, finish.barrier);
-      if (finish.kind === 'unknown' || (finish.kind === 'known' && finish.elsewhere)) this.#rememberElsewhere(key);
+      if (finish.kind === 'known' && finish.barrier !== undefined) this.#barriers.set(key, finish.barrier);
+      if (finish.kind === 'unknown' || (finish.kind === 'known' && finish.elsewhere)) this.#elsewhere.set(key, true);
       // A start that begins now is sent after the finish, on the same connection.
       this.starter.release(key, run);
     }
@@ -105,18 +105,6 @@ export class Runner {
     const ready = requests.flatMap(({ key }, at) => (finished[at]?.ready ? [key] : []));
     if (ready.length > 0) on.ready(ready);
     return finished;
-  }
-
-  #remember(key: string, barrier: string): void {
-    this.#barriers.set(key, barrier);
-    const [oldest] = this.#barriers.keys();
-    if (this.#barriers.size > MOST_REMEMBERED && oldest !== undefined) this.#barriers.delete(oldest);
-  }
-
-  #rememberElsewhere(key: string): void {
-    this.#elsewhere.add(key);
-    const [oldest] = this.#elsewhere;
-    if (this.#elsewhere.size > MOST_REMEMBERED && oldest !== undefined) this.#elsewhere.delete(oldest);
   }
 
   #passedBarrier(key: string): Promise<string | undefined> | undefined {
