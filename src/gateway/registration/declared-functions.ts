@@ -1,4 +1,4 @@
-import { backoffMs, type Condition, formatObjectKey, keyOf, messageOf, type Runtime } from '../../core/index.ts';
+import { backoffMs, type Condition, idOf, messageOf, type Runtime } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { DiscoveryError, discoverResource } from '../apiserver/discovery.ts';
 import { variableOf } from '../config/config.ts';
@@ -36,9 +36,9 @@ const REMOVE_AGAIN_MS = [1000, 30_000] as const;
  */
 export class DeclaredFunctions {
   readonly #options: DeclaredFunctionsOptions;
-  /** By `namespace/name`. */
+  /** By the id of their controller. */
   readonly #functions = new Map<string, FunctionReconciler>();
-  /** The keys of the running ReconcileFunctions by namespace, as of the last decision. */
+  /** The ids of the running ReconcileFunctions by namespace, as of the last decision. */
   readonly #allowed = new Map<string, ReadonlySet<string>>();
   /** The ReconcileFunctions of the list under way; undefined outside a list. */
   #listed: Map<string, ReconcileFunction> | undefined;
@@ -69,17 +69,17 @@ export class DeclaredFunctions {
 
   /** Of all that there are, whether or not they run; undefined while the cluster does not have the definition. */
   ids(): string[] | undefined {
-    return this.#served ? [...this.#functions.keys()].map((key) => key.replace('/', '.')) : undefined;
+    return this.#served ? [...this.#functions.keys()] : undefined;
   }
 
   /** The status of each ReconcileFunction, by the id of its controller. */
   statuses(): ReadonlyMap<string, ReconcileFunctionStatus | undefined> {
-    return new Map([...this.#functions].map(([key, { status }]) => [key.replace('/', '.'), status]));
+    return new Map([...this.#functions].map(([id, { status }]) => [id, status]));
   }
 
   /** Of the status of a ReconcileFunction; undefined when there is none of this id. */
   conditions(id: string): readonly Condition[] | undefined {
-    const found = this.#functions.get(id.replace('.', '/'));
+    const found = this.#functions.get(id);
     return found && (found.status?.conditions ?? []);
   }
 
@@ -88,17 +88,17 @@ export class DeclaredFunctions {
    * and for any other controller.
    */
   rightsOf(id: string): RightsReview | undefined {
-    return this.#functions.get(id.replace('.', '/'))?.rights;
+    return this.#functions.get(id)?.rights;
   }
 
   /** A fact behind the conditions of this ReconcileFunction has changed; does nothing for any other controller. */
   wake(id: string): void {
-    this.#functions.get(id.replace('.', '/'))?.wake();
+    this.#functions.get(id)?.wake();
   }
 
   /** Its keys name other related kinds than it watches; does nothing for any other controller. */
   review(id: string): void {
-    this.#functions.get(id.replace('.', '/'))?.review();
+    this.#functions.get(id)?.review();
   }
 
   /** This gateway leads from now on: it writes the status of each. */
@@ -162,15 +162,15 @@ export class DeclaredFunctions {
         this.#listed = new Map();
         return;
       case 'listed':
-        this.#listed?.set(formatObjectKey(keyOf(event.object)), event.object as ReconcileFunction);
+        this.#listed?.set(idOf(event.object), event.object as ReconcileFunction);
         return;
       case 'changed':
         // Within a list, too.
-        this.#listed?.set(formatObjectKey(keyOf(event.object)), event.object as ReconcileFunction);
+        this.#listed?.set(idOf(event.object), event.object as ReconcileFunction);
         if (!this.#listed) this.#apply(event.object as ReconcileFunction);
         return;
       case 'deleted':
-        this.#listed?.delete(formatObjectKey(keyOf(event.object)));
+        this.#listed?.delete(idOf(event.object));
         if (!this.#listed) this.#remove(event.object as ReconcileFunction);
         return;
       case 'init-done':
@@ -185,7 +185,7 @@ export class DeclaredFunctions {
   }
 
   async #replace(objects: ReadonlyMap<string, ReconcileFunction>): Promise<void> {
-    for (const [key, managed] of this.#functions) if (!objects.has(key)) this.#drop(key, managed);
+    for (const [id, managed] of this.#functions) if (!objects.has(id)) this.#drop(id, managed);
     for (const object of objects.values()) this.#manage(object);
     const namespaces = [...this.#functions.values()].map(({ namespace }) => namespace);
     for (const namespace of new Set([...this.#allowed.keys(), ...namespaces])) this.#applyLimit(namespace);
@@ -203,27 +203,27 @@ export class DeclaredFunctions {
   }
 
   #manage(object: ReconcileFunction): 'new' | 'known' {
-    const key = formatObjectKey(keyOf(object));
-    const known = this.#functions.get(key);
+    const id = idOf(object);
+    const known = this.#functions.get(id);
     if (known?.uid === object.metadata.uid) {
       known.update(object);
       return 'known';
     }
     // Another one under the same name: nothing of the old one is for it.
-    if (known) this.#drop(key, known);
-    const check = (): InvalidFunctionError | undefined => this.#checkLimit(key, object.metadata.namespace ?? '');
+    if (known) this.#drop(id, known);
+    const check = (): InvalidFunctionError | undefined => this.#checkLimit(id, object.metadata.namespace ?? '');
     const { resolver, controllers, writer, standstill, reviewMs, runtime } = this.#options;
-    const before = this.#leaving.get(key);
+    const before = this.#leaving.get(id);
     const parts = { resolver, controllers, writer, standstill, reviewMs, runtime };
-    this.#functions.set(key, new FunctionReconciler(object, { ...parts, check, before }));
+    this.#functions.set(id, new FunctionReconciler(object, { ...parts, check, before }));
     return 'new';
   }
 
   #remove(object: ReconcileFunction): void {
-    const key = formatObjectKey(keyOf(object));
-    const known = this.#functions.get(key);
+    const id = idOf(object);
+    const known = this.#functions.get(id);
     if (!known) return;
-    this.#drop(key, known);
+    this.#drop(id, known);
     this.#applyLimit(known.namespace);
   }
 
@@ -238,30 +238,30 @@ export class DeclaredFunctions {
       all
         .toSorted(([, a], [, b]) => compareAges(a, b))
         .slice(0, this.#options.select.maxPerNamespace)
-        .map(([key]) => key),
+        .map(([id]) => id),
     );
     if (now.size > 0) this.#allowed.set(namespace, now);
     else this.#allowed.delete(namespace);
-    for (const [key, managed] of all) if (now.has(key) !== before.has(key)) managed.reconsider();
+    for (const [id, managed] of all) if (now.has(id) !== before.has(id)) managed.reconsider();
   }
 
-  #checkLimit(key: string, namespace: string): InvalidFunctionError | undefined {
-    if (this.#allowed.get(namespace)?.has(key)) return undefined;
+  #checkLimit(id: string, namespace: string): InvalidFunctionError | undefined {
+    if (this.#allowed.get(namespace)?.has(id)) return undefined;
     const { maxPerNamespace } = this.#options.select;
     const message = `this gateway runs ${maxPerNamespace} ReconcileFunctions of a namespace, the oldest ones (${variableOf('maxFunctionsPerNamespace')}): it waits for one of them to be deleted.`;
     return new InvalidFunctionError('Ready', 'TooManyFunctions', message);
   }
 
-  #drop(key: string, managed: FunctionReconciler): void {
-    this.#functions.delete(key);
+  #drop(id: string, managed: FunctionReconciler): void {
+    this.#functions.delete(id);
     const leave = async (): Promise<void> => {
       await managed.end();
-      await this.#removeController(key.replace('/', '.'));
+      await this.#removeController(id);
     };
-    const leaving = (this.#leaving.get(key) ?? Promise.resolve()).then(leave).finally(() => {
-      if (this.#leaving.get(key) === leaving) this.#leaving.delete(key);
+    const leaving = (this.#leaving.get(id) ?? Promise.resolve()).then(leave).finally(() => {
+      if (this.#leaving.get(id) === leaving) this.#leaving.delete(id);
     });
-    this.#leaving.set(key, leaving);
+    this.#leaving.set(id, leaving);
   }
 
   /**
