@@ -55,6 +55,7 @@ const OUTCOMES = {
   done: 'done',
   requeue: 'done, asked for another run',
   deferred: 'the function asked for later',
+  'not-sent': 'no trigger was sent',
   failed: 'failed',
   dead: 'failed, became a dead letter',
   accepted: 'goes on after its answer',

@@ -17,7 +17,7 @@ export class QueueClient {
   /** What went wrong with the runs of a key that have ended, the newest first; undefined where one succeeded. */
   async errors(key: string): Promise<(string | undefined)[]> {
     const { history } = await this.status(key);
-    const ended = history.filter(({ outcome }) => !['accepted', 'unknown', 'deferred'].includes(outcome));
+    const ended = history.filter(({ outcome }) => !['accepted', 'unknown', 'deferred', 'not-sent'].includes(outcome));
     return ended.map(({ error }) => error);
   }
 

@@ -31,7 +31,7 @@ import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
 import { EndpointCircuitBreaker, type KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
 import type { Hold } from '../endpoint/held-bytes.ts';
 import { decodeLine, decodeOutcomes, fromResult, type Outcome, type SentTrigger } from '../endpoint/outcome.ts';
-import { decide, decideLost, type ReconcileResult } from './requeue-policy.ts';
+import { decide, decideLost, NOT_SENT, type ReconcileResult } from './requeue-policy.ts';
 
 /** A view that the dispatcher's controller reads, with the questions to the apiserver about it. */
 export interface DispatchView {
@@ -174,8 +174,8 @@ export class Dispatcher implements Process {
     const id = randomUUID();
     const refused = runs.map(() => this.#circuitBreaker.refuses());
     if (refused.some((isRefused) => isRefused)) {
-      // They had started when a circuit opened. Nothing was tried, so nothing has failed; another gateway may try now.
-      refused.forEach((_, at) => onFinish(at, { kind: 'known', failures: 'keep', againAfterMs: 0 }));
+      // They had started when a circuit opened. Another gateway may try now.
+      refused.forEach((_, at) => onFinish(at, NOT_SENT));
       return;
     }
     const outcomes: (Outcome | undefined)[] = runs.map(() => undefined);

@@ -13,7 +13,7 @@ import { Dispatcher } from './dispatcher.ts';
 import { ownBounds } from '../../../test/harness/own-bounds.ts';
 
 /** The end of a run that is given back without a failure, to run again at once. */
-const GIVEN_BACK = { kind: 'known', failures: 'keep', againAfterMs: 0 };
+const GIVEN_BACK = { kind: 'known', failures: 'keep', againAfterMs: 0, sent: false };
 
 describe('a trigger that is not sent', () => {
   let answer: RequestListener;

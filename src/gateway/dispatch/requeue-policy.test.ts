@@ -75,7 +75,7 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
   [
     'no trigger was sent',
     { kind: 'not-sent', message: 'm', isThere: false },
-    () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 0 }, result: undefined }),
+    () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 0, sent: false }, result: undefined }),
   ],
   [
     'put off by the function',

@@ -50,8 +50,7 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
         result: 'requeue_after',
       };
     case 'not-sent':
-      // Nothing was tried. The circuit that this opens says when.
-      return { finish: { kind: 'known', failures: 'keep', againAfterMs: 0 }, result: undefined };
+      return { finish: NOT_SENT, result: undefined };
     case 'terminal':
       return { finish: { kind: 'known', failures: 'keep', dead: true }, result: 'error' };
     case 'accepted':
@@ -60,6 +59,9 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
       return { finish: { kind: 'unknown' }, result: 'error' };
   }
 }
+
+/** The end of a run whose trigger was not sent: nothing has failed, and the circuit says when the key runs. */
+export const NOT_SENT = { kind: 'known', failures: 'keep', againAfterMs: 0, sent: false } as const satisfies Finish;
 
 /** Whatever time a function names, its keys do not spin. */
 const SHORTEST_MS = 100;

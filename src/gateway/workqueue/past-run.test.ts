@@ -49,6 +49,7 @@ describe('a run of the history', () => {
     [{ kind: 'known', failures: 'forget' }, 'done'],
     [{ kind: 'known', failures: 'forget', againAfterMs: 1 }, 'requeue'],
     [{ kind: 'known', failures: 'keep', againAfterMs: 1 }, 'deferred'],
+    [{ kind: 'known', failures: 'keep', againAfterMs: 0, sent: false }, 'not-sent'],
     [{ kind: 'known', failures: 'count', againAfterMs: 1 }, 'failed'],
     [{ kind: 'known', failures: 'count', dead: true }, 'dead'],
     [{ kind: 'busy', untilMs: 1 }, 'accepted'],

@@ -7,13 +7,24 @@ import type { Finish, Wrote } from './run.ts';
  *
  * - `done`: the run is finished. `requeue`: done, and the function asked for another run later.
  * - `deferred`: the function asked for later before it did anything.
+ * - `not-sent`: the gateway sent no trigger, because the function is starting or its circuit is open.
  * - `failed`: an error; the key backs off. `dead`: the key became a dead letter.
  * - `accepted`: the run goes on after a 202. A second entry of the same run has its end.
  * - `unknown`: no answer shows the outcome. An entry `lost` of the same run follows at its deadline.
  * - `lost`: the deadline passed without an outcome; counts as a failure.
  */
 export type PastOutcome = (typeof RUN_OUTCOMES)[number];
-export const RUN_OUTCOMES = ['done', 'requeue', 'deferred', 'failed', 'dead', 'accepted', 'unknown', 'lost'] as const;
+export const RUN_OUTCOMES = [
+  'done',
+  'requeue',
+  'deferred',
+  'not-sent',
+  'failed',
+  'dead',
+  'accepted',
+  'unknown',
+  'lost',
+] as const;
 
 /** One entry of the history of runs. All texts are bounded; error and messages come from functions and are hostile. */
 export interface PastRun {
@@ -123,7 +134,7 @@ function outcomeOf(finish: Finish): PastOutcome {
   if (finish.kind === 'unknown') return 'unknown';
   if (finish.dead) return 'dead';
   if (finish.failures === 'count') return 'failed';
-  if (finish.failures === 'keep') return 'deferred';
+  if (finish.failures === 'keep') return finish.sent === false ? 'not-sent' : 'deferred';
   return finish.againAfterMs === undefined ? 'done' : 'requeue';
 }
 

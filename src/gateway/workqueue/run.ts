@@ -48,6 +48,8 @@ export interface Known {
    * Another gateway may reach an endpoint that this one could not: the key's next run goes to the first free gateway.
    */
   readonly elsewhere?: boolean;
+  /** `false`: no trigger was sent, so nothing ran. For people. Default true. */
+  readonly sent?: false;
   /** A retry will not help: the key becomes a dead letter, and `againAfterMs` is ignored. */
   readonly dead?: boolean;
 }

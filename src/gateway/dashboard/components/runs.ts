@@ -10,6 +10,7 @@ const OUTCOMES: Readonly<Record<PastOutcome, readonly [tone: Tone, word: string]
   done: ['ok', 'done'],
   requeue: ['ok', 'done, again later'],
   deferred: ['neutral', 'deferred'],
+  'not-sent': ['neutral', 'not sent'],
   failed: ['bad', 'failed'],
   dead: ['bad', 'dead letter'],
   accepted: ['neutral', 'goes on'],
