@@ -135,6 +135,18 @@ test.each(Object.entries(packageJson.bin))('the command %s answers --help', (_, 
   expect(exitCode).toBe(0);
 });
 
+test('levelhook types asks for the package that only it needs, and works with it', () => {
+  const definition = join(installed, 'dist/functions/examples/02-custom-resource/site.crd.yaml');
+  const args = [join(installed, packageJson.bin['levelhook'] ?? ''), 'types', definition, '--out', workspace];
+  const { output, exitCode } = runNode(consumer, args, { NODE_OPTIONS: '' });
+  expect(output.trim()).toBe(
+    'The package json-schema-to-typescript is missing: install it (npm install json-schema-to-typescript).',
+  );
+  expect(exitCode).toBe(1);
+  linkInto(consumer, ['json-schema-to-typescript']);
+  expect(runNode(consumer, args, { NODE_OPTIONS: '' })).toMatchObject({ exitCode: 0 });
+});
+
 test.each(entries)('$name can be imported, does nothing by itself, and has its declared values', ({ name, types }) => {
   const script = `console.log(JSON.stringify(Object.keys(await import('${name}'))))`;
   // Anything left running by the import (a timer, a connection) would keep the process from ending.

@@ -15,8 +15,7 @@ COPY src src
 COPY functions functions
 # Only what runs: no declarations of types, no functions, and not the package of the SDK.
 RUN node infra/checks/build.ts /out/dist && rm -r /out/dist/functions /out/dist/function && find /out/dist -name '*.d.ts' -exec rm {} +
-# npm keeps the compiler, because a package names it as an optional peer for its types.
-RUN npm prune --omit=dev --no-audit --no-fund && rm -r node_modules/typescript node_modules/@typescript
+RUN npm prune --omit=dev --no-audit --no-fund
 RUN node infra/images/write-installed-bill.ts /out/sbom.cdx.json
 RUN mv node_modules package.json LICENSE /out/
 

@@ -1,6 +1,5 @@
-import { compile } from 'json-schema-to-typescript';
 import { z } from 'zod';
-import { messageOf, UserError } from '../core/index.ts';
+import { messageOf, UserError, withoutPackage } from '../core/index.ts';
 import { dns1035Label, dnsSubdomain, kind } from '../contract/name-schema.ts';
 
 const definitionSchema = z.object({
@@ -84,6 +83,7 @@ async function compileFields(type: string, openApi: Record<string, unknown>, lab
   const root = jsonSchema(openApi);
   const { apiVersion: _, kind: __, metadata: ___, ...properties } = root.properties ?? {};
   const required = (root.required ?? []).filter((name) => name in properties);
+  const { compile } = await import('json-schema-to-typescript').catch(withoutPackage('json-schema-to-typescript'));
   try {
     const text = await compile({ ...root, type: 'object', title: FIELDS, properties, required } as never, FIELDS, {
       additionalProperties: false,

@@ -33,7 +33,6 @@ import { NO_NEEDS, ReplicaRecord, roleOf } from './manager/replica-record.ts';
 import { connectRedis, type Redis } from './redis/redis.ts';
 import { refuseUnusable } from './redis/redis-server.ts';
 import type { AdminServer } from './server/admin-server.ts';
-import { BullMqBoard } from './server/bullmq-board.ts';
 import { gatewayServer, gatewayChecks, type ServedParts } from './server/gateway-server.ts';
 import { OuterUrls } from './server/outer-urls.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
@@ -95,7 +94,6 @@ export class Gateway {
   readonly #metrics = new PrometheusMetrics();
   readonly #runtime: Runtime & { readonly clock: GatewayClock };
   readonly #lifecycle: Lifecycle;
-  readonly #board = new BullMqBoard();
   readonly #server: AdminServer;
   readonly #webhooks: Webhooks;
   readonly #writer: GatewayWriter;
@@ -119,7 +117,6 @@ export class Gateway {
       listen: { host, port, allowedHosts, tls, metrics: this.#metrics },
       apiTokens,
       login: { metrics: metricsLogin, onLoopback: loginOnLoopback, auditLog },
-      board: this.#board,
       metrics: this.#metrics,
       runtime: this.#runtime,
       parts: () => this.#parts,
@@ -354,11 +351,9 @@ export class Gateway {
       writer: this.#writer,
       urls: { cacheUrl: urls.cache, callbackUrl: (id) => urls.callback(id) },
       events: {
-        onRunning: ({ name, queue, reviews }) => {
-          this.#board.add(name, queue.bullmq);
+        onRunning: ({ name, reviews }) => {
           void this.#webhooks.keepOnly(name, reviews?.webhooks.map(({ webhook }) => webhook.name) ?? []);
         },
-        onStopped: ({ name }) => this.#board.remove(name),
         onForgotten: (id) => this.#webhooks.keepOnly(id, []),
       },
       ending: this.#stop.signal,

@@ -1,5 +1,7 @@
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
+import { Queue } from 'bullmq';
+import { Redis } from 'ioredis';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
@@ -96,6 +98,21 @@ describe('a controller', () => {
         .filter({ hasText: `${namespace}/halted` })
         .innerText(),
     ).toContain('paused');
+  });
+
+  it("shows BullMQ's jobs, and where a tool for BullMQ finds them", async () => {
+    await page.goto(moodyUrl());
+    const panel = page.locator('section', { has: page.getByRole('heading', { name: 'In BullMQ' }) });
+    await panel.getByText('none: every key that is ready has a slot').waitFor();
+    const [name = '', prefix = ''] = await panel.locator('code').allInnerTexts();
+    const connection = new Redis(inject('redisUrl'), { maxRetriesPerRequest: null });
+    started.add(() => connection.quit());
+    const queue = new Queue(name, { connection, prefix });
+    started.add(() => queue.close());
+    const job = await queue.add('of another program', {}, { delay: 3_600_000 });
+    await panel.getByText('1 delayed', { exact: true }).waitFor();
+    await job.remove();
+    await panel.getByText('none: every key that is ready has a slot').waitFor();
   });
 
   it('is paused and resumed, after a question', async () => {

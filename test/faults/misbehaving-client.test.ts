@@ -60,7 +60,7 @@ describe('a client that does not behave', () => {
     ['a callback without a signature', '/cache/callbacks/greeting', 401],
     ['what takes none: health', '/livez', 405],
     ['what takes none: metrics', '/metrics', 405],
-    ['the dashboard, more than 64 KiB', '/dashboard/bullmq/api/queues', 413],
+    ['the dashboard, more than 64 KiB', '/dashboard/controllers/greeting/reconcile', 413],
     ['what is not there', '/nothing', 404],
   ])('that sends 100 MiB to %s is refused, and the gateway does not keep them', async (_what, path, status) => {
     for (const headers of [{ 'content-length': String(100 * MIB) }, { 'transfer-encoding': 'chunked' }]) {

@@ -113,7 +113,6 @@ export function fullGatewayPaths(namespace: string, at = 0): Readonly<Record<str
     'objects, large ones': `${objects}&namespace=${namespace}&after=${namespace}%2Fobject-y`,
     'objects, next page': `${objects}&namespace=${namespace}&after=${namespace}%2Fobject-5`,
     object: `/dashboard/views/object?view=v1%2FConfigMap&key=${namespace}%2Fobject-5`,
-    bullmq: '/dashboard/bullmq/api/queues?activeQueue=controller-0&page=1',
     'queue API, all': '/queues',
     'queue API, a list': `${queue}/keys?list=backlog&offset=20000&limit=1000`,
     'queue API, runs': `${queue}/runs?limit=1000`,

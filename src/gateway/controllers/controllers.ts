@@ -36,9 +36,7 @@ export interface ControllerRecovery {
 
 /** Callbacks for controllers that come and go. */
 export interface ControllerEvents {
-  /** The controller runs, or has stopped: the dashboard shows the running controllers. */
   readonly onRunning: (controller: RunningController) => void;
-  readonly onStopped: (controller: RunningController) => void;
   /**
    * The controller was removed: removes its data in Redis.
    * @param endMs when its last runs are over, if this gateway has run it.
@@ -275,7 +273,6 @@ export class Controllers {
       const longestMs = Math.max(controller.timeoutMs, controller.callbackMs) + RUN_MARGIN_MS;
       this.#lastRunsEndMs.set(controller.name, clock.now() + longestMs);
       this.#running.delete(controller.name);
-      this.#options.events.onStopped(controller);
     }
   }
 

@@ -83,6 +83,7 @@ function queueOf(
     },
     pause: (scope) => change(`pause ${scope}`),
     resume: (scope) => change(`resume ${scope}`),
+    bullMqLists: async () => ({ queue: 'web', prefix: 'levelhook', jobs: { waiting: 4, active: 1 } }),
   };
 }
 

@@ -5,6 +5,7 @@ import type { SeenReviews } from '../dispatch/review-sender.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { Visitor } from '../login/visitor.ts';
 import type { ListedReplica, ReplicaRole } from '../manager/replica-record.ts';
+import type { BullMqLists } from '../workqueue/bullmq-jobs.ts';
 import type { DeadLetterQueue } from '../workqueue/dead-letters.ts';
 import type { RightsReview } from '../registration/rights-review.ts';
 import type { ReplayRecords } from '../workqueue/replay-records.ts';
@@ -36,7 +37,8 @@ export interface DashboardData {
 }
 
 /** The operations of a queue that the pages need. */
-export type ShownQueue = DeadLetterQueue & Pick<WorkQueue, 'lastErrors' | 'runs' | 'runsOf' | 'pause' | 'resume'>;
+export type ShownQueue = DeadLetterQueue &
+  Pick<WorkQueue, 'lastErrors' | 'runs' | 'runsOf' | 'pause' | 'resume'> & { bullMqLists(): Promise<BullMqLists> };
 
 /** This gateway among its replicas. */
 export interface GatewaySummary {

@@ -2,7 +2,7 @@ import type { Assets } from './assets.ts';
 import type { GatewaySummary } from './data.ts';
 import { type Content, html, type Html } from './html.ts';
 import type { Times } from './times.ts';
-import { BULLMQ_PATH, DASHBOARD_PATH, deadLettersUrl, VIEWS_URL } from './urls.ts';
+import { DASHBOARD_PATH, deadLettersUrl, VIEWS_URL } from './urls.ts';
 import type { Visitor } from '../login/visitor.ts';
 
 /** The facts that every page gets: its visitor, its time and its address. */
@@ -39,7 +39,6 @@ const NAVIGATION = [
   { section: 'overview', label: 'Overview', url: DASHBOARD_PATH },
   { section: 'dead-letters', label: 'Dead letters', url: deadLettersUrl() },
   { section: 'views', label: 'Cache', url: VIEWS_URL },
-  { section: 'bullmq', label: 'BullMQ', url: BULLMQ_PATH },
 ] as const;
 
 const ROLES = {

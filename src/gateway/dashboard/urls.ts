@@ -1,7 +1,5 @@
 /** Where the dashboard is served. */
 export const DASHBOARD_PATH = '/dashboard';
-/** BullMQ's own view of the jobs. */
-export const BULLMQ_PATH = `${DASHBOARD_PATH}/bullmq`;
 
 /** Parameters of a URL; empty and undefined ones are left out. */
 export type UrlQuery = Readonly<Record<string, string | number | undefined>>;

@@ -41,7 +41,7 @@ export interface ManagerOptions {
   readonly ending: AbortSignal;
 }
 
-export interface ManagerEvents extends Pick<ControllerEvents, 'onRunning' | 'onStopped'> {
+export interface ManagerEvents extends Pick<ControllerEvents, 'onRunning'> {
   /** A controller is no more, and its data is removed. */
   readonly onForgotten: (id: string) => Promise<void>;
 }
@@ -114,7 +114,6 @@ export class Manager implements KnownParts {
       },
       events: {
         onRunning: events.onRunning,
-        onStopped: events.onStopped,
         forget: async (id, endMs) => {
           if (leads()) await forgetController(location, runtime.clock, id, endMs);
           await this.#forgetMetrics(id);

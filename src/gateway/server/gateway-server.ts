@@ -12,10 +12,7 @@ import type { Manager } from '../manager/manager.ts';
 import type { PrometheusMetrics } from '../manager/metrics.ts';
 import { type AdminLogin, AdminServer, type ListenOptions } from './admin-server.ts';
 import { callbackApi } from './callback-api.ts';
-import type { BullMqBoard } from './bullmq-board.ts';
 import { dashboardData, type DashboardParts, keyObject } from './dashboard-data.ts';
-import { Hono } from 'hono';
-import type { LoginEnv } from '../login/visitor.ts';
 import { dashboardApp } from '../dashboard/app.ts';
 import { Profiler } from '../../profiler/profiler.ts';
 import { profileApi } from './profile-api.ts';
@@ -43,7 +40,6 @@ export interface GatewayServerOptions {
   readonly listen: ListenOptions;
   readonly apiTokens: ReconcileApiOptions['tokens'];
   readonly login: Omit<AdminLogin, 'backend'>;
-  readonly board: BullMqBoard;
   readonly metrics: PrometheusMetrics;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   /** Undefined while the gateway is starting. */
@@ -54,11 +50,10 @@ export interface GatewayServerOptions {
 
 /** The server of a gateway. It is up before the parts that it asks. */
 export function gatewayServer(options: GatewayServerOptions): AdminServer {
-  const { listen, apiTokens, login, board, metrics, runtime, parts, startWaitsFor } = options;
+  const { listen, apiTokens, login, metrics, runtime, parts, startWaitsFor } = options;
   const { clock, logger } = runtime;
   const ready = gatewayChecks(parts, startWaitsFor);
   const data = dashboardData({ parts, checks: ready, clock });
-  const dashboard = new Hono<LoginEnv>().route('/bullmq', board.app).route('/', dashboardApp(data, logger));
   const healthy = (): boolean => parts()?.manager.recovery.healthy ?? false;
   const scrapes = new Scrapes(() => renderMetrics(metrics, parts()?.manager, systemClock), systemClock);
   return new AdminServer({
@@ -67,7 +62,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
     ready,
     metrics: () => scrapes.text(),
     apis: {
-      dashboard,
+      dashboard: dashboardApp(data, logger),
       queues: {
         queues: () => askableQueues(parts()?.manager),
         controller: (name) => {

@@ -1,5 +1,5 @@
 import { Queue, Worker } from 'bullmq';
-import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+import { type Clock, type Logger, messageOf, NewestMap } from '../../core/index.ts';
 import type { Redis } from '../redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
 
@@ -10,6 +10,15 @@ export interface BullMqJobsOptions {
   readonly concurrency: number;
   readonly clock: Clock;
   readonly logger: Logger;
+}
+
+/** The jobs of a queue as BullMQ, and each tool for BullMQ, has them. */
+export interface BullMqLists {
+  /** Name and prefix of the queue, by which a tool for BullMQ finds it. */
+  readonly queue: string;
+  readonly prefix: string;
+  /** Jobs by the name of their list, such as `waiting` or `active`. */
+  readonly jobs: Readonly<Record<string, number>>;
 }
 
 type KeysJob = { keys: readonly string[] };
@@ -32,7 +41,7 @@ export class BullMqJobs {
   readonly #queue: Queue<KeysJob>;
   #worker: Worker<KeysJob> | undefined;
   /** When an error was last logged, by its text. */
-  readonly #logged = new Map<string, number>();
+  readonly #logged = new NewestMap<string, number>(100);
   #takes: JobsTaken = 'all';
   #paceFactor = 1;
 
@@ -48,8 +57,10 @@ export class BullMqJobs {
     this.#queue.on('error', (error) => this.#warn(error, 'queue'));
   }
 
-  get bullmq(): Queue {
-    return this.#queue;
+  /** Counts the jobs in each of BullMQ's lists, as BullMQ counts them. */
+  async lists(): Promise<BullMqLists> {
+    const { name, keys } = this.#options;
+    return { queue: name, prefix: keys.prefix, jobs: await this.#queue.getJobCounts() };
   }
 
   /**
@@ -154,7 +165,6 @@ export class BullMqJobs {
     const text = messageOf(error);
     // A worker whose read fails tries again at once.
     if (clock.now() - (this.#logged.get(text) ?? -Infinity) < LOG_INTERVAL_MS) return;
-    if (this.#logged.size > 100) this.#logged.clear();
     this.#logged.set(text, clock.now());
     logger.warn({ controller: name, part, error: text }, 'a part of the work queue failed');
   }

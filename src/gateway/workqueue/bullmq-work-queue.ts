@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import type { Queue } from 'bullmq';
 import { messageOf, type Runtime } from '../../core/index.ts';
 import type { Incarnated } from '../cache/incarnation.ts';
 import { loadScript, type Redis, type Script, unlinkAll } from '../redis/redis.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
-import { BullMqJobs } from './bullmq-jobs.ts';
+import { BullMqJobs, type BullMqLists } from './bullmq-jobs.ts';
 import { Circuit } from './circuit.ts';
 import { GroupCommit } from './group-commit.ts';
 import { IdlePace, type PaceShare } from './idle-pace.ts';
@@ -414,9 +413,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     await this.#jobs.close(wasSuspended || !haveEnded);
   }
 
-  /** For the dashboard, which shows BullMQ's own view of the jobs. */
-  get bullmq(): Queue {
-    return this.#jobs.bullmq;
+  bullMqLists(): Promise<BullMqLists> {
+    return this.#jobs.lists();
   }
 
   async obliterate(): Promise<void> {

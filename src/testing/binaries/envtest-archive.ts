@@ -1,10 +1,10 @@
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { chmod, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { chmod, lstat, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-
-import { extract } from 'tar';
+import { promisify } from 'node:util';
 
 import { messageOf, UserError } from '../../core/errors.ts';
 import { type BinaryName, envtestBinaries } from './binary-name.ts';
@@ -75,19 +75,19 @@ async function downloadChecked(downloader: Downloader, { url, hash }: EnvtestArc
   }
 }
 
-/** Extracts the programs from a verified archive: regular files with their names only. */
+/** Extracts a verified archive with the machine's `tar`, and keeps the programs: regular files with their names only. */
 async function install(file: string, directory: string, cache: string): Promise<void> {
-  const wanted: ReadonlySet<string> = new Set(envtestBinaries);
   await mkdir(directory);
-  await extract({
-    file,
-    cwd: directory,
-    // Published archives hold controller-tools/envtest/NAME.
-    strip: 2,
-    filter: (path, entry) => 'type' in entry && entry.type === 'File' && wanted.has(basename(path)),
-  });
-  for (const program of await readdir(directory)) {
-    await chmod(join(directory, program), 0o755);
-    await rename(join(directory, program), join(cache, program));
+  // Published archives hold controller-tools/envtest/NAME.
+  await promisify(execFile)('tar', ['-xzf', file, '-C', directory, '--strip-components=2']);
+  for (const name of envtestBinaries) {
+    const program = join(directory, name);
+    const isProgram = await lstat(program).then(
+      (found) => found.isFile(),
+      () => false,
+    );
+    if (!isProgram) continue;
+    await chmod(program, 0o755);
+    await rename(program, join(cache, name));
   }
 }

@@ -1,9 +1,10 @@
+import type { BullMqLists } from '../../workqueue/bullmq-jobs.ts';
 import { type KeyList, type KeyStatus, KEY_LISTS } from '../../workqueue/key-status.ts';
 import { activityPlots } from '../components/activity-plots.ts';
 import { controllerButtons, pauseList, selectionPanel } from '../components/controller-buttons.ts';
 import { declaration } from '../components/declaration.ts';
 import { hiddenFields } from '../components/form.ts';
-import { badge, empty, panel } from '../components/panel.ts';
+import { badge, empty, facts, panel } from '../components/panel.ts';
 import { type TableColumn, table } from '../components/table.ts';
 import type { ControllerAccess, ControllerSummary } from '../data.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
@@ -50,9 +51,10 @@ export async function controllerPage(page: PageRequest, controller: ControllerAc
   const summary = await controller.summary();
   const filter = { ...asked, list: asked.list ?? worstList(summary) };
   const found = await findKeys(queue, filter.list, { search: filter, from: filter.from, limit: PAGE });
-  const [errors, statuses] = await Promise.all([
+  const [errors, statuses, lists] = await Promise.all([
     queue.lastErrors(found.keys.map(({ key }) => key)),
     Promise.all(found.keys.map(({ key }) => queue.status(key))),
+    queue.bullMqLists(),
   ]);
   const rows = found.keys.flatMap(({ key, atMs }, at) => {
     const status = statuses[at];
@@ -80,8 +82,20 @@ export async function controllerPage(page: PageRequest, controller: ControllerAc
           ${keyTable(page, { summary, rows, found, filter })}`,
       )}
       ${selectionPanel(page, controller, id)} ${declaration(page, controller)}
+      ${panel('In BullMQ', html`<div class="body">${bullMqJobs(lists)}</div>`)}
     `,
   });
+}
+
+/** Jobs carry keys that are ready and wait for a slot, so most lists are empty at rest. */
+function bullMqJobs({ queue, prefix, jobs }: BullMqLists): Html {
+  const held = Object.entries(jobs).filter(([, count]) => count > 0);
+  const shown = held.map(([list, count]) => `${formatCount(count)} ${list}`).join(', ');
+  return facts([
+    ['Queue', html`<code>${queue}</code>`],
+    ['Prefix', html`<code>${prefix}</code>`],
+    ['Jobs', shown || 'none: every key that is ready has a slot'],
+  ]);
 }
 
 function tabs({ id, sizes }: ControllerSummary, { list, namespace, name }: KeysFilter): Html {
