@@ -47,10 +47,7 @@ export interface KubernetesCredentialsOptions {
   readonly proxyUrl: () => string | undefined;
 }
 
-/**
- * The credentials of functions that have none of their own ([ADR
- * 0011](../../../infra/adr/0011-tokens-and-credentials.md)).
- */
+/** The credentials of functions that have none of their own (ADR 0011). */
 export class KubernetesCredentials {
   readonly #options: KubernetesCredentialsOptions;
 
