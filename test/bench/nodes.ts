@@ -12,7 +12,7 @@ import { stopAtSignal } from './stop-at-signal.ts';
  * 50 nodes of one zone fall silent, then 50 of another, the last, and then all are back: with kube-controller-manager's
  * own controllers and with gateway and function in their place, in turn, each time on a fresh control plane. Both have
  * a grace period of 10 s and taint 5 nodes a second. Fails when the states after each part differ, apart from the
- * NoExecute taints that kube-controller-manager leaves when all zones are silent (ADR 0064) and the pods that it evicts
+ * NoExecute taints that kube-controller-manager leaves when all zones are silent (ADR 0058) and the pods that it evicts
  * for them, and says how many these are. `npm run bench nodes`; `BENCH_ROUNDS` and `BENCH_NODES` (of a zone) make it
  * another one, `-- --save` writes the results into the repository.
  */
@@ -79,7 +79,7 @@ const what =
   `Two zones of ${LOAD.nodesPerZone} nodes with ${LOAD.podsPerNode} pods each, a grace period of ` +
   `${LOAD.graceSeconds} s, medians of ${ROUNDS} rounds, Node ${process.versions.node}, ${availableParallelism()} ` +
   `processors. The states are equal, apart from the NoExecute taints that kube-controller-manager leaves when all zones ` +
-  `are silent, and the pods that these evict (ADR 0064).`;
+  `are silent, and the pods that these evict (ADR 0058).`;
 await showResults('nodes', 'Silent nodes by kube-controller-manager and by functions', what, found);
 
 function figuresOf(arm: SilenceFigures): Record<string, number> {

@@ -47,7 +47,7 @@ export interface KubernetesCredentialsOptions {
   readonly proxyUrl: () => string | undefined;
 }
 
-/** The credentials of functions that have none of their own ([ADR 0052](../../../infra/adr/0052-credentials.md)). */
+/** The credentials of functions that have none of their own (ADR 0011). */
 export class KubernetesCredentials {
   readonly #options: KubernetesCredentialsOptions;
 

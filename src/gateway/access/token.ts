@@ -5,7 +5,7 @@ import type { CacheScope } from '../../contract/index.ts';
 /**
  * A token that the gateway makes and checks, opaque to all others: a JSON Web Token (RFC 7519) signed with HMAC-SHA256.
  * It names the thing that may use it and not the place where that thing was: the declaration of the controller, and the
- * runs of one trigger ([ADR 0011](../../../infra/adr/0011-cache-tokens.md)).
+ * runs of one trigger ([ADR 0011](../../../infra/adr/0011-tokens-and-credentials.md)).
  */
 
 /** The purpose of a token. Each purpose has signing keys of its own. */

@@ -86,7 +86,7 @@ const ANSWERED_HEADERS = ['content-type', 'warning', 'retry-after', 'audit-id'];
 /**
  * The Kubernetes API for functions that have no credentials: passes on a function's live reads and its writes, as its
  * ServiceAccount. A write is passed on for a run that is in flight, and goes on record with it, so that the run's
- * outcome need not name it ([ADR 0052](../../../infra/adr/0052-credentials.md)).
+ * outcome need not name it ([ADR 0011](../../../infra/adr/0011-tokens-and-credentials.md)).
  */
 export class KubernetesApi {
   readonly #options: KubernetesApiOptions;

@@ -44,7 +44,7 @@ const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'No
  *
  * A review asks the apiserver. It runs after a change of the object and once a period, because no event reports a
  * change of rights. All other facts behind the conditions are read when `wake` reports a change, or when a state is
- * known to end. For an idle object Redis is asked nothing ([ADR 0038](../../../infra/adr/0038-own-kind.md)).
+ * known to end. For an idle object Redis is asked nothing ([ADR 0032](../../../infra/adr/0032-reconcile-functions.md)).
  */
 export class FunctionReconciler {
   readonly #options: FunctionReconcilerOptions;

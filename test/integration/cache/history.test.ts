@@ -127,7 +127,7 @@ class History {
       case 'restore': {
         // The look at the server's version goes by the view's: nobody could tell a restore from here. A reflector never
         // asks for a list that is older than the view; and of what a list that broke off has left it knows by its
-        // knownObject (ADR 0007), which has no part in this test.
+        // knownObject (ADR 0004), which has no part in this test.
         if (this.#behind && this.#position !== undefined) await this.#watch(Infinity, next.chunk, false);
         const to = this.#server.version - next.by;
         if (this.#position === undefined || to < 1) return;
