@@ -188,8 +188,8 @@ describe('what gateway and SDK send', () => {
       const location = () => ({ url: 'https://gateway.example.com/x', token: 't', maxSeconds: 600 });
       const callback = { maxSeconds: 600, location };
       const target = { endpoint, cacheAccess, callback };
-      const keys = { openCircuit() {}, closeCircuit() {} };
-      const own = { controller: 'web', views: [], keys, settings: { logTriggers: false, startWindowMs: 0 } };
+      const starts = { keys: { allow() {} }, ending: new AbortController().signal };
+      const own = { controller: 'web', views: [], starts, settings: { logTriggers: false, startWindowMs: 0 } };
       const dispatcher = new Dispatcher({ ...own, target, bounds: ownBounds(), runtime });
       const reasons = [
         { type: 'manual' as const, message: 'm' },

@@ -140,7 +140,7 @@ test('levelhook types asks for the package that only it needs, and works with it
   const args = [join(installed, packageJson.bin['levelhook'] ?? ''), 'types', definition, '--out', workspace];
   const { output, exitCode } = runNode(consumer, args, { NODE_OPTIONS: '' });
   expect(output.trim()).toBe(
-    'The package json-schema-to-typescript is missing: install it (npm install json-schema-to-typescript).',
+    'levelhook: The package json-schema-to-typescript is missing: install it (npm install json-schema-to-typescript).',
   );
   expect(exitCode).toBe(1);
   linkInto(consumer, ['json-schema-to-typescript']);

@@ -83,14 +83,9 @@ export class RedisQueueFixture {
     ]);
     // A job waits only while there is no slot for its keys, or while its gateway waits before it asks again. A slot has
     // a run until the finish is sent.
-    const isTaken = held >= this.#concurrency || active > 0 || !this.#opened.some((each) => this.#takes(each, running));
+    const isTaken = held >= this.#concurrency || active > 0 || this.#opened.every(({ queue }) => queue.room === 0);
     const isIdle = held <= running && (waiting === 0 || isTaken);
     return !isIdle || this.#talking();
-  }
-
-  /** Whether this gateway takes jobs, as its circuit says. When it is half-open, one run is the only one. */
-  #takes({ queue }: { queue: BullMqWorkQueue }, running: number): boolean {
-    return !queue.circuit || (queue.circuit.untilMs <= this.clock.now() && running === 0);
   }
 
   /** Deletes all jobs that wait. */

@@ -40,7 +40,7 @@ import {
 import type { ReviewSender } from '../dispatch/review-sender.ts';
 import { RecordedWrites } from '../dispatch/recorded-writes.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
-import type { KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
+import type { KeyStarts } from '../endpoint/endpoint-circuit-breaker.ts';
 import { RelatedObjects } from '../dispatch/related-objects.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
@@ -479,13 +479,9 @@ export class RunningController {
     }));
     const { callbacks } = this.#options.target;
     const callback = callbacks && this.callbackMs > 0 ? this.#callbackAt(callbacks) : undefined;
-    const keys: KeyCircuit = {
-      openCircuit: (untilMs) => {
-        this.queue.openCircuit(untilMs);
-        this.#options.onChanged();
-      },
-      closeCircuit: () => {
-        this.queue.closeCircuit();
+    const keys: KeyStarts = {
+      allow: (room, closed) => {
+        this.queue.allow(room, closed);
         this.#options.onChanged();
       },
     };
@@ -502,7 +498,7 @@ export class RunningController {
       functionName: this.functionName,
       target: { endpoint, cacheAccess, callback, kubernetes, recorded, related },
       views,
-      keys,
+      starts: { keys, ending: this.#stopped.signal },
       bounds: this.#options.bounds,
       runtime,
       settings,

@@ -28,7 +28,7 @@ import type { RecordedWrites } from './recorded-writes.ts';
 import { noSource, type RelatedObjects } from './related-objects.ts';
 import { ColdStart } from '../endpoint/cold-start.ts';
 import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
-import { EndpointCircuitBreaker, type KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
+import { EndpointCircuitBreaker, type KeyStarts } from '../endpoint/endpoint-circuit-breaker.ts';
 import type { Hold } from '../endpoint/held-bytes.ts';
 import { decodeLine, decodeOutcomes, fromResult, type Outcome, type SentTrigger } from '../endpoint/outcome.ts';
 import { decide, decideLost, NOT_SENT, type ReconcileResult } from './requeue-policy.ts';
@@ -73,8 +73,8 @@ export interface DispatcherOptions {
   readonly functionName?: string;
   readonly target: TriggerTarget;
   readonly views: readonly DispatchView[];
-  /** Follows the circuit breaker. */
-  readonly keys: KeyCircuit;
+  /** The circuit breaker says how many keys may start, until no more triggers are sent. */
+  readonly starts: { readonly keys: KeyStarts; readonly ending: AbortSignal };
   readonly bounds: ControllerBounds;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly settings: DispatcherSettings;
@@ -122,12 +122,12 @@ export class Dispatcher implements Process {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    const { controller, keys, runtime, settings, target } = options;
+    const { controller, runtime, settings, starts, target } = options;
     const { endpoint } = target;
     const views = options.views.map(({ view }) => view);
     this.#barriers = new Barriers(views, runtime.clock);
     this.#lines = new TokenBucket(FAILURE_LINES, () => runtime.clock.now());
-    this.#circuitBreaker = new EndpointCircuitBreaker({ controller, keys, runtime });
+    this.#circuitBreaker = new EndpointCircuitBreaker({ controller, ...starts, runtime });
     this.#coldStart = new ColdStart({ endpoint, clock: runtime.clock, windowMs: settings.startWindowMs });
   }
 
@@ -145,6 +145,7 @@ export class Dispatcher implements Process {
     this.#send(runs, (at, finish) => finishes[at]?.resolve(finish)).catch((error: unknown) => {
       // The trigger may have been sent.
       for (const { resolve } of finishes) resolve({ kind: 'unknown', error: messageOf(error) });
+      this.#circuitBreaker.notTried();
     });
     return finishes.map(({ promise }) => promise);
   }
@@ -158,14 +159,14 @@ export class Dispatcher implements Process {
     if (!cache || (related && (await related.isBehind()))) {
       // Nothing was tried. This gateway has the kinds within seconds; another one may have them now.
       runs.forEach((_, at) => onFinish(at, BEHIND));
-      return;
+      return this.#circuitBreaker.notTried();
     }
     const callback = later?.location(runs);
     const kubernetes = access && (await this.#kubernetes(access, runs));
     if (kubernetes instanceof Error) {
       const { message: error } = kubernetes;
       runs.forEach(({ failures }, at) => onFinish(at, { ...decideLost(failures), error }));
-      return;
+      return this.#circuitBreaker.notTried();
     }
     const startedAt = clock.now();
     // The trigger has one deadline: the earliest of its runs.

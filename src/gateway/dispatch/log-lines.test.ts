@@ -33,7 +33,7 @@ it('a key that fails again and again does not fill the log, and a later line cou
     bounds: ownBounds(),
     controller: 'c',
     views: [],
-    keys: { openCircuit: () => {}, closeCircuit: () => {} },
+    starts: { keys: { allow: () => {} }, ending: new AbortController().signal },
     target: { endpoint, cacheAccess: new CacheAccess({ views: [], api: undefined, clock }) },
     runtime: { clock, logger, metrics: silentMetrics },
     settings: { logTriggers: true, startWindowMs: 0 },

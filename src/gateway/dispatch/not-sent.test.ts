@@ -22,10 +22,10 @@ describe('a trigger that is not sent', () => {
   let server: Server;
   let endpoint: Endpoint;
   let dispatcher: Dispatcher;
-  let circuits: string[];
+  let rooms: number[];
 
   beforeEach(async () => {
-    [methods, counted, circuits] = [[], [], []];
+    [methods, counted, rooms] = [[], [], []];
     server = createServer((request, response) => {
       methods.push(String(request.method));
       request.resume();
@@ -43,7 +43,10 @@ describe('a trigger that is not sent', () => {
       bounds: ownBounds(),
       controller: 'c',
       views: [],
-      keys: { openCircuit: () => void circuits.push('open'), closeCircuit: () => void circuits.push('closed') },
+      starts: {
+        keys: { allow: (room) => void rooms.push(room) },
+        ending: new AbortController().signal,
+      },
       target: { endpoint, cacheAccess },
       runtime: { clock: systemClock, logger: silentLogger, metrics: { ...silentMetrics, count } },
       settings: { logTriggers: false, startWindowMs: 60_000 },
@@ -77,18 +80,18 @@ describe('a trigger that is not sent', () => {
     expect(counted).toEqual(['levelhook_triggers_not_sent_total starting']);
     // It lets a key through after 250 ms.
     await sleep(300);
-    expect(circuits).toEqual(['open']);
+    expect(rooms).toEqual([0, 1]);
     answer = done;
     expect(await dispatch()).toMatchObject({ kind: 'known', failures: 'forget' });
     expect(methods).toEqual(['GET', 'GET', 'POST']);
-    expect(circuits).toEqual(['open', 'closed']);
+    expect(rooms).toEqual([0, 1, Infinity]);
   });
 
   it('because the function started meanwhile, and took time of the run, gives the key a run with its whole time', async () => {
     answer = (request, response) => void setTimeout(() => done(request, response), 400);
     expect(await dispatch(2000)).toMatchObject({ ...GIVEN_BACK, error: 'the function has just started' });
     expect(methods).toEqual(['GET']);
-    expect(circuits).toEqual([]);
+    expect(rooms).toEqual([]);
     expect(await dispatch(2000)).toMatchObject({ kind: 'known', failures: 'forget' });
     expect(methods).toEqual(['GET', 'POST']);
   });

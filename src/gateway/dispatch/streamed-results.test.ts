@@ -39,7 +39,7 @@ beforeEach(async () => {
     bounds: ownBounds(),
     controller: 'c',
     views: [],
-    keys: { openCircuit() {}, closeCircuit() {} },
+    starts: { keys: { allow() {} }, ending: new AbortController().signal },
     settings: { logTriggers: false, startWindowMs: 0 },
     target: { endpoint, cacheAccess },
     runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },

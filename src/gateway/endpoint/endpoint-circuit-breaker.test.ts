@@ -1,5 +1,7 @@
+import { setImmediate } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type LogFields, type MetricLabels, silentLogger, silentMetrics } from '../../core/index.ts';
+import { VirtualClock } from '../../../test/harness/test-clock.ts';
 import { EndpointCircuitBreaker } from './endpoint-circuit-breaker.ts';
 import type { Outcome } from './outcome.ts';
 
@@ -13,28 +15,36 @@ const unknown = (reason: (Outcome & { kind: 'unknown' })['reason']): Outcome => 
 
 describe('the circuit breaker of an endpoint', () => {
   let guard: EndpointCircuitBreaker;
-  let nowMs: number;
-  const pass = (ms: number): void => void (nowMs += ms);
+  let clock: VirtualClock;
+  let ending: AbortController;
+  const pass = (ms: number): void => clock.jump(ms);
   let sent: number;
   let open: Record<string, number>;
   let warnings: LogFields[];
   /** For how long the starts of keys are stopped; undefined once they go on. */
   let stopped: (number | undefined)[];
+  /** How many keys might start, after each change. */
+  let rooms: number[];
 
   beforeEach(() => {
-    nowMs = 1_700_000_000_000;
+    clock = new VirtualClock();
+    ending = new AbortController();
     sent = 0;
     open = {};
     warnings = [];
     stopped = [];
+    rooms = [];
     guard = new EndpointCircuitBreaker({
       controller: 'web',
       keys: {
-        openCircuit: (untilMs) => void stopped.push(untilMs - nowMs),
-        closeCircuit: () => void stopped.push(undefined),
+        allow: (room, closed) => {
+          rooms.push(room);
+          if (room !== 1) stopped.push(closed && closed.untilMs - clock.now());
+        },
       },
+      ending: ending.signal,
       runtime: {
-        clock: { now: () => nowMs },
+        clock,
         logger: { ...silentLogger, warn: (fields) => void warnings.push(fields) },
         metrics: {
           ...silentMetrics,
@@ -153,6 +163,52 @@ describe('the circuit breaker of an endpoint', () => {
     await send(done);
     expect(stopped.at(-1)).toBeUndefined();
     expect(await send(done)).toBe(done);
+  });
+
+  describe('lets keys start', () => {
+    const passing = async (ms: number): Promise<void> => {
+      for (const end = clock.now() + ms; clock.now() < end; await setImmediate()) clock.step(end);
+    };
+
+    it('in any number while it is up, none while it is failing, and one when that time is over', async () => {
+      expect([guard.state, rooms]).toEqual(['up', []]);
+      await sendMany(20, refused);
+      expect([guard.state, rooms]).toEqual(['failing', [0]]);
+      await passing(500);
+      expect(rooms).toEqual([0]);
+      await passing(1);
+      expect([guard.state, rooms]).toEqual(['probing', [0, 1]]);
+      await send(refused);
+      expect([guard.state, rooms]).toEqual(['failing', [0, 1, 0]]);
+      await passing(1001);
+      await send(done);
+      expect([guard.state, rooms]).toEqual(['up', [0, 1, 0, 1, Infinity]]);
+    });
+
+    it('one more when the one was given back without a trigger, and none while that trigger is out', async () => {
+      guard.notTried();
+      expect(rooms).toEqual([]);
+      await sendMany(20, refused);
+      guard.notTried();
+      await passing(501);
+      guard.notTried();
+      expect(rooms).toEqual([0, 1, 1]);
+      const answer = Promise.withResolvers<Outcome>();
+      const probe = guard.run(async () => [await answer.promise]);
+      guard.notTried();
+      expect([guard.state, rooms]).toEqual(['probing', [0, 1, 1]]);
+      answer.resolve(done);
+      await probe;
+      expect(rooms).toEqual([0, 1, 1, Infinity]);
+    });
+
+    it('none any more at its end', async () => {
+      await send({ kind: 'not-sent', message: 'm', isThere: false });
+      expect([guard.state, rooms]).toEqual(['asleep', [0]]);
+      ending.abort();
+      await passing(1000);
+      expect(rooms).toEqual([0]);
+    });
   });
 
   it('refuses others while one shows whether the function is back, and none waits for it', async () => {

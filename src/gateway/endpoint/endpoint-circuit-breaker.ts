@@ -4,21 +4,36 @@ import type { Outcome } from './outcome.ts';
 
 export interface EndpointCircuitBreakerOptions {
   readonly controller: string;
-  readonly runtime: Pick<Runtime, 'logger' | 'metrics'> & { readonly clock: Pick<Clock, 'now'> };
-  readonly keys: KeyCircuit;
+  readonly runtime: Pick<Runtime, 'logger' | 'metrics'> & { readonly clock: Pick<Clock, 'now' | 'sleep'> };
+  readonly keys: KeyStarts;
+  /** Aborted when no more triggers are sent. */
+  readonly ending: AbortSignal;
   /** How long each circuit stays open before one trigger is let through: at first, and at most, doubling. */
   readonly unreachableMs?: BackoffRange;
   readonly goneMs?: BackoffRange;
   readonly startingMs?: BackoffRange;
 }
 
-/** Starts of the controller's keys in this gateway. */
-export interface KeyCircuit {
-  /** None starts until then, by the gateway's clock, and one at a time after that. A second time replaces the first. */
-  openCircuit(untilMs: number): void;
-  /** Any number may start. */
-  closeCircuit(): void;
+/** Starts the controller's keys in this gateway: its work queue. */
+export interface KeyStarts {
+  /**
+   * How many keys may start from now on, in place of the number before: each start takes one of them. `Infinity`: any
+   * number.
+   * @param closed for people, unless `room` is Infinity: since when, and until when none starts, by the gateway's
+   *   clock.
+   */
+  allow(room: number, closed?: { readonly sinceMs: number; readonly untilMs: number }): void;
 }
+
+/**
+ * The state of an endpoint, as the triggers of this gateway show it:
+ *
+ * - `up`: any number of triggers is sent.
+ * - `asleep`: the function is absent within its start window, so no trigger was sent. This is no fault.
+ * - `failing`: the function does not answer, or says that it is gone. As in `asleep`, no trigger is sent for a time.
+ * - `probing`: this time is over, and one trigger decides. It leads to `up`, or back for twice the time.
+ */
+export type EndpointState = 'up' | 'asleep' | 'failing' | 'probing';
 
 /** Why a circuit is open: the label of `levelhook_circuit_breaker_open` and `levelhook_triggers_not_sent_total`. */
 type OpenReason = 'unreachable' | 'gone' | 'starting';
@@ -33,12 +48,16 @@ type OpenReason = 'unreachable' | 'gone' | 'starting';
  * - `starting`: the function is absent within its start window (`ColdStart`), so no trigger was sent.
  *
  * After a time, which doubles, an open circuit lets one trigger through; its outcome closes the circuit or opens it
- * again. Until then this gateway starts no keys of the controller, and the dispatcher gives back a key that had started
- * before. Each gateway judges by its own triggers: gateways that reach the function go on.
+ * again. Until then this gateway starts no keys of the controller, then one, and the dispatcher gives back a key that
+ * had started before. Each gateway judges by its own triggers: gateways that reach the function go on.
  */
 export class EndpointCircuitBreaker {
   readonly #options: Required<EndpointCircuitBreakerOptions>;
   readonly #circuits: readonly Circuit[];
+  /** Since when keys do not start freely; undefined while they do. */
+  #sinceMs: number | undefined;
+  /** Waits for the end of the time in which none starts. */
+  #waiting = new AbortController();
 
   constructor(options: EndpointCircuitBreakerOptions) {
     this.#options = {
@@ -86,19 +105,60 @@ export class EndpointCircuitBreaker {
     )();
   }
 
+  /** A key was given back although a trigger might have been sent: another one may decide in its place. */
+  notTried(): void {
+    if (this.#room === 1) this.#allow();
+  }
+
+  get state(): EndpointState {
+    const open = this.#circuits.filter(({ breaker }) => breaker.state !== 'closed');
+    if (open.length === 0) return 'up';
+    if (this.#openForMs === 0) return 'probing';
+    return open.every(({ reason }) => reason === 'starting') ? 'asleep' : 'failing';
+  }
+
   /** Why a circuit is open; undefined while all are closed, and while the function is starting. */
   get openReason(): string | undefined {
     const open = this.#circuits.find(({ breaker }) => breaker.state !== 'closed');
     return open && MESSAGES[open.reason];
   }
 
-  /** Keys start again when all circuits are closed. While one is half-open, its trigger is out. */
-  #applyToKeys(): void {
+  /** How long no trigger is sent; 0 when one may be, or is out. */
+  get #openForMs(): number {
+    return Math.max(...this.#circuits.map(({ breaker }) => breaker.openForMs));
+  }
+
+  /** How many triggers may be sent: Infinity, 1 or 0. */
+  get #room(): number {
+    const { state } = this;
+    if (state === 'up') return Infinity;
+    const isOut = this.#circuits.some(({ breaker }) => breaker.state === 'half-open');
+    return state === 'probing' && !isOut ? 1 : 0;
+  }
+
+  #allow(): void {
     const { keys, runtime } = this.#options;
-    const breakers = this.#circuits.map(({ breaker }) => breaker);
-    if (breakers.every(({ state }) => state === 'closed')) keys.closeCircuit();
-    const openForMs = Math.max(...breakers.map((breaker) => breaker.openForMs));
-    if (openForMs > 0) keys.openCircuit(Math.ceil(runtime.clock.now() + openForMs));
+    this.#waiting.abort();
+    if (this.#room === Infinity) {
+      this.#sinceMs = undefined;
+      return keys.allow(Infinity);
+    }
+    const nowMs = runtime.clock.now();
+    this.#sinceMs ??= nowMs;
+    const openForMs = this.#openForMs;
+    const untilMs = Math.ceil(nowMs + openForMs);
+    keys.allow(this.#room, { sinceMs: this.#sinceMs, untilMs });
+    if (openForMs > 0) void this.#allowAt(untilMs);
+  }
+
+  async #allowAt(untilMs: number): Promise<void> {
+    const { ending, runtime } = this.#options;
+    const { clock } = runtime;
+    this.#waiting = new AbortController();
+    const signal = AbortSignal.any([this.#waiting.signal, ending]);
+    // A timer may fire a little early.
+    while (!signal.aborted && clock.now() < untilMs) await clock.sleep(untilMs - clock.now(), signal);
+    if (!signal.aborted) this.#allow();
   }
 
   #circuit(reason: OpenReason, counts: Circuit['counts'], trip: Trip, openMs: BackoffRange): Circuit {
@@ -111,7 +171,7 @@ export class EndpointCircuitBreaker {
       openMs,
       onOpen: (forMs) => {
         show(1);
-        this.#applyToKeys();
+        this.#allow();
         if (reason === 'starting') {
           if (forMs === openMs[0]) logger.info({ controller }, 'a function does not answer yet, its keys wait');
           return;
@@ -120,7 +180,7 @@ export class EndpointCircuitBreaker {
       },
       onClosed: () => {
         show(0);
-        this.#applyToKeys();
+        this.#allow();
         const message =
           reason === 'starting' ? 'the keys of a function start again' : 'the circuit breaker of a function closed';
         logger.info({ controller, reason }, message);

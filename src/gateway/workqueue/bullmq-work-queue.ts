@@ -4,7 +4,6 @@ import type { Incarnated } from '../cache/incarnation.ts';
 import { loadScript, type Redis, type Script, unlinkAll } from '../redis/redis.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
 import { BullMqJobs, type BullMqLists } from './bullmq-jobs.ts';
-import { Circuit } from './circuit.ts';
 import { GroupCommit } from './group-commit.ts';
 import { IdlePace, type PaceShare } from './idle-pace.ts';
 import { OwnRuns, type Unfinished } from './own-runs.ts';
@@ -125,7 +124,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #activeJobs = new Set<Promise<void>>();
   /** Present while suspended: starts wait for it. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
-  readonly #circuit: Circuit;
+  /** How many runs may start here, and why not any number: see `allow`. */
+  #room = Infinity;
+  #circuit: OpenCircuit | undefined;
   /** The last keys that became ready have one among them that other gateways should have first. */
   #givesAway = false;
 
@@ -161,8 +162,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#jobs = jobs;
     this.#idlePace = idlePace;
     this.#startRate = starts;
-    this.#circuit = new Circuit({ clock, onChanged: () => this.#circuitChanged() });
-    const isOpen = (): boolean => this.#circuit.room === 0;
+    const isOpen = (): boolean => this.#room === 0;
     this.#standstill = new Standstill({
       concurrency,
       clock,
@@ -330,7 +330,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       ending: this.#ending.signal,
       opened: (): Promise<boolean> => this.#opened(),
       closed: (): boolean => this.#gate !== undefined,
-      circuit: this.#circuit,
+      room: (): number => this.room,
+      started: (): void => this.#setRoom(this.#room - 1),
       startRate: this.#startRate,
     };
     const on = {
@@ -376,23 +377,24 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#poller?.start();
   }
 
-  openCircuit(untilMs: number): void {
-    if (!this.#ended) this.#circuit.open(untilMs);
-  }
-
-  closeCircuit(): void {
-    this.#circuit.close();
+  allow(room: number, circuit?: OpenCircuit): void {
+    this.#circuit = room === Infinity ? undefined : circuit;
+    this.#setRoom(room);
   }
 
   get circuit(): OpenCircuit | undefined {
-    return this.#circuit.state;
+    return this.#circuit;
+  }
+
+  /** How many of the runs that `allow` has named have not started. */
+  get room(): number {
+    return this.#room;
   }
 
   async stop(drainMs: number): Promise<void> {
     const { clock } = this.#runtime;
     const wasSuspended = this.#gate !== undefined;
     this.#ended = true;
-    this.#circuit.stop();
     // From here on no run starts, even if BullMQ still gives out jobs.
     this.suspend();
     this.#gate?.open();
@@ -488,7 +490,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return { firstDueMs, firstPauseEndMs, running, started };
   }
 
-  #circuitChanged(): void {
+  #setRoom(room: number): void {
+    if (this.#ended || room === this.#room) return;
+    this.#room = Math.max(0, room);
     this.#takeJobs();
     this.#runner?.starter.resume();
   }
@@ -498,9 +502,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
    * the others for the next one.
    */
   #takeJobs(): void {
-    const { room } = this.#circuit;
-    if (this.#gate || room === 0) this.#jobs.take('none');
-    else this.#jobs.take(room === 1 || this.#givesAway ? 'one' : 'all');
+    if (this.#gate || this.#room === 0) this.#jobs.take('none');
+    else this.#jobs.take(this.#room < Infinity || this.#givesAway ? 'one' : 'all');
   }
 
   /** Waits while this gateway is suspended. @returns false when it has ended. */

@@ -36,7 +36,7 @@ export interface Pause {
 }
 
 /**
- * The function cannot be reached from this gateway, which therefore starts none of its keys: after `untilMs` it tries
+ * The function cannot be reached from this gateway, which therefore starts none of its keys until `untilMs`, and then
  * one. Other gateways may start them.
  */
 export interface OpenCircuit {

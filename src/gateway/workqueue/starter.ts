@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { backoffMs, messageOf, type Runtime } from '../../core/index.ts';
-import type { Circuit } from './circuit.ts';
 import { isAboutOneCommand } from '../redis/redis.ts';
 import { RUN_MARGIN_MS, SLOT_MS } from './queue-options.ts';
 import type { StartRate } from './start-rates.ts';
@@ -43,7 +42,9 @@ export interface RunGate {
   /** Whether no run may begin here just now. */
   readonly closed: () => boolean;
   /** How many may begin here, as the circuit breaker of the function says. */
-  readonly circuit: Pick<Circuit, 'room' | 'started' | 'ended'>;
+  readonly room: () => number;
+  /** One has begun, and takes of this room. */
+  readonly started: () => void;
   /** How many may begin here, as those of other tenants must not wait for them. */
   readonly startRate: StartRate;
 }
@@ -106,13 +107,13 @@ export class Starter {
   get room(): number {
     const { gate, limits } = this.#options;
     if (this.#waiting.length > 0 || this.#isFull || gate.closed()) return 0;
-    const room = Math.min(limits.concurrency - this.#held.size, gate.circuit.room, Math.floor(gate.startRate.room()));
+    const room = Math.min(limits.concurrency - this.#held.size, gate.room(), Math.floor(gate.startRate.room()));
     return Math.max(0, room - this.#asked);
   }
 
   /**
-   * Puts keys into the line. @returns those about which nothing was decided when this gateway ended, or the circuit
-   * had no more room: they are for other gateways.
+   * Puts keys into the line. @returns those about which nothing was decided when this gateway ended, or no
+   * more could start here: they are for other gateways.
    * @param hasJob `false`: a key that finds every slot taken is given to `on.full`. `true`: it waits here.
    */
   enter(keys: readonly string[], hasJob: boolean): Promise<readonly string[]> {
@@ -158,7 +159,6 @@ export class Starter {
 
   /** The finish of this run has been sent. */
   release(key: string, run: number): void {
-    this.#options.gate.circuit.ended(key, run);
     if (this.#held.get(key)?.run !== run) return;
     this.#held.delete(key);
     this.resume();
@@ -178,12 +178,11 @@ export class Starter {
 
   #pump(): void {
     const { gate, limits } = this.#options;
-    const { circuit } = gate;
     if (gate.closed()) return;
-    // Also while a call is under way: its answer may be the single run that the circuit allows.
-    if (circuit.room === 0) this.#leaveAll();
+    // Also while a call is under way: its answer may be the single run that may start.
+    if (gate.room() === 0) this.#leaveAll();
     if (this.#asking || this.#isFull) return;
-    const room = Math.min(limits.concurrency - this.#held.size, circuit.room, MOST);
+    const room = Math.min(limits.concurrency - this.#held.size, gate.room(), MOST);
     if (room <= 0) return;
     if (gate.startRate.room() < room) return this.#askSome(Math.floor(gate.startRate.room()));
     this.#askFor(room);
@@ -199,9 +198,8 @@ export class Starter {
 
   #askFor(room: number): void {
     const { gate } = this.#options;
-    const { circuit } = gate;
     const asked = this.#waiting.splice(0, room);
-    const low = asked.length < circuit.room ? this.#lowRequest(room - asked.length) : undefined;
+    const low = asked.length < gate.room() ? this.#lowRequest(room - asked.length) : undefined;
     if (asked.length === 0 && !low) return;
     this.#asking = true;
     this.#asked = asked.length + (low?.count ?? 0);
@@ -339,7 +337,7 @@ export class Starter {
     for (const { request, start } of decided) {
       if (start.kind !== 'go') continue;
       this.#held.set(request.key, { run: start.run, endMs: times.deadlineMs + RUN_MARGIN_MS });
-      gate.circuit.started(request.key, start.run);
+      gate.started();
     }
     if (this.#held.size > 0) void this.#prolong();
     const jobless = full.filter(({ hasJob }) => !hasJob);

@@ -118,12 +118,12 @@ export interface WorkQueue {
   suspend(): void;
   unsuspend(): void;
   /**
-   * The function cannot be reached from this gateway, which starts no run until then and one at a time after that,
-   * until `closeCircuit`. Keys that are ready go to other gateways. A second time replaces the first. Neither this nor
+   * How many runs this gateway may start from now on, in place of the number before: each start takes one of them.
+   * `Infinity`, as at first: any number. Keys that are ready and find no room go to other gateways. Neither this nor
    * `suspend` ends the other.
+   * @param circuit why `room` is not Infinity, for people.
    */
-  openCircuit(untilMs: number): void;
-  closeCircuit(): void;
+  allow(room: number, circuit?: OpenCircuit): void;
   /** Undefined while the circuit of this gateway is closed. */
   readonly circuit: OpenCircuit | undefined;
   /**

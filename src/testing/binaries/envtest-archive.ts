@@ -75,7 +75,9 @@ async function downloadChecked(downloader: Downloader, { url, hash }: EnvtestArc
   }
 }
 
-/** Extracts a verified archive with the machine's `tar`, and keeps the programs: regular files with their names only. */
+/**
+ * Extracts a verified archive with the machine's `tar`, and keeps the programs: regular files with their names only.
+ */
 async function install(file: string, directory: string, cache: string): Promise<void> {
   await mkdir(directory);
   // Published archives hold controller-tools/envtest/NAME.

@@ -34,7 +34,7 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     target: { endpoint, cacheAccess },
     runtime,
     views: [],
-    keys: { openCircuit() {}, closeCircuit() {} },
+    starts: { keys: { allow() {} }, ending: new AbortController().signal },
     settings: { logTriggers: false, startWindowMs: 60_000 },
   });
   let triggers = 0;

@@ -3,10 +3,13 @@ import type { Finish, WorkQueue } from '../../../src/gateway/workqueue/work-queu
 import { done, type RecordingProcess } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 
-/** The circuit of one gateway: it starts no keys, and other gateways do. */
+/** How many keys one gateway may start: where it has no room, other gateways start them. */
 export function circuitContract(create: CreateFixture): void {
   const setting = eachSetting(create);
   const now = (): number => setting().clock.now();
+
+  /** As the circuit breaker: no key starts until then. */
+  const shut = (queue: WorkQueue, untilMs: number): void => queue.allow(0, { sinceMs: now(), untilMs });
 
   /** One more gateway, with runs of its own. */
   async function openOther(): Promise<{ queue: WorkQueue; process: RecordingProcess }> {
@@ -20,7 +23,7 @@ export function circuitContract(create: CreateFixture): void {
       const { queue, process } = setting();
       await queue.start(process);
       const untilMs = now() + 60_000;
-      queue.openCircuit(untilMs);
+      shut(queue, untilMs);
       await queue.add(plain('added'));
       await queue.addLow(['low'], 'initial');
       await queue.addAfter('timer', 5);
@@ -32,7 +35,7 @@ export function circuitContract(create: CreateFixture): void {
       expect(queue.circuit).toEqual({ sinceMs: untilMs - 60_000, untilMs });
       // What they wait for is an outage, in which the oldest grows old.
       expect([await queue.standstillMs(), await queue.oldestDueMs()]).toEqual([0, 50_000]);
-      queue.closeCircuit();
+      queue.allow(Infinity);
       expect(queue.circuit).toBeUndefined();
       await setting().atRest();
       expect(process.keys().toSorted()).toEqual(['added', 'low', 'timer']);
@@ -45,58 +48,56 @@ export function circuitContract(create: CreateFixture): void {
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
-      queue.openCircuit(now() + 60_000);
+      shut(queue, now() + 60_000);
       await queue.add(plain('k'));
       run.release({ kind: 'known', failures: 'count', againAfterMs: 5 });
       await setting().pass(1000);
       expect(process.runs).toHaveLength(1);
-      queue.closeCircuit();
+      queue.allow(Infinity);
       await setting().atRest();
       expect(process.runs.map(({ failures }) => failures)).toEqual([0, 1]);
     });
 
-    it('starts one key at a time after its time, until it is closed', async () => {
+    it('starts as many keys as it may, and none after them', async () => {
       const { queue, process } = setting();
       const ends: ((finish: Finish) => void)[] = [];
       process.onRun = () => new Promise((resolve) => ends.push(resolve));
       await queue.start(process);
-      queue.openCircuit(now() + 500);
-      const keys = numbered('k', 60);
-      await queue.add(plain(...keys));
+      shut(queue, now() + 500);
+      await queue.add(plain(...numbered('k', 60)));
       await queue.addLow(numbered('low', 60), 'initial');
-      await setting().pass(499);
+      // The time alone opens nothing.
+      await setting().pass(1000);
       expect(process.runs).toEqual([]);
       for (let runs = 1; runs <= 5; runs += 1) {
+        queue.allow(1, { sinceMs: now(), untilMs: now() });
         await setting().pass(1000);
         expect(process.inFlight).toHaveLength(1);
-        expect(process.runs).toHaveLength(runs);
         ends.at(-1)?.(done);
+        await setting().pass(1000);
+        expect(process.inFlight).toEqual([]);
+        expect(process.runs).toHaveLength(runs);
       }
+      // Not three: this is the number from now on, not more of them.
+      queue.allow(1, { sinceMs: now(), untilMs: now() });
+      queue.allow(2, { sinceMs: now(), untilMs: now() });
       await setting().pass(1000);
-      expect(process.inFlight).toHaveLength(1);
-      // Its run has failed: no other key starts until the new time.
-      queue.openCircuit(now() + 2000);
-      ends.at(-1)?.(done);
-      await setting().pass(1990);
-      expect(process.inFlight).toEqual([]);
-      expect(process.runs).toHaveLength(6);
-      await setting().pass(1000);
-      expect(process.inFlight).toHaveLength(1);
+      expect(process.inFlight).toHaveLength(2);
       process.onRun = () => done;
-      queue.closeCircuit();
-      ends.at(-1)?.(done);
+      queue.allow(Infinity);
+      for (const end of ends) end(done);
       await setting().atRest();
       expect(process.runs).toHaveLength(120);
     });
 
-    it('tries another key when the one that it tried could not run', async () => {
+    it('has room for another key when the one that it tried could not run', async () => {
       const { queue, process } = setting();
       await queue.pause('namespace/paused');
       await queue.start(process);
-      queue.openCircuit(now() + 500);
+      queue.allow(1, { sinceMs: now(), untilMs: now() });
       await queue.add(plain(...numbered('paused/', 60), 'k'));
       await setting().ran('k');
-      queue.closeCircuit();
+      queue.allow(Infinity);
       await queue.resume('namespace/paused');
       await setting().atRest();
       expect(process.runs).toHaveLength(61);
@@ -111,15 +112,15 @@ export function circuitContract(create: CreateFixture): void {
       await queue.add(plain(...keys));
       await setting().until(() => blocked.length === 4, 'every slot taken');
       const other = await openOther();
-      queue.openCircuit(now() + 600_000);
+      shut(queue, now() + 600_000);
       for (const end of blocked) end();
       await queue.addLow(numbered('low', 50), 'initial');
       await queue.addAfter('timer', 5);
       await setting().atRest();
       expect(process.runs).toHaveLength(4);
       expect(other.process.runs).toHaveLength(200 - 4 + 50 + 1);
-      queue.closeCircuit();
-      other.queue.openCircuit(now() + 600_000);
+      queue.allow(Infinity);
+      shut(other.queue, now() + 600_000);
       process.onRun = () => done;
       await other.queue.add(plain('back'));
       await setting().atRest();
@@ -142,23 +143,21 @@ export function circuitContract(create: CreateFixture): void {
       const { queue, process } = setting();
       await queue.start(process);
       queue.suspend();
-      queue.openCircuit(now() + 60_000);
+      shut(queue, now() + 60_000);
       await queue.add(plain('k'));
       queue.unsuspend();
       await setting().pass(1000);
       expect(process.runs).toEqual([]);
       queue.suspend();
-      queue.closeCircuit();
+      queue.allow(Infinity);
       await setting().wait();
       expect(process.runs).toEqual([]);
-      // Half-open while it is suspended.
-      queue.openCircuit(now() + 10);
-      setting().clock.step(now() + 10);
+      queue.allow(1, { sinceMs: now(), untilMs: now() });
       await setting().wait();
       expect(process.runs).toEqual([]);
       queue.unsuspend();
       await setting().ran('k');
-      queue.closeCircuit();
+      queue.allow(Infinity);
       await setting().atRest();
     });
 
@@ -169,11 +168,11 @@ export function circuitContract(create: CreateFixture): void {
       await queue.add(plain('k'));
       await setting().ran('k');
       blocked.release({ kind: 'unknown' });
-      queue.openCircuit(now() + 300_000);
+      shut(queue, now() + 300_000);
       await setting().pass(30_000);
       expect(process.losses).toMatchObject([{ key: 'k' }]);
       expect(process.runs).toHaveLength(1);
-      queue.closeCircuit();
+      queue.allow(Infinity);
       await setting().atRest();
       expect(process.runs.map(({ failures }) => failures)).toEqual([0, 1]);
     });
@@ -181,7 +180,7 @@ export function circuitContract(create: CreateFixture): void {
     it('stops as ever, and leaves its keys to the next gateway', async () => {
       const { queue, process } = setting();
       await queue.start(process);
-      queue.openCircuit(now() + 600_000);
+      shut(queue, now() + 600_000);
       await queue.add(plain('k', 'l'));
       await queue.stop(1000);
       const next = await openOther();
@@ -193,13 +192,13 @@ export function circuitContract(create: CreateFixture): void {
     it('has some time to start keys once it may, before they stand still', async () => {
       const { queue, process } = setting();
       await queue.start(process);
-      queue.openCircuit(now() + 60_000);
+      shut(queue, now() + 60_000);
       await queue.add(plain('k'));
       await setting().pass(50_000);
       expect(await queue.standstillMs()).toBe(0);
       // No gateway takes keys out of it.
       queue.suspend();
-      queue.closeCircuit();
+      queue.allow(Infinity);
       expect(await queue.standstillMs()).toBe(0);
       setting().clock.step(now() + 7000);
       expect(await queue.standstillMs()).toBe(7000);

@@ -210,8 +210,10 @@ export class ModelHistory implements Process {
   /** Of one gateway at a time: the other starts all that there is. */
   #openOrCloseCircuit(queue: WorkQueue): void {
     const open = this.#gateways.find(({ circuit }) => circuit);
-    if (open && this.#chance(0.7)) open.closeCircuit();
-    else if (!open || open === queue) queue.openCircuit(this.#now() + this.#below(3000));
+    if (open && this.#chance(0.7))
+      open.allow(this.#chance(0.5) ? 1 : Infinity, { sinceMs: this.#now(), untilMs: this.#now() });
+    else if (!open || open === queue)
+      queue.allow(0, { sinceMs: this.#now(), untilMs: this.#now() + this.#below(3000) });
   }
 
   /** A gateway is gone in the middle of its runs, and another comes. */

@@ -150,10 +150,10 @@ describe('/queues', () => {
 
   it('tells while this gateway starts no keys, since it cannot reach the function', async () => {
     const untilMs = Date.now() + 60_000;
-    queue.openCircuit(untilMs);
-    const circuit = { sinceMs: expect.any(Number) as number, untilMs };
+    const circuit = { sinceMs: untilMs - 60_000, untilMs };
+    queue.allow(0, circuit);
     expect(await request('/queues')).toMatchObject([200, { queues: [{ pauses: [], circuit }] }]);
-    queue.closeCircuit();
+    queue.allow(Infinity);
     expect(JSON.stringify(await request('/queues'))).not.toContain('circuit');
   });
 
@@ -305,7 +305,7 @@ describe('levelhook queue', () => {
   });
 
   it('shows why keys wait while the function cannot be reached', async () => {
-    queue.openCircuit(Date.now() + 60_000);
+    queue.allow(0, { sinceMs: Date.now(), untilMs: Date.now() + 60_000 });
     await queue.add([{ key: 'a/x', reasons: [] }]);
     expect((await levelhook('list'))[1]).toMatch(/^controller .* breaker$/m);
     const [, status] = await levelhook('get', 'controller', 'a/x');

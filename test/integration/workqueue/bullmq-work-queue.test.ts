@@ -147,11 +147,11 @@ describe('a job whose keys may not start here', () => {
       await queue.add(plain('second'));
       await eventually(async () => expect(await full.redis.llen(full.keys.active)).toBe(1));
       await full.redis.config('SET', 'maxmemory', '1');
-      queue.openCircuit(clock.now() + 500);
+      queue.allow(0, { sinceMs: clock.now(), untilMs: clock.now() + 500 });
       await eventually(async () => expect(full.troubles).toContainEqual(expect.stringContaining('OOM')));
       await full.redis.config('SET', 'maxmemory', '0');
       end();
-      queue.closeCircuit();
+      queue.allow(Infinity);
       await eventually(async () => expect(process.keys()).toEqual(['first', 'second']), 60_000, 50);
       await eventually(async () => expect(await full.pending()).toBe(0), 60_000, 20);
       await queue.stop(1000);

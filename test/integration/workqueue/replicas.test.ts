@@ -78,7 +78,7 @@ async function startReplica(startWindowMs: number): Promise<Replica> {
     bounds: ownBounds(),
     controller: 'web',
     views: [],
-    keys: queue,
+    starts: { keys: queue, ending: new AbortController().signal },
     target: { endpoint, cacheAccess },
     runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
     settings: { logTriggers: false, startWindowMs },
