@@ -64,9 +64,9 @@ class World {
         this.seen.set(run.key, this.matching(run.key));
         await this.#pause(this.#namingMs);
         await related.record(run, rules);
-        return { kind: 'known', failures: 'forget' };
+        return { kind: 'ended', failures: 'forget' };
       },
-      lost: async () => ({ kind: 'known', failures: 'forget' }),
+      lost: async () => ({ kind: 'ended', failures: 'forget' }),
       passed: async () => true,
       late() {},
     };

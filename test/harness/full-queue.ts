@@ -43,7 +43,7 @@ export async function fillQueue(
       ends.add();
       return finishOf(key, failsEvery);
     },
-    lost: async () => ({ kind: 'known', failures: 'count' }),
+    lost: async () => ({ kind: 'ended', failures: 'count' }),
     passed: async () => true,
     late: () => {},
   });
@@ -76,13 +76,13 @@ function finishOf(key: string, failsEvery: number): Finish {
   const number = Number(key.slice(key.lastIndexOf('-') + 1));
   if (key.startsWith('busy/dead-')) {
     const error = `cause ${'abcdefg'[number % 7]}: object ${key} has ${number} errors`;
-    return { kind: 'known', failures: 'count', dead: true, error };
+    return { kind: 'ended', failures: 'count', dead: true, error };
   }
   if (failsEvery > 0 && number % failsEvery === 0) {
-    return { kind: 'known', failures: 'count', againAfterMs: 3_600_000, error: `${LONG} ${number}` };
+    return { kind: 'ended', failures: 'count', againAfterMs: 3_600_000, error: `${LONG} ${number}` };
   }
   const first = [{ object: `v1/ConfigMap ${key}`, resourceVersion: '654321' }];
-  return { kind: 'known', failures: 'forget', wrote: { count: 1, first } };
+  return { kind: 'ended', failures: 'forget', wrote: { count: 1, first } };
 }
 
 class Counter {

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../../src/core/index.ts';
-import type { Finish, Known, Process, Run } from '../../src/gateway/workqueue/work-queue.ts';
+import type { Finish, Ended, Process, Run } from '../../src/gateway/workqueue/work-queue.ts';
 
-export const done: Known = { kind: 'known', failures: 'forget' };
+export const done: Ended = { kind: 'ended', failures: 'forget' };
 
 /** A `Process` that does what a test says and keeps what it was asked. */
 export class RecordingProcess implements Process {
@@ -15,7 +15,7 @@ export class RecordingProcess implements Process {
   /** Keys of which two runs were seen at a time. */
   readonly overlaps: string[] = [];
   onRun: (run: Run) => Finish | Promise<Finish> = () => done;
-  onLost: () => Known = () => ({ kind: 'known', failures: 'count', againAfterMs: 0 });
+  onLost: () => Ended = () => ({ kind: 'ended', failures: 'count', againAfterMs: 0 });
   /** Barriers that have not passed. */
   readonly unpassed = new Set<string>();
   readonly #clock: Clock;
@@ -36,7 +36,7 @@ export class RecordingProcess implements Process {
     }
   }
 
-  async lost(run: { key: string; run: number; failures: number }): Promise<Known> {
+  async lost(run: { key: string; run: number; failures: number }): Promise<Ended> {
     this.losses.push({ ...run, atMs: this.#clock.now() });
     return this.onLost();
   }

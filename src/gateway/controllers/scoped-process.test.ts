@@ -6,15 +6,15 @@ import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import { ScopedProcess } from './scoped-process.ts';
 
 const run = (key: string): Run => ({ key, run: 1, incarnation: 'i', failures: 3, reasons: [], deadlineMs: 0 });
-const again = (key: string): Finish => ({ kind: 'known', failures: 'count', error: key });
-const dropped: Finish = { kind: 'known', failures: 'forget' };
+const again = (key: string): Finish => ({ kind: 'ended', failures: 'count', error: key });
+const dropped: Finish = { kind: 'ended', failures: 'forget' };
 
 it('keys of namespaces that are no longer declared are dropped, and the others get their own outcomes', async () => {
   const ran: string[] = [];
   const inner: Required<Process> = {
     run: async ({ key }) => (ran.push(key), again(key)),
     runAll: (runs) => runs.map(async ({ key }) => (ran.push(key), again(key))),
-    lost: async () => ({ kind: 'known', failures: 'count' }),
+    lost: async () => ({ kind: 'ended', failures: 'count' }),
     passed: async () => true,
     late: () => {},
   };

@@ -70,7 +70,7 @@ export class Callbacks {
       return { kind: 'over', message: 'this controller no longer accepts callbacks' };
     }
     if (!(await queue.settle(key, run, finish))) return notInFlight(run, (await queue.status(key)).running?.run);
-    return finish.kind === 'busy'
+    return finish.kind === 'accepted'
       ? { kind: 'taken', withinMs: finish.untilMs - runtime.clock.now() }
       : { kind: 'taken' };
   }

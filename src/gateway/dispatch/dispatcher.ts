@@ -279,7 +279,7 @@ export class Dispatcher implements Process {
     const reported = writesOf(outcome);
     const { recorded } = this.#options.target;
     const ended = told(finish, outcome);
-    if (recorded && ended.kind === 'known') return this.#withRecorded(recorded, run, ended, reported);
+    if (recorded && ended.kind === 'ended') return this.#withRecorded(recorded, run, ended, reported);
     return this.#withBarrier(ended, reported);
   }
 
@@ -287,7 +287,7 @@ export class Dispatcher implements Process {
   async #withRecorded(
     recorded: RecordedWrites,
     run: Pick<Run, 'key' | 'run' | 'deadlineMs'>,
-    finish: Finish & { readonly kind: 'known' },
+    finish: Finish & { readonly kind: 'ended' },
     reported: readonly Write[],
   ): Promise<Finish> {
     const { writes, isUnanswered, isUnclear } = await recorded.end(run);
@@ -332,15 +332,15 @@ export class Dispatcher implements Process {
     const outcome = await this.#withRelatedChecked(fromResult(reported, callback));
     const { finish, result } = decide(outcome, run.failures, clock.now());
     const { recorded } = this.#options.target;
-    const isUnanswered = finish.kind === 'known' && (await recorded?.end(run))?.isUnanswered;
+    const isUnanswered = finish.kind === 'ended' && (await recorded?.end(run))?.isUnanswered;
     if (isUnanswered) return this.#unanswered();
-    const barrier = finish.kind === 'known' ? await this.#barrierOfNow() : undefined;
+    const barrier = finish.kind === 'ended' ? await this.#barrierOfNow() : undefined;
     await this.#recordRelated(run, outcome);
     this.#countResult(result, outcome);
     return { ...told(finish, outcome), ...(barrier === undefined ? {} : { barrier }) };
   }
 
-  async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'known' }> {
+  async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'ended' }> {
     const { controller, runtime } = this.#options;
     const barrier = await this.#barrierOfNow();
     // After it, so that the barrier does not depend on it.
@@ -445,7 +445,7 @@ export class Dispatcher implements Process {
   }
 
   async #withBarrier(finish: Finish, writes: readonly Write[]): Promise<Finish> {
-    if (finish.kind !== 'known' || writes.length === 0) return finish;
+    if (finish.kind !== 'ended' || writes.length === 0) return finish;
     const barrier = await this.#options.bounds.budget.run(() => this.#barriers.afterWrites(writes));
     if (barrier === undefined) return finish;
     if (barrier.length <= LONGEST_BARRIER) return { ...finish, barrier };
@@ -473,7 +473,7 @@ export class Dispatcher implements Process {
         ...('reason' in outcome ? { reason: outcome.reason } : {}),
         ...('message' in outcome ? { error: outcome.message } : {}),
         ...('withinMs' in outcome ? { withinMs: outcome.withinMs } : {}),
-        ...(finish.kind === 'known' && finish.againAfterMs !== undefined ? { againAfterMs: finish.againAfterMs } : {}),
+        ...(finish.kind === 'ended' && finish.againAfterMs !== undefined ? { againAfterMs: finish.againAfterMs } : {}),
         writes: writesOf(outcome).length,
         durationMs: trigger.durationMs,
         ...(linesLeftOut > 0 ? { linesLeftOut } : {}),
@@ -483,7 +483,7 @@ export class Dispatcher implements Process {
   }
 }
 
-const BEHIND: Finish = { kind: 'known', failures: 'keep', againAfterMs: 250, elsewhere: true };
+const BEHIND: Finish = { kind: 'ended', failures: 'keep', againAfterMs: 250, elsewhere: true };
 const ASK_EVERY_MS = 1000;
 /** Of failed runs of one controller: keys that fail again and again must not fill the log. The others are at debug. */
 const FAILURE_LINES = { perSecond: 5, burst: 200 };
@@ -520,10 +520,10 @@ const NO_OUTCOME: Outcome = { kind: 'unknown', reason: 'body', message: 'the ans
 
 /** Adds the error and the writes, for the history. */
 function told(finish: Finish, outcome: Outcome): Finish {
-  if (finish.kind === 'busy') return finish;
+  if (finish.kind === 'accepted') return finish;
   const withError = 'message' in outcome ? { ...finish, error: outcome.message } : finish;
   const writes = writesOf(outcome);
-  return withError.kind === 'known' && writes.length > 0 ? { ...withError, wrote: wroteOf(writes) } : withError;
+  return withError.kind === 'ended' && writes.length > 0 ? { ...withError, wrote: wroteOf(writes) } : withError;
 }
 
 function wroteOf(writes: readonly Write[]): Wrote {

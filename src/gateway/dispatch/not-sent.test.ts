@@ -13,7 +13,7 @@ import { Dispatcher } from './dispatcher.ts';
 import { ownBounds } from '../../../test/harness/own-bounds.ts';
 
 /** The end of a run that is given back without a failure, to run again at once. */
-const GIVEN_BACK = { kind: 'known', failures: 'keep', againAfterMs: 0, sent: false };
+const GIVEN_BACK = { kind: 'ended', failures: 'keep', againAfterMs: 0, sent: false };
 
 describe('a trigger that is not sent', () => {
   let answer: RequestListener;
@@ -82,7 +82,7 @@ describe('a trigger that is not sent', () => {
     await sleep(300);
     expect(rooms).toEqual([0, 1]);
     answer = done;
-    expect(await dispatch()).toMatchObject({ kind: 'known', failures: 'forget' });
+    expect(await dispatch()).toMatchObject({ kind: 'ended', failures: 'forget' });
     expect(methods).toEqual(['GET', 'GET', 'POST']);
     expect(rooms).toEqual([0, 1, Infinity]);
   });
@@ -92,7 +92,7 @@ describe('a trigger that is not sent', () => {
     expect(await dispatch(2000)).toMatchObject({ ...GIVEN_BACK, error: 'the function has just started' });
     expect(methods).toEqual(['GET']);
     expect(rooms).toEqual([]);
-    expect(await dispatch(2000)).toMatchObject({ kind: 'known', failures: 'forget' });
+    expect(await dispatch(2000)).toMatchObject({ kind: 'ended', failures: 'forget' });
     expect(methods).toEqual(['GET', 'POST']);
   });
 

@@ -9,40 +9,40 @@ const writes = [{ apiVersion: 'v1', kind: 'Pod', name: 'a', uid: 'u' }];
 
 /** The decision about a key, for each kind of outcome: by the failures before it. */
 const TABLE: [string, Outcome, (failures: number) => Decision][] = [
-  ['done', { kind: 'done', writes }, () => ({ finish: { kind: 'known', failures: 'forget' }, result: 'success' })],
+  ['done', { kind: 'done', writes }, () => ({ finish: { kind: 'ended', failures: 'forget' }, result: 'success' })],
   [
     'done, to be run again',
     { kind: 'done', requeueAfterMs: 1500, writes: [] },
-    () => ({ finish: { kind: 'known', failures: 'forget', againAfterMs: 1500 }, result: 'requeue_after' }),
+    () => ({ finish: { kind: 'ended', failures: 'forget', againAfterMs: 1500 }, result: 'requeue_after' }),
   ],
   [
     'done, to be run again after no time, which asks for nothing as RequeueAfter 0 does',
     { kind: 'done', requeueAfterMs: 0, writes: [] },
-    () => ({ finish: { kind: 'known', failures: 'forget' }, result: 'success' }),
+    () => ({ finish: { kind: 'ended', failures: 'forget' }, result: 'success' }),
   ],
   [
     'an error',
     { kind: 'error', message: 'm', writes },
     (failures) => ({
-      finish: { kind: 'known', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) },
+      finish: { kind: 'ended', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) },
       result: 'error',
     }),
   ],
   [
     'done, to be run again at once, which would spin',
     { kind: 'done', requeueAfterMs: 5e-321, writes: [] },
-    () => ({ finish: { kind: 'known', failures: 'forget', againAfterMs: 100 }, result: 'requeue_after' }),
+    () => ({ finish: { kind: 'ended', failures: 'forget', againAfterMs: 100 }, result: 'requeue_after' }),
   ],
   [
     'an error that names a time',
     { kind: 'error', message: 'm', retryAfterMs: 170, writes },
-    () => ({ finish: { kind: 'known', failures: 'count', againAfterMs: 170 }, result: 'error' }),
+    () => ({ finish: { kind: 'ended', failures: 'count', againAfterMs: 170 }, result: 'error' }),
   ],
   [
     'an error that asks to be tried again at once, which would spin',
     { kind: 'error', message: 'm', retryAfterMs: 1e-6, writes },
     (failures) => ({
-      finish: { kind: 'known', failures: 'count', againAfterMs: Math.min(keyBackoffMs(failures + 1), 100) },
+      finish: { kind: 'ended', failures: 'count', againAfterMs: Math.min(keyBackoffMs(failures + 1), 100) },
       result: 'error',
     }),
   ],
@@ -50,21 +50,21 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     "an error that names no time but 0: the backoff's",
     { kind: 'error', message: 'm', retryAfterMs: 0, writes },
     (failures) => ({
-      finish: { kind: 'known', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) },
+      finish: { kind: 'ended', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) },
       result: 'error',
     }),
   ],
   [
     'a terminal error',
     { kind: 'terminal', message: 'm', writes },
-    () => ({ finish: { kind: 'known', failures: 'keep', dead: true }, result: 'error' }),
+    () => ({ finish: { kind: 'ended', failures: 'keep', dead: true }, result: 'error' }),
   ],
   [
     'a refused connection',
     { kind: 'refused', message: 'm' },
     (failures) => ({
       finish: {
-        kind: 'known',
+        kind: 'ended',
         failures: 'count',
         againAfterMs: Math.min(keyBackoffMs(failures + 1), 30_000),
         elsewhere: true,
@@ -75,17 +75,17 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
   [
     'no trigger was sent',
     { kind: 'not-sent', message: 'm', isThere: false },
-    () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 0, sent: false }, result: undefined }),
+    () => ({ finish: { kind: 'ended', failures: 'keep', againAfterMs: 0, sent: false }, result: undefined }),
   ],
   [
     'put off by the function',
     { kind: 'deferred', message: 'm', retryAfterMs: 3000 },
-    () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 3000 }, result: 'requeue_after' }),
+    () => ({ finish: { kind: 'ended', failures: 'keep', againAfterMs: 3000 }, result: 'requeue_after' }),
   ],
   [
     'that goes on',
     { kind: 'accepted', withinMs: 60_000 },
-    () => ({ finish: { kind: 'busy', untilMs: NOW + 60_000 }, result: undefined }),
+    () => ({ finish: { kind: 'accepted', untilMs: NOW + 60_000 }, result: undefined }),
   ],
   [
     'unknown',
@@ -103,7 +103,7 @@ describe.each(TABLE)('%s', (_name, outcome, expected) => {
 describe('a lost run', () => {
   it.each(FAILURES)('counts and backs off after %d failures', (failures) => {
     expect(decideLost(failures)).toEqual({
-      kind: 'known',
+      kind: 'ended',
       failures: 'count',
       againAfterMs: keyBackoffMs(failures + 1),
     });

@@ -22,21 +22,21 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
     case 'done':
       // As controller-runtime's RequeueAfter: 0 asks for nothing.
       if (!outcome.requeueAfterMs) {
-        return { finish: { kind: 'known', failures: 'forget' }, result: 'success' };
+        return { finish: { kind: 'ended', failures: 'forget' }, result: 'success' };
       }
       return {
-        finish: { kind: 'known', failures: 'forget', againAfterMs: Math.max(outcome.requeueAfterMs, SHORTEST_MS) },
+        finish: { kind: 'ended', failures: 'forget', againAfterMs: Math.max(outcome.requeueAfterMs, SHORTEST_MS) },
         result: 'requeue_after',
       };
     case 'error':
       return {
-        finish: { kind: 'known', failures: 'count', againAfterMs: retryMs(outcome.retryAfterMs, failures + 1) },
+        finish: { kind: 'ended', failures: 'count', againAfterMs: retryMs(outcome.retryAfterMs, failures + 1) },
         result: 'error',
       };
     case 'refused':
       return {
         finish: {
-          kind: 'known',
+          kind: 'ended',
           failures: 'count',
           againAfterMs: Math.min(keyBackoffMs(failures + 1), REFUSED_MAX_MS),
           elsewhere: true,
@@ -46,22 +46,22 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
     case 'deferred':
       // The function named the time itself and did no work: not a failure.
       return {
-        finish: { kind: 'known', failures: 'keep', againAfterMs: outcome.retryAfterMs },
+        finish: { kind: 'ended', failures: 'keep', againAfterMs: outcome.retryAfterMs },
         result: 'requeue_after',
       };
     case 'not-sent':
       return { finish: NOT_SENT, result: undefined };
     case 'terminal':
-      return { finish: { kind: 'known', failures: 'keep', dead: true }, result: 'error' };
+      return { finish: { kind: 'ended', failures: 'keep', dead: true }, result: 'error' };
     case 'accepted':
-      return { finish: { kind: 'busy', untilMs: nowMs + outcome.withinMs }, result: undefined };
+      return { finish: { kind: 'accepted', untilMs: nowMs + outcome.withinMs }, result: undefined };
     case 'unknown':
       return { finish: { kind: 'unknown' }, result: 'error' };
   }
 }
 
 /** The end of a run whose trigger was not sent: nothing has failed, and the circuit says when the key runs. */
-export const NOT_SENT = { kind: 'known', failures: 'keep', againAfterMs: 0, sent: false } as const satisfies Finish;
+export const NOT_SENT = { kind: 'ended', failures: 'keep', againAfterMs: 0, sent: false } as const satisfies Finish;
 
 /** Whatever time a function names, its keys do not spin. */
 const SHORTEST_MS = 100;
@@ -80,6 +80,6 @@ function retryMs(namedMs: number | undefined, failures: number): number {
 const REFUSED_MAX_MS = 30_000;
 
 /** A run whose deadline passed without an outcome: a failure like another, once its writes can be accounted for. */
-export function decideLost(failures: number): Finish & { readonly kind: 'known' } {
-  return { kind: 'known', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) };
+export function decideLost(failures: number): Finish & { readonly kind: 'ended' } {
+  return { kind: 'ended', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) };
 }

@@ -4,7 +4,7 @@ import { GatewayRuns, OwnRuns } from './own-runs.ts';
 import { RUN_MARGIN_MS } from './queue-options.ts';
 import type { Finish } from './run.ts';
 
-const KNOWN: Finish = { kind: 'known', failures: 'forget' };
+const KNOWN: Finish = { kind: 'ended', failures: 'forget' };
 const UNKNOWN: Finish = { kind: 'unknown' };
 const TIMEOUT_MS = 1000;
 
@@ -37,9 +37,9 @@ describe('OwnRuns', () => {
   it('knows a run that goes on after its 202 for as long as it may, and never for less', () => {
     const runs = new OwnRuns();
     runs.begin({ key: 'a', run: 1, incarnation: 'i', deadlineMs: 100 }, 0);
-    runs.finish({ key: 'a', run: 1, finish: { kind: 'busy', untilMs: 5000 } });
-    runs.finish({ key: 'a', run: 1, finish: { kind: 'busy', untilMs: 50 } });
-    expect(runs.inFlight(4000)).toMatchObject([{ state: 'busy', deadlineMs: 5000 }]);
+    runs.finish({ key: 'a', run: 1, finish: { kind: 'accepted', untilMs: 5000 } });
+    runs.finish({ key: 'a', run: 1, finish: { kind: 'accepted', untilMs: 50 } });
+    expect(runs.inFlight(4000)).toMatchObject([{ state: 'accepted', deadlineMs: 5000 }]);
     runs.finish({ key: 'a', run: 1, finish: KNOWN });
     expect(runs.inFlight(4000)).toEqual([]);
   });
@@ -52,14 +52,14 @@ describe('OwnRuns', () => {
     runs.begin({ key: 'c', run: 3, incarnation: 'i', deadlineMs: 1000 }, 40);
     expect(runs.unfinished(100)).toEqual({ totalMs: 230, longestMs: 100 });
     // Both have their answers: one goes on after a 202, of the other it is not known.
-    runs.finish({ key: 'a', run: 1, finish: { kind: 'busy', untilMs: 5000 } });
+    runs.finish({ key: 'a', run: 1, finish: { kind: 'accepted', untilMs: 5000 } });
     runs.finish({ key: 'c', run: 3, finish: UNKNOWN });
     expect(runs.unfinished(100)).toEqual({ totalMs: 70, longestMs: 70 });
   });
 
   it('has what a model has, in any history', () => {
     const step = fc.record({
-      kind: fc.constantFrom('begin', 'end', 'doubt', 'busy', 'stale', 'pass'),
+      kind: fc.constantFrom('begin', 'end', 'doubt', 'accepted', 'stale', 'pass'),
       key: fc.constantFrom('a', 'b', 'c', 'd'),
     });
     fc.assert(
@@ -83,8 +83,8 @@ describe('OwnRuns', () => {
           }
           if (kind === 'stale') runs.finish({ key, run: run - 1, finish: KNOWN });
           if (kind === 'doubt') runs.finish({ key, run, finish: UNKNOWN });
-          if (kind === 'busy' && known) {
-            runs.finish({ key, run, finish: { kind: 'busy', untilMs: nowMs + 2000 } });
+          if (kind === 'accepted' && known) {
+            runs.finish({ key, run, finish: { kind: 'accepted', untilMs: nowMs + 2000 } });
             known.endMs = Math.max(known.endMs, nowMs + 2000);
           }
           const found = runs.inFlight(nowMs).map((each) => [each.key, { run: each.run, endMs: each.deadlineMs }]);

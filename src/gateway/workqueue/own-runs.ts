@@ -14,10 +14,10 @@ export interface OwnRun {
   /** The run is over after this and the margin. Milliseconds since the epoch. */
   readonly deadlineMs: number;
   /**
-   * `running`: its answer has not come, and it holds a slot. `busy`: it goes on after a 202. `unknown`: its answer was
+   * `running`: its answer has not come, and it holds a slot. `accepted`: it goes on after a 202. `unknown`: its answer was
    * cut off or came too late, and it may go on.
    */
-  readonly state: 'running' | 'busy' | 'unknown';
+  readonly state: 'running' | 'accepted' | 'unknown';
   /** Of a busy run, how many runs of this gateway had become busy then, itself included. */
   readonly busies?: number;
 }
@@ -84,10 +84,10 @@ export class OwnRuns {
     const known = this.#runs.get(key);
     if (known?.run !== run) return;
     this.#runs.delete(key);
-    if (finish.kind === 'known') return;
-    const deadlineMs = finish.kind === 'busy' ? Math.max(finish.untilMs, known.deadlineMs) : known.deadlineMs;
-    if (finish.kind === 'busy') this.#busies += 1;
-    const busies = finish.kind === 'busy' ? { busies: this.#busies } : {};
+    if (finish.kind === 'ended') return;
+    const deadlineMs = finish.kind === 'accepted' ? Math.max(finish.untilMs, known.deadlineMs) : known.deadlineMs;
+    if (finish.kind === 'accepted') this.#busies += 1;
+    const busies = finish.kind === 'accepted' ? { busies: this.#busies } : {};
     this.#runs.set(key, { ...known, deadlineMs, state: finish.kind, ...busies });
   }
 

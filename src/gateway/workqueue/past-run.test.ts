@@ -11,11 +11,11 @@ describe('a run of the history', () => {
   it('is one line and is read as it was, whatever the texts in it are', () => {
     const reason = record({ type: constantFrom('updated', 'manual'), message: text });
     const finish = oneof(
-      text.map((error): Finish => ({ kind: 'known', failures: 'count', againAfterMs: 5, error })),
+      text.map((error): Finish => ({ kind: 'ended', failures: 'count', againAfterMs: 5, error })),
       text.map((error): Finish => ({ kind: 'unknown', error })),
-      constant<Finish>({ kind: 'busy', untilMs: 99 }),
+      constant<Finish>({ kind: 'accepted', untilMs: 99 }),
       text.map((object): Finish => {
-        return { kind: 'known', failures: 'forget', barrier: 'b', wrote: { count: 9, first: [{ object }] } };
+        return { kind: 'ended', failures: 'forget', barrier: 'b', wrote: { count: 9, first: [{ object }] } };
       }),
     );
     assert(
@@ -38,7 +38,7 @@ describe('a run of the history', () => {
             error: 'error' in how ? how.error : undefined,
             barrier: 'barrier' in how ? true : undefined,
             wrote: 'wrote' in how ? how.wrote : undefined,
-            nextMs: how.kind === 'busy' ? 99 : 'againAfterMs' in how ? 1005 : undefined,
+            nextMs: how.kind === 'accepted' ? 99 : 'againAfterMs' in how ? 1005 : undefined,
           });
         },
       ),
@@ -46,13 +46,13 @@ describe('a run of the history', () => {
   });
 
   it.each([
-    [{ kind: 'known', failures: 'forget' }, 'done'],
-    [{ kind: 'known', failures: 'forget', againAfterMs: 1 }, 'requeue'],
-    [{ kind: 'known', failures: 'keep', againAfterMs: 1 }, 'deferred'],
-    [{ kind: 'known', failures: 'keep', againAfterMs: 0, sent: false }, 'not-sent'],
-    [{ kind: 'known', failures: 'count', againAfterMs: 1 }, 'failed'],
-    [{ kind: 'known', failures: 'count', dead: true }, 'dead'],
-    [{ kind: 'busy', untilMs: 1 }, 'accepted'],
+    [{ kind: 'ended', failures: 'forget' }, 'done'],
+    [{ kind: 'ended', failures: 'forget', againAfterMs: 1 }, 'requeue'],
+    [{ kind: 'ended', failures: 'keep', againAfterMs: 1 }, 'deferred'],
+    [{ kind: 'ended', failures: 'keep', againAfterMs: 0, sent: false }, 'not-sent'],
+    [{ kind: 'ended', failures: 'count', againAfterMs: 1 }, 'failed'],
+    [{ kind: 'ended', failures: 'count', dead: true }, 'dead'],
+    [{ kind: 'accepted', untilMs: 1 }, 'accepted'],
     [{ kind: 'unknown' }, 'unknown'],
   ] as const)('%o: %s', (finish, outcome) => {
     expect(decodePastRun(encodeRun({ ...ended, finish }, '"g"'), undefined)?.outcome).toBe(outcome);
@@ -61,8 +61,8 @@ describe('a run of the history', () => {
   it('is lost where its deadline has passed, but for a dead letter', () => {
     const outcomeOf = (finish: Finish) =>
       decodePastRun(encodeRun({ ...ended, finish, lost: true }, '"g"'), undefined)?.outcome;
-    expect(outcomeOf({ kind: 'known', failures: 'count' })).toBe('lost');
-    expect(outcomeOf({ kind: 'known', failures: 'count', dead: true })).toBe('dead');
+    expect(outcomeOf({ kind: 'ended', failures: 'count' })).toBe('lost');
+    expect(outcomeOf({ kind: 'ended', failures: 'count', dead: true })).toBe('dead');
   });
 
   it('has the reason of the queue itself where none is on record', () => {

@@ -120,7 +120,7 @@ export function encodeRun(ended: EndedRun, gateway: string, leftOut = 0): string
   if (waitedMs !== undefined) text += `,"waitedMs":${waitedMs}`;
   if (recorded !== '') text += `,"reasons":[${recorded.includes('\n') ? recorded.replaceAll('\n', ',') : recorded}]`;
   else if (reasons) text += `,"reasons":${JSON.stringify(reasons)}`;
-  if (finish.kind === 'busy') return `${text},"nextMs":${Math.ceil(finish.untilMs)}}`;
+  if (finish.kind === 'accepted') return `${text},"nextMs":${Math.ceil(finish.untilMs)}}`;
   if (finish.error !== undefined) text += `,"error":${JSON.stringify(finish.error.slice(0, ERROR_LENGTH))}`;
   if (finish.kind === 'unknown') return `${text}}`;
   if (finish.againAfterMs !== undefined && !finish.dead) text += `,"nextMs":${Math.ceil(atMs + finish.againAfterMs)}`;
@@ -130,7 +130,7 @@ export function encodeRun(ended: EndedRun, gateway: string, leftOut = 0): string
 }
 
 function outcomeOf(finish: Finish): PastOutcome {
-  if (finish.kind === 'busy') return 'accepted';
+  if (finish.kind === 'accepted') return 'accepted';
   if (finish.kind === 'unknown') return 'unknown';
   if (finish.dead) return 'dead';
   if (finish.failures === 'count') return 'failed';

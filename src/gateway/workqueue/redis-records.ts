@@ -133,7 +133,7 @@ export class RedisRecords {
   }
 
   #finishArguments({ finish, ended }: FinishRequest, nowMs: number): (string | number)[] {
-    if (finish.kind === 'busy') return ['busy', Math.ceil(finish.untilMs), '', '', ''];
+    if (finish.kind === 'accepted') return ['busy', Math.ceil(finish.untilMs), '', '', ''];
     if (finish.kind === 'unknown') return ['unknown', '', '', (finish.error ?? '').slice(0, ERROR_LENGTH), ''];
     const { failures, againAfterMs, barrier = '', dead = false } = finish;
     const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);

@@ -80,7 +80,7 @@ export class RunRecorder {
       this.#leftOut += 1;
       return;
     }
-    const line = dead && finish.kind === 'known' ? { ...ended, finish: { ...finish, dead } } : ended;
+    const line = dead && finish.kind === 'ended' ? { ...ended, finish: { ...finish, dead } } : ended;
     this.#append(encodeRun(line, this.#gateway, this.#leftOut));
     this.#leftOut = 0;
     if (this.#runs >= ENTRY_RUNS) this.#endEntry();
@@ -142,5 +142,5 @@ export class RunRecorder {
 
 /** The first attempt ended well, so there is nothing else to report. */
 function endedWell({ finish, attempt, lost }: EndedRun): boolean {
-  return finish.kind === 'known' && finish.failures === 'forget' && !finish.dead && attempt === 1 && !lost;
+  return finish.kind === 'ended' && finish.failures === 'forget' && !finish.dead && attempt === 1 && !lost;
 }

@@ -32,9 +32,9 @@ export interface Wrote {
 /** The barrier that the views must have passed before the key's next run; stored as text, see `dispatch/barrier`. */
 export type BarrierText = string;
 
-/** The end of a run that is known. */
-export interface Known {
-  readonly kind: 'known';
+/** A run that has ended, and whose outcome is known. */
+export interface Ended {
+  readonly kind: 'ended';
   /** `forget` sets the failures to 0, `count` adds one, `keep` leaves them. */
   readonly failures: 'forget' | 'count' | 'keep';
   /** Run again after this time at the latest. Undefined: only when something wakes it. */
@@ -56,14 +56,14 @@ export interface Known {
 
 /** The end of a run, which decides the next step of its key. */
 export type Finish =
-  | Known
+  | Ended
   /**
    * The run goes on after its answer (a 202). Its slot is free, and its key is blocked until `WorkQueue.settle` brings
    * the outcome. After `untilMs` (since the epoch) the outcome is unknown. A later call never shortens the time. The
    * queue refuses it once the deadline and its margin have passed, because another gateway may be settling the run as
    * lost.
    */
-  | { readonly kind: 'busy'; readonly untilMs: number }
+  | { readonly kind: 'accepted'; readonly untilMs: number }
   /**
    * It is unknown whether the run has ended, or which writes it made. The run stays on record until its deadline, and
    * then `Process.lost` settles it. `error`: the reason, for people, which the key's history keeps then.
@@ -82,7 +82,7 @@ export interface Process {
    */
   runAll?(runs: readonly Run[]): readonly Promise<Finish>[];
   /** A run whose deadline passed without an outcome. Counts as a failure; the answer says how to go on. */
-  lost(run: Pick<Run, 'key' | 'run' | 'failures'>): Promise<Known>;
+  lost(run: Pick<Run, 'key' | 'run' | 'failures'>): Promise<Ended>;
   /** Whether the views have passed this barrier. */
   passed(barrier: BarrierText): Promise<boolean>;
   /** A barrier has not been passed for a while: do something about it. */

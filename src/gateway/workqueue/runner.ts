@@ -92,8 +92,8 @@ export class Runner {
     for (const request of requests) if (request.ended) ownRuns.finish(request);
     const answer = records.finishAll(requests, runtime.clock.now(), ownRuns);
     for (const { key, run, finish } of requests) {
-      if (finish.kind === 'known' && finish.barrier !== undefined) this.#barriers.set(key, finish.barrier);
-      if (finish.kind === 'unknown' || (finish.kind === 'known' && finish.elsewhere)) this.#elsewhere.set(key, true);
+      if (finish.kind === 'ended' && finish.barrier !== undefined) this.#barriers.set(key, finish.barrier);
+      if (finish.kind === 'unknown' || (finish.kind === 'ended' && finish.elsewhere)) this.#elsewhere.set(key, true);
       // A start that begins now is sent after the finish, on the same connection.
       this.starter.release(key, run);
     }
@@ -221,7 +221,7 @@ export class Runner {
 
   /** A run that is on record does not begin. Its key may have another run on record since. */
   #putOff(start: Pick<FinishRequest, 'key' | 'run' | 'nonce'>, againAfterMs: number): void {
-    this.#options.on.work(this.finish({ ...start, finish: { kind: 'known', failures: 'keep', againAfterMs } }));
+    this.#options.on.work(this.finish({ ...start, finish: { kind: 'ended', failures: 'keep', againAfterMs } }));
   }
 
   async #end({ run, queuedAtMs, recorded }: Started, finishing: Promise<Finish>, startedMs: number): Promise<void> {
@@ -233,8 +233,8 @@ export class Runner {
     on.ended(nowMs - startedMs, hasFailed(finish));
     // Unknown: the run stays on record, and the poller finds it after its deadline.
     if (finish.kind === 'unknown') on.due(run.deadlineMs + RUN_MARGIN_MS);
-    if (finish.kind === 'busy') on.due(finish.untilMs + RUN_MARGIN_MS);
-    if (finish.kind === 'known' && finish.againAfterMs !== undefined) {
+    if (finish.kind === 'accepted') on.due(finish.untilMs + RUN_MARGIN_MS);
+    if (finish.kind === 'ended' && finish.againAfterMs !== undefined) {
       metrics.count('workqueue_retries_total', this.#labels);
     }
     // If it fails the run is settled at its deadline.
@@ -254,7 +254,7 @@ export class Runner {
 }
 
 function hasFailed(finish: Finish): boolean {
-  if (finish.kind !== 'known') return finish.kind === 'unknown';
+  if (finish.kind !== 'ended') return finish.kind === 'unknown';
   return finish.failures === 'count' || finish.dead === true;
 }
 

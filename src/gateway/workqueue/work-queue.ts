@@ -18,7 +18,7 @@ export type {
 export type { PastRun, PastOutcome, RunPage, RunQuery } from './past-run.ts';
 export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
 export type { Sample } from './samples.ts';
-export type { BarrierText, Finish, Known, Process, Run, Written, Wrote } from './run.ts';
+export type { BarrierText, Finish, Ended, Process, Run, Written, Wrote } from './run.ts';
 
 /** A key to run, and why. */
 export interface QueuedKey {
@@ -59,7 +59,7 @@ export interface WorkQueue {
   /** Run this key after `ms` at the latest. */
   addAfter(key: string, ms: number): Promise<void>;
   /**
-   * The outcome of a run that was `busy`, or a later time until which it is. @returns false when that run is not in
+   * The outcome of a run that was `accepted`, or a later time until which it is. @returns false when that run is not in
    * flight any more: nothing was changed.
    */
   settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean>;

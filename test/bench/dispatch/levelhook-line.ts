@@ -42,7 +42,7 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     triggers += 1;
     return dispatcher.runAll(runs).map(async (ending, at) => {
       const finish = await ending;
-      if (finish.kind !== 'known' || finish.failures !== 'forget') throw new Error(`a run ended as ${finish.kind}`);
+      if (finish.kind !== 'ended' || finish.failures !== 'forget') throw new Error(`a run ended as ${finish.kind}`);
       onDone(runs[at]?.key ?? '');
       return finish;
     });

@@ -16,8 +16,8 @@ for (let at = 0; at < Number(count); at += 1) {
     runtime: quietRuntime(),
   });
   await queue.start({
-    run: async () => ({ kind: 'known', failures: 'forget' }),
-    lost: async () => ({ kind: 'known', failures: 'count' }),
+    run: async () => ({ kind: 'ended', failures: 'forget' }),
+    lost: async () => ({ kind: 'ended', failures: 'count' }),
     passed: async () => true,
     late: () => {},
   });

@@ -72,9 +72,9 @@ export const ours: MakeQueue = async (redisUrl, { concurrency }) => {
       queue.start({
         run: async ({ key }) => {
           run(key);
-          return { kind: 'known', failures: 'forget' };
+          return { kind: 'ended', failures: 'forget' };
         },
-        lost: async () => ({ kind: 'known', failures: 'count' }),
+        lost: async () => ({ kind: 'ended', failures: 'count' }),
         passed: async () => true,
         late: () => {},
       }),

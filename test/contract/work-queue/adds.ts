@@ -84,10 +84,10 @@ export function addsContract(create: CreateFixture): void {
     it('counts, keeps and forgets failures', async () => {
       const { queue, process } = setting();
       const finishes: Finish[] = [
-        { kind: 'known', failures: 'count', againAfterMs: 0 },
-        { kind: 'known', failures: 'count', againAfterMs: 0 },
-        { kind: 'known', failures: 'keep', againAfterMs: 0 },
-        { kind: 'known', failures: 'forget', againAfterMs: 0 },
+        { kind: 'ended', failures: 'count', againAfterMs: 0 },
+        { kind: 'ended', failures: 'count', againAfterMs: 0 },
+        { kind: 'ended', failures: 'keep', againAfterMs: 0 },
+        { kind: 'ended', failures: 'forget', againAfterMs: 0 },
         done,
       ];
       process.onRun = () => finishes[process.runs.length - 1] ?? done;
@@ -106,7 +106,7 @@ export function addsContract(create: CreateFixture): void {
         return runs.map((run) => process.run(run));
       };
       process.onRun = ({ key, failures }) =>
-        key === 'k3' && failures === 0 ? { kind: 'known', failures: 'count', againAfterMs: 40 } : done;
+        key === 'k3' && failures === 0 ? { kind: 'ended', failures: 'count', againAfterMs: 40 } : done;
       await batching.add(plain(...numbered('k', 30)));
       await batching.start(Object.assign(process, { runAll }));
       await setting().atRest();

@@ -9,7 +9,7 @@ export function barriersContract(create: CreateFixture): void {
     it('is passed before the next run starts, which is the only one; late ones are told of', async () => {
       const { queue, process } = setting();
       process.unpassed.add('b');
-      process.onRun = () => (process.runs.length === 1 ? { kind: 'known', failures: 'forget', barrier: 'b' } : done);
+      process.onRun = () => (process.runs.length === 1 ? { kind: 'ended', failures: 'forget', barrier: 'b' } : done);
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
@@ -32,7 +32,7 @@ export function barriersContract(create: CreateFixture): void {
 
     it('that has passed already delays no key', async () => {
       const { queue, process } = setting();
-      process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b' });
+      process.onRun = () => ({ kind: 'ended', failures: 'forget', barrier: 'b' });
       await queue.start(process);
       for (let at = 1; at <= 5; at += 1) {
         await queue.add(plain('k'));
@@ -46,7 +46,7 @@ export function barriersContract(create: CreateFixture): void {
     it('is no cause for a second run beside that of a live add', async () => {
       const { queue, process } = setting();
       process.unpassed.add('b');
-      process.onRun = () => (process.runs.length === 1 ? { kind: 'known', failures: 'forget', barrier: 'b' } : done);
+      process.onRun = () => (process.runs.length === 1 ? { kind: 'ended', failures: 'forget', barrier: 'b' } : done);
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
@@ -63,7 +63,7 @@ export function barriersContract(create: CreateFixture): void {
     it('keeps its key waiting for as long as it has not passed, through a day and more', async () => {
       const { queue, process, clock } = setting();
       process.unpassed.add('b');
-      process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b' });
+      process.onRun = () => ({ kind: 'ended', failures: 'forget', barrier: 'b' });
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
@@ -86,7 +86,7 @@ export function barriersContract(create: CreateFixture): void {
 
     it('that has passed leaves nothing behind of a key at rest', async () => {
       const { queue, process } = setting();
-      process.onRun = ({ key }) => ({ kind: 'known', failures: 'forget', barrier: key });
+      process.onRun = ({ key }) => ({ kind: 'ended', failures: 'forget', barrier: key });
       process.unpassed.add('late');
       await queue.start(process);
       await queue.add(plain('k', 'late', 'again'));
@@ -103,7 +103,7 @@ export function barriersContract(create: CreateFixture): void {
 
     it('that cannot be checked keeps no other key at rest on record', async () => {
       const { queue, process } = setting();
-      process.onRun = ({ key }) => ({ kind: 'known', failures: 'forget', barrier: key });
+      process.onRun = ({ key }) => ({ kind: 'ended', failures: 'forget', barrier: key });
       const unreadable = new Set(['broken']);
       process.passed = async (barrier) => {
         if (unreadable.has(barrier)) throw new Error('no such view');
@@ -127,7 +127,7 @@ export function barriersContract(create: CreateFixture): void {
 
     it('of a dead letter is forgotten with it, once it has passed', async () => {
       const { queue, process } = setting();
-      process.onRun = () => ({ kind: 'known', failures: 'keep', barrier: 'b', dead: true });
+      process.onRun = () => ({ kind: 'ended', failures: 'keep', barrier: 'b', dead: true });
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
@@ -144,7 +144,7 @@ export function barriersContract(create: CreateFixture): void {
       const waiting = setting().newProcess();
       waiting.unpassed.add('b');
       process.unpassed.add('b');
-      process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b' });
+      process.onRun = () => ({ kind: 'ended', failures: 'forget', barrier: 'b' });
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');

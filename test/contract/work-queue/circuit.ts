@@ -50,7 +50,7 @@ export function circuitContract(create: CreateFixture): void {
       await setting().ran('k');
       shut(queue, now() + 60_000);
       await queue.add(plain('k'));
-      run.release({ kind: 'known', failures: 'count', againAfterMs: 5 });
+      run.release({ kind: 'ended', failures: 'count', againAfterMs: 5 });
       await setting().pass(1000);
       expect(process.runs).toHaveLength(1);
       queue.allow(Infinity);
@@ -129,7 +129,7 @@ export function circuitContract(create: CreateFixture): void {
 
     it('gives a key whose run got no answer to the gateway that is free', async () => {
       const { queue, process } = setting();
-      process.onRun = () => ({ kind: 'known', failures: 'count', againAfterMs: 5, elsewhere: true });
+      process.onRun = () => ({ kind: 'ended', failures: 'count', againAfterMs: 5, elsewhere: true });
       await queue.start(process);
       const other = await openOther();
       await queue.add(plain('k'));

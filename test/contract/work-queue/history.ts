@@ -83,7 +83,7 @@ export function historyContract(create: CreateFixture): void {
     it('has both parts of a run that goes on after its answer, and its end by another gateway', async () => {
       const { queue, process, clock } = setting();
       const untilMs = clock.now() + 60_000;
-      process.onRun = () => ({ kind: 'busy', untilMs });
+      process.onRun = () => ({ kind: 'accepted', untilMs });
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
@@ -91,7 +91,7 @@ export function historyContract(create: CreateFixture): void {
       const other = await setting().open();
       const { run = 0 } = process.runs[0] ?? {};
       expect(
-        await other.settle('k', run, { kind: 'known', failures: 'count', againAfterMs: 9_000_000, error: 'no' }),
+        await other.settle('k', run, { kind: 'ended', failures: 'count', againAfterMs: 9_000_000, error: 'no' }),
       ).toBe(true);
       process.onRun = () => done;
       expect((await queue.runsOf('k')).toReversed().slice(0, 2)).toMatchObject([
@@ -191,7 +191,7 @@ export function historyContract(create: CreateFixture): void {
       const historyRuns = 1000;
       const { process } = setting();
       const queue = await setting().open({ concurrency: 50 }, { historyRuns });
-      process.onRun = () => ({ kind: 'known', failures: 'keep', dead: true, error: '\u0000"\n'.repeat(1000) });
+      process.onRun = () => ({ kind: 'ended', failures: 'keep', dead: true, error: '\u0000"\n'.repeat(1000) });
       await queue.start(process);
       for (let round = 0; round < 10; round += 1) await queue.add(plain(...numbered(`${round}/`, 20)));
       await setting().atRest();
@@ -206,7 +206,7 @@ export function historyContract(create: CreateFixture): void {
       const queue = await setting().open({ concurrency: 20 });
       process.onRun = ({ key }) =>
         key.startsWith('bad')
-          ? { kind: 'known', failures: 'keep', dead: true, error: '"outcome":"done"' }
+          ? { kind: 'ended', failures: 'keep', dead: true, error: '"outcome":"done"' }
           : { ...done, ...(key.startsWith('later') ? { againAfterMs: 3_600_000 } : {}) };
       await queue.start(process);
       const [bad, good, later] = [numbered('bad', 30), numbered('good', 200), numbered('later', 10)];
@@ -253,7 +253,7 @@ export function historyContract(create: CreateFixture): void {
 
     it('is gone when the queue is obliterated', async () => {
       const { queue, process } = setting();
-      process.onRun = () => ({ kind: 'known', failures: 'keep', dead: true, error: 'no' });
+      process.onRun = () => ({ kind: 'ended', failures: 'keep', dead: true, error: 'no' });
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().pass(2 * SAMPLE_MS);
@@ -272,7 +272,7 @@ export function historyContract(create: CreateFixture): void {
       for (const process of processes) {
         process.onRun = async ({ key }) => {
           await clock.sleep(1000);
-          return key.startsWith('bad') ? { kind: 'known', failures: 'keep', dead: true, error: 'no' } : done;
+          return key.startsWith('bad') ? { kind: 'ended', failures: 'keep', dead: true, error: 'no' } : done;
         };
       }
       for (const [at, queue] of gateways.entries()) await queue.start(processes[at] as (typeof processes)[number]);

@@ -52,7 +52,7 @@ export function lifecycleContract(create: CreateFixture): void {
       await setting().until(() => process.inFlight.length === 4, 'four runs in flight');
       const stopped = queue.stop(10_000);
       await setting().wait();
-      resolve({ kind: 'known', failures: 'count' });
+      resolve({ kind: 'ended', failures: 'count' });
       await stopped;
       expect(process.inFlight).toEqual([]);
       const ended = process.keys();
@@ -70,7 +70,7 @@ export function lifecycleContract(create: CreateFixture): void {
     it('is not brought back by a resume after its stop: another may go on under its name', async () => {
       const { queue, process } = setting();
       process.unpassed.add('b');
-      process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b', againAfterMs: 0 });
+      process.onRun = () => ({ kind: 'ended', failures: 'forget', barrier: 'b', againAfterMs: 0 });
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');

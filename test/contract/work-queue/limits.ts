@@ -240,7 +240,7 @@ export function limitsContract(create: CreateFixture): void {
       const { process } = setting();
       const queue = await setting().open({ maxAttempts: 3 });
       process.onRun = ({ failures }) => ({
-        kind: 'known',
+        kind: 'ended',
         failures: 'count',
         againAfterMs: 10,
         error: `no ${failures + 1}`,
@@ -274,7 +274,7 @@ export function limitsContract(create: CreateFixture): void {
       const { queue, process } = setting();
       const blocked = setting().blockRuns('touched');
       const onRun = process.onRun;
-      const terminal = { kind: 'known', failures: 'keep', dead: true, error: 'never', againAfterMs: 5 } as const;
+      const terminal = { kind: 'ended', failures: 'keep', dead: true, error: 'never', againAfterMs: 5 } as const;
       process.onRun = (run) => (run.key === 'touched' ? onRun(run) : terminal);
       await queue.start(process);
       await queue.add(plain('k', 'touched'));
@@ -291,8 +291,8 @@ export function limitsContract(create: CreateFixture): void {
       const { queue, process } = setting();
       process.onRun = ({ key }) =>
         key.startsWith('dead')
-          ? { kind: 'known', failures: 'keep', dead: true, error: 'never' }
-          : { kind: 'known', failures: 'count', againAfterMs: 60_000, error: 'later' };
+          ? { kind: 'ended', failures: 'keep', dead: true, error: 'never' }
+          : { kind: 'ended', failures: 'count', againAfterMs: 60_000, error: 'later' };
       await queue.start(process);
       await queue.add(plain('dead1', 'dead2', 'alive'));
       await setting().settle();
@@ -307,7 +307,7 @@ export function limitsContract(create: CreateFixture): void {
       const { process } = setting();
       const queue = await setting().open({}, { historyRuns: 0 });
       process.onRun = ({ failures }) =>
-        failures < 14 ? { kind: 'known', failures: 'count', againAfterMs: 5, error: `${failures}`.repeat(2000) } : done;
+        failures < 14 ? { kind: 'ended', failures: 'count', againAfterMs: 5, error: `${failures}`.repeat(2000) } : done;
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().atRest();

@@ -3,7 +3,7 @@ import { replayDeadLetters } from '../../../src/gateway/workqueue/dead-letters.t
 import { RUN_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
 import { IDLE_POLL_INTERVAL_MS, MIN_POLL_INTERVAL_MS } from '../../../src/gateway/workqueue/poller.ts';
 import { keyBackoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
-import type { Finish, PauseScope, Known, Process, Run, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { Finish, PauseScope, Ended, Process, Run, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { QueueModel } from './model.ts';
 import { numbered, type Setting } from './setting.ts';
 
@@ -74,7 +74,7 @@ export class ModelHistory implements Process {
   async #run(run: Run, queue: WorkQueue): Promise<Finish> {
     if (queue.circuit && this.#now() < queue.circuit.untilMs) {
       this.refused += 1;
-      return { kind: 'known', failures: 'keep', againAfterMs: 0 };
+      return { kind: 'ended', failures: 'keep', againAfterMs: 0 };
     }
     return this.run(run);
   }
@@ -93,12 +93,12 @@ export class ModelHistory implements Process {
     }
   }
 
-  async lost({ key, run, failures }: { key: string; run: number; failures: number }): Promise<Known> {
+  async lost({ key, run, failures }: { key: string; run: number; failures: number }): Promise<Ended> {
     const againAfterMs = keyBackoffMs(failures + 1);
     const dead = failures + 1 >= OPTIONS.maxAttempts;
     if (this.model.inFlightUntil(key, run) === undefined) this.model.doubt(key, this.#now() + againAfterMs);
     else this.#judge(() => this.model.settled(key, run, this.#now(), dead ? undefined : againAfterMs));
-    return { kind: 'known', failures: 'count', againAfterMs };
+    return { kind: 'ended', failures: 'count', againAfterMs };
   }
 
   async passed(barrier: string): Promise<boolean> {
@@ -115,25 +115,25 @@ export class ModelHistory implements Process {
       const untilMs = nowMs + this.#below(1500);
       this.model.prolonged(key, run, nowMs, untilMs);
       this.#busy.push({ key, run });
-      return { kind: 'busy', untilMs };
+      return { kind: 'accepted', untilMs };
     }
     const finish = this.#known(failures);
     this.model.ended(key, run, nowMs, mayRunAgain(finish, failures));
     return finish;
   }
 
-  #known(failures: number): Known {
+  #known(failures: number): Ended {
     const chance = this.#random();
     if (chance < 0.25)
-      return { kind: 'known', failures: 'count', againAfterMs: keyBackoffMs(failures + 1), error: 'no' };
-    if (chance < 0.28) return { kind: 'known', failures: 'keep', dead: true, error: 'never', againAfterMs: 10 };
-    if (chance < 0.45) return { kind: 'known', failures: 'forget', againAfterMs: this.#below(1500) };
+      return { kind: 'ended', failures: 'count', againAfterMs: keyBackoffMs(failures + 1), error: 'no' };
+    if (chance < 0.28) return { kind: 'ended', failures: 'keep', dead: true, error: 'never', againAfterMs: 10 };
+    if (chance < 0.45) return { kind: 'ended', failures: 'forget', againAfterMs: this.#below(1500) };
     if (chance < 0.6) {
       const barrier = `b${this.#barriers.size}`;
       this.#barriers.set(barrier, this.#now() + this.#below(200));
-      return { kind: 'known', failures: 'forget', barrier };
+      return { kind: 'ended', failures: 'forget', barrier };
     }
-    return { kind: 'known', failures: 'forget' };
+    return { kind: 'ended', failures: 'forget' };
   }
 
   async #step(): Promise<void> {
@@ -188,7 +188,7 @@ export class ModelHistory implements Process {
     if (deadlineMs !== undefined && this.#now() >= deadlineMs + RUN_MARGIN_MS - 50) return;
     this.#busy.splice(at, 1);
     this.model.ended(key, run, this.#now(), undefined);
-    const taken = await queue.settle(key, run, { kind: 'known', failures: 'forget' });
+    const taken = await queue.settle(key, run, { kind: 'ended', failures: 'forget' });
     expect(taken, `the outcome of run ${run} of ${key}`).toBe(deadlineMs !== undefined);
   }
 
@@ -269,7 +269,7 @@ export class ModelHistory implements Process {
 }
 
 /** After how long the queue runs the key again by itself: not when it is a dead letter. */
-function mayRunAgain({ dead, failures, againAfterMs }: Known, failuresBefore: number): number | undefined {
+function mayRunAgain({ dead, failures, againAfterMs }: Ended, failuresBefore: number): number | undefined {
   const usedUp = failures === 'count' && failuresBefore + 1 >= OPTIONS.maxAttempts;
   return dead || usedUp ? undefined : againAfterMs;
 }

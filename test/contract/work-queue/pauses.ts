@@ -45,7 +45,7 @@ export function pausesContract(create: CreateFixture): void {
       await setting().ran('k');
       await queue.pause('controller');
       await queue.add(plain('k'));
-      run.release({ kind: 'known', failures: 'count', againAfterMs: 5 });
+      run.release({ kind: 'ended', failures: 'count', againAfterMs: 5 });
       await setting().pass(1000);
       expect(process.runs).toHaveLength(1);
       await queue.resume('controller');

@@ -38,7 +38,7 @@ export function statusContract(create: CreateFixture): void {
       expect(await keysOf('running')).toEqual(['k']);
       await queue.add([{ key: 'k', reasons: [because('2')] }]);
       expect(await queue.status('k')).toMatchObject({ queued: true, running, reasons: [because('2')] });
-      blocked.release({ kind: 'known', failures: 'count', againAfterMs: 60_000, error: 'no' });
+      blocked.release({ kind: 'ended', failures: 'count', againAfterMs: 60_000, error: 'no' });
       await setting().atRest();
       expect(await queue.status('k')).toMatchObject({ queued: false, failures: 0 });
     });
@@ -56,7 +56,7 @@ export function statusContract(create: CreateFixture): void {
     it('of one that has failed is found in the list of those that fail, as long as it waits for its next attempt', async () => {
       const { queue, process, clock } = setting();
       process.onRun = ({ key }) => ({
-        kind: 'known',
+        kind: 'ended',
         failures: key.startsWith('f') ? 'count' : 'forget',
         againAfterMs: 60_000,
       });
@@ -74,7 +74,7 @@ export function statusContract(create: CreateFixture): void {
       const { queue, process, clock } = setting();
       const barrier = JSON.stringify({ view: { version: '7' } });
       process.unpassed.add(barrier);
-      process.onRun = () => ({ kind: 'known', failures: 'count', barrier, againAfterMs: 30_000 });
+      process.onRun = () => ({ kind: 'ended', failures: 'count', barrier, againAfterMs: 30_000 });
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().pass(1000);

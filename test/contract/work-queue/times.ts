@@ -49,7 +49,7 @@ export function timesContract(create: CreateFixture): void {
     it('runs a key again after the time that its run asked for', async () => {
       const { queue, process } = setting();
       process.onRun = () =>
-        process.runs.length === 1 ? { kind: 'known', failures: 'forget', againAfterMs: 200 } : done;
+        process.runs.length === 1 ? { kind: 'ended', failures: 'forget', againAfterMs: 200 } : done;
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().atRest();
@@ -66,7 +66,7 @@ export function timesContract(create: CreateFixture): void {
       await queue.add(plain('k'));
       await setting().ran('k');
       await queue.add(plain('k'));
-      blocked.release({ kind: 'known', failures: 'forget', againAfterMs: 60_000 });
+      blocked.release({ kind: 'ended', failures: 'forget', againAfterMs: 60_000 });
       await setting().pass(LATE_MS);
       expect(process.runs).toHaveLength(2);
       expect(await setting().pending()).toBe(0);
@@ -75,7 +75,7 @@ export function timesContract(create: CreateFixture): void {
     it('backs off from 5 ms to 1000 s, each time at its time', async () => {
       const { queue, process } = setting();
       process.onRun = ({ failures }) =>
-        failures < 19 ? { kind: 'known', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) } : done;
+        failures < 19 ? { kind: 'ended', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) } : done;
       await queue.start(process);
       await queue.add(plain('k'));
       for (let failures = 1; failures < 20; failures += 1) await setting().pass(keyBackoffMs(failures) + LATE_MS);

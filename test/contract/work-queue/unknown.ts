@@ -49,7 +49,7 @@ export function unknownContract(create: CreateFixture): void {
     const start = async () => {
       const { queue, process, clock } = setting();
       const untilMs = clock.now() + 60_000;
-      process.onRun = () => (process.runs.length === 1 ? { kind: 'busy', untilMs } : done);
+      process.onRun = () => (process.runs.length === 1 ? { kind: 'accepted', untilMs } : done);
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
@@ -78,7 +78,7 @@ export function unknownContract(create: CreateFixture): void {
       expect(process.losses).toEqual([]);
       await setting().ran('k', 2);
       expect(process.losses[0]?.atMs).toBeGreaterThanOrEqual(untilMs + 1000);
-      expect(await queue.settle('k', run, { kind: 'known', failures: 'count', againAfterMs: 0 })).toBe(false);
+      expect(await queue.settle('k', run, { kind: 'ended', failures: 'count', againAfterMs: 0 })).toBe(false);
       await setting().atRest();
       expect(process.runs).toHaveLength(2);
     });
@@ -86,15 +86,15 @@ export function unknownContract(create: CreateFixture): void {
     it('can be given more time and never less, and none once it counts as lost', async () => {
       const { queue, process, untilMs, run } = await start();
       const deadline = async () => (await queue.status('k')).running?.deadlineMs;
-      expect(await queue.settle('k', run, { kind: 'busy', untilMs: untilMs - 1000 })).toBe(true);
+      expect(await queue.settle('k', run, { kind: 'accepted', untilMs: untilMs - 1000 })).toBe(true);
       expect(await deadline()).toBe(untilMs);
-      expect(await queue.settle('k', run, { kind: 'busy', untilMs: untilMs + 60_000 })).toBe(true);
+      expect(await queue.settle('k', run, { kind: 'accepted', untilMs: untilMs + 60_000 })).toBe(true);
       expect(await deadline()).toBe(untilMs + 60_000);
       await setting().pass(100_000);
       expect(process.runs).toHaveLength(1);
       let late: boolean | undefined;
       process.lost = async (given) => {
-        late = await queue.settle('k', run, { kind: 'busy', untilMs: untilMs + 500_000 });
+        late = await queue.settle('k', run, { kind: 'accepted', untilMs: untilMs + 500_000 });
         return RecordingProcess.prototype.lost.call(process, given);
       };
       await setting().pass(22_000);

@@ -43,7 +43,7 @@ beforeEach(async () => {
     logger: silentLogger,
   });
   await server.start();
-  process.onRun = () => ({ kind: 'known', failures: 'keep', dead: true, error: 'quota exceeded' });
+  process.onRun = () => ({ kind: 'ended', failures: 'keep', dead: true, error: 'quota exceeded' });
   await queue.start(process);
 });
 
@@ -133,7 +133,7 @@ describe('/queues', () => {
     });
     const barrier = JSON.stringify({ [prefix]: { version: '77', deleted: [['a/old', 'uid']], endedAtMs: 1 } });
     process.unpassed.add(barrier);
-    process.onRun = () => ({ kind: 'known', failures: 'forget', barrier, againAfterMs: 0 });
+    process.onRun = () => ({ kind: 'ended', failures: 'forget', barrier, againAfterMs: 0 });
     await queue.add([{ key: 'a/x', reasons: [] }]);
     const awaits = [{ kind: 'apps/v1/Deployment', resourceVersion: '77', deleted: ['a/old'] }];
     await eventually(async () => {

@@ -57,7 +57,7 @@ describe('a history that cannot be written', () => {
   it('lets runs end whose count cannot be read, and whose own history has another type', async () => {
     await fixture.redis.hset(fixture.keys.queue, 'recorded', 'text');
     await fixture.redis.set(`${fixture.keys.historyPrefix}k`, 'text');
-    process.onRun = () => ({ kind: 'known', failures: 'keep', dead: true, error: 'no' });
+    process.onRun = () => ({ kind: 'ended', failures: 'keep', dead: true, error: 'no' });
     await run('k');
     expect(await queue.status('k')).toMatchObject({ deadSinceMs: expect.any(Number) as number });
     expect(process.runs).toHaveLength(1);

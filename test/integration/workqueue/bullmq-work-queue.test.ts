@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { RedisRecords } from '../../../src/gateway/workqueue/redis-records.ts';
-import type { Known } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { Ended } from '../../../src/gateway/workqueue/work-queue.ts';
 import { startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { TestProcess } from '../../harness/process.ts';
@@ -35,9 +35,9 @@ describe('the queue in Redis', () => {
     const queue = await fixture.open();
     await queue.renew('run-id');
     const finishes = new Map([
-      ['fails', { kind: 'known', failures: 'count', againAfterMs: 1 } as const],
-      ['again', { kind: 'known', failures: 'forget', againAfterMs: 1 } as const],
-      ['writes', { kind: 'known', failures: 'forget', againAfterMs: 1, barrier: 'b' } as const],
+      ['fails', { kind: 'ended', failures: 'count', againAfterMs: 1 } as const],
+      ['again', { kind: 'ended', failures: 'forget', againAfterMs: 1 } as const],
+      ['writes', { kind: 'ended', failures: 'forget', againAfterMs: 1, barrier: 'b' } as const],
     ]);
     process.onRun = ({ key }) => {
       const finish = finishes.get(key) ?? done;
@@ -175,7 +175,7 @@ describe('the scripts on the records of keys', () => {
     return text === null ? null : String(Math.floor(Number(text)));
   };
   const record = (key: string) => fixture.redis.hgetall(fixture.keys.recordPrefix + key);
-  const forget = { kind: 'known', failures: 'forget' } as const;
+  const forget = { kind: 'ended', failures: 'forget' } as const;
 
   beforeEach(() => {
     records = new RedisRecords(fixture.redis, fixture.keys, { concurrency: 4 });
@@ -185,7 +185,7 @@ describe('the scripts on the records of keys', () => {
     const { starts } = await records.startAll([{ key, ...request }], { nowMs, deadlineMs, slotMs: deadlineMs });
     return starts[0];
   };
-  const finishOne = async (key: string, run: number, finish: Known, nowMs: number) => {
+  const finishOne = async (key: string, run: number, finish: Ended, nowMs: number) => {
     const [finished] = await records.finishAll([{ key, run, finish }], nowMs);
     return finished?.current;
   };
@@ -208,7 +208,7 @@ describe('the scripts on the records of keys', () => {
   it('refuse the outcome of a run that is not in flight, and change nothing', async () => {
     expect(await start('k', at(1000))).toMatchObject({ kind: 'go', run: 1 });
     const before = await record('k');
-    expect(await finishOne('k', 2, { kind: 'known', failures: 'count', againAfterMs: 1, barrier: 'b' }, 1001)).toBe(
+    expect(await finishOne('k', 2, { kind: 'ended', failures: 'count', againAfterMs: 1, barrier: 'b' }, 1001)).toBe(
       false,
     );
     expect(await record('k')).toEqual(before);
@@ -359,7 +359,7 @@ describe('the scripts on the records of keys', () => {
     await finishOne('a', 1, forget, 1002);
     expect(await startOne('e', at(1003))).toMatchObject({ kind: 'go', run: 5 });
     // A run after a 202 and a run of unknown outcome hold no slot.
-    await records.finishAll([{ key: 'b', run: 2, finish: { kind: 'busy', untilMs: 9000 } }], 1004);
+    await records.finishAll([{ key: 'b', run: 2, finish: { kind: 'accepted', untilMs: 9000 } }], 1004);
     await records.finishAll([{ key: 'c', run: 3, finish: { kind: 'unknown' } }], 1004);
     expect(await startOne('f', at(1005))).toMatchObject({ kind: 'go', run: 6 });
     // A slot that is not extended expires.
@@ -407,7 +407,7 @@ describe('the scripts on the records of keys', () => {
     expect(await startOne('low', at(2000))).toMatchObject(low);
     expect(await startOne('moved', at(2000))).toMatchObject(low);
     expect(await startOne('k', at(2000))).toMatchObject({ reasons: [{ type: 'requeue' }], queuedAtMs: 1000 });
-    await finishOne('k', 3, { kind: 'known', failures: 'count' }, 2010);
+    await finishOne('k', 3, { kind: 'ended', failures: 'count' }, 2010);
     expect(await start('k', at(2020))).toMatchObject({ reasons: [{ type: 'retry' }], failures: 1 });
   });
 });

@@ -30,7 +30,7 @@ if (options.mode === 'history') {
     },
     lost: async ({ key, run }) => {
       line({ lost: key, run });
-      return { kind: 'known', failures: 'count', againAfterMs: 0 };
+      return { kind: 'ended', failures: 'count', againAfterMs: 0 };
     },
     passed: async () => true,
     late: () => {},

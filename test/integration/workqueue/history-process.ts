@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { keyBackoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
-import type { Finish, Known, Process, Run } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { Finish, Ended, Process, Run } from '../../../src/gateway/workqueue/work-queue.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 
 /** A run begins or ends, on the clock that all processes of a machine share. */
@@ -49,14 +49,14 @@ export class HistoryProcess implements Process {
     if (random() < 0.8) await sleep(Math.floor(random() * 9));
     const finish = this.#outcome(given);
     // It may go on until its deadline: nobody knows.
-    if (finish.kind !== 'known') return finish;
+    if (finish.kind !== 'ended') return finish;
     this.#tell({ event: 'end', key, run, atMs: machineMs(), again: finish.againAfterMs !== undefined });
     return finish;
   }
 
-  async lost({ key, run, failures }: { key: string; run: number; failures: number }): Promise<Known> {
+  async lost({ key, run, failures }: { key: string; run: number; failures: number }): Promise<Ended> {
     this.#tell({ event: 'lost', key, run });
-    return { kind: 'known', failures: 'count', againAfterMs: Math.min(keyBackoffMs(failures + 1), 2000) };
+    return { kind: 'ended', failures: 'count', againAfterMs: Math.min(keyBackoffMs(failures + 1), 2000) };
   }
 
   async passed(): Promise<boolean> {
@@ -68,21 +68,21 @@ export class HistoryProcess implements Process {
   #outcome({ key, failures }: Run): Finish {
     const random = this.#random;
     if (key.startsWith('chain/')) {
-      if (failures >= CHAIN_LENGTH) return { kind: 'known', failures: 'forget' };
-      return { kind: 'known', failures: 'count', againAfterMs: Math.floor(random() * 20) };
+      if (failures >= CHAIN_LENGTH) return { kind: 'ended', failures: 'forget' };
+      return { kind: 'ended', failures: 'count', againAfterMs: Math.floor(random() * 20) };
     }
     const chance = random();
     if (chance < 0.1) {
       return {
-        kind: 'known',
+        kind: 'ended',
         failures: 'count',
         againAfterMs: Math.min(keyBackoffMs(failures + 1), 2000),
         error: 'no',
       };
     }
-    if (chance < 0.2) return { kind: 'known', failures: 'forget', againAfterMs: Math.floor(random() * 300) };
-    if (chance < 0.21) return { kind: 'known', failures: 'keep', dead: true, error: 'never' };
-    return chance < 0.212 ? { kind: 'unknown' } : { kind: 'known', failures: 'forget' };
+    if (chance < 0.2) return { kind: 'ended', failures: 'forget', againAfterMs: Math.floor(random() * 300) };
+    if (chance < 0.21) return { kind: 'ended', failures: 'keep', dead: true, error: 'never' };
+    return chance < 0.212 ? { kind: 'unknown' } : { kind: 'ended', failures: 'forget' };
   }
 }
 

@@ -62,7 +62,7 @@ describe('a run whose record was lost and is put back', () => {
     await runs('x', 2);
     expect(process.runsOf('a')).toHaveLength(1);
     expect((await queue.status('a')).running?.run).toBe(process.runsOf('a')[0]?.run);
-    end({ kind: 'known', failures: 'count', againAfterMs: 0, barrier: 'written' });
+    end({ kind: 'ended', failures: 'count', againAfterMs: 0, barrier: 'written' });
     await eventually(async () => expect(process.runsOf('a').length).toBeGreaterThan(1));
     expect(process.runsOf('a')[1]).toMatchObject({ failures: 1 });
     const numbers = process.runs.map(({ run }) => run);
@@ -73,7 +73,7 @@ describe('a run whose record was lost and is put back', () => {
   it('waits for the barrier that it has left', async () => {
     process.unpassed.add('written');
     await putBack();
-    end({ kind: 'known', failures: 'forget', barrier: 'written' });
+    end({ kind: 'ended', failures: 'forget', barrier: 'written' });
     await queue.add(plain('a'));
     await runs('x', 2);
     expect(process.runsOf('a')).toHaveLength(1);
@@ -97,7 +97,7 @@ describe('a run whose record was lost and is put back', () => {
 
   it('goes on after a 202 for as long as it may', async () => {
     const untilMs = clock.now() + 3 * TIMEOUT_MS;
-    end({ kind: 'busy', untilMs });
+    end({ kind: 'accepted', untilMs });
     await eventually(async () => expect(process.inFlight).toEqual([]));
     await putBack();
     expect((await queue.status('a')).running).toMatchObject({ deadlineMs: Math.ceil(untilMs) });

@@ -88,7 +88,7 @@ return all\n`,
     let onRecordMs = 0;
     process.onRun = async ({ key }) => {
       onRecordMs = (await queue.status(key)).running?.deadlineMs ?? 0;
-      return { kind: 'known', failures: 'forget' };
+      return { kind: 'ended', failures: 'forget' };
     };
     await queue.add(plain('k'));
     await queue.start(process);
@@ -201,7 +201,7 @@ it('a paused namespace with 100,000 low keys costs no job and no start', async (
 
 it('a record with nothing but a barrier has no expiry', async () => {
   const queue = await fixture.open();
-  process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b' });
+  process.onRun = () => ({ kind: 'ended', failures: 'forget', barrier: 'b' });
   await queue.start(process);
   await queue.add(plain('k'));
   await eventually(async () => expect(process.keys()).toEqual(['k']));

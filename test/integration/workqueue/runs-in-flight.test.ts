@@ -48,7 +48,7 @@ describe('a run is in flight', () => {
     ownRuns.begin({ key: 'own', run: 9, incarnation: 'i', deadlineMs: 2000 }, 900);
     expect(await runs.hasAny([{ key: 'own', run: 9 }], 'i')).toBe(true);
     expect(await runs.hasAny([{ key: 'own', run: 9 }], 'j')).toBe(false);
-    ownRuns.finish({ key: 'own', run: 9, finish: { kind: 'known', failures: 'forget' } });
+    ownRuns.finish({ key: 'own', run: 9, finish: { kind: 'ended', failures: 'forget' } });
     expect(await runs.hasAny([{ key: 'own', run: 9 }], 'i')).toBe(false);
   });
 });

@@ -18,7 +18,7 @@ export async function keysThatAskAgain(setting: Setting, forMs: number): Promise
   const lastRun = new Map<string, number>();
   process.onRun = async ({ key }) => {
     lastRun.set(key, clock.now());
-    return { kind: 'known', failures: 'forget', againAfterMs: 50 };
+    return { kind: 'ended', failures: 'forget', againAfterMs: 50 };
   };
   await queue.start(process);
   await queue.add(plain(...keys));
@@ -47,7 +47,7 @@ export async function timerSurvivesTheLook({ redis, keys }: RedisQueueFixture): 
 export async function busyKeyRests(setting: Setting): Promise<void> {
   const { process, clock } = setting;
   const elsewhere = await setting.open();
-  process.onRun = () => (process.runs.length === 1 ? { kind: 'busy', untilMs: clock.now() + 60_000 } : done);
+  process.onRun = () => (process.runs.length === 1 ? { kind: 'accepted', untilMs: clock.now() + 60_000 } : done);
   await elsewhere.start(process);
   await elsewhere.add(plain('k'));
   await setting.ran('k');

@@ -13,7 +13,7 @@
 -- ARGV[4] the highest run number that was given out
 -- ARGV[5] how many runs of this gateway have become busy
 -- ARGV[6] for how long that is kept, in ms
--- then    five each: key, run, deadline, 'running' | 'busy' | 'unknown', of a busy run how many had become busy with it
+-- then    five each: key, run, deadline, 'running' | 'accepted' | 'unknown', of a busy run how many had become busy with it
 --
 -- Answer: how many runs are on record; -1 when the queue is in order on this process: keys may have started since.
 --
@@ -36,14 +36,14 @@ local count = 0
 for at = 7, #ARGV, 5 do
   local key, run, deadline, state, busies = unpack(ARGV, at, at + 4)
   local record = KEYS[1] .. key
-  local is_known = state == 'busy' and tonumber(busies) <= known
+  local is_known = state == 'accepted' and tonumber(busies) <= known
   -- A key whose record cannot be written does not start either.
   local written = not is_known
     and not is_later(record, run)
     and redis.pcall('HSET', record, 'run', run, 'deadline', deadline, 'back', ARGV[1])
   if type(written) == 'number' then
     redis.call('HDEL', record, 'nonce', 'busy', 'error')
-    if state == 'busy' then redis.call('HSET', record, 'busy', '1') end
+    if state == 'accepted' then redis.call('HSET', record, 'busy', '1') end
     if state == 'running' then redis.call('ZADD', KEYS[4], ARGV[3], key) else redis.call('ZREM', KEYS[4], key) end
     redis.call('ZADD', KEYS[2], tonumber(deadline) + tonumber(ARGV[2]), key)
     count = count + 1
