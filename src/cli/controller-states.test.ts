@@ -55,7 +55,7 @@ function controllerOf({ problems, remarks, pauses, circuit, sizes: found }: Cont
     list: async (list: KeyList) => ({ total: totals[list] ?? 0, keys: [] }),
     levels: async () => ({ waiting: 0, low: 0, running: 0, demand: 0 }),
     unfinished: () => ({ totalMs: 0, longestMs: 0 }),
-    standstillMs: async () => 0,
+    stalledMs: async () => 0,
     seenFacts: { pauses, circuit, sizes: found },
   };
   return { name: 'web', queue, refusal: problems[0], remarks: remarks[0] } as unknown as RunningController;
@@ -71,7 +71,7 @@ async function servedQueues(controller: RunningController, facts: ControllerFact
   return ((await (await app.request('/')).json()) as { queues: ServedQueue[] }).queues;
 }
 
-function partsOf(controller: RunningController, progress: Pick<Progress, 'outboxMs' | 'standstill'>): ScrapedParts {
+function partsOf(controller: RunningController, progress: Pick<Progress, 'outboxMs' | 'stalled'>): ScrapedParts {
   return {
     controllers: {
       known: () => new Map([['web', controller]]),

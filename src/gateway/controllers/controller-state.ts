@@ -16,8 +16,8 @@ export interface ControllerFacts extends ControllerNotes, QueueFacts {}
 /** The parts of a gateway that watch over controllers. */
 export interface ControllerWatch {
   readonly controllers: Pick<Controllers, 'get' | 'waitsFor'>;
-  /** That keys of a controller stand still, and for how long. */
-  readonly progress: { standstill(controller: string): string | undefined };
+  /** That keys of a controller are stalled, and for how long. */
+  readonly progress: { stalled(controller: string): string | undefined };
 }
 
 /** @param watch undefined while the gateway is starting. */
@@ -29,7 +29,7 @@ export function notesOf(controller: RunningController, watch: ControllerWatch | 
     isRunning ? watch.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
     openReason,
     missesEvents,
-    watch?.progress.standstill(name),
+    watch?.progress.stalled(name),
   ];
   return {
     problems: problems.filter((each) => each !== undefined),

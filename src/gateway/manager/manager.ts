@@ -347,7 +347,7 @@ export class Manager implements KnownParts {
         kubernetes,
       }),
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
-      standstill: (id) => this.progress.standstill(id),
+      stalled: (id) => this.progress.stalled(id),
       reviewMs,
       select: { labelSelector: which === 'all' ? undefined : which, maxPerNamespace: maxFunctionsPerNamespace },
     });

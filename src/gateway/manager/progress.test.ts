@@ -13,7 +13,7 @@ async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: 
   const progress = new Progress({
     informers: () => [{ name: 'v1/Pod', unappliedMs: waits.unappliedMs ?? 0, view }],
     controllers: () => [
-      { name: 'web', queue: { standstillMs: async () => waits.dueMs ?? 0 } } as unknown as RunningController,
+      { name: 'web', queue: { stalledMs: async () => waits.dueMs ?? 0 } } as unknown as RunningController,
     ],
     notes: () => ({ problems: [], remarks: [] }),
     isNeededForReady: () => isNeededForReady,
@@ -24,7 +24,7 @@ async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: 
   await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
   stop.abort();
   await running;
-  return { notReady: progress.notReady(), standstill: progress.standstill('web'), reported };
+  return { notReady: progress.notReady(), stalled: progress.stalled('web'), reported };
 }
 
 describe('a gateway says that it stands still', () => {
@@ -41,9 +41,9 @@ describe('a gateway says that it stands still', () => {
   it('once, of a controller that the gateway is ready without, to that controller alone', async () => {
     expect(await looked({ dueMs: 45_000 }, false)).toEqual({
       notReady: undefined,
-      standstill: 'a key is due for 45 s and does not run',
+      stalled: 'a key is due for 45 s and does not run',
       reported: ['web'],
     });
-    expect(await looked({ dueMs: 29_000 }, false)).toMatchObject({ standstill: undefined, reported: [] });
+    expect(await looked({ dueMs: 29_000 }, false)).toMatchObject({ stalled: undefined, reported: [] });
   });
 });

@@ -22,7 +22,7 @@ export interface ProgressOptions {
 }
 
 /** An event, wakeup or key is stalled when it has waited longer than this. */
-const STANDSTILL_MS = 30_000;
+const STALLED_MS = 30_000;
 const LOOK_MS = 5000;
 const WELL_AGAIN_MS = 30_000;
 
@@ -53,22 +53,21 @@ export class Progress {
   /** The first stall, as a text; undefined without a stall. */
   notReady(): string | undefined {
     for (const { name, unappliedMs } of this.#options.informers()) {
-      if (unappliedMs > STANDSTILL_MS)
-        return `${name}: an event waits for ${seconds(unappliedMs)} s to be in the cache`;
+      if (unappliedMs > STALLED_MS) return `${name}: an event waits for ${seconds(unappliedMs)} s to be in the cache`;
       const outboxMs = this.#outboxMs.get(name) ?? 0;
-      if (outboxMs > STANDSTILL_MS) return `${name}: a wakeup waits for ${seconds(outboxMs)} s to be in a queue`;
+      if (outboxMs > STALLED_MS) return `${name}: a wakeup waits for ${seconds(outboxMs)} s to be in a queue`;
     }
     for (const name of this.#dueMs.keys()) {
-      const reason = this.#options.isNeededForReady(name) ? this.standstill(name) : undefined;
+      const reason = this.#options.isNeededForReady(name) ? this.stalled(name) : undefined;
       if (reason !== undefined) return `${name}: ${reason}`;
     }
     return undefined;
   }
 
   /** The stall of a controller's keys, as a text with the age at the last look; undefined without a stall. */
-  standstill(controller: string): string | undefined {
+  stalled(controller: string): string | undefined {
     const dueMs = this.#dueMs.get(controller) ?? 0;
-    return dueMs > STANDSTILL_MS ? `a key is due for ${seconds(dueMs)} s and does not run` : undefined;
+    return dueMs > STALLED_MS ? `a key is due for ${seconds(dueMs)} s and does not run` : undefined;
   }
 
   /** The state of a controller, from its keys at the last look, without a request to Redis. */
@@ -116,10 +115,10 @@ export class Progress {
       }),
       ...watched.map(async (controller) => {
         const { name, queue } = controller;
-        const dueMs = await queue.standstillMs();
-        const before = this.standstill(name);
+        const dueMs = await queue.stalledMs();
+        const before = this.stalled(name);
         this.#dueMs.set(name, dueMs);
-        const stands = (before === undefined) !== (this.standstill(name) === undefined);
+        const stands = (before === undefined) !== (this.stalled(name) === undefined);
         if (this.#recordState(controller) || stands) this.#options.onChanged(name);
       }),
     ]);

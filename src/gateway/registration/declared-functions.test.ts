@@ -48,7 +48,7 @@ async function start() {
     controllers: controllers as Controllers,
     resolver: resolver as FunctionResolver,
     writer: { leads: true, write: async () => {} } as unknown as FunctionStatusWriter,
-    standstill: () => undefined,
+    stalled: () => undefined,
     reviewMs: 1000,
     runtime: quietRuntime({ clock }),
   });

@@ -43,7 +43,7 @@ class World {
   /** How many keys are in a list of its queue. */
   keys: Readonly<Record<string, number>> = {};
   leftOut = 0;
-  standstill: string | undefined;
+  stalled: string | undefined;
   openReason: string | undefined;
   lastAnswer: LastAnswer | undefined;
   /** When the failures that it reports end. */
@@ -106,7 +106,7 @@ class World {
   /** Changes facts behind its conditions. */
   change(
     what: Partial<
-      Pick<World, 'keptOut' | 'keys' | 'misses' | 'openReason' | 'paused' | 'refusal' | 'standstill' | 'waitsFor'>
+      Pick<World, 'keptOut' | 'keys' | 'misses' | 'openReason' | 'paused' | 'refusal' | 'stalled' | 'waitsFor'>
     >,
   ): void {
     Object.assign(this, what);
@@ -187,7 +187,7 @@ class World {
       resolver: resolver as unknown as FunctionResolver,
       controllers: controllers as unknown as Controllers,
       writer: writer as unknown as FunctionStatusWriter,
-      standstill: () => this.standstill,
+      stalled: () => this.stalled,
       reviewMs: 10_000,
       runtime: { clock: this.clock, logger: silentLogger },
     });
@@ -340,10 +340,10 @@ describe('a ReconcileFunction that runs says on its object', () => {
     await world.until('Synced', { status: 'True', reason: 'CacheComplete' });
   });
 
-  it('that a key stands still', async () => {
-    world.standstill = 'a key is due for 31 s and does not run';
+  it('that a key is stalled', async () => {
+    world.stalled = 'a key is due for 31 s and does not run';
     world.declare({ hash: 'a' });
-    await world.until('EventsHandled', { status: 'False', reason: 'KeysStandStill' });
+    await world.until('EventsHandled', { status: 'False', reason: 'KeysStalled' });
   });
 
   it('that objects are kept out of what it reads', async () => {
@@ -454,7 +454,7 @@ describe('a ReconcileFunction at rest', () => {
   it.each<[string, Parameters<World['change']>[0], ConditionType, string]>([
     ['its keys are paused by hand', { paused: true }, 'Paused', 'PausedByHand'],
     ['its handlers fail', { misses: 'for.predicate failed' }, 'EventsHandled', 'HandlersFail'],
-    ['its keys stand still', { standstill: 'a key is due' }, 'EventsHandled', 'KeysStandStill'],
+    ['its keys are stalled', { stalled: 'a key is due' }, 'EventsHandled', 'KeysStalled'],
     ['its part of Redis is repaired', { waitsFor: 'reading the server again' }, 'Synced', 'Recovering'],
     ['an object is kept out', { keptOut: 1 }, 'Synced', 'ObjectsKeptOut'],
     ['a key of it fails', { keys: { failing: 1 } }, 'Ready', 'KeysFail'],

@@ -16,8 +16,8 @@ export interface FunctionReconcilerOptions {
   readonly resolver: FunctionResolver;
   readonly controllers: Controllers;
   readonly writer: FunctionStatusWriter;
-  /** That keys of this controller stand still, and for how long; undefined when they do not. */
-  readonly standstill: (id: string) => string | undefined;
+  /** That keys of this controller are stalled, and for how long; undefined when they do not. */
+  readonly stalled: (id: string) => string | undefined;
   /** How often rights, Secret and Service are looked at again. */
   readonly reviewMs: number;
   /**
@@ -357,7 +357,7 @@ export class FunctionReconciler {
 
   /** Reports the state that can change without the object and is cheap to read. */
   async #look(signal: AbortSignal): Promise<void> {
-    const { controllers, standstill } = this.#options;
+    const { controllers, stalled } = this.#options;
     const controller = controllers.get(this.#id);
     const resolved = this.#started;
     if (!controller || !resolved) {
@@ -366,7 +366,7 @@ export class FunctionReconciler {
     }
     if (controller.outdated) this.#reviewAtMs = 0;
     this.#endsMs = controller.endsMs;
-    this.#record({ EventsHandled: handledBy(controller, standstill(this.#id)) });
+    this.#record({ EventsHandled: handledBy(controller, stalled(this.#id)) });
     if (this.#stale) await this.#read(controller, resolved.paused);
     // Only the gateway that reports it asks the function.
     if (!this.#leads) return;
@@ -416,10 +416,10 @@ export class FunctionReconciler {
 
   /** Of its controller, by the queue as it was read last; undefined while it does not run. */
   get #state(): ControllerStateWord | undefined {
-    const { controllers, standstill } = this.#options;
+    const { controllers, stalled } = this.#options;
     const controller = controllers.get(this.#id);
     if (!controller || !this.#facts) return undefined;
-    const notes = notesOf(controller, { controllers, progress: { standstill } });
+    const notes = notesOf(controller, { controllers, progress: { stalled } });
     return controllerState({ ...notes, ...this.#facts, circuit: controller.queue.circuit });
   }
 
@@ -474,11 +474,11 @@ function pausedBy(paused: boolean | undefined, isPaused: boolean): Finding {
   return FALSE('NotPaused', 'Its keys are run as they come.');
 }
 
-function handledBy({ missesEvents, remarks }: RunningController, standstill: string | undefined): Finding {
+function handledBy({ missesEvents, remarks }: RunningController, stalled: string | undefined): Finding {
   if (missesEvents !== undefined) {
     return FALSE('HandlersFail', `Events are missed, and all keys are queued once that has ended: ${missesEvents}`);
   }
-  if (standstill !== undefined) return FALSE('KeysStandStill', `Its keys stand still: ${standstill}.`);
+  if (stalled !== undefined) return FALSE('KeysStalled', `Its keys are stalled: ${stalled}.`);
   if (remarks !== undefined) return TRUE('ExpressionsFail', `Events pass, or lead to all keys: ${remarks}.`);
   return TRUE('Handled', 'Its predicates and maps have heard of each event.');
 }

@@ -14,7 +14,7 @@ import { queueFacts, STATE_LISTS } from '../workqueue/queue-facts.ts';
 export interface ScrapedParts {
   readonly controllers: Pick<Controllers, 'known' | 'get' | 'waitsFor'>;
   readonly informers: Pick<Informers, 'all'>;
-  readonly progress: Pick<Progress, 'outboxMs' | 'standstill'>;
+  readonly progress: Pick<Progress, 'outboxMs' | 'stalled'>;
   readonly recovery: Pick<Recovery, 'healthy'>;
 }
 

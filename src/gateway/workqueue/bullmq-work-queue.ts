@@ -20,7 +20,7 @@ import { RunRecorder } from './run-recorder.ts';
 import { Runner } from './runner.ts';
 import { RelatedRules } from './related-rules.ts';
 import { RedisSamples, type Sample, Sampler } from './samples.ts';
-import { type DueKeys, Standstill } from './standstill.ts';
+import { type DueKeys, Stall } from './stall.ts';
 import { ANY_RATE, type StartRate } from './start-rates.ts';
 import { Upkeep } from './upkeep.ts';
 import {
@@ -111,7 +111,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   /** Runs the keys; set by `start`. */
   #process: Process | undefined;
   #poller: Poller | undefined;
-  readonly #standstill: Standstill;
+  readonly #stall: Stall;
   #runner: Runner | undefined;
   #ended = false;
   readonly #ending = new AbortController();
@@ -163,7 +163,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#idlePace = idlePace;
     this.#startRate = starts;
     const isOpen = (): boolean => this.#room === 0;
-    this.#standstill = new Standstill({
+    this.#stall = new Stall({
       concurrency,
       clock,
       read: () => this.#dueKeys(),
@@ -182,13 +182,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   async add(keys: readonly QueuedKey[]): Promise<void> {
     if (keys.length === 0) return;
     const { metrics } = this.#runtime;
-    await this.#standstill.endRest(this.#adds.submit(keys));
+    await this.#stall.mayMakeDue(this.#adds.submit(keys));
     this.#sampler?.touch();
     metrics.count('workqueue_adds_total', this.#labels, keys.length);
   }
 
   async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
-    await this.#standstill.endRest(this.#records.addToBacklog(keys, this.#runtime.clock.now(), reason));
+    await this.#stall.mayMakeDue(this.#records.addToBacklog(keys, this.#runtime.clock.now(), reason));
     this.#runner?.starter.enterLow();
     this.#sampler?.touch();
     this.#runtime.metrics.count('workqueue_adds_total', this.#labels, keys.length);
@@ -196,29 +196,29 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async addAfter(key: string, ms: number): Promise<void> {
     const atMs = this.#runtime.clock.now() + Math.max(0, ms);
-    await this.#standstill.endRest(this.#records.addTimer(key, atMs));
+    await this.#stall.mayMakeDue(this.#records.addTimer(key, atMs));
     this.#poller?.wake(atMs);
   }
 
   async settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean> {
     const nowMs = this.#runtime.clock.now();
     const request = { key, run, finish, ended: { key, run, finish, atMs: nowMs } };
-    if (this.#runner) return this.#standstill.endRest(this.#runner.finish(request));
+    if (this.#runner) return this.#stall.mayMakeDue(this.#runner.finish(request));
     this.#ownRuns.finish(request);
-    const [finished] = await this.#standstill.endRest(this.#records.finishAll([request], nowMs, this.#ownRuns));
+    const [finished] = await this.#stall.mayMakeDue(this.#records.finishAll([request], nowMs, this.#ownRuns));
     if (finished) this.#recorder?.record(request.ended, finished);
     if (finished?.unreadable !== undefined) throw new Error(finished.unreadable);
     return finished?.current ?? false;
   }
 
   async pause(scope: PauseScope, untilMs?: number): Promise<void> {
-    await this.#standstill.endRest(this.#records.pause(scope, this.#runtime.clock.now(), untilMs));
+    await this.#stall.mayMakeDue(this.#records.pause(scope, this.#runtime.clock.now(), untilMs));
     if (untilMs !== undefined) this.#poller?.wake(untilMs);
     if (scope === 'controller') this.#onPauseChanged();
   }
 
   async resume(scope: PauseScope): Promise<void> {
-    await this.#standstill.endRest(this.#records.resume(scope));
+    await this.#stall.mayMakeDue(this.#records.resume(scope));
     this.#runner?.starter.enterLow();
     if (scope === 'controller') this.#onPauseChanged();
   }
@@ -293,13 +293,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return this.#ownRuns.unfinished(this.#runtime.clock.now());
   }
 
-  standstillMs(): Promise<number> {
-    return this.#standstill.ms();
+  stalledMs(): Promise<number> {
+    return this.#stall.ms();
   }
 
-  /** As `standstillMs` has seen them last, without a trip to Redis; undefined before. */
+  /** As `stalledMs` has seen them last, without a trip to Redis; undefined before. */
   get seenFacts(): QueueFacts | undefined {
-    return this.#standstill.facts;
+    return this.#stall.facts;
   }
 
   async start(process: Process): Promise<void> {
@@ -453,7 +453,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async renew(runId: string): Promise<void> {
     await this.#jobs.recordSettings();
-    await this.#standstill.endRest(this.#redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId }));
+    await this.#stall.mayMakeDue(this.#redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId }));
   }
 
   /** Whether a run of this queue has ever begun in this gateway. */
@@ -469,7 +469,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   async putBackRuns(runId: string): Promise<void> {
     if (!this.hasRun) return;
     const nowMs = this.#runtime.clock.now();
-    await this.#standstill.endRest(this.#records.putBack(this.#ownRuns, { runId, nowMs }));
+    await this.#stall.mayMakeDue(this.#records.putBack(this.#ownRuns, { runId, nowMs }));
   }
 
   /** Remembers that all keys of the controller have been queued once, under this hash of its dependencies. */
@@ -528,7 +528,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     if (here.length > 0) void this.#track(this.#startHere(here));
     for (const key of here) this.#keysToRetry.delete(key);
     this.#takeJobs();
-    await this.#standstill.endRest(this.#enqueue(others));
+    await this.#stall.mayMakeDue(this.#enqueue(others));
   }
 
   /** Adds jobs for ready keys. If Redis refuses them, the poller tries the keys again, or `Upkeep` finds them. */
@@ -562,7 +562,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
    */
   async #processJob(keys: readonly string[]): Promise<void> {
     const startKeys = async (): Promise<void> => this.#enqueue((await this.#runner?.starter.enter(keys, true)) ?? keys);
-    const job = this.#standstill.endRest(startKeys()).catch((error: unknown) => this.#warn(error, 'job'));
+    const job = this.#stall.mayMakeDue(startKeys()).catch((error: unknown) => this.#warn(error, 'job'));
     this.#activeJobs.add(job);
     await job;
     this.#activeJobs.delete(job);
@@ -573,7 +573,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
    * may fail during a run: the run is on record and is settled at its deadline.
    */
   async #track(work: Promise<unknown>): Promise<void> {
-    const run = this.#standstill.endRest(work).then(
+    const run = this.#stall.mayMakeDue(work).then(
       () => undefined,
       (error: unknown) => this.#warn(error, 'run'),
     );

@@ -110,7 +110,7 @@ export interface WorkQueue {
    * asked. 0 when runs start, no key needs to, or the circuit of this gateway is open. A long queue alone is not a
    * stall. Redis is not asked again before a key can be due.
    */
-  standstillMs(): Promise<number>;
+  stalledMs(): Promise<number>;
 
   /** Starts running keys. */
   start(process: Process): Promise<void>;

@@ -34,7 +34,7 @@ export function circuitContract(create: CreateFixture): void {
       }
       expect(queue.circuit).toEqual({ sinceMs: untilMs - 60_000, untilMs });
       // What they wait for is an outage, in which the oldest grows old.
-      expect([await queue.standstillMs(), await queue.oldestDueMs()]).toEqual([0, 50_000]);
+      expect([await queue.stalledMs(), await queue.oldestDueMs()]).toEqual([0, 50_000]);
       queue.allow(Infinity);
       expect(queue.circuit).toBeUndefined();
       await setting().atRest();
@@ -195,13 +195,13 @@ export function circuitContract(create: CreateFixture): void {
       shut(queue, now() + 60_000);
       await queue.add(plain('k'));
       await setting().pass(50_000);
-      expect(await queue.standstillMs()).toBe(0);
+      expect(await queue.stalledMs()).toBe(0);
       // No gateway takes keys out of it.
       queue.suspend();
       queue.allow(Infinity);
-      expect(await queue.standstillMs()).toBe(0);
+      expect(await queue.stalledMs()).toBe(0);
       setting().clock.step(now() + 7000);
-      expect(await queue.standstillMs()).toBe(7000);
+      expect(await queue.stalledMs()).toBe(7000);
       queue.unsuspend();
       await setting().atRest();
     });

@@ -134,7 +134,7 @@ export function limitsContract(create: CreateFixture): void {
       // A key that is looked for 30 s after its run would be run again, and reported as lost, within this time.
       for (let at = 0; at < 8; at += 1) {
         await setting().pass(10_000);
-        expect([await queue.oldestDueMs(), await queue.standstillMs()]).toEqual([undefined, 0]);
+        expect([await queue.oldestDueMs(), await queue.stalledMs()]).toEqual([undefined, 0]);
       }
       expect(process.runs).toHaveLength(1);
       expect(setting().takeTroubles()).toEqual([]);

@@ -29,24 +29,24 @@ export function oldestDueContract(create: CreateFixture): void {
       expect(await queue.oldestDueMs()).toBeUndefined();
     });
 
-    it('is a standstill only where no run starts although there is room for it', async () => {
+    it('is a stall only where no run starts although there is room for it', async () => {
       const { process } = setting();
       const queue = await setting().open({ concurrency: 1, timeoutMs: 200_000 });
       await queue.add(plain('first'));
-      expect(await queue.standstillMs()).toBe(0);
+      expect(await queue.stalledMs()).toBe(0);
       later(40_000);
       // No gateway takes keys out of it.
-      expect(await queue.standstillMs()).toBe(40_000);
+      expect(await queue.stalledMs()).toBe(40_000);
       const blocked = setting().blockRuns('first');
       await queue.start(process);
       await setting().ran('first');
       await queue.add(plain('second'));
       await setting().pass(60_000);
       // The one slot is taken: the queue is slow.
-      expect([await queue.oldestDueMs(), await queue.standstillMs()]).toEqual([60_000, 0]);
+      expect([await queue.oldestDueMs(), await queue.stalledMs()]).toEqual([60_000, 0]);
       blocked.release();
       await setting().atRest();
-      expect(await queue.standstillMs()).toBe(0);
+      expect(await queue.stalledMs()).toBe(0);
     });
 
     it('counts a key that waits for a slot, however long, low ones and timers included', async () => {

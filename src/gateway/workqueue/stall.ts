@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/index.ts';
 import type { QueueFacts } from './queue-facts.ts';
 
-export interface StandstillOptions {
+export interface StallOptions {
   readonly concurrency: number;
   readonly clock: Pick<Clock, 'now'>;
   /** Asks Redis. */
@@ -28,17 +28,17 @@ export interface DueKeys {
  * For how long no run of a queue has started although a key is due and there is room for it. Redis is not asked again
  * before a key can be due: for a queue at rest, without dead letters, it is asked nothing.
  */
-export class Standstill {
-  readonly #options: StandstillOptions;
+export class Stall {
+  readonly #options: StallOptions;
   /** No key is due before this time, as far as this gateway knows; 0: it has to ask. */
-  #restsUntilMs = 0;
+  #idleUntilMs = 0;
   /** Counts the events that may have made keys due. */
   #activity = 0;
   /** How many runs had started when that was last seen to change. */
   #lastStart: { readonly count: number; readonly atMs: number } | undefined;
   #facts: QueueFacts | undefined;
 
-  constructor(options: StandstillOptions) {
+  constructor(options: StallOptions) {
     this.#options = options;
   }
 
@@ -53,10 +53,10 @@ export class Standstill {
     if (isOpen()) {
       // From when it may start runs again, it has its time to do so.
       this.#lastStart = undefined;
-      this.#restsUntilMs = 0;
+      this.#idleUntilMs = 0;
       return 0;
     }
-    if (clock.now() < this.#restsUntilMs) return 0;
+    if (clock.now() < this.#idleUntilMs) return 0;
     const activity = this.#activity;
     const { firstDueMs, firstPauseEndMs, running, started } = await read();
     // Afterwards: a run that ends between the answers would leave its key failing for as long as the queue rests.
@@ -67,17 +67,17 @@ export class Standstill {
     // Another gateway ends its runs, and drops dead letters, without a word to this one.
     const isAtRest = running === 0 && facts.sizes.dead === 0;
     // An add may have come to Redis after the question, and before its answer.
-    if (activity === this.#activity) this.#restsUntilMs = isAtRest ? Math.min(firstDueMs, firstPauseEndMs) : 0;
+    if (activity === this.#activity) this.#idleUntilMs = isAtRest ? Math.min(firstDueMs, firstPauseEndMs) : 0;
     return running < concurrency ? Math.max(0, nowMs - Math.max(firstDueMs, this.#lastStart.atMs)) : 0;
   }
 
   /** Waits for work after which keys may be due, also where it fails: Redis may have done it all the same. */
-  async endRest<T>(work: Promise<T>): Promise<T> {
+  async mayMakeDue<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
     } finally {
       this.#activity += 1;
-      this.#restsUntilMs = 0;
+      this.#idleUntilMs = 0;
     }
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualClock } from '../../../test/harness/test-clock.ts';
 import type { QueueFacts } from './queue-facts.ts';
-import { type DueKeys, Standstill } from './standstill.ts';
+import { type DueKeys, Stall } from './stall.ts';
 
 const NONE: QueueFacts = {
   pauses: [],
@@ -18,34 +18,34 @@ function create(first: Partial<DueKeys> = {}, facts = NONE) {
     return world.due;
   };
   const readFacts = async (): Promise<QueueFacts> => world.facts;
-  const standstill = new Standstill({ concurrency: 2, clock, read, readFacts, isOpen: () => world.isOpen });
-  return { clock, standstill, world, pass: (ms: number) => clock.step(clock.now() + ms) };
+  const stall = new Stall({ concurrency: 2, clock, read, readFacts, isOpen: () => world.isOpen });
+  return { clock, stall, world, pass: (ms: number) => clock.step(clock.now() + ms) };
 }
 
-describe('the standstill of a queue', () => {
+describe('the stall of a queue', () => {
   it('is asked for once while the queue is at rest, and again after each activity', async () => {
-    const { standstill, world, pass } = create();
+    const { stall, world, pass } = create();
     for (let look = 0; look < 100; look += 1) {
-      expect(await standstill.ms()).toBe(0);
+      expect(await stall.ms()).toBe(0);
       pass(5000);
     }
     expect(world.asked).toBe(1);
-    expect(await standstill.endRest(Promise.resolve('added'))).toBe('added');
-    await standstill.ms();
-    await expect(standstill.endRest(Promise.reject(new Error('no answer')))).rejects.toThrow('no answer');
-    await standstill.ms();
+    expect(await stall.mayMakeDue(Promise.resolve('added'))).toBe('added');
+    await stall.ms();
+    await expect(stall.mayMakeDue(Promise.reject(new Error('no answer')))).rejects.toThrow('no answer');
+    await stall.ms();
     expect(world.asked).toBe(3);
   });
 
   it.each(['firstDueMs', 'firstPauseEndMs'] as const)('is asked for again at the time of %s', async (name) => {
-    const { clock, standstill, world, pass } = create();
+    const { clock, stall, world, pass } = create();
     world.due = { ...world.due, [name]: clock.now() + 10_000 };
-    await standstill.ms();
+    await stall.ms();
     pass(9999);
-    await standstill.ms();
+    await stall.ms();
     expect(world.asked).toBe(1);
     pass(1);
-    await standstill.ms();
+    await stall.ms();
     expect(world.asked).toBe(2);
   });
 
@@ -53,16 +53,16 @@ describe('the standstill of a queue', () => {
     ['runs', { running: 1 }, NONE],
     ['dead letters', {}, { ...NONE, sizes: { ...NONE.sizes, dead: 1 } }],
   ])('is asked for again while there are %s, which another gateway may end', async (_, due, facts) => {
-    const { standstill, world, pass } = create(due, facts);
-    await standstill.ms();
+    const { stall, world, pass } = create(due, facts);
+    await stall.ms();
     pass(5000);
     world.due = NOTHING_DUE;
     world.facts = NONE;
-    await standstill.ms();
-    expect(standstill.facts).toEqual(NONE);
+    await stall.ms();
+    expect(stall.facts).toEqual(NONE);
     expect(world.asked).toBe(2);
     pass(5000);
-    await standstill.ms();
+    await stall.ms();
     expect(world.asked).toBe(2);
   });
 
@@ -71,7 +71,7 @@ describe('the standstill of a queue', () => {
     const answers = Promise.withResolvers<DueKeys>();
     const read = async (): Promise<DueKeys> => answers.promise;
     const readFacts = async (): Promise<QueueFacts> => world.facts;
-    const slow = new Standstill({ concurrency: 2, clock, read, readFacts, isOpen: () => false });
+    const slow = new Stall({ concurrency: 2, clock, read, readFacts, isOpen: () => false });
     const asked = slow.ms();
     // The last run ends well before Redis says that there is none.
     world.facts = NONE;
@@ -81,41 +81,41 @@ describe('the standstill of a queue', () => {
   });
 
   it('is not forgotten because of an activity between question and answer', async () => {
-    const { clock, standstill, world, pass } = create();
-    const answered = standstill.ms();
-    await standstill.endRest(Promise.resolve());
+    const { clock, stall, world, pass } = create();
+    const answered = stall.ms();
+    await stall.mayMakeDue(Promise.resolve());
     await answered;
     world.due = { ...world.due, firstDueMs: clock.now() };
     pass(31_000);
-    expect(await standstill.ms()).toBe(31_000);
+    expect(await stall.ms()).toBe(31_000);
   });
 
   it('is none while the circuit is open, and counts from its end', async () => {
-    const { clock, standstill, world, pass } = create();
-    await standstill.ms();
+    const { clock, stall, world, pass } = create();
+    await stall.ms();
     world.due = { ...world.due, firstDueMs: clock.now() };
     world.isOpen = true;
     pass(40_000);
-    expect(await standstill.ms()).toBe(0);
+    expect(await stall.ms()).toBe(0);
     expect(world.asked).toBe(1);
     world.isOpen = false;
-    expect(await standstill.ms()).toBe(0);
+    expect(await stall.ms()).toBe(0);
     pass(6000);
-    expect(await standstill.ms()).toBe(6000);
+    expect(await stall.ms()).toBe(6000);
   });
 
   it('is the age of the first key that is due, but only since a run started last, and where there is room', async () => {
-    const { clock, standstill, world, pass } = create();
-    await standstill.ms();
+    const { clock, stall, world, pass } = create();
+    await stall.ms();
     world.due = { ...world.due, firstDueMs: clock.now() };
-    await standstill.endRest(Promise.resolve());
+    await stall.mayMakeDue(Promise.resolve());
     pass(20_000);
-    expect(await standstill.ms()).toBe(20_000);
+    expect(await stall.ms()).toBe(20_000);
     world.due = { ...world.due, started: 8 };
-    expect(await standstill.ms()).toBe(0);
+    expect(await stall.ms()).toBe(0);
     pass(5000);
-    expect(await standstill.ms()).toBe(5000);
+    expect(await stall.ms()).toBe(5000);
     world.due = { ...world.due, running: 2 };
-    expect(await standstill.ms()).toBe(0);
+    expect(await stall.ms()).toBe(0);
   });
 });
