@@ -13,7 +13,7 @@ describe('the cache in the contract', () => {
   const operations = Object.values(cachePaths()) as { get: { responses: object; parameters: { name: string }[] } }[];
 
   it('has each status of the cache API, in both documents', () => {
-    const given = [200, ...codes(read('src/gateway/cache-api/kubernetes-status.ts'), /code: ([0-9]{3})/g)];
+    const given = [200, ...codes(read('src/gateway/http/cache-api/kubernetes-status.ts'), /code: ([0-9]{3})/g)];
     expect(given.length).toBeGreaterThan(10);
     expect(codes(document, /^\| ([0-9]{3}) /gm)).toEqual(given);
     const published = operations.flatMap(({ get }) => Object.keys(get.responses).map(Number));
@@ -21,7 +21,7 @@ describe('the cache in the contract', () => {
   });
 
   it('has each query parameter, in both documents', () => {
-    const source = read('src/contract/cache-query.ts') + read('src/gateway/cache-api/list-options.ts');
+    const source = read('src/contract/cache-query.ts') + read('src/gateway/http/cache-api/list-options.ts');
     const used = [...source.matchAll(/query\.get\('(\w+)'\)|'(levelhook-\w+)'/g)].map(
       ([, plain, ours]) => plain ?? ours,
     );

@@ -63,7 +63,7 @@ const violations: Violation[] = [
     { rule: 'eslint(no-restricted-properties)', code: 'const { env } = process; export { env };', in: folder },
     { rule: 'eslint(no-restricted-properties)', code: 'export const { env } = globalThis.process;', in: folder },
   ]),
-  ...['src/function', 'src/testing/reconciler', 'src/gateway/cache'].map((folder) => ({
+  ...['src/function', 'src/testing/reconciler', 'src/gateway/informer/cache'].map((folder) => ({
     rule: 'eslint(no-restricted-properties)',
     code: `export const v: unknown = JSON.parse('1');`,
     in: folder,

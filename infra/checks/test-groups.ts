@@ -108,7 +108,12 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       'test/contract/cache-history.property.test.ts',
       'test/integration/workqueue/{history,mutations,refused-starts}.test.ts',
     ],
-    guards: ['src/gateway/cache', 'src/gateway/workqueue', 'src/gateway/reflector', 'src/contract'],
+    guards: [
+      'src/gateway/informer/cache',
+      'src/gateway/controller/workqueue',
+      'src/gateway/informer/reflector',
+      'src/contract',
+    ],
     minutes: 2,
   },
   commands: {
@@ -117,7 +122,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       'test/integration/cli/{bad-input,manifest}.test.ts',
       'test/integration/server/{dashboard-commands,profiles}.test.ts',
     ],
-    guards: ['src/cli', 'src/gateway/server', 'src/gateway/config', 'src/gateway/profiles', 'src/profiler'],
+    guards: ['src/cli', 'src/gateway/http/server', 'src/gateway/config', 'src/gateway/http/profiles', 'src/profiler'],
     minutes: 3,
   },
   webhooks: {
@@ -126,7 +131,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       'test/integration/webhooks/{manifest,own-certificate,rotation}.test.ts',
       'test/faults/{secrets-rotated,strangers,webhooks}.test.ts',
     ],
-    guards: ['src/gateway/certificates', 'src/gateway/webhooks', 'src/function/webhooks'],
+    guards: ['src/gateway/certificates', 'src/gateway/http/webhooks', 'src/function/webhooks'],
     minutes: 3,
   },
   controllers: {
@@ -137,7 +142,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       'test/integration/informer/{any-resource,events}.test.ts',
       'test/integration/reconcile-functions/{at-rest,life,processor-time}.test.ts',
     ],
-    guards: ['functions', 'src/gateway/controllers', 'src/gateway/registration'],
+    guards: ['functions', 'src/gateway/controller/running', 'src/gateway/registration'],
     minutes: 5,
   },
   differential: {
@@ -160,7 +165,12 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
   'large-objects': {
     protects: "that one tenant with many large objects delays no other and does not take all of Redis' memory",
     files: ['test/faults/hostile-{large-objects,memory}.test.ts'],
-    guards: ['src/gateway/cache', 'src/gateway/redis', 'src/gateway/reflector', 'test/faults/hostile-tenant'],
+    guards: [
+      'src/gateway/informer/cache',
+      'src/gateway/redis',
+      'src/gateway/informer/reflector',
+      'test/faults/hostile-tenant',
+    ],
     minutes: 8,
     alone: true,
   },
@@ -181,7 +191,14 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       'test/contract/cache-api-fuzz.test.ts',
       'test/integration/workqueue/{history,mutations}.test.ts',
     ],
-    guards: ['src/gateway/workqueue', 'src/gateway/cache', 'src/gateway/manager', 'src/gateway/dispatch'],
+    guards: [
+      'src/gateway/controller/workqueue',
+      'src/gateway/informer/cache',
+      'src/gateway/election',
+      'src/gateway/recovery',
+      'src/gateway/process',
+      'src/gateway/controller/dispatch',
+    ],
     minutes: 0,
     variables: {
       ROLLOUTS_SECONDS: '600',

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type CounterName, type GaugeName, type HistogramName, METRICS } from '../../src/core/index.ts';
-import { PrometheusMetrics } from '../../src/gateway/manager/metrics.ts';
+import { PrometheusMetrics } from '../../src/gateway/process/metrics.ts';
 import { LIBRARY_METRICS, type LibraryMetric } from './library-metrics.ts';
 import { metricsTable } from './metrics-table.ts';
 

@@ -1,25 +1,25 @@
 import { expect, it } from 'vitest';
 import { VirtualClock } from '../../test/harness/test-clock.ts';
 import { quietRuntime } from '../../test/harness/quiet-runtime.ts';
-import type { RunningController } from '../gateway/controllers/controller.ts';
+import type { RunningController } from '../gateway/controller/running/controller.ts';
 import {
   CONTROLLER_STATES,
   type ControllerFacts,
   controllerState,
   type ControllerStateWord,
   isWell,
-} from '../gateway/controllers/controller-state.ts';
-import { stateBadge } from '../gateway/dashboard/pages/overview.ts';
-import type { ControllerSummary } from '../gateway/dashboard/data.ts';
-import type { PageRequest } from '../gateway/dashboard/page.ts';
-import { Times } from '../gateway/dashboard/times.ts';
-import { report } from '../gateway/manager/health.ts';
-import { PrometheusMetrics } from '../gateway/manager/metrics.ts';
-import { Progress } from '../gateway/manager/progress.ts';
+} from '../gateway/controller/running/controller-state.ts';
+import { stateBadge } from '../gateway/http/dashboard/pages/overview.ts';
+import type { ControllerSummary } from '../gateway/http/dashboard/data.ts';
+import type { PageRequest } from '../gateway/http/dashboard/page.ts';
+import { Times } from '../gateway/http/dashboard/times.ts';
+import { report } from '../gateway/process/health.ts';
+import { PrometheusMetrics } from '../gateway/process/metrics.ts';
+import { Progress } from '../gateway/process/progress.ts';
 import { type Findings, FALSE, statusOf, TRUE } from '../gateway/registration/conditions.ts';
-import { queueApi, type ServedQueue } from '../gateway/server/queue-api.ts';
-import { renderMetrics, type ScrapedParts } from '../gateway/server/scrape.ts';
-import type { KeyList, WorkQueue } from '../gateway/workqueue/work-queue.ts';
+import { queueApi, type ServedQueue } from '../gateway/http/server/queue-api.ts';
+import { renderMetrics, type ScrapedParts } from '../gateway/http/server/scrape.ts';
+import type { KeyList, WorkQueue } from '../gateway/controller/workqueue/work-queue.ts';
 import { describeQueues } from './queue-text.ts';
 
 const NOW = Date.UTC(2026, 0, 1);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { ServedKey } from '../gateway/server/queue-api.ts';
+import type { ServedKey } from '../gateway/http/server/queue-api.ts';
 import { explainKey } from './explain-text.ts';
 
 const at = (seconds: number): number => Date.UTC(2026, 0, 1) + seconds * 1000;

@@ -1,8 +1,8 @@
 import { boundedText } from '../core/index.ts';
 import type { Reason } from '../contract/index.ts';
-import type { ServedKey } from '../gateway/server/queue-api.ts';
-import { objectText } from '../gateway/workqueue/key-state.ts';
-import type { PastRun, Wrote } from '../gateway/workqueue/work-queue.ts';
+import type { ServedKey } from '../gateway/http/server/queue-api.ts';
+import { objectText } from '../gateway/controller/workqueue/key-state.ts';
+import type { PastRun, Wrote } from '../gateway/controller/workqueue/work-queue.ts';
 import { describeWait, inWords, pausedBy, time } from './queue-text.ts';
 
 /** A timeline of a key, the oldest run first: why it ran, the result, its current waits, and its next run. */

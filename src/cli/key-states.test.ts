@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import { describeKey } from './queue-text.ts';
 import { explainKey } from './explain-text.ts';
-import { shownState } from '../gateway/dashboard/waits.ts';
-import { Times } from '../gateway/dashboard/times.ts';
-import { KEY_STATES, keyState, objectText, type KeyStateWord } from '../gateway/workqueue/key-state.ts';
-import type { KeyStatus } from '../gateway/workqueue/work-queue.ts';
+import { shownState } from '../gateway/http/dashboard/waits.ts';
+import { Times } from '../gateway/http/dashboard/times.ts';
+import { KEY_STATES, keyState, objectText, type KeyStateWord } from '../gateway/controller/workqueue/key-state.ts';
+import type { KeyStatus } from '../gateway/controller/workqueue/work-queue.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
 const rest: KeyStatus = {

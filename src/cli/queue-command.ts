@@ -1,6 +1,6 @@
 import { formatObjectKey, isNamespace, messageOf, parseObjectKey, printable, shown, UserError } from '../core/index.ts';
-import type { ServedKey, ServedQueue } from '../gateway/server/queue-api.ts';
-import type { KeyPage, Pause, PersonScope } from '../gateway/workqueue/work-queue.ts';
+import type { ServedKey, ServedQueue } from '../gateway/http/server/queue-api.ts';
+import type { KeyPage, Pause, PersonScope } from '../gateway/controller/workqueue/work-queue.ts';
 import { explainKey } from './explain-text.ts';
 import { askGateway, type GatewayAddress } from './gateway-client.ts';
 import { describeKey, describeLists, describePage, describeQueues } from './queue-text.ts';

@@ -1,7 +1,7 @@
 import { boundedText } from '../core/index.ts';
-import type { ServedKey, ServedQueue, ServedWait } from '../gateway/server/queue-api.ts';
-import { objectText } from '../gateway/workqueue/key-state.ts';
-import type { KeyPage, PauseScope } from '../gateway/workqueue/work-queue.ts';
+import type { ServedKey, ServedQueue, ServedWait } from '../gateway/http/server/queue-api.ts';
+import { objectText } from '../gateway/controller/workqueue/key-state.ts';
+import type { KeyPage, PauseScope } from '../gateway/controller/workqueue/work-queue.ts';
 
 const LONGEST_CELL = 4096;
 

@@ -7,8 +7,8 @@ import { clusterIdentity } from '../gateway/apiserver/discovery.ts';
 import { readCacheKeys } from '../gateway/config/cache-keys.ts';
 import { variableOf } from '../gateway/config/config.ts';
 import { connectRedis, type Redis } from '../gateway/redis/redis.ts';
-import { TokenKeys } from '../gateway/access/token-keys.ts';
-import { GatewayClock } from '../gateway/manager/gateway-clock.ts';
+import { TokenKeys } from '../gateway/controller/access/token-keys.ts';
+import { GatewayClock } from '../gateway/process/gateway-clock.ts';
 import { readConfig } from '../gateway/index.ts';
 
 export interface TokenOptions {

@@ -5,7 +5,7 @@ export type MetricLabels = Readonly<Record<string, string>>;
 
 /**
  * The port through which every component counts. Names and labels are those of `METRICS`. The gateway implements it
- * with prom-client (`manager/metrics`); tests count nothing.
+ * with prom-client (`gateway/process/metrics`); tests count nothing.
  */
 export interface Metrics {
   /** Adds to a counter. */

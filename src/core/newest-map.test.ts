@@ -1,12 +1,12 @@
-import fc from 'fast-check';
+import { array, assert, constantFrom, integer, property, tuple } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { NewestMap } from './newest-map.ts';
 
 describe('a map of the newest entries', () => {
   it('has the entries that were set last, in that order, and tells of each that has left', () => {
-    const operations = fc.array(fc.tuple(fc.constantFrom('set', 'delete'), fc.integer({ min: 0, max: 9 })));
-    fc.assert(
-      fc.property(operations, fc.integer({ min: 1, max: 5 }), (done, most) => {
+    const operations = array(tuple(constantFrom('set', 'delete'), integer({ min: 0, max: 9 })));
+    assert(
+      property(operations, integer({ min: 1, max: 5 }), (done, most) => {
         const left: number[] = [];
         const map = new NewestMap<number, number>(most, (value) => left.push(value));
         let model: [number, number][] = [];

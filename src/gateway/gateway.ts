@@ -8,35 +8,35 @@ import {
   UnavailableError,
   UserError,
 } from '../core/index.ts';
-import { TokenError } from './access/token.ts';
+import { TokenError } from './controller/access/token.ts';
 import type { ApiClient } from './apiserver/api-client.ts';
-import { CacheApi } from './cache-api/cache-api.ts';
-import { Catalog } from './cache-api/catalog.ts';
-import { GatewayWriter } from './cache/gateway-writer.ts';
+import { CacheApi } from './http/cache-api/cache-api.ts';
+import { Catalog } from './http/cache-api/catalog.ts';
+import { GatewayWriter } from './informer/cache/gateway-writer.ts';
 import type { GatewayCertificates } from './certificates/gateway-certificates.ts';
 import type { GatewayConfig } from './config/config.ts';
 import { type ConfiguredFiles, readConfiguredFiles } from './config/files.ts';
-import { checkFunctionUrls } from './endpoint/endpoint-rules.ts';
-import { KubernetesApi, type ProxyClient } from './kubernetes-api/kubernetes-api.ts';
-import { createLoginBackend } from './login/login-backend.ts';
-import { type ClusterConnection, connectCluster } from './manager/cluster-connection.ts';
-import { GatewayClock } from './manager/gateway-clock.ts';
-import { report } from './manager/health.ts';
-import { LeaderHandover } from './manager/leader-handover.ts';
-import { LeaderRecord } from './manager/leader-record.ts';
-import { Leadership } from './manager/leadership.ts';
-import { Lifecycle } from './manager/lifecycle.ts';
-import { Manager } from './manager/manager.ts';
-import { PrometheusMetrics } from './manager/metrics.ts';
-import { ProgressRequests } from './manager/progress-requests.ts';
-import { NO_NEEDS, ReplicaRecord, roleOf } from './manager/replica-record.ts';
+import { checkFunctionUrls } from './controller/endpoint/endpoint-rules.ts';
+import { KubernetesApi, type ProxyClient } from './http/write-proxy/kubernetes-api.ts';
+import { createLoginBackend } from './http/login/login-backend.ts';
+import { type ClusterConnection, connectCluster } from './process/cluster-connection.ts';
+import { GatewayClock } from './process/gateway-clock.ts';
+import { report } from './process/health.ts';
+import { LeaderHandover } from './election/leader-handover.ts';
+import { LeaderRecord } from './election/leader-record.ts';
+import { Leadership } from './election/leadership.ts';
+import { Lifecycle } from './process/lifecycle.ts';
+import { Manager } from './process/manager.ts';
+import { PrometheusMetrics } from './process/metrics.ts';
+import { ProgressRequests } from './process/progress-requests.ts';
+import { NO_NEEDS, ReplicaRecord, roleOf } from './election/replica-record.ts';
 import { connectRedis, type Redis } from './redis/redis.ts';
 import { refuseUnusable } from './redis/redis-server.ts';
-import type { AdminServer } from './server/admin-server.ts';
-import { gatewayServer, gatewayChecks, type ServedParts } from './server/gateway-server.ts';
-import { OuterUrls } from './server/outer-urls.ts';
-import { Webhooks } from './webhooks/webhooks.ts';
-import { ReplayRecords } from './workqueue/replay-records.ts';
+import type { AdminServer } from './http/server/admin-server.ts';
+import { gatewayServer, gatewayChecks, type ServedParts } from './http/server/gateway-server.ts';
+import { OuterUrls } from './http/server/outer-urls.ts';
+import { Webhooks } from './http/webhooks/webhooks.ts';
+import { ReplayRecords } from './controller/workqueue/replay-records.ts';
 
 export interface GatewayOptions {
   /** Of this build, for people. Default: `unknown`. */

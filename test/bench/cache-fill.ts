@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { Redis } from 'ioredis';
 import { resource } from '../../src/core/index.ts';
 import { viewKeys, viewPrefix } from '../../src/contract/cache-layout.ts';
-import { settingsHash } from '../../src/gateway/cache/view-settings.ts';
+import { settingsHash } from '../../src/gateway/informer/cache/view-settings.ts';
 import { startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { createSetting, startGateway } from '../harness/levelhook.ts';

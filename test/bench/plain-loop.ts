@@ -1,6 +1,6 @@
 import { Cluster, configMaps } from '../harness/cluster.ts';
-import { ListWatch } from '../../src/gateway/reflector/list-watch.ts';
-import { lines } from '../../src/gateway/reflector/lines.ts';
+import { ListWatch } from '../../src/gateway/informer/reflector/list-watch.ts';
+import { lines } from '../../src/gateway/informer/reflector/lines.ts';
 
 /**
  * The plain code to read all objects, and nothing else: a program of its own, as the gateway is one.

@@ -1,6 +1,6 @@
 import { resource } from '../../src/core/index.ts';
 import { connectRedis } from '../../src/gateway/redis/redis.ts';
-import { View } from '../../src/gateway/cache/view.ts';
+import { View } from '../../src/gateway/informer/cache/view.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
 
 /** The cache API of `read.ts` as a process of its own, over one view: REDIS_URL, VIEW_PREFIX. */

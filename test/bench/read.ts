@@ -5,7 +5,7 @@ import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import { type CacheReader, HttpReader } from '../../src/function/index.ts';
 import { undiciFetch } from '../../src/function/node/index.ts';
 import { RedisReader } from '../../src/function/node/redis-reader.ts';
-import { View } from '../../src/gateway/cache/view.ts';
+import { View } from '../../src/gateway/informer/cache/view.ts';
 import { startRedis } from '../../src/testing/index.ts';
 import { applierOf } from '../harness/applier.ts';
 import { TestProcess } from '../harness/process.ts';

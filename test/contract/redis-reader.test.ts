@@ -5,7 +5,7 @@ import { generateSecret, importSecret } from '../../src/contract/index.ts';
 import { redisCache } from '../../src/function/node/index.ts';
 import { RedisReader } from '../../src/function/node/redis-reader.ts';
 import { ReaderConnection } from '../../src/function/node/reader-connection.ts';
-import { ReaderUsers } from '../../src/gateway/access/reader-users.ts';
+import { ReaderUsers } from '../../src/gateway/controller/access/reader-users.ts';
 import { connectRedis } from '../../src/gateway/redis/redis.ts';
 import { applierOf, listOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';

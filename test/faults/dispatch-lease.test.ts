@@ -5,7 +5,7 @@ import { parse, parseAllDocuments, stringify } from 'yaml';
 import { resource, silentLogger } from '../../src/core/index.ts';
 import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
-import { DispatchLease } from '../../src/gateway/manager/dispatch-lease.ts';
+import { DispatchLease } from '../../src/gateway/recovery/dispatch-lease.ts';
 import { type Cluster, leases } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { uniqueName } from '../harness/levelhook.ts';

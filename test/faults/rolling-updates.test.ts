@@ -90,7 +90,7 @@ async function buildOf({ started }: Scene, dataVersion: number): Promise<string>
   const directory = await started.directory();
   await cp(join(ROOT, 'src'), join(directory, 'src'), { recursive: true });
   for (const name of ['node_modules', 'package.json']) await symlink(join(ROOT, name), join(directory, name));
-  const path = join(directory, 'src/gateway/manager/data-version.ts');
+  const path = join(directory, 'src/gateway/election/data-version.ts');
   const source = await readFile(path, 'utf8');
   const changed = source.replace(/DATA_VERSION = \d+;/, `DATA_VERSION = ${dataVersion};`);
   expect(changed).not.toBe(source);

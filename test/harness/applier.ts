@@ -1,9 +1,9 @@
 import { type KubernetesObject, noCheckpoint, silentLogger, silentMetrics } from '../../src/core/index.ts';
-import { Applier, type ApplierOptions } from '../../src/gateway/cache/applier.ts';
-import type { ChangeHandler } from '../../src/gateway/cache/change.ts';
-import { ChangeHandlers } from '../../src/gateway/cache/change-handlers.ts';
-import type { View } from '../../src/gateway/cache/view.ts';
-import type { WatchEvent } from '../../src/gateway/reflector/watch-event.ts';
+import { Applier, type ApplierOptions } from '../../src/gateway/informer/cache/applier.ts';
+import type { ChangeHandler } from '../../src/gateway/informer/cache/change.ts';
+import { ChangeHandlers } from '../../src/gateway/informer/cache/change-handlers.ts';
+import type { View } from '../../src/gateway/informer/cache/view.ts';
+import type { WatchEvent } from '../../src/gateway/informer/reflector/watch-event.ts';
 
 /**
  * An applier that calls the given handlers, by default none.

@@ -4,11 +4,11 @@ import { createAdaptorServer } from '@hono/node-server';
 import { type Clock, type Logger, systemClock } from '../../src/core/index.ts';
 import type { CacheScope } from '../../src/contract/index.ts';
 import type { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
-import type { View } from '../../src/gateway/cache/view.ts';
-import type { CachePositions } from '../../src/gateway/access/token.ts';
-import { TokenKeys } from '../../src/gateway/access/token-keys.ts';
-import { CacheApi } from '../../src/gateway/cache-api/cache-api.ts';
-import { Catalog } from '../../src/gateway/cache-api/catalog.ts';
+import type { View } from '../../src/gateway/informer/cache/view.ts';
+import type { CachePositions } from '../../src/gateway/controller/access/token.ts';
+import { TokenKeys } from '../../src/gateway/controller/access/token-keys.ts';
+import { CacheApi } from '../../src/gateway/http/cache-api/cache-api.ts';
+import { Catalog } from '../../src/gateway/http/cache-api/catalog.ts';
 import { quietRuntime } from './quiet-runtime.ts';
 
 export interface CacheApiServerOptions {

@@ -14,8 +14,8 @@ import { decodeEntry, indexEntriesOf, viewKeys, viewPrefix } from '../../src/con
 import type { IndexSpec, ViewLocation } from '../../src/contract/index.ts';
 import { ObjectCodec } from '../../src/contract/node/codec.ts';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
-import { PAUSED_INDEX } from '../../src/gateway/handlers/paused.ts';
-import { settingsHash, transformOf } from '../../src/gateway/cache/view-settings.ts';
+import { PAUSED_INDEX } from '../../src/gateway/controller/handlers/paused.ts';
+import { settingsHash, transformOf } from '../../src/gateway/informer/cache/view-settings.ts';
 import type { ViewSettings } from '../../src/gateway/config/cache-file.ts';
 import type { Cluster } from './cluster.ts';
 import { eventually } from './eventually.ts';

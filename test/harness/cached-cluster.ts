@@ -10,7 +10,7 @@ import { parse } from 'yaml';
 import { type Resource, systemClock } from '../../src/core/index.ts';
 import type { CacheScope } from '../../src/contract/index.ts';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
-import { TokenKeys } from '../../src/gateway/access/token-keys.ts';
+import { TokenKeys } from '../../src/gateway/controller/access/token-keys.ts';
 import { resolveBinary } from '../../src/testing/index.ts';
 import { CACHE_KEYS, cacheKeyRing } from './cache-keys.ts';
 import type { Cluster } from './cluster.ts';

@@ -1,5 +1,5 @@
 import { compareResourceVersions, type KubernetesObject, type Resource, resourcePath } from '../../src/core/index.ts';
-import { lines } from '../../src/gateway/reflector/lines.ts';
+import { lines } from '../../src/gateway/informer/reflector/lines.ts';
 import type { Cluster, ListOf } from './cluster.ts';
 import { eventually } from './eventually.ts';
 

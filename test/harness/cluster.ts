@@ -8,7 +8,7 @@ import {
 } from '../../src/core/index.ts';
 import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
 import { type Credentials, loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
-import type { LeaseSpec } from '../../src/gateway/manager/lease.ts';
+import type { LeaseSpec } from '../../src/gateway/election/lease.ts';
 
 export interface Pod extends KubernetesObject {
   status?: { phase?: string };

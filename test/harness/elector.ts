@@ -6,7 +6,7 @@
 import { parseObjectKey, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
 import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
-import { LeaderElection } from '../../src/gateway/manager/leader-election.ts';
+import { LeaderElection } from '../../src/gateway/election/leader-election.ts';
 import { machineMs } from './machine-clock.ts';
 
 const [kubeconfig, key = '', seconds] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
-import { RUN_OUTCOMES } from '../../src/gateway/workqueue/past-run.ts';
-import { KEY_LISTS } from '../../src/gateway/workqueue/key-status.ts';
+import { RUN_OUTCOMES } from '../../src/gateway/controller/workqueue/past-run.ts';
+import { KEY_LISTS } from '../../src/gateway/controller/workqueue/key-status.ts';
 import { startRedis } from '../../src/testing/index.ts';
 import { type Cluster, configMaps, pods } from './cluster.ts';
 import { fillQueue, type QueueContents } from './full-queue.ts';

@@ -1,7 +1,7 @@
-import { redisRunId } from '../../src/gateway/cache/incarnation.ts';
+import { redisRunId } from '../../src/gateway/informer/cache/incarnation.ts';
 import type { Redis } from '../../src/gateway/redis/redis.ts';
-import { BullMqWorkQueue } from '../../src/gateway/workqueue/bullmq-work-queue.ts';
-import type { Finish } from '../../src/gateway/workqueue/run.ts';
+import { BullMqWorkQueue } from '../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
+import type { Finish } from '../../src/gateway/controller/workqueue/run.ts';
 import { quietRuntime } from './quiet-runtime.ts';
 
 /** What a queue holds after `fillQueue`. The namespace of all keys is `busy`. */

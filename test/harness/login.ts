@@ -1,6 +1,6 @@
 import { silentLogger, systemClock } from '../../src/core/index.ts';
-import type { AdminLogin } from '../../src/gateway/server/admin-server.ts';
-import type { QueueApiOptions } from '../../src/gateway/server/queue-api.ts';
+import type { AdminLogin } from '../../src/gateway/http/server/admin-server.ts';
+import type { QueueApiOptions } from '../../src/gateway/http/server/queue-api.ts';
 
 /** Of a server that is asked on loopback only. */
 export const NO_LOGIN: AdminLogin = { backend: () => undefined, metrics: false, auditLog: silentLogger };

@@ -1,6 +1,6 @@
-import { CpuBudgets } from '../../src/gateway/cel/cpu-budget.ts';
-import type { ControllerBounds } from '../../src/gateway/dispatch/dispatcher.ts';
-import { HeldBytes } from '../../src/gateway/endpoint/held-bytes.ts';
+import { CpuBudgets } from '../../src/gateway/controller/cel/cpu-budget.ts';
+import type { ControllerBounds } from '../../src/gateway/controller/dispatch/dispatcher.ts';
+import { HeldBytes } from '../../src/gateway/controller/endpoint/held-bytes.ts';
 
 /** Of a controller that shares its gateway with no other. */
 export function ownBounds(): ControllerBounds {

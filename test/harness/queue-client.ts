@@ -1,4 +1,4 @@
-import type { ServedKey } from '../../src/gateway/server/queue-api.ts';
+import type { ServedKey } from '../../src/gateway/http/server/queue-api.ts';
 
 /** The gateway's `/queues` of one controller, as a person would ask. */
 export class QueueClient {

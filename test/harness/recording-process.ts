@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../../src/core/index.ts';
-import type { Finish, Ended, Process, Run } from '../../src/gateway/workqueue/work-queue.ts';
+import type { Finish, Ended, Process, Run } from '../../src/gateway/controller/workqueue/work-queue.ts';
 
 export const done: Ended = { kind: 'ended', failures: 'forget' };
 

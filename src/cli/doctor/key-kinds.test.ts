@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { gatewayKeys, viewKeys, viewPrefix } from '../../contract/cache-layout.ts';
-import { queueKeys } from '../../gateway/workqueue/queue-keys.ts';
+import { queueKeys } from '../../gateway/controller/workqueue/queue-keys.ts';
 import { kindOf } from './key-kinds.ts';
 
 const scope = { keyPrefix: 'levelhook', clusterId: 'c1' };

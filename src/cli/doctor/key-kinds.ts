@@ -1,5 +1,5 @@
 import { viewKeys } from '../../contract/cache-layout.ts';
-import { queueKeys } from '../../gateway/workqueue/queue-keys.ts';
+import { queueKeys } from '../../gateway/controller/workqueue/queue-keys.ts';
 
 /** The purposes of keys in Redis, in display order. */
 export const KEY_KINDS = [

@@ -1,13 +1,13 @@
 import { silentLogger } from '../../core/index.ts';
 import { POSITION, viewKeys } from '../../contract/cache-layout.ts';
-import { GatewayClock } from '../../gateway/manager/gateway-clock.ts';
-import { CONTROLLER_FIELD, removalOf } from '../../gateway/manager/registry-fields.ts';
-import { GONE_MS, type Replica, replicasIn } from '../../gateway/manager/replica-record.ts';
+import { GatewayClock } from '../../gateway/process/gateway-clock.ts';
+import { CONTROLLER_FIELD, removalOf } from '../../gateway/election/registry-fields.ts';
+import { GONE_MS, type Replica, replicasIn } from '../../gateway/election/replica-record.ts';
 import type { Redis } from '../../gateway/redis/redis.ts';
 import { redisLocation, type RedisLocation } from '../../gateway/redis/redis-location.ts';
-import { KEY_LISTS, type KeyList, type Pause } from '../../gateway/workqueue/key-status.ts';
-import { queueKeys } from '../../gateway/workqueue/queue-keys.ts';
-import { RedisInspector } from '../../gateway/workqueue/redis-inspector.ts';
+import { KEY_LISTS, type KeyList, type Pause } from '../../gateway/controller/workqueue/key-status.ts';
+import { queueKeys } from '../../gateway/controller/workqueue/queue-keys.ts';
+import { RedisInspector } from '../../gateway/controller/workqueue/redis-inspector.ts';
 import type { Diagnoses } from './diagnosis.ts';
 
 /** A busy gateway runs a due key within this time, so a longer delay has another cause. */

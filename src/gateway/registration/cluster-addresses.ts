@@ -13,7 +13,7 @@ import {
 } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { variableOf } from '../config/config.ts';
-import type { EndpointRules } from '../endpoint/endpoint-rules.ts';
+import type { EndpointRules } from '../controller/endpoint/endpoint-rules.ts';
 
 type Guard = NonNullable<EndpointRules['connectRefusal']>;
 type Client = Pick<ApiClient, 'json'>;

@@ -1,5 +1,5 @@
 import { boundedText, type Condition, setStatusCondition } from '../../core/index.ts';
-import type { ControllerStateWord } from '../controllers/controller-state.ts';
+import type { ControllerStateWord } from '../controller/running/controller-state.ts';
 import type { ConditionType } from './condition-type.ts';
 import type { ReconcileFunctionStatus } from './reconcile-function.ts';
 

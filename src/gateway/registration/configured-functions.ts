@@ -1,7 +1,7 @@
 import { backoffMs, messageOf, type Runtime, UserError } from '../../core/index.ts';
 import type { Description, SigningKey } from '../../contract/index.ts';
-import { Endpoint } from '../endpoint/endpoint.ts';
-import { describeFunction } from '../endpoint/describe.ts';
+import { Endpoint } from '../controller/endpoint/endpoint.ts';
+import { describeFunction } from '../controller/endpoint/describe.ts';
 
 export interface ConfiguredFunctionsOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;

@@ -4,7 +4,7 @@ import { quietRuntime } from '../../../test/harness/quiet-runtime.ts';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
 import type { KubernetesObject } from '../../core/index.ts';
-import type { Controllers } from '../controllers/controllers.ts';
+import type { Controllers } from '../controller/running/controllers.ts';
 import type { FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import type { ReconcileFunction } from './reconcile-function.ts';

@@ -2,10 +2,10 @@ import { backoffMs, type Condition, idOf, messageOf, type Runtime } from '../../
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { DiscoveryError, discoverResource } from '../apiserver/discovery.ts';
 import { variableOf } from '../config/config.ts';
-import { EventBuffer } from '../reflector/event-buffer.ts';
-import { ListWatch } from '../reflector/list-watch.ts';
-import { Reflector } from '../reflector/reflector.ts';
-import type { WatchEvent } from '../reflector/watch-event.ts';
+import { EventBuffer } from '../informer/reflector/event-buffer.ts';
+import { ListWatch } from '../informer/reflector/list-watch.ts';
+import { Reflector } from '../informer/reflector/reflector.ts';
+import type { WatchEvent } from '../informer/reflector/watch-event.ts';
 import { FunctionReconciler, type FunctionReconcilerOptions } from './function-reconciler.ts';
 import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 import type { RightsReview } from './rights-review.ts';

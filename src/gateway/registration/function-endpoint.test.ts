@@ -2,7 +2,7 @@ import type { lookup } from 'node:dns';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/harness/eventually.ts';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
-import { type EndpointRules, guardedLookup } from '../endpoint/endpoint-rules.ts';
+import { type EndpointRules, guardedLookup } from '../controller/endpoint/endpoint-rules.ts';
 import { functionEndpoint } from './function-endpoint.ts';
 import type { ReconcileFunctionSpec } from './reconcile-function.ts';
 

@@ -8,7 +8,7 @@ import {
   type EndpointRules,
   isNamed,
   namesLoopback,
-} from '../endpoint/endpoint-rules.ts';
+} from '../controller/endpoint/endpoint-rules.ts';
 import { addressGuard, Service, serviceGuard, serviceRefusal } from './cluster-addresses.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 import type { ReconcileFunctionSpec } from './reconcile-function.ts';

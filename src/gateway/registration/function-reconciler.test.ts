@@ -6,10 +6,10 @@ import { InstantClock, VirtualClock } from '../../../test/harness/test-clock.ts'
 import { type Clock, type Condition, silentLogger, UserError } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import type { ConditionType } from './condition-type.ts';
-import type { RunningController } from '../controllers/controller.ts';
-import type { Controllers, StartOptions } from '../controllers/controllers.ts';
-import type { ControllerSpec } from '../controllers/controller-spec.ts';
-import type { LastAnswer } from '../endpoint/endpoint.ts';
+import type { RunningController } from '../controller/running/controller.ts';
+import type { Controllers, StartOptions } from '../controller/running/controllers.ts';
+import type { ControllerSpec } from '../controller/running/controller-spec.ts';
+import type { LastAnswer } from '../controller/endpoint/endpoint.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { FunctionReconciler } from './function-reconciler.ts';

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { backoffMs, type Condition, messageOf, type Runtime, UserError, idOf } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
-import type { RunningController } from '../controllers/controller.ts';
-import { controllerState, type ControllerStateWord, notesOf } from '../controllers/controller-state.ts';
-import { type QueueFacts, queueFacts, STATE_LISTS } from '../workqueue/queue-facts.ts';
-import type { Controllers } from '../controllers/controllers.ts';
+import type { RunningController } from '../controller/running/controller.ts';
+import { controllerState, type ControllerStateWord, notesOf } from '../controller/running/controller-state.ts';
+import { type QueueFacts, queueFacts, STATE_LISTS } from '../controller/workqueue/queue-facts.ts';
+import type { Controllers } from '../controller/running/controllers.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { Reachability } from './reachability.ts';

@@ -17,23 +17,27 @@ import type { CacheScope, Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
-import { isEncrypted, settingsFor } from '../cache/view-settings.ts';
+import { isEncrypted, settingsFor } from '../informer/cache/view-settings.ts';
 import type { CacheSettings } from '../config/cache-file.ts';
 import { variableOf } from '../config/config.ts';
-import type { CpuBudget, CpuBudgets } from '../cel/cpu-budget.ts';
-import type { InTurn } from '../endpoint/describe.ts';
-import { ExpressionError } from '../cel/parse-expression.ts';
-import { ParsedExpressions } from '../cel/parsed-expressions.ts';
+import type { CpuBudget, CpuBudgets } from '../controller/cel/cpu-budget.ts';
+import type { InTurn } from '../controller/endpoint/describe.ts';
+import { ExpressionError } from '../controller/cel/parse-expression.ts';
+import { ParsedExpressions } from '../controller/cel/parsed-expressions.ts';
 import { reviewAccess, type WantedAccess } from './access-review.ts';
-import { checkBounds, checkScopes, checkSources, expressionsOf } from '../handlers/check-sources.ts';
-import { SourceError } from '../handlers/source-error.ts';
-import type { ControllerSpec } from '../controllers/controller-spec.ts';
+import { checkBounds, checkScopes, checkSources, expressionsOf } from '../controller/handlers/check-sources.ts';
+import { SourceError } from '../controller/handlers/source-error.ts';
+import type { ControllerSpec } from '../controller/running/controller-spec.ts';
 import { functionEndpoint } from './function-endpoint.ts';
 import { decodeSpec, type ReconcileFunction, type ReconcileFunctionSpec } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
-import { checkEncryptedKinds, EncryptedKindError } from '../access/encrypted-kinds.ts';
-import type { FunctionAccount } from '../access/account-tokens.ts';
-import { CredentialsError, type KubernetesCredentials, longestRunMs } from '../access/kubernetes-credentials.ts';
+import { checkEncryptedKinds, EncryptedKindError } from '../controller/access/encrypted-kinds.ts';
+import type { FunctionAccount } from '../controller/access/account-tokens.ts';
+import {
+  CredentialsError,
+  type KubernetesCredentials,
+  longestRunMs,
+} from '../controller/access/kubernetes-credentials.ts';
 import { readSigningSecret } from './signing-secret.ts';
 
 export interface FunctionResolverOptions {

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { VirtualClock } from '../../../test/harness/test-clock.ts';
 import { CONTRACT_VERSION, type Description, LEVELHOOK_HEADER } from '../../contract/index.ts';
-import type { ControllerSpec } from '../controllers/controller-spec.ts';
-import { Endpoint, type LastAnswer } from '../endpoint/endpoint.ts';
+import type { ControllerSpec } from '../controller/running/controller-spec.ts';
+import { Endpoint, type LastAnswer } from '../controller/endpoint/endpoint.ts';
 import { FALSE, TRUE } from './conditions.ts';
 import { Reachability } from './reachability.ts';
 

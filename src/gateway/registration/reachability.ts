@@ -1,9 +1,9 @@
 import { backoffMs, type Clock } from '../../core/index.ts';
 import { CONTRACT_VERSION } from '../../contract/index.ts';
-import { Endpoint, type LastAnswer } from '../endpoint/endpoint.ts';
+import { Endpoint, type LastAnswer } from '../controller/endpoint/endpoint.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
-import type { ControllerSpec } from '../controllers/controller-spec.ts';
-import { contractMismatch, DescribeError, describeFunction, type InTurn } from '../endpoint/describe.ts';
+import type { ControllerSpec } from '../controller/running/controller-spec.ts';
+import { contractMismatch, DescribeError, describeFunction, type InTurn } from '../controller/endpoint/describe.ts';
 
 /** How soon a function that did not answer as it should is asked again: at first, and at most, doubling. */
 const PROBE_MS = [1000, 600_000] as const;

@@ -3,8 +3,8 @@ import { type Condition, type KubernetesObject, resource } from '../../core/inde
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { descriptionShape } from '../../contract/description-schema.ts';
 import { dnsLabel, dnsSubdomain, withOwnKeys } from '../../contract/name-schema.ts';
-import { checkBytes } from '../handlers/check-sources.ts';
-import { SourceError } from '../handlers/source-error.ts';
+import { checkBytes } from '../controller/handlers/check-sources.ts';
+import { SourceError } from '../controller/handlers/source-error.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
 /** A controller, declared in the cluster. The definition in `infra/crds` refuses most invalid objects by itself. */

@@ -1,11 +1,11 @@
 import { systemClock } from '../../../src/core/index.ts';
 import { importExtractableSecret } from '../../../src/contract/signature.ts';
 import { connectRedis } from '../../../src/gateway/redis/redis.ts';
-import { CacheAccess } from '../../../src/gateway/access/cache-access.ts';
-import { Dispatcher } from '../../../src/gateway/dispatch/dispatcher.ts';
-import { Endpoint } from '../../../src/gateway/endpoint/endpoint.ts';
-import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
-import type { Finish, Process, Run } from '../../../src/gateway/workqueue/work-queue.ts';
+import { CacheAccess } from '../../../src/gateway/controller/access/cache-access.ts';
+import { Dispatcher } from '../../../src/gateway/controller/dispatch/dispatcher.ts';
+import { Endpoint } from '../../../src/gateway/controller/endpoint/endpoint.ts';
+import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
+import type { Finish, Process, Run } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import type { Line, LineOptions } from './line.ts';

@@ -1,5 +1,5 @@
 import { connectRedis } from '../../../src/gateway/redis/redis.ts';
-import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
+import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
 

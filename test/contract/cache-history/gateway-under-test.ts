@@ -14,16 +14,16 @@ import {
 import { viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
 import { type Credentials, loadCredentials } from '../../../src/gateway/apiserver/credentials.ts';
-import { Informer } from '../../../src/gateway/cache/informer.ts';
+import { Informer } from '../../../src/gateway/informer/cache/informer.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { redisLocation } from '../../../src/gateway/redis/redis-location.ts';
-import type { Enqueue } from '../../../src/gateway/cache/relay.ts';
-import { View } from '../../../src/gateway/cache/view.ts';
-import { GatewayWriter } from '../../../src/gateway/cache/gateway-writer.ts';
-import { RunningController } from '../../../src/gateway/controllers/controller.ts';
-import { CacheAccess } from '../../../src/gateway/access/cache-access.ts';
-import type { Endpoint } from '../../../src/gateway/endpoint/endpoint.ts';
-import { Recovery } from '../../../src/gateway/manager/recovery.ts';
+import type { Enqueue } from '../../../src/gateway/informer/cache/relay.ts';
+import { View } from '../../../src/gateway/informer/cache/view.ts';
+import { GatewayWriter } from '../../../src/gateway/informer/cache/gateway-writer.ts';
+import { RunningController } from '../../../src/gateway/controller/running/controller.ts';
+import { CacheAccess } from '../../../src/gateway/controller/access/cache-access.ts';
+import type { Endpoint } from '../../../src/gateway/controller/endpoint/endpoint.ts';
+import { Recovery } from '../../../src/gateway/recovery/recovery.ts';
 import { description, kinds } from './kinds.ts';
 import type { RecordingQueue } from './recording-queue.ts';
 import { ownBounds } from '../../harness/own-bounds.ts';
@@ -161,7 +161,7 @@ export class GatewayUnderTest {
       info: (...all: unknown[]) => (all[0] === 'server' ? redis.get(setup.runIdKey) : info(...all)),
     });
     for (const name of ['apply', 'write', 'reclaim']) {
-      const lua = readFileSync(new URL(`../../../src/gateway/cache/lua/${name}.lua`, import.meta.url), 'utf8');
+      const lua = readFileSync(new URL(`../../../src/gateway/informer/cache/lua/${name}.lua`, import.meta.url), 'utf8');
       const asked = lua.replace("redis.call('INFO', 'server')", `redis.call('GET', '${setup.runIdKey}')`);
       if (asked === lua) throw new Error(`${name}.lua does not ask which process it runs in`);
       redis.defineCommand(`levelhook_${name}`, { lua: asked });

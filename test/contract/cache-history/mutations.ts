@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LookupWakeup, Wakeup } from '../../../src/gateway/cache/change.ts';
-import { resolveLookup, unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
-import { Outbox, type OutboxEntry } from '../../../src/gateway/cache/outbox.ts';
-import type { Chunk } from '../../../src/gateway/cache/chunk.ts';
-import { View } from '../../../src/gateway/cache/view.ts';
+import type { LookupWakeup, Wakeup } from '../../../src/gateway/informer/cache/change.ts';
+import { resolveLookup, unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
+import { Outbox, type OutboxEntry } from '../../../src/gateway/informer/cache/outbox.ts';
+import type { Chunk } from '../../../src/gateway/informer/cache/chunk.ts';
+import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { MakeView } from './gateway-under-test.ts';
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
-import type { BullMqWorkQueue, QueueState } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
+import type { KeyWakeup } from '../../../src/gateway/informer/cache/change.ts';
+import type { BullMqWorkQueue, QueueState } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import { description, sightOf, type Snapshot } from './kinds.ts';
 
 interface Durable {

@@ -5,7 +5,7 @@ import { type CheckpointName, type KubernetesObject, type Logger, type Resource 
 import { encodeEntry, indexEntriesOf, viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { IndexSpec } from '../../../src/contract/index.ts';
 import { unlinkAll } from '../../../src/gateway/redis/redis.ts';
-import { PAUSED_INDEX } from '../../../src/gateway/handlers/paused.ts';
+import { PAUSED_INDEX } from '../../../src/gateway/controller/handlers/paused.ts';
 import { ModelApiserver } from '../../harness/model-apiserver.ts';
 import { randomOf } from '../../harness/random.ts';
 import { uniqueName } from '../../harness/levelhook.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Finish, Run } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { Finish, Run } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { done } from '../../harness/recording-process.ts';
 import { because, type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 

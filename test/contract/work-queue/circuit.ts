@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Finish, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { Finish, WorkQueue } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { done, type RecordingProcess } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 

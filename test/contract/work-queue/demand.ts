@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { DEMAND_AHEAD_MS } from '../../../src/gateway/workqueue/work-queue.ts';
+import { DEMAND_AHEAD_MS } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { type CreateFixture, eachSetting, plain } from './setting.ts';
 
 /** A scaler must see each key that needs an instance of the function, and no other. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { PastRun, RunQuery, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
-import { SAMPLE_MS, SAMPLES } from '../../../src/gateway/workqueue/samples.ts';
+import type { PastRun, RunQuery, WorkQueue } from '../../../src/gateway/controller/workqueue/work-queue.ts';
+import { SAMPLE_MS, SAMPLES } from '../../../src/gateway/controller/workqueue/samples.ts';
 import { done } from '../../harness/recording-process.ts';
 import { because, type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Finish } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { Finish } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, plain } from './setting.ts';

@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { Finish, Process, QueueOptions, Run, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
+import type {
+  Finish,
+  Process,
+  QueueOptions,
+  Run,
+  WorkQueue,
+} from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { done } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 

@@ -1,9 +1,16 @@
 import { expect } from 'vitest';
-import { replayDeadLetters } from '../../../src/gateway/workqueue/dead-letters.ts';
-import { RUN_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
-import { IDLE_POLL_INTERVAL_MS, MIN_POLL_INTERVAL_MS } from '../../../src/gateway/workqueue/poller.ts';
-import { keyBackoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
-import type { Finish, PauseScope, Ended, Process, Run, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
+import { replayDeadLetters } from '../../../src/gateway/controller/workqueue/dead-letters.ts';
+import { RUN_MARGIN_MS } from '../../../src/gateway/controller/workqueue/queue-options.ts';
+import { IDLE_POLL_INTERVAL_MS, MIN_POLL_INTERVAL_MS } from '../../../src/gateway/controller/workqueue/poller.ts';
+import { keyBackoffMs } from '../../../src/gateway/controller/workqueue/rate-limiter.ts';
+import type {
+  Finish,
+  PauseScope,
+  Ended,
+  Process,
+  Run,
+  WorkQueue,
+} from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { QueueModel } from './model.ts';
 import { numbered, type Setting } from './setting.ts';
 

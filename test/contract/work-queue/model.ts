@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
-import { RUN_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
-import type { PauseScope, Run } from '../../../src/gateway/workqueue/work-queue.ts';
+import { RUN_MARGIN_MS } from '../../../src/gateway/controller/workqueue/queue-options.ts';
+import type { PauseScope, Run } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 
 /** Why a key is to run: an add, a timer, a low add. */
 export interface Cause {

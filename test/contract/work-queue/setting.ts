@@ -1,8 +1,8 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect } from 'vitest';
 import type { Reason } from '../../../src/contract/index.ts';
-import { MIN_POLL_INTERVAL_MS } from '../../../src/gateway/workqueue/poller.ts';
-import type { Finish, QueueOptions, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
+import { MIN_POLL_INTERVAL_MS } from '../../../src/gateway/controller/workqueue/poller.ts';
+import type { Finish, QueueOptions, WorkQueue } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
 import { VirtualClock } from '../../harness/test-clock.ts';

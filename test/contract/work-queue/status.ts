@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { KEY_LISTS } from '../../../src/gateway/workqueue/key-status.ts';
-import { keyState } from '../../../src/gateway/workqueue/key-state.ts';
+import { KEY_LISTS } from '../../../src/gateway/controller/workqueue/key-status.ts';
+import { keyState } from '../../../src/gateway/controller/workqueue/key-state.ts';
 import { because, type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 
 /** Everything about a key can be asked. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { keyBackoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
+import { keyBackoffMs } from '../../../src/gateway/controller/workqueue/rate-limiter.ts';
 import { done } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, plain } from './setting.ts';
 

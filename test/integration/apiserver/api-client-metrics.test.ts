@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Credentials } from '../../../src/kubeconfig/credentials.ts';
-import { PrometheusMetrics } from '../../../src/gateway/manager/metrics.ts';
+import { PrometheusMetrics } from '../../../src/gateway/process/metrics.ts';
 import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
 
 let server: Server;

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'v
 import { type KubernetesObject, resource, systemClock } from '../../../src/core/index.ts';
 import { viewPrefix } from '../../../src/contract/cache-layout.ts';
 import type { Write } from '../../../src/contract/index.ts';
-import type { Applier } from '../../../src/gateway/cache/applier.ts';
+import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import { View } from '../../../src/gateway/cache/view.ts';
-import { Barriers } from '../../../src/gateway/dispatch/barrier.ts';
+import { View } from '../../../src/gateway/informer/cache/view.ts';
+import { Barriers } from '../../../src/gateway/controller/dispatch/barrier.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 

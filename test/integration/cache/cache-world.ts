@@ -9,16 +9,16 @@ import {
   silentMetrics,
 } from '../../../src/core/index.ts';
 import { POSITION, decodeEntry, viewKeys } from '../../../src/contract/cache-layout.ts';
-import type { Applier } from '../../../src/gateway/cache/applier.ts';
-import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
+import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
+import type { KeyWakeup } from '../../../src/gateway/informer/cache/change.ts';
 import type { Redis } from '../../../src/gateway/redis/redis.ts';
-import { unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
-import { Relay } from '../../../src/gateway/cache/relay.ts';
-import type { View } from '../../../src/gateway/cache/view.ts';
-import { enqueueMapped, enqueueObject, EventSource } from '../../../src/gateway/handlers/event-handler.ts';
-import { KeyScope } from '../../../src/gateway/handlers/key-scope.ts';
-import { ownerMapper } from '../../../src/gateway/handlers/mapper.ts';
-import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
+import { unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
+import { Relay } from '../../../src/gateway/informer/cache/relay.ts';
+import type { View } from '../../../src/gateway/informer/cache/view.ts';
+import { enqueueMapped, enqueueObject, EventSource } from '../../../src/gateway/controller/handlers/event-handler.ts';
+import { KeyScope } from '../../../src/gateway/controller/handlers/key-scope.ts';
+import { ownerMapper } from '../../../src/gateway/controller/handlers/mapper.ts';
+import type { WatchEvent } from '../../../src/gateway/informer/reflector/watch-event.ts';
 import { applierOf } from '../../harness/applier.ts';
 import { storedTexts } from '../../harness/stored-objects.ts';
 import { createView } from '../../harness/views.ts';

@@ -6,8 +6,8 @@ import { ObjectCodec, UnreadableObjectError } from '../../../src/contract/node/c
 import { type CacheKey, KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { ViewReader } from '../../../src/contract/node/view-reader.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import { View } from '../../../src/gateway/cache/view.ts';
-import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
+import { View } from '../../../src/gateway/informer/cache/view.ts';
+import { ForeignWriterError } from '../../../src/gateway/informer/cache/view-writer.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { storedObjects } from '../../harness/stored-objects.ts';

@@ -1,9 +1,9 @@
 import { afterAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { type IndexSpec, uncountedIndex } from '../../../src/contract/cache-layout.ts';
-import { backfill } from '../../../src/gateway/cache/backfill.ts';
-import { View } from '../../../src/gateway/cache/view.ts';
-import { CpuBudgets } from '../../../src/gateway/cel/cpu-budget.ts';
+import { backfill } from '../../../src/gateway/informer/cache/backfill.ts';
+import { View } from '../../../src/gateway/informer/cache/view.ts';
+import { CpuBudgets } from '../../../src/gateway/controller/cel/cpu-budget.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { createView } from '../../harness/views.ts';

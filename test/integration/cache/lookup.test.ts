@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, matchesLabels, resource } from '../../../src/core/index.ts';
 import { declaredIndex, namespaceIndex } from '../../../src/contract/cache-layout.ts';
-import { HandlerError, type Lookup } from '../../../src/gateway/cache/change.ts';
-import { resolveLookup, unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
-import type { View } from '../../../src/gateway/cache/view.ts';
+import { HandlerError, type Lookup } from '../../../src/gateway/informer/cache/change.ts';
+import { resolveLookup, unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
+import type { View } from '../../../src/gateway/informer/cache/view.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { newSeed, randomOf } from '../../harness/random.ts';

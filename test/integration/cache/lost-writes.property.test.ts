@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { formatObjectKey, type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';
-import type { Applier } from '../../../src/gateway/cache/applier.ts';
-import { redisRunId } from '../../../src/gateway/cache/incarnation.ts';
-import { View } from '../../../src/gateway/cache/view.ts';
-import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
+import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
+import { redisRunId } from '../../../src/gateway/informer/cache/incarnation.ts';
+import { View } from '../../../src/gateway/informer/cache/view.ts';
+import { ForeignWriterError } from '../../../src/gateway/informer/cache/view-writer.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
+import type { WatchEvent } from '../../../src/gateway/informer/reflector/watch-event.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { ForgetfulRedis } from '../../harness/forgetful-redis.ts';
 import { type Random, seededRandom } from '../../harness/seeded-random.ts';

@@ -1,9 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource, silentLogger, systemClock } from '../../../src/core/index.ts';
-import { Backfill, compareObserved, MOST_OF_TENANT, type UserIndexes } from '../../../src/gateway/cache/backfill.ts';
-import { observedSpec } from '../../../src/gateway/cache/observations.ts';
+import {
+  Backfill,
+  compareObserved,
+  MOST_OF_TENANT,
+  type UserIndexes,
+} from '../../../src/gateway/informer/cache/backfill.ts';
+import { observedSpec } from '../../../src/gateway/informer/cache/observations.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import { View } from '../../../src/gateway/cache/view.ts';
+import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { createView } from '../../harness/views.ts';
 

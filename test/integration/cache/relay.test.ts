@@ -10,13 +10,13 @@ import {
   silentMetrics,
 } from '../../../src/core/index.ts';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
-import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
-import type { Applier } from '../../../src/gateway/cache/applier.ts';
-import type { OutboxEntry } from '../../../src/gateway/cache/outbox.ts';
-import { Relay } from '../../../src/gateway/cache/relay.ts';
-import type { View } from '../../../src/gateway/cache/view.ts';
+import type { KeyWakeup } from '../../../src/gateway/informer/cache/change.ts';
+import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
+import type { OutboxEntry } from '../../../src/gateway/informer/cache/outbox.ts';
+import { Relay } from '../../../src/gateway/informer/cache/relay.ts';
+import type { View } from '../../../src/gateway/informer/cache/view.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
+import type { WatchEvent } from '../../../src/gateway/informer/reflector/watch-event.ts';
 import { applierOf } from '../../harness/applier.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createView, loseConnection } from '../../harness/views.ts';

@@ -5,10 +5,10 @@ import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { Selection } from '../../../src/contract/index.ts';
 import { ObjectCodec } from '../../../src/contract/node/codec.ts';
 import { KeyRing } from '../../../src/contract/node/key-ring.ts';
-import type { Applier } from '../../../src/gateway/cache/applier.ts';
-import { backfill } from '../../../src/gateway/cache/backfill.ts';
+import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
+import { backfill } from '../../../src/gateway/informer/cache/backfill.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import type { View } from '../../../src/gateway/cache/view.ts';
+import type { View } from '../../../src/gateway/informer/cache/view.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { createView } from '../../harness/views.ts';
 

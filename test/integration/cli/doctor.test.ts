@@ -7,7 +7,7 @@ import { readUsage, type RedisUsage } from '../../../src/cli/doctor/redis-usage.
 import { gatewayKeys, viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import { queueKeys } from '../../../src/gateway/workqueue/queue-keys.ts';
+import { queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';

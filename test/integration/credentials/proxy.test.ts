@@ -5,7 +5,7 @@ import { CONTRACT_VERSION, type Trigger } from '../../../src/contract/index.ts';
 import { ApiError, controller, type Reconcile } from '../../../src/function/index.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import { queueKeys } from '../../../src/gateway/workqueue/queue-keys.ts';
+import { queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';

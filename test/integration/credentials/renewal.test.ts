@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resource, silentLogger, systemClock } from '../../../src/core/index.ts';
-import { AccountTokens, type FunctionAccount } from '../../../src/gateway/access/account-tokens.ts';
+import { AccountTokens, type FunctionAccount } from '../../../src/gateway/controller/access/account-tokens.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';

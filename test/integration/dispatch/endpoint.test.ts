@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateSecret, type SigningKey } from '../../../src/contract/index.ts';
 import { importExtractableSecret } from '../../../src/contract/signature.ts';
 import { readCertificates } from '../../../src/gateway/config/certificates.ts';
-import { Endpoint, type EndpointOptions } from '../../../src/gateway/endpoint/endpoint.ts';
+import { Endpoint, type EndpointOptions } from '../../../src/gateway/controller/endpoint/endpoint.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 
 describe('an https endpoint', () => {

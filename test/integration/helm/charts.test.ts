@@ -4,7 +4,7 @@ import { basename, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { METRICS } from '../../../src/core/index.ts';
-import { leaseName } from '../../../src/gateway/manager/dispatch-lease.ts';
+import { leaseName } from '../../../src/gateway/recovery/dispatch-lease.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { foreignDefinitions } from '../../harness/helm.ts';
 import { Installation } from './installation.ts';

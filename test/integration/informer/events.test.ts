@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, i
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { declaredIndex, viewKeys } from '../../../src/contract/cache-layout.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
-import { queueKeys } from '../../../src/gateway/workqueue/queue-keys.ts';
+import { queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';
 import { untilCacheEqualsServer, viewsOf } from '../../harness/cache-equals-server.ts';
 import { Cluster, configMaps, pods, type ReplicaSet, replicaSet, replicaSets } from '../../harness/cluster.ts';

@@ -6,8 +6,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vi
 import { type KubernetesObject, resource, silentLogger } from '../../../src/core/index.ts';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
-import { GatewayWriter } from '../../../src/gateway/cache/gateway-writer.ts';
-import { Informers } from '../../../src/gateway/cache/informers.ts';
+import { GatewayWriter } from '../../../src/gateway/informer/cache/gateway-writer.ts';
+import { Informers } from '../../../src/gateway/informer/cache/informers.ts';
 import type { ViewSettings } from '../../../src/gateway/config/cache-file.ts';
 import { redisLocation } from '../../../src/gateway/redis/redis-location.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';

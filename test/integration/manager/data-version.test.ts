@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import { expect } from 'vitest';
 import { gatewayKeys } from '../../../src/contract/cache-layout.ts';
-import { DATA_VERSION } from '../../../src/gateway/manager/data-version.ts';
-import { DATA_VERSION_FIELD } from '../../../src/gateway/manager/registry-fields.ts';
+import { DATA_VERSION } from '../../../src/gateway/election/data-version.ts';
+import { DATA_VERSION_FIELD } from '../../../src/gateway/election/registry-fields.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { openGateway } from '../../harness/opened.ts';
 import { it } from '../../harness/world.ts';

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { silentLogger, systemClock } from '../../../src/core/index.ts';
-import { GatewayClock } from '../../../src/gateway/manager/gateway-clock.ts';
+import { GatewayClock } from '../../../src/gateway/process/gateway-clock.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { ShiftedClock } from '../../harness/test-clock.ts';

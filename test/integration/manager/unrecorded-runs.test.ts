@@ -1,10 +1,10 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest';
 import { silentLogger } from '../../../src/core/index.ts';
-import type { OtherRuns } from '../../../src/gateway/manager/dispatch-lease.ts';
-import { UnrecordedRuns } from '../../../src/gateway/manager/unrecorded-runs.ts';
+import type { OtherRuns } from '../../../src/gateway/recovery/dispatch-lease.ts';
+import { UnrecordedRuns } from '../../../src/gateway/recovery/unrecorded-runs.ts';
 import { redisLocation, type RedisLocation } from '../../../src/gateway/redis/redis-location.ts';
-import { GatewayRuns } from '../../../src/gateway/workqueue/own-runs.ts';
+import { GatewayRuns } from '../../../src/gateway/controller/workqueue/own-runs.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { ShiftedClock } from '../../harness/test-clock.ts';

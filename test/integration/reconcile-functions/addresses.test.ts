@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource, resourcePath } from '../../../src/core/index.ts';
-import type { EndpointRules } from '../../../src/gateway/endpoint/endpoint-rules.ts';
+import type { EndpointRules } from '../../../src/gateway/controller/endpoint/endpoint-rules.ts';
 import { functionEndpoint } from '../../../src/gateway/registration/function-endpoint.ts';
 import type { ReconcileFunctionSpec } from '../../../src/gateway/registration/reconcile-function.ts';
 import { type Cluster, pods } from '../../harness/cluster.ts';

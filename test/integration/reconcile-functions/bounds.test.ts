@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { ApiError, resourcePath } from '../../../src/core/index.ts';
 import { descriptionSchema } from '../../../src/contract/description-schema.ts';
-import { checkSources } from '../../../src/gateway/handlers/check-sources.ts';
+import { checkSources } from '../../../src/gateway/controller/handlers/check-sources.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { Started } from '../../harness/started.ts';

@@ -4,11 +4,11 @@ import { type KubernetesObject, resource, silentLogger, silentMetrics } from '..
 import { viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { ObjectKeptOutError } from '../../../src/contract/node/codec.ts';
 import { nodeOf } from '../../../src/gateway/redis/cluster.ts';
-import { View } from '../../../src/gateway/cache/view.ts';
+import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { MemoryShares } from '../../../src/gateway/redis/memory-shares.ts';
 import { readMemory } from '../../../src/gateway/redis/redis-memory.ts';
 import { connectRedis, type Redis, takeOutOfMemory } from '../../../src/gateway/redis/redis.ts';
-import type { Applier } from '../../../src/gateway/cache/applier.ts';
+import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';

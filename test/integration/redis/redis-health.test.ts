@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 import { type LogFields, silentLogger } from '../../../src/core/index.ts';
-import { PrometheusMetrics } from '../../../src/gateway/manager/metrics.ts';
-import { RedisHealth } from '../../../src/gateway/manager/redis-health.ts';
+import { PrometheusMetrics } from '../../../src/gateway/process/metrics.ts';
+import { RedisHealth } from '../../../src/gateway/process/redis-health.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { refuseUnusable } from '../../../src/gateway/redis/redis-server.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Hono } from 'hono';
 import { Agent, request } from 'undici';
 import { silentLogger } from '../../../src/core/index.ts';
-import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
+import { AdminServer } from '../../../src/gateway/http/server/admin-server.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { NO_LOGIN, NO_QUEUES } from '../../harness/login.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/index.ts';
-import type { Finish, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { Finish, WorkQueue } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';

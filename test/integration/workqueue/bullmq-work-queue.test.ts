@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
-import { RedisRecords } from '../../../src/gateway/workqueue/redis-records.ts';
-import type { Ended } from '../../../src/gateway/workqueue/work-queue.ts';
+import { RedisRecords } from '../../../src/gateway/controller/workqueue/redis-records.ts';
+import type { Ended } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { TestProcess } from '../../harness/process.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { keyBackoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
-import type { Finish, Ended, Process, Run } from '../../../src/gateway/workqueue/work-queue.ts';
+import { keyBackoffMs } from '../../../src/gateway/controller/workqueue/rate-limiter.ts';
+import type { Finish, Ended, Process, Run } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 
 /** A run begins or ends, on the clock that all processes of a machine share. */

@@ -52,7 +52,11 @@ describe('a tenant with a hundred thousand keys', () => {
     await fill(paused, (at) => `a/key-${at}`);
     await queue.pause('controller');
     // All that it has done.
-    const resume = loadScript(admin, import.meta.resolve('../../../src/gateway/workqueue/redis-records.ts'), 'resume');
+    const resume = loadScript(
+      admin,
+      import.meta.resolve('../../../src/gateway/controller/workqueue/redis-records.ts'),
+      'resume',
+    );
     expect(await resume([pauses, pauseEnds, paused, backlog], ['controller', '', 500])).toBe(KEYS - 500);
     expect(await queue.pauses()).toEqual([]);
     const process = new RecordingProcess();

@@ -55,7 +55,10 @@ describe.each(rules)('%s', (_, scenario, { script, from, to }) => {
   it('keeps its promise', () => play(), 120_000);
 
   it('and without the rule it is broken', async () => {
-    const lua = readFileSync(new URL(`../../../src/gateway/workqueue/lua/${script}.lua`, import.meta.url), 'utf8');
+    const lua = readFileSync(
+      new URL(`../../../src/gateway/controller/workqueue/lua/${script}.lua`, import.meta.url),
+      'utf8',
+    );
     const mutated = lua.replace(from, to);
     expect(mutated).not.toBe(lua);
     await expect(play({ [script]: mutated })).rejects.toThrow();

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
-import type { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
-import type { Finish } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
+import type { Finish } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { unlinkAll } from '../../../src/gateway/redis/redis.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';

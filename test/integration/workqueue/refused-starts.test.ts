@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { silentLogger } from '../../../src/core/index.ts';
-import { BullMqJobs } from '../../../src/gateway/workqueue/bullmq-jobs.ts';
+import { BullMqJobs } from '../../../src/gateway/controller/workqueue/bullmq-jobs.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { RecordingProcess } from '../../harness/recording-process.ts';
@@ -11,7 +11,7 @@ import { ShiftedClock } from '../../harness/test-clock.ts';
 
 /** Every start is refused as if Redis had no memory, while this key is there. */
 const REFUSE = 'refuse-starts';
-const START = readFileSync(new URL('../../../src/gateway/workqueue/lua/start.lua', import.meta.url), 'utf8');
+const START = readFileSync(new URL('../../../src/gateway/controller/workqueue/lua/start.lua', import.meta.url), 'utf8');
 const REFUSABLE = `if redis.call('EXISTS', '${REFUSE}') == 1 then
   return redis.error_reply("OOM command not allowed when used memory > 'maxmemory'.")
 end

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import { OwnRuns } from '../../../src/gateway/workqueue/own-runs.ts';
-import { type QueueKeys, queueKeys } from '../../../src/gateway/workqueue/queue-keys.ts';
-import { RunsInFlight } from '../../../src/gateway/workqueue/runs-in-flight.ts';
+import { OwnRuns } from '../../../src/gateway/controller/workqueue/own-runs.ts';
+import { type QueueKeys, queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
+import { RunsInFlight } from '../../../src/gateway/controller/workqueue/runs-in-flight.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 describe('a run is in flight', () => {

@@ -39,7 +39,7 @@ app.kubernetes.io/component: redis
 {{- if or .Values.webhooks.secretName .Values.webhooks.generate }}true{{ end -}}
 {{- end }}
 
-{{/* The Lease in kube-system that names the Redis process: leaseName of src/gateway/manager/dispatch-lease.ts. */}}
+{{/* The Lease in kube-system that names the Redis process: leaseName of src/gateway/recovery/dispatch-lease.ts. */}}
 {{- define "levelhook.dispatchLease" -}}
 {{- $prefix := get .Values.settings "LEVELHOOK_KEY_PREFIX" | default "levelhook" -}}
 {{- $cluster := get .Values.settings "LEVELHOOK_CLUSTER_ID" | default "" -}}

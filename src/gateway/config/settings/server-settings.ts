@@ -6,7 +6,7 @@ export const serverSettings = {
   apiTokens: setting(
     'LEVELHOOK_API_TOKENS',
     words.pipe(z.array(z.string().min(16, 'must hold tokens of at least 16 characters each'))).prefault(''),
-    'bearer tokens for `POST /reconcile`, see [server](../../src/gateway/server/README.md)',
+    'bearer tokens for `POST /reconcile`, see [server](../../src/gateway/http/server/README.md)',
     'none: requests are refused',
   ),
   adminTokens: setting(

@@ -10,7 +10,7 @@ export const webhookSettings = {
       .transform(listenOf)
       .refine((listen) => listen !== undefined, 'must be host:port, such as 0.0.0.0:9443')
       .optional(),
-    'where apiservers post the reviews of webhooks by https: `host:port`, see [webhooks](../../src/gateway/webhooks/README.md)',
+    'where apiservers post the reviews of webhooks by https: `host:port`, see [webhooks](../../src/gateway/http/webhooks/README.md)',
     'nowhere',
   ),
   // Read again when they change.
@@ -23,7 +23,7 @@ export const webhookSettings = {
   webhookClientCaFile: setting(
     'LEVELHOOK_WEBHOOK_CLIENT_CA_FILE',
     z.string().optional(),
-    'PEM file of the authorities that certify apiservers alone: reviews of admission are taken from these clients only, and get the cache, see [webhooks](../../src/gateway/webhooks/README.md)',
+    'PEM file of the authorities that certify apiservers alone: reviews of admission are taken from these clients only, and get the cache, see [webhooks](../../src/gateway/http/webhooks/README.md)',
     'none: anyone may send reviews, which get no cache',
   ),
   // One of the two lets the gateway make the certificate itself.

@@ -1,0 +1,90 @@
+import { formatKind, type GroupVersionKind, UserError } from '../../../core/index.ts';
+import type { Description, IndexSpec } from '../../../contract/index.ts';
+import { isEncrypted, settingsFor } from '../../informer/cache/view-settings.ts';
+import type { CacheSettings } from '../../config/cache-file.ts';
+import { variableOf } from '../../config/config.ts';
+
+/** A declaration would show data that must be encrypted. */
+export class EncryptedKindError extends UserError {
+  readonly reason: 'KindNotEncrypted' | 'MapNotEncrypted' | 'IndexNotEncrypted';
+  /** Of the description: `watches.0.map`. */
+  readonly field: string;
+
+  constructor(reason: EncryptedKindError['reason'], field: string, message: string) {
+    super(message);
+    this.reason = reason;
+    this.field = field;
+  }
+}
+
+/** The same for a kind that no description names. @throws EncryptedKindError */
+export function checkEncryptedKind(kind: GroupVersionKind, settings: CacheSettings, hasKeys: boolean): void {
+  const name = formatKind(kind);
+  if (hasKeys || !isEncrypted(name, settingsFor(settings, name))) return;
+  throw new EncryptedKindError('KindNotEncrypted', 'relatedKinds', `${name} is cached only encrypted`);
+}
+
+/**
+ * Whether this gateway can cache a controller's declared kinds without showing data that must be encrypted. A
+ * controller declares a kind by naming it; nothing else caches it.
+ * @throws EncryptedKindError saying which setting or declaration to change.
+ */
+export function checkEncryptedKinds(description: Description, settings: CacheSettings, hasKeys: boolean): void {
+  const { name, for: reconciled, owns, watches, reads, indexes } = description;
+  const encrypted = (kind: GroupVersionKind): boolean =>
+    isEncrypted(formatKind(kind), settingsFor(settings, formatKind(kind)));
+  const named = [
+    ['for', reconciled] as const,
+    ...Object.entries({ owns, watches, reads }).flatMap(([field, kinds]) =>
+      kinds.map((each, at) => [`${field}.${at}`, each] as const),
+    ),
+  ];
+  const found = named.find(([, each]) => encrypted(each));
+  if (!found) return;
+  const kind = formatKind(found[1]);
+  if (!hasKeys) {
+    throw new EncryptedKindError(
+      'KindNotEncrypted',
+      found[0],
+      `the controller "${name}" asks for ${kind}, which is cached only encrypted: set ${variableOf('cacheKeys')} to an id, ":" and base64 of 32 random bytes, or cache its metadata alone (${variableOf('cacheFile')}, ${kind}: { metadataOnly: true })`,
+    );
+  }
+  const declared = indexes.filter(encrypted).map(({ index }) => index);
+  const needed = encrypted(reconciled) ? watches.flatMap(({ map }) => (map.by === 'index' ? [map.index] : [])) : [];
+  checkMaps(description, encrypted);
+  const observed = description.observes?.find(encrypted);
+  if (observed) {
+    throw new EncryptedKindError(
+      'IndexNotEncrypted',
+      'observes',
+      `the controller "${name}" observes ${observed.field} of ${formatKind(observed)}, whose values would be unencrypted in Redis`,
+    );
+  }
+  const open = [...declared, ...needed].find((index) => !isMetadata(index));
+  if (open === undefined) return;
+  throw new EncryptedKindError(
+    'IndexNotEncrypted',
+    'indexes',
+    `the controller "${name}" declares the index ${open} of ${kind}, whose values would be unencrypted in Redis: index it by label, or list without an index`,
+  );
+}
+
+/** A map that reads an encrypted object would put its contents into the name of a key. */
+function checkMaps({ name, watches }: Description, encrypted: (kind: GroupVersionKind) => boolean): void {
+  const at = watches.findIndex((each) => encrypted(each) && ['annotation', 'field', 'cel'].includes(each.map.by));
+  const watched = watches[at];
+  if (!watched) return;
+  throw new EncryptedKindError(
+    'MapNotEncrypted',
+    `watches.${at}.map`,
+    `the controller "${name}" maps ${formatKind(watched)} by ${watched.map.by} (watches.${at}.map), and the resulting keys would be unencrypted in Redis: map it by label, owner or index, or to all`,
+  );
+}
+
+/**
+ * Labels select, and stand in the names of things everywhere. Annotations hold whatever a tool leaves there: kubectl a
+ * whole copy.
+ */
+function isMetadata(index: IndexSpec): boolean {
+  return index === 'labels' || index.startsWith('label:');
+}

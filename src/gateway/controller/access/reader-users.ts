@@ -1,0 +1,175 @@
+import { createHash } from 'node:crypto';
+import { messageOf, type Runtime } from '../../../core/index.ts';
+import type { SigningKey, ViewLocation } from '../../../contract/index.ts';
+import {
+  READER_COMMANDS,
+  readablePatterns,
+  readerPassword,
+  readerUserPrefix,
+} from '../../../contract/node/reader-user.ts';
+import { variableOf } from '../../config/config.ts';
+import type { RedisLocation } from '../../redis/redis-location.ts';
+
+export interface ReaderUsersOptions {
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'>;
+  /** Whether all controllers are known: before that a user without one may be that of a function which is only late. */
+  readonly complete: () => boolean;
+  /** Whether this gateway leads: only then it takes users away. Default: it does. */
+  readonly leads?: () => boolean;
+}
+
+/**
+ * Creates the Redis users of functions: one for each controller, which may use the reading commands on the keys of its
+ * views and nothing else. Redis keeps users in memory, so they are lost with its process and missing on a replica that
+ * takes over. The gateway therefore creates them again at each new connection, and every few seconds in case they were
+ * removed. Creating an existing user changes nothing and breaks none of its connections.
+ *
+ * If Redis refuses (no right, no ACL, Redis before 7), the gateway logs this once and triggers name no user, so
+ * functions read as the user in their own URL.
+ */
+export class ReaderUsers {
+  readonly #options: ReaderUsersOptions;
+  readonly #prefix: string;
+  /** Of each user the rules that make it, patterns and passwords included. */
+  readonly #wanted = new Map<string, readonly string[]>();
+  readonly #made = new Set<string>();
+  /** Users to be removed, which Redis may still have. */
+  readonly #unwanted = new Set<string>();
+  #lastError: string | undefined;
+  #ensuring: Promise<void> = Promise.resolve();
+
+  constructor(options: ReaderUsersOptions) {
+    this.#options = options;
+    this.#prefix = readerUserPrefix(options.location);
+  }
+
+  /**
+   * The user's name for triggers; undefined where Redis refuses to create it. A user that Redis has just lost is about
+   * to be created again.
+   */
+  userOf(controller: string): string | undefined {
+    const user = this.#prefix + controller;
+    return this.#made.has(user) ? user : undefined;
+  }
+
+  /**
+   * Makes the user of a controller, or changes its rights to read. Rejects only when the connection is closed for good.
+   * @param keys that sign its triggers: each gives the user a password.
+   */
+  async allow(controller: string, views: readonly ViewLocation[], keys: readonly SigningKey[]): Promise<void> {
+    const user = this.#prefix + controller;
+    const passwords = await Promise.all(keys.map((key) => readerPassword(key, user)));
+    this.#unwanted.delete(user);
+    this.#wanted.set(user, [
+      // `reset` first, so that outdated rules are gone; Redis applies the rules all together.
+      'reset',
+      'on',
+      'resetchannels',
+      // Hashes: `MONITOR` would show a password.
+      ...passwords.map((password) => `#${createHash('sha256').update(password).digest('hex')}`),
+      ...READER_COMMANDS.map((command) => `+${command}`),
+      ...views.flatMap(({ prefix }) => readablePatterns(prefix).map((pattern) => `%R~${pattern}`)),
+    ]);
+    await this.#ensure();
+  }
+
+  /**
+   * Takes the user of a controller away, at once, or as soon as Redis is back: Redis ends its connections. Never
+   * rejects.
+   */
+  async remove(controller: string): Promise<void> {
+    const user = this.#prefix + controller;
+    if (!this.#wanted.delete(user)) return;
+    this.#made.delete(user);
+    // The gateway that leads takes it away, at the latest when it next compares all users.
+    if (!this.#leads) return;
+    this.#unwanted.add(user);
+    const { logger } = this.#options.runtime;
+    const { redis } = this.#options.location;
+    if (redis.status !== 'ready') return;
+    await this.#ensure().catch((error: unknown) => {
+      logger.warn(
+        { controller, error: messageOf(error) },
+        'the Redis user of a controller could not be removed, trying again',
+      );
+    });
+  }
+
+  /** Keeps the users as they should be until the signal is aborted. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options.runtime;
+    const { redis } = this.#options.location;
+    const again = (): void => {
+      this.#ensure().catch((error: unknown) => {
+        if (!signal.aborted)
+          logger.warn({ error: messageOf(error) }, 'the Redis users of functions could not be checked');
+      });
+    };
+    redis.on('ready', again);
+    while (!signal.aborted) {
+      await clock.sleep(REPEAT_MS, signal);
+      // While Redis is away each would wait for it; the new connection asks by itself.
+      if (!signal.aborted && redis.status === 'ready') again();
+    }
+    redis.off('ready', again);
+  }
+
+  /** One call at a time; a call during another one runs after it, since it may be about another Redis. */
+  #ensure(): Promise<void> {
+    this.#ensuring = this.#ensuring.catch(() => {}).then(() => this.#ensureNow());
+    return this.#ensuring;
+  }
+
+  async #ensureNow(): Promise<void> {
+    const { logger } = this.#options.runtime;
+    const { redis } = this.#options.location;
+    try {
+      for (const user of this.#unwanted) {
+        await redis.call('ACL', 'DELUSER', user);
+        this.#unwanted.delete(user);
+      }
+      for (const [user, rules] of this.#wanted) {
+        await redis.call('ACL', 'SETUSER', user, ...rules);
+        // The user may have been removed during the call: the next call handles that.
+        if (this.#wanted.get(user) === rules) this.#made.add(user);
+      }
+      if (this.#leads && this.#options.complete()) await this.#removeOthers();
+      if (this.#lastError !== undefined) logger.info({}, 'created the Redis users of functions again');
+      this.#lastError = undefined;
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      this.#made.clear();
+      const message = messageOf(error);
+      if (this.#lastError !== message) {
+        logger.warn(
+          { error: message },
+          `Redis refuses to create users for functions (${variableOf('redisUsers')}), so they read as the user of their own ${variableOf('redisUrl')}: the gateway needs Redis 7 or Valkey and the rights +acl|setuser +acl|deluser +acl|users`,
+        );
+      }
+      this.#lastError = message;
+    }
+  }
+
+  get #leads(): boolean {
+    return this.#options.leads?.() ?? true;
+  }
+
+  /** Users of controllers that are no more, of this gateway or of one before it. Redis ends their connections. */
+  async #removeOthers(): Promise<void> {
+    const { logger } = this.#options.runtime;
+    const { redis } = this.#options.location;
+    const users = (await redis.call('ACL', 'USERS')) as string[];
+    const others = users.filter((user) => user.startsWith(this.#prefix) && !this.#wanted.has(user));
+    if (others.length === 0) return;
+    await redis.call('ACL', 'DELUSER', ...others);
+    logger.info({ users: others }, 'removed the Redis users of removed controllers');
+  }
+}
+
+const REPEAT_MS = 10_000;
+
+/** Redis' own answer, as opposed to a connection that broke. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ReplyError';
+}

@@ -1,0 +1,69 @@
+import type { Clock } from '../../../core/index.ts';
+import type { CacheScope } from '../../../contract/index.ts';
+import type { Run } from '../workqueue/run.ts';
+import type { TokenKeys } from './token-keys.ts';
+import type { CachePositions, TokenAudience, TokenClaims } from './token.ts';
+
+/** A run, as far as tokens are concerned. */
+export type TokenRun = Pick<Run, 'key' | 'run' | 'incarnation' | 'deadlineMs'>;
+
+export interface TriggerTokensOptions {
+  /** The controller's id. */
+  readonly controller: string;
+  /** See `ControllerSpec.declaration`. */
+  readonly declaration: string;
+  readonly keys: Pick<TokenKeys, 'sign'>;
+  /** Whether runs may go on after their answer, and their tokens after the deadline. */
+  readonly goOn: boolean;
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+/** A token ends with its runs, whatever its own time says: Redis has their deadlines. */
+const MARGIN_MS = 1000;
+const DAY_MS = 86_400_000;
+/** A run may go on for as long as it keeps saying so. */
+const CALLBACK_MS = 366 * DAY_MS;
+/** Characters of the keys in a token that is sent as a header. A server takes 16 KiB of headers. */
+const HEADER_KEYS = 8 * 1024;
+
+/** Makes the tokens of one controller's triggers: each is good for the runs of its trigger. */
+export class TriggerTokens {
+  readonly #options: TriggerTokensOptions;
+
+  constructor(options: TriggerTokensOptions) {
+    this.#options = options;
+  }
+
+  /** For the runs of a trigger, which are of one queue. */
+  sign(
+    audience: TokenAudience,
+    runs: readonly TokenRun[],
+    reads: Pick<TokenClaims, 'scope' | 'positions'> = {},
+  ): string {
+    const { clock, controller, declaration, goOn, keys } = this.#options;
+    const deadlineMs = Math.max(...runs.map((run) => run.deadlineMs));
+    const goesOnMs = audience === 'levelhook-callback' ? CALLBACK_MS : DAY_MS;
+    // To the second, and rounded down.
+    const expiresAtMs = goOn ? clock.now() + goesOnMs : deadlineMs + MARGIN_MS + 1000;
+    const incarnation = runs[0]?.incarnation ?? '';
+    const named = { incarnation, keys: Object.fromEntries(runs.map(({ key, run }) => [run, key])) };
+    return keys.sign(audience, { controller, declaration, ...reads, runs: named }, expiresAtMs);
+  }
+
+  /**
+   * Reads the cache for these runs. A header cannot hold the keys of a batch with very long keys: such a batch gets a
+   * token that ends with its deadline.
+   */
+  signForCache(runs: readonly TokenRun[], scope: CacheScope, positions: CachePositions = {}): string {
+    const length = runs.reduce((sum, { key }) => sum + key.length, 0);
+    if (length <= HEADER_KEYS) return this.sign('levelhook-cache', runs, { scope, positions });
+    return this.signUntil(Math.max(...runs.map((run) => run.deadlineMs)), scope, positions);
+  }
+
+  /** Reads the cache for no run, until then: for a review. */
+  signUntil(untilMs: number, scope: CacheScope, positions?: CachePositions): string {
+    const { controller, declaration, keys } = this.#options;
+    const claims = { controller, declaration, scope, ...(positions && { positions }) };
+    return keys.sign('levelhook-cache', claims, untilMs + MARGIN_MS + 1000);
+  }
+}

@@ -1,0 +1,371 @@
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { TokenBucket } from '../../../core/index.ts';
+import { threadMs, TimeLimitError, withinTime } from './time-limit.ts';
+
+/**
+ * Of processor time, for one evaluation, and for all that one controller does about one change. Also the largest debt
+ * of work that takes longer than it may: it delays others no longer than it has taken.
+ */
+export const LIMIT_MS = 100;
+/** A budget with less than this is used up: an evaluation that starts gets at least as much. */
+const LEAST_MS = 5;
+
+/** A controller's own: at once, and each second. A token of each bucket is a millisecond. */
+const OWN = { burst: 300, perSecond: 50 };
+/** A controller that has used up its burst waits until this part of it is available again. */
+const READY_AGAIN = 1 / 2;
+
+/** All controllers together. */
+const COMMON = { burst: 400, perSecond: 100 };
+
+/** The guaranteed part: divided evenly among the tenants that draw on it, since the common budget is used up. */
+const SHARES_PER_SECOND = 50;
+const SHARE = { burstMs: 20, limitMs: 5, activeMs: 10_000, keptMs: 600_000 };
+
+/**
+ * The time of each change that costs a controller nothing while this free part lasts for all: a change costs the
+ * gateway more.
+ */
+const FREE_MS = 0.05;
+const FREE = { burst: 1000, perSecond: 100 };
+
+/** How often work that waits looks whether the budget allows it. */
+const LOOK_MS = 20;
+
+/** Shorter work is charged its wall time: reading the thread's processor time costs more than most handlers. */
+const TICK_MS = 10;
+/** What takes less by the clock is counted as it is: asking for the thread's time costs more than most handlers. */
+const SHORT_MS = 1;
+
+/**
+ * The gateway's time for queueing a key, and how many keys each change wakes at no cost: an ordinary change wakes a
+ * few.
+ */
+const KEY = { ms: 0.05, free: 10 };
+
+export interface CpuBudgetsOptions {
+  /** Monotonic, in milliseconds. Default `performance.now`. */
+  readonly now?: () => number;
+  /** Processor time of this thread, in milliseconds. Default: as the kernel counts it. */
+  readonly threadMs?: () => number;
+  /** Default: a timer. */
+  readonly sleep?: (ms: number) => Promise<unknown>;
+}
+
+/** Work that waits until its controller's budget allows it. */
+interface Turn {
+  /** It waits until then at most. */
+  readonly endMs: number;
+  readonly take: () => void;
+  readonly giveUp: () => void;
+}
+
+/** A tenant's share of the guaranteed part. */
+interface Share {
+  leftMs: number;
+  /** How much each share had been given when this one was last looked at. */
+  given: number;
+  usedAtMs: number;
+}
+
+/**
+ * Limits the processor time that controllers take of this thread: for expressions, predicates and mappers, which are
+ * left out beyond it, and for the answers of functions, which wait. The budget of a controller limits that controller,
+ * whatever the number of its expressions; the common budget limits all controllers together. When the common budget is
+ * used up, each tenant still has an even share of a guaranteed part, for small evaluations, so that a tenant that uses
+ * little is served whatever the others do and however many controllers they have.
+ */
+export class CpuBudgets {
+  readonly now: () => number;
+  readonly sleep: (ms: number) => Promise<unknown>;
+  readonly #threadMs: () => number;
+  #sample = { atMs: -Infinity, cpuMs: 0 };
+  readonly #common: TokenBucket;
+  readonly #free: TokenBucket;
+  readonly #budgets = new Map<string, CpuBudget>();
+  readonly #shares = new Map<string, Share>();
+  /** The shares drawn upon lately: the guaranteed part is theirs. */
+  readonly #active = new Set<Share>();
+  /** How much each active share has been given so far. */
+  #given = 0;
+  #givenAtMs: number;
+
+  constructor(options: CpuBudgetsOptions = {}) {
+    const { now = () => performance.now(), threadMs: measure = threadMs, sleep: wait = sleep } = options;
+    this.now = now;
+    this.sleep = wait;
+    this.#threadMs = measure;
+    this.#common = new TokenBucket(COMMON, now);
+    this.#free = new TokenBucket(FREE, now);
+    this.#givenAtMs = now();
+  }
+
+  /**
+   * The budget of a controller: the same one when it is declared anew, so that a change of a declaration buys nothing.
+   * @param tenant that owns the controller. Default: it stands alone.
+   */
+  of(controller: string, tenant = controller): CpuBudget {
+    const known = this.#budgets.get(controller);
+    if (known) return known;
+    // A full one is as good as a new one.
+    for (const [id, budget] of this.#budgets) if (budget.isFull) this.#budgets.delete(id);
+    for (const [name, share] of this.#shares) {
+      if (share.usedAtMs < this.now() - SHARE.keptMs) this.#shares.delete(name);
+    }
+    const budget = new CpuBudget(this, tenant);
+    this.#budgets.set(controller, budget);
+    return budget;
+  }
+
+  /** Processor time of the thread, as it was at most `oldMs` ago. */
+  cpuMs(nowMs: number, oldMs: number): number {
+    if (nowMs - this.#sample.atMs > oldMs) this.#sample = { atMs: nowMs, cpuMs: this.#threadMs() };
+    return this.#sample.cpuMs;
+  }
+
+  /** The longest evaluation of this tenant that the others allow; below 1: none. */
+  limitMs(tenant: string): number {
+    const leftMs = this.#common.tokens;
+    return leftMs >= LEAST_MS ? leftMs : Math.min(SHARE.limitMs, this.#shareOf(tenant).leftMs);
+  }
+
+  /** @returns how much of it is free. */
+  free(ms: number): number {
+    const free = Math.max(0, Math.min(ms, this.#free.tokens));
+    this.#free.spend(free);
+    return free;
+  }
+
+  /** @param blockedMs how long the others have waited: on a busy machine longer than the work's processor time. */
+  spend(tenant: string, ms: number, blockedMs: number): void {
+    if (this.#common.tokens >= LEAST_MS) return this.#common.spend(blockedMs, LIMIT_MS);
+    const share = this.#shareOf(tenant);
+    share.leftMs = Math.min(share.leftMs, Math.max(-SHARE.burstMs, share.leftMs - ms));
+  }
+
+  /** As `spend`, for time that is known in advance, and without a bound of the debt. @returns gives the excess back. */
+  charge(tenant: string, ms: number): (tooMuchMs: number) => void {
+    if (this.#common.tokens >= LEAST_MS) {
+      this.#common.spend(ms);
+      return (tooMuchMs) => this.#common.giveBack(tooMuchMs);
+    }
+    const share = this.#shareOf(tenant);
+    share.leftMs -= ms;
+    return (tooMuchMs) => (share.leftMs += tooMuchMs);
+  }
+
+  #shareOf(tenant: string): Share {
+    const now = this.now();
+    if (this.#active.size > 0)
+      this.#given += (((now - this.#givenAtMs) / 1000) * SHARES_PER_SECOND) / this.#active.size;
+    this.#givenAtMs = now;
+    for (const each of this.#active) {
+      if (each.usedAtMs >= now - SHARE.activeMs) continue;
+      this.#settle(each);
+      this.#active.delete(each);
+    }
+    let share = this.#shares.get(tenant);
+    if (!share) {
+      share = { leftMs: SHARE.burstMs, given: this.#given, usedAtMs: now };
+      this.#shares.set(tenant, share);
+    }
+    if (this.#active.has(share)) this.#settle(share);
+    else share.given = this.#given;
+    this.#active.add(share);
+    share.usedAtMs = now;
+    return share;
+  }
+
+  #settle(share: Share): void {
+    share.leftMs = Math.min(SHARE.burstMs, share.leftMs + this.#given - share.given);
+    share.given = this.#given;
+  }
+}
+
+/**
+ * The processor time of one controller. `run` measures its work; `within` also bounds it. The controller's own budget
+ * pays for the thread's processor time, without waits. The common budget pays for the time that the others had to wait.
+ */
+export class CpuBudget {
+  readonly #shared: CpuBudgets;
+  readonly #tenant: string;
+  readonly #own: TokenBucket;
+  #isUsedUp = false;
+  /** Of the runs in one another. */
+  #depth = 0;
+  /** The outermost run has been counted up to here. */
+  #from = { atMs: 0, cpuMs: 0 };
+  #spentInRun = 0;
+  #freeInRun = 0;
+  /** Counted, and not taken from any budget yet. */
+  #dueMs = 0;
+  /** The same by the clock. */
+  #blockedMs = 0;
+  /** Work that waits for its turn, and the work that has it. */
+  readonly #line: Turn[] = [];
+  /** Time that has passed in runs and has not shown in the thread's yet, which may count in ticks. */
+  #unseenMs = 0;
+
+  constructor(shared: CpuBudgets, tenant: string) {
+    this.#shared = shared;
+    this.#tenant = tenant;
+    this.#own = new TokenBucket(OWN, shared.now);
+  }
+
+  get isFull(): boolean {
+    return this.#depth === 0 && this.#line.length === 0 && this.#own.isFull;
+  }
+
+  /** The longest evaluation that may start now; 0: none may. */
+  get limitMs(): number {
+    if (this.#depth > 0) this.#count();
+    this.#settle();
+    const own = this.#own.tokens;
+    if (own < LEAST_MS) this.#isUsedUp = true;
+    else if (own >= OWN.burst * READY_AGAIN) this.#isUsedUp = false;
+    if (this.#isUsedUp) return 0;
+    const inRun = this.#depth > 0 ? this.#spentInRun : 0;
+    const limit = Math.min(LIMIT_MS - inRun, own, this.#shared.limitMs(this.#tenant));
+    // The watchdog takes whole milliseconds only; the excess is owed.
+    return limit < 1 ? 0 : Math.ceil(limit);
+  }
+
+  /** The time that the outermost run under way has taken. */
+  get spentInRunMs(): number {
+    if (this.#depth > 0) this.#count();
+    return this.#spentInRun;
+  }
+
+  /** Runs synchronous work of this controller, and counts its time; a run within a run is counted once. */
+  run<T>(work: () => T): T {
+    if (this.#depth === 0) {
+      const atMs = this.#shared.now();
+      this.#from = { atMs, cpuMs: this.#shared.cpuMs(atMs, SHORT_MS) };
+      this.#spentInRun = 0;
+      this.#freeInRun = FREE_MS;
+    }
+    this.#depth += 1;
+    try {
+      return work();
+    } finally {
+      this.#count();
+      this.#depth -= 1;
+      if (this.#depth === 0) this.#settle();
+    }
+  }
+
+  /**
+   * Runs work that may be expensive, within the present limit.
+   * @param isCheap whether the work is known to end within the limit: then it needs no watchdog, which costs a thread.
+   * @throws TimeLimitError, and errors of the work.
+   */
+  within<T>(work: () => T, isCheap: (limitMs: number) => boolean): T {
+    return this.run(() => {
+      const limitMs = this.#limitOrThrow();
+      return isCheap(limitMs) ? work() : withinTime(limitMs, work);
+    });
+  }
+
+  /**
+   * Runs synchronous work as `run` does, at once when the budget is not used up. Otherwise the work waits behind
+   * earlier work, and other work of the thread has a turn in between.
+   * @param withinMs it does not wait for longer. Default: it waits until its turn comes.
+   * @throws TimeLimitError when its turn has not come by then; errors of the work.
+   */
+  async inTurn<T>(work: () => T, withinMs = Infinity): Promise<T> {
+    if (this.#line.length === 0 && this.limitMs > 0) return this.run(work);
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    this.#line.push({
+      endMs: this.#shared.now() + withinMs,
+      giveUp: () => reject(new TimeLimitError('has used up its processor time, and its turn did not come in time')),
+      take: () => {
+        try {
+          resolve(this.run(work));
+        } catch (error) {
+          reject(error);
+        }
+      },
+    });
+    if (this.#line.length === 1) void this.#serve();
+    return promise;
+  }
+
+  async #serve(): Promise<void> {
+    while (this.#line.length > 0) {
+      await nextTurn();
+      const nowMs = this.#shared.now();
+      for (const late of this.#line.filter(({ endMs }) => endMs <= nowMs)) {
+        this.#line.splice(this.#line.indexOf(late), 1);
+        late.giveUp();
+      }
+      if (this.limitMs === 0) {
+        await this.#shared.sleep(LOOK_MS);
+        continue;
+      }
+      this.#line[0]?.take();
+      this.#line.shift();
+    }
+  }
+
+  /**
+   * Takes time that the controller's work costs elsewhere, such as in Redis.
+   * @returns gives the excess back.
+   */
+  charge(ms: number): (tooMuchMs: number) => void {
+    this.#own.spend(ms);
+    const giveBack = this.#shared.charge(this.#tenant, ms);
+    return (tooMuchMs) => {
+      this.#own.giveBack(tooMuchMs);
+      giveBack(tooMuchMs);
+    };
+  }
+
+  /**
+   * Takes the time that it costs the gateway to queue keys which one change wakes.
+   * @param before how many keys the same change has woken before these.
+   * @throws TimeLimitError when the budget is used up.
+   */
+  chargeKeys(count: number, before = 0): void {
+    const ms = Math.min(count, Math.max(0, before + count - KEY.free)) * KEY.ms;
+    if (ms === 0) return;
+    this.#limitOrThrow();
+    this.charge(ms);
+  }
+
+  #limitOrThrow(): number {
+    const { limitMs } = this;
+    if (limitMs === 0) throw new TimeLimitError('has used up its processor time and is left out for a while');
+    return limitMs;
+  }
+
+  #count(): void {
+    const atMs = this.#shared.now();
+    const ms = atMs - this.#from.atMs;
+    const isShort = ms < SHORT_MS;
+    const cpuMs = this.#shared.cpuMs(atMs, isShort ? SHORT_MS : 0);
+    const seenMs = isShort ? ms : this.#seen(ms, cpuMs - this.#from.cpuMs);
+    this.#from = { atMs, cpuMs };
+    this.#spentInRun += seenMs;
+    this.#dueMs += seenMs;
+    this.#blockedMs += ms;
+  }
+
+  /** A tick that falls into this run stands for earlier ones, too; never for more than has passed. */
+  #seen(ms: number, cpuMs: number): number {
+    const seenMs = Math.max(0, Math.min(cpuMs, this.#unseenMs + ms));
+    this.#unseenMs = Math.min(TICK_MS, this.#unseenMs + ms - seenMs);
+    return seenMs;
+  }
+
+  #settle(): void {
+    const [dueMs, blockedMs] = [this.#dueMs, this.#blockedMs];
+    this.#dueMs = 0;
+    this.#blockedMs = 0;
+    if (dueMs <= 0) return;
+    const free = this.#freeInRun > 0 ? this.#shared.free(Math.min(dueMs, this.#freeInRun)) : 0;
+    this.#freeInRun -= free;
+    if (dueMs <= free) return;
+    this.#own.spend(dueMs - free, LIMIT_MS);
+    this.#shared.spend(this.#tenant, dueMs - free, blockedMs - free);
+  }
+}

@@ -1,0 +1,130 @@
+import type { CelInput } from '@bufbuild/cel';
+import type { KubernetesObject } from '../../../core/index.ts';
+import type { CpuBudget } from './cpu-budget.ts';
+import { celLibrary } from './library.ts';
+import { MAPPER_VARIABLES, type ParsedExpression, parseExpression, PREDICATE_VARIABLES } from './parse-expression.ts';
+import type { ParsedExpressions } from './parsed-expressions.ts';
+import { TimeLimitError } from './time-limit.ts';
+import { celValue, extentWithin } from './values.ts';
+
+/** There is no answer, since the time ran out: asked again later, there may be one. */
+export const CUT_OFF = Symbol('cut off');
+
+/** An expression that a controller evaluates on an object. */
+export interface Expression {
+  /** Whether it looks at the object as it was. */
+  readonly usesOld: boolean;
+  /** Undefined when there is no answer, since it failed or gave something of another type. Never throws. */
+  evaluate(
+    object: KubernetesObject,
+    old: KubernetesObject | undefined,
+  ): boolean | string | readonly string[] | typeof CUT_OFF | undefined;
+}
+
+/**
+ * Why there was no answer. The message holds nothing of the object's contents but names of fields in the expression.
+ */
+export interface EvaluationError {
+  readonly reason: 'error' | 'type' | 'time';
+  readonly message: string;
+}
+
+export interface ExpressionOptions {
+  /** The type of its result: a bool, or a string or list of strings. */
+  readonly result: 'bool' | 'names';
+  /** Whether there is an `oldObject`. */
+  readonly hasOld: boolean;
+  readonly report: (error: EvaluationError) => void;
+  /** Its controller's, which bounds each evaluation. */
+  readonly budget: CpuBudget;
+  /** Expressions that were parsed earlier. Default: none. */
+  readonly parsed?: ParsedExpressions | undefined;
+}
+
+/**
+ * How many values can be looked at in a millisecond: an expression that looks at no more in its limit needs no
+ * watchdog.
+ */
+export const VALUES_PER_MS = 1000;
+
+/**
+ * An expression with a hard limit for each evaluation, which comes out of its controller's budget: with that used up it
+ * is not evaluated for a while. So a hostile one, or an honest one over huge objects, leaves the gateway to the others.
+ * @throws ExpressionError when it cannot be used.
+ */
+export function createExpression(text: string, options: ExpressionOptions): Expression {
+  const { budget, hasOld, parsed: known, report, result } = options;
+  const variables = hasOld ? PREDICATE_VARIABLES : MAPPER_VARIABLES;
+  const parsed = known ? known.parse(text, variables) : parseExpression(text, variables);
+  return {
+    usesOld: parsed.variables.has('oldObject'),
+    evaluate(object, old) {
+      const answer = answerOf(parsed, { budget, result }, object, old);
+      if (!('error' in answer)) return answer.value;
+      report(answer.error);
+      return answer.error.reason === 'time' ? CUT_OFF : undefined;
+    },
+  };
+}
+
+type Answer = { readonly value: boolean | string | string[] } | { readonly error: EvaluationError };
+
+function answerOf(
+  parsed: ParsedExpression,
+  { budget, result }: Pick<ExpressionOptions, 'budget' | 'result'>,
+  object: KubernetesObject,
+  old: KubernetesObject | undefined,
+): Answer {
+  const evaluate = (): unknown => {
+    const variables: Record<string, CelInput> = { object: celValue(object), oldObject: celValue(old ?? null) };
+    return typed(parsed.evaluate(variables), result);
+  };
+  const { isCelError } = celLibrary();
+  try {
+    const value = budget.within(evaluate, (limitMs) => isCheap(parsed, limitMs, object, old));
+    if (isCelError(value)) return { error: errorOf(value, parsed) };
+    if (value !== undefined) return { value: value as boolean | string | string[] };
+    const wanted = result === 'bool' ? 'true or false' : 'a string or a list of strings';
+    return { error: { reason: 'type', message: `does not evaluate to ${wanted}` } };
+  } catch (error) {
+    if (error instanceof TimeLimitError) return { error: { reason: 'time', message: error.message } };
+    return { error: { reason: 'error', message: 'failed' } };
+  }
+}
+
+/** Undefined when it is of another type. Within the limit, too: a list may be long. */
+function typed(value: unknown, result: 'bool' | 'names'): unknown {
+  const { isCelError, isCelList } = celLibrary();
+  if (isCelError(value)) return value;
+  if (result === 'bool') return typeof value === 'boolean' ? value : undefined;
+  if (typeof value === 'string') return value;
+  const list = isCelList(value) ? [...value] : undefined;
+  return list?.every((each) => typeof each === 'string') ? list : undefined;
+}
+
+/**
+ * Every operation looks at each value at most once, and each loop repeats it at most once for each entry of the longest
+ * list.
+ */
+function isCheap(parsed: ParsedExpression, limitMs: number, ...objects: (KubernetesObject | undefined)[]): boolean {
+  const { bounded, loops, nodes } = parsed;
+  if (!bounded) return false;
+  const cheap = limitMs * VALUES_PER_MS;
+  const extents = objects.map((object) => extentWithin(object, cheap / nodes));
+  const size = extents.reduce((sum, each) => sum + each.size, 0);
+  const longest = Math.max(parsed.longest, ...extents.map((each) => each.longest));
+  return nodes * size * longest ** loops < cheap;
+}
+
+/**
+ * The library's messages quote values, which may be a Secret's. Only messages that quote just types and fields are
+ * reported.
+ */
+function errorOf(error: { message: string; exprId: bigint | undefined }, parsed: ParsedExpression): EvaluationError {
+  const { message, exprId } = error;
+  const told = /^(field not found|found no matching overload for \S+ applied to '[^']*'|int divide by zero)/.exec(
+    message,
+  );
+  const place = parsed.placeOf(exprId);
+  return { reason: 'error', message: `${told?.[0] ?? 'failed'}${place === undefined ? '' : ` at ${place}`}` };
+}

@@ -1,0 +1,190 @@
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { silentLogger, silentMetrics, systemClock } from '../../../core/index.ts';
+import { generateSecret, LEVELHOOK_HEADER, RESULT_STREAM, type Trigger } from '../../../contract/index.ts';
+import { importExtractableSecret } from '../../../contract/signature.ts';
+import { CacheAccess } from '../access/cache-access.ts';
+import { Endpoint } from '../endpoint/endpoint.ts';
+import type { Finish, Run } from '../workqueue/work-queue.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { ownBounds } from '../../../../test/harness/own-bounds.ts';
+
+let answer: (response: ServerResponse, trigger: Trigger) => void | Promise<void>;
+let accepted: string | undefined;
+let server: Server;
+let endpoint: Endpoint;
+let dispatcher: Dispatcher;
+
+beforeEach(async () => {
+  server = createServer((request, response) => {
+    void (async () => {
+      accepted = request.headers.accept;
+      await answer(response, JSON.parse(await text(request)) as Trigger);
+    })();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  endpoint = new Endpoint(url, [await importExtractableSecret(generateSecret())], { connections: 2 });
+  const cacheAccess = new CacheAccess({
+    views: [],
+    api: undefined,
+    clock: systemClock,
+  });
+  dispatcher = new Dispatcher({
+    bounds: ownBounds(),
+    controller: 'c',
+    views: [],
+    starts: { keys: { allow() {} }, ending: new AbortController().signal },
+    settings: { logTriggers: false, startWindowMs: 0 },
+    target: { endpoint, cacheAccess },
+    runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
+  });
+});
+
+afterEach(async () => {
+  await endpoint.close();
+  server.closeAllConnections();
+  server.close();
+});
+
+const run = (number: number, inMs = 60_000): Run => ({
+  key: `a/${number}`,
+  run: number,
+  incarnation: 'i',
+  failures: 0,
+  reasons: [],
+  deadlineMs: systemClock.now() + inMs,
+});
+const line = (number: number, result: unknown = { status: 'done' }): string =>
+  `${JSON.stringify({ run: number, result })}\n`;
+const begin = (response: ServerResponse, type: string = RESULT_STREAM): ServerResponse =>
+  response.writeHead(200, { 'content-type': type, [LEVELHOOK_HEADER]: '1' });
+const kinds = async (finishes: readonly Promise<Finish>[]): Promise<string[]> =>
+  (await Promise.all(finishes)).map((finish) => ('error' in finish && finish.error ? finish.error : finish.kind));
+
+const byNumber = (a: number, b: number): number => a - b;
+
+const NO_RESULT = 'the answer has no result for this request';
+
+describe('the results of a batch', () => {
+  it('end each run when its line arrives, in any order; a trigger of one key asks for no stream', async () => {
+    const held = Promise.withResolvers<void>();
+    answer = async (response) => {
+      begin(response).write(line(3));
+      await held.promise;
+      response.end(line(1) + line(2, { status: 'error', message: 'no' }));
+    };
+    const [first, second, third] = dispatcher.runAll([run(1), run(2), run(3)]);
+    expect(await third).toMatchObject({ kind: 'ended', failures: 'forget' });
+    held.resolve();
+    expect(await first).toMatchObject({ kind: 'ended', failures: 'forget' });
+    expect(await second).toMatchObject({ kind: 'ended', failures: 'count', error: 'no' });
+    expect(accepted).toBe(`${RESULT_STREAM}, application/json`);
+    answer = (response) =>
+      void begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results: [{ status: 'done' }] }));
+    expect(await dispatcher.run(run(4))).toMatchObject({ kind: 'ended' });
+    expect(accepted).toBe('application/json');
+  });
+
+  it('may arrive in pieces of any size', async () => {
+    answer = async (response) => {
+      begin(response);
+      const bytes = Buffer.from(line(1, { status: 'error', message: 'ä€😀' }) + line(2));
+      for (const byte of bytes) {
+        response.write(Buffer.of(byte));
+        await sleep(0);
+      }
+      response.end();
+    };
+    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['ä€😀', 'ended']);
+  });
+
+  it('are the first line of each run; lines that name no run of the trigger have no effect', async () => {
+    answer = (response) =>
+      void begin(response).end(
+        line(9) + line(1) + line(1, { status: 'error', message: 'again' }) + '{"run":\n\n[]\nnull\n' + line(2),
+      );
+    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['ended', 'ended']);
+  });
+
+  it('make the outcome unknown of a run without a line, or whose line cannot be decoded, and of no other', async () => {
+    answer = (response) => void begin(response).end(line(2) + line(3, { status: 'finished' }));
+    const [first, second, third] = await kinds(dispatcher.runAll([run(1), run(2), run(3)]));
+    expect([first, second]).toEqual([NO_RESULT, 'ended']);
+    expect(third).toMatch(/^the line is not an outcome/);
+  });
+
+  it('make the outcome unknown of runs whose lines are not complete when the connection breaks', async () => {
+    answer = async (response) => {
+      begin(response).write(line(2) + line(1).slice(0, -2));
+      await sleep(50);
+      response.destroy();
+    };
+    const finishes = await Promise.all(dispatcher.runAll([run(1), run(2)]));
+    expect(finishes[1]).toMatchObject({ kind: 'ended' });
+    expect(finishes[0]?.kind).toBe('unknown');
+  });
+
+  it('make the outcome unknown of runs without a line at the deadline', async () => {
+    answer = (response) => void begin(response).write(line(1));
+    const finishes = await Promise.all(dispatcher.runAll([run(1, 300), run(2, 300)]));
+    expect(finishes).toMatchObject([{ kind: 'ended' }, { kind: 'unknown', error: 'no answer before the deadline' }]);
+  });
+
+  it('are cut off when there are more than 1000 lines', async () => {
+    answer = async (response) => {
+      begin(response).write(line(2));
+      await sleep(50);
+      response.end('\n'.repeat(2000) + line(1));
+    };
+    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual([
+      'the results have more than 1000 lines',
+      'ended',
+    ]);
+  });
+
+  it('are not requested when the deadline passes before there is a connection', async () => {
+    const bodies: Trigger[] = [];
+    const held: ServerResponse[] = [];
+    answer = (response, trigger) => {
+      bodies.push(trigger);
+      if (bodies.length <= 2) held.push(response);
+      else begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results: [{ status: 'done' }] }));
+    };
+    // Both connections of the endpoint are busy while the third trigger's time passes.
+    const busy = [run(1), run(2)].map((each) => dispatcher.run(each));
+    while (held.length < 2) await sleep(5);
+    expect(await dispatcher.run(run(3, 100))).toMatchObject({
+      kind: 'ended',
+      error: 'no connection before the deadline',
+    });
+    for (const response of held) {
+      begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results: [{ status: 'done' }] }));
+    }
+    await Promise.all(busy);
+    expect(await dispatcher.run(run(4))).toMatchObject({ kind: 'ended' });
+    expect(bodies.flatMap(({ requests }) => requests.map((each) => each.run)).toSorted(byNumber)).toEqual([1, 2, 4]);
+  });
+
+  it('are cut off when a line is larger than 1 MiB', async () => {
+    answer = (response) => void begin(response).end(line(2) + 'x'.repeat(1024 * 1024 + 1));
+    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['a result is larger than 1 MiB', 'ended']);
+  });
+
+  it('may come in a whole answer, and are ignored without the header of a function', async () => {
+    const results = [{ status: 'done' }, { status: 'terminal', message: 'never' }];
+    answer = (response) => void begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results }));
+    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['ended', 'never']);
+    // Without the header, a proxy may have sent the answer.
+    answer = (response) => void response.writeHead(200, { 'content-type': RESULT_STREAM }).end(line(1) + line(2));
+    expect((await Promise.all(dispatcher.runAll([run(1), run(2)]))).map(({ kind }) => kind)).toEqual([
+      'unknown',
+      'unknown',
+    ]);
+  });
+});

@@ -1,0 +1,109 @@
+import type { Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { generateSecret } from '../../../contract/index.ts';
+import { importExtractableSecret } from '../../../contract/signature.ts';
+import { SocketServer } from '../../../../test/harness/socket-server.ts';
+import { Endpoint } from './endpoint.ts';
+
+/** When a function closes an idle connection: the shortest time that is in use. */
+const IDLE_MS = 2000;
+
+/** A function on a bare socket. It closes a connection that has been idle for `IDLE_MS`, as Go's IdleTimeout does. */
+class IdleServer extends SocketServer {
+  /** Of each connection, in order: the requests that came, and which side ended it first. */
+  readonly connections: { requests: number; closedBy?: 'gateway' | 'function' }[] = [];
+  readonly #headers: string;
+
+  constructor(headers = '') {
+    super((socket) => this.#serve(socket));
+    this.#headers = headers;
+  }
+
+  #serve(socket: Socket): void {
+    const connection: (typeof this.connections)[number] = { requests: 0 };
+    this.connections.push(connection);
+    let idle: NodeJS.Timeout | undefined;
+    const end = (by: 'gateway' | 'function'): void => {
+      clearTimeout(idle);
+      connection.closedBy ??= by;
+      socket.end();
+    };
+    socket.on('data', (chunk) => {
+      // Each request has a body and comes in one piece.
+      if (!String(chunk).includes('\r\n\r\n')) return;
+      clearTimeout(idle);
+      connection.requests += 1;
+      socket.write(`HTTP/1.1 200 OK\r\n${this.#headers}content-length: 4\r\n\r\nfine`);
+      idle = setTimeout(() => end('function'), IDLE_MS);
+    });
+    socket.on('end', () => end('gateway')).on('error', () => {});
+  }
+}
+
+describe('a connection to a function', () => {
+  let server: IdleServer | undefined;
+  let endpoint: Endpoint | undefined;
+
+  afterEach(async () => {
+    await endpoint?.close();
+    server?.close();
+  });
+
+  async function start(headers?: string): Promise<IdleServer> {
+    server = new IdleServer(headers);
+    endpoint = new Endpoint(await server.open(), [await importExtractableSecret(generateSecret())], { connections: 1 });
+    return server;
+  }
+
+  async function send(): Promise<void> {
+    const answer = await endpoint?.send({ method: 'POST', body: '{}', id: 'msg', timeoutMs: 5000 });
+    expect(answer).toMatchObject({ kind: 'answered', body: 'fine' });
+  }
+
+  /** Until the last connection has ended. */
+  async function ended({ connections }: IdleServer): Promise<void> {
+    while (connections.at(-1)?.closedBy === undefined) await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+
+  it('is used again at once, and closed by the gateway long before a function that names no time closes it', async () => {
+    const fn = await start();
+    for (let at = 0; at < 3; at += 1) await send();
+    await ended(fn);
+    await send();
+    expect(fn.connections).toMatchObject([{ requests: 3, closedBy: 'gateway' }, { requests: 1 }]);
+  });
+
+  it.each([1, 2])('is not used again if the function keeps it for %i s only', async (seconds) => {
+    const fn = await start(`keep-alive: timeout=${seconds}\r\n`);
+    await send();
+    await ended(fn);
+    await send();
+    expect(fn.connections).toMatchObject([{ requests: 1, closedBy: 'gateway' }, { requests: 1 }]);
+  });
+});
+
+describe('a request without a connection', () => {
+  let endpoint: Endpoint | undefined;
+  beforeEach(() => (endpoint = undefined));
+  afterEach(() => endpoint?.close());
+
+  it('is known not to have been sent when there is no such name', async () => {
+    endpoint = new Endpoint('http://function.invalid/', [await importExtractableSecret(generateSecret())], {
+      connections: 1,
+    });
+    const answer = await endpoint.send({ method: 'POST', body: '{}', id: 'msg', timeoutMs: 5000 });
+    expect(answer).toMatchObject({ kind: 'refused', reason: 'connection' });
+  });
+
+  it('is known not to have been sent when it has waited for one until its deadline', async () => {
+    let triggers = 0;
+    const server = new SocketServer((socket) => void socket.on('data', () => (triggers += 1)).on('error', () => {}));
+    endpoint = new Endpoint(await server.open(), [await importExtractableSecret(generateSecret())], { connections: 1 });
+    const first = endpoint.send({ method: 'GET', body: '', id: 'a', timeoutMs: 400 });
+    const second = endpoint.send({ method: 'GET', body: '', id: 'b', timeoutMs: 100 });
+    expect(await second).toMatchObject({ kind: 'refused', reason: 'timeout' });
+    expect(await first).toMatchObject({ kind: 'failed', reason: 'timeout' });
+    expect(triggers).toBe(1);
+    server.close();
+  });
+});

@@ -1,0 +1,340 @@
+import { KeyObject } from 'node:crypto';
+import { Client, type Dispatcher, Pool } from 'undici';
+import { BodyBuffer, type Clock, isConnectionRefused, messageOf, systemClock } from '../../../core/index.ts';
+import {
+  AddressRefusedError,
+  checkEndpoint,
+  type EndpointRules,
+  guardedLookup,
+  rulesForConfigured,
+} from './endpoint-rules.ts';
+import { LEVELHOOK_HEADER, RESULT_STREAM, type SigningKey } from '../../../contract/index.ts';
+import { signSync } from '../../../contract/node/signature.ts';
+import type { Hold } from './held-bytes.ts';
+
+/** The result of one signed request. */
+export type Answer =
+  | {
+      readonly kind: 'answered';
+      readonly status: number;
+      readonly headers: Record<string, string>;
+      /** Empty when the body was a stream of results: `onLine` got its lines. */
+      readonly body: string;
+      readonly isStream: boolean;
+    }
+  /** No connection was made, so the request was not sent. `reason` is `refused` when the other side said so. */
+  | { readonly kind: 'refused'; readonly reason: 'refused' | 'connection' | 'timeout'; readonly message: string }
+  /** It may have been delivered, in whole or in part. */
+  | { readonly kind: 'failed'; readonly reason: FailureReason; readonly message: string };
+
+/** The last answer of a function to any request, or its absence. */
+export interface LastAnswer {
+  /** By the wall clock. */
+  readonly wallMs: number;
+  /** `200`, or the fault. */
+  readonly text: string;
+  readonly isFailure: boolean;
+  /** The contract that its header names; undefined when it has none, so that another server gave it. */
+  readonly contract: string | undefined;
+}
+
+export type FailureReason = 'timeout' | 'connection' | 'too-large';
+
+export interface EndpointOptions {
+  /** At most this many requests at a time: the controller's concurrency. */
+  readonly connections: number;
+  /** Certificate authorities in PEM form, instead of Node's own. */
+  readonly ca?: string | undefined;
+  /** Default: the rules for a URL that the operator has configured. */
+  readonly rules?: EndpointRules;
+  /** Dates the signatures. Default: the system's. */
+  readonly clock?: Pick<Clock, 'wallNow'>;
+}
+
+/** An answer is small; more than this is a fault of the function and is not read to its end. */
+const MAX_ANSWER_BYTES = 1024 * 1024;
+/** The same for a stream of results. Each of its lines has the limit of an answer. */
+const MAX_STREAM_BYTES = 16 * MAX_ANSWER_BYTES;
+const SCATTERED = 'the answer comes in more than 4096 chunks of less than 256 bytes';
+/** Every line costs the gateway time, even if it names no run. A trigger has at most 100 runs. */
+const MAX_STREAM_LINES = 1000;
+
+/**
+ * The gateway closes an idle connection before the function does. If the function closed it while a trigger is on its
+ * way, the trigger would end as ECONNRESET, an unknown outcome, and its key would wait for the deadline. undici uses
+ * the server's `Keep-Alive: timeout=N` less `keepAliveTimeoutThreshold`, at most `keepAliveMaxTimeout`. If the server
+ * names no time, as Go's and most servers, it uses `keepAliveTimeout`. The shortest time of such a server is 2 s, which
+ * leaves one second for the network in both directions. The contract's README has these numbers.
+ */
+const KEEP_ALIVE = { keepAliveTimeout: 1000, keepAliveMaxTimeout: 30_000, keepAliveTimeoutThreshold: 2000 };
+
+/** One signed request. */
+export interface EndpointRequest {
+  readonly method: 'GET' | 'POST';
+  readonly body: string;
+  readonly id: string;
+  readonly timeoutMs: number;
+  /**
+   * Called with each line of a stream of results as it arrives; more is read after the returned promise has resolved.
+   * Without it, the request asks for a whole answer.
+   */
+  readonly onLine?: ((line: string) => Promise<void> | undefined) | undefined;
+  /** A larger answer that is no stream is not read to its end. Default 1 MiB. */
+  readonly maxAnswerBytes?: number;
+  /**
+   * Counts the bytes of the answer that were read and not yet given to `onLine`. The caller releases it. Default: they
+   * are not counted.
+   */
+  readonly hold?: Hold | undefined;
+}
+
+/**
+ * Sends signed requests to a function's address over connections that stay open. It uses handlers of undici's Pool,
+ * measured 2.2 to 2.8 times as fast as fetch and twice as fast as `request` of undici.
+ */
+export class Endpoint {
+  readonly url: string;
+  readonly #pool: Pool;
+  /** A connection of its own to the function. */
+  readonly #connect: () => Client;
+  readonly #path: string;
+  /** The beginning of a path below it; `#search` is the end. */
+  readonly #below: string;
+  readonly #search: string;
+  readonly #keys: readonly KeyObject[];
+  readonly #clock: Pick<Clock, 'wallNow'>;
+  #last: LastAnswer | undefined;
+
+  /**
+   * @param keys sign the requests; see `importExtractableSecret`.
+   * @throws UserError when the rules do not allow the URL.
+   */
+  constructor(url: string, keys: readonly SigningKey[], options: EndpointOptions) {
+    const { connections, ca, rules = rulesForConfigured(url), clock = systemClock } = options;
+    const { origin, pathname, search } = checkEndpoint(url, rules);
+    this.url = url;
+    // Over HTTP/2 all triggers would share one connection, and a broken connection would leave all outcomes unknown.
+    const connect = { lookup: guardedLookup(rules), ...(ca === undefined ? {} : { ca }) };
+    this.#pool = new Pool(origin, { connections, pipelining: 1, allowH2: false, connect, ...KEEP_ALIVE });
+    this.#connect = () => new Client(origin, { allowH2: false, connect });
+    this.#path = pathname + search;
+    this.#below = pathname.replace(/[/]+$/, '');
+    this.#search = search;
+    this.#keys = keys.map((key) => KeyObject.from(key));
+    this.#clock = clock;
+  }
+
+  /** The last answer; undefined before the first. */
+  get lastAnswer(): LastAnswer | undefined {
+    return this.#last;
+  }
+
+  /**
+   * Sends one signed request, once, and never rejects: undici fails the request that a broken connection was busy with,
+   * and without pipelining there is no other on it. Functions refuse an id that comes again. Redirects are not
+   * followed: they are answers like any other.
+   */
+  async send(request: EndpointRequest): Promise<Answer> {
+    const answer = await this.#send(request);
+    const isAnswered = answer.kind === 'answered';
+    const text = isAnswered ? `HTTP ${answer.status}` : answer.message;
+    const isFailure = !isAnswered || answer.status >= 400;
+    const contract = isAnswered ? answer.headers[LEVELHOOK_HEADER] : undefined;
+    this.#last = { wallMs: this.#clock.wallNow(), text, isFailure, contract };
+    return answer;
+  }
+
+  async #send(request: EndpointRequest): Promise<Answer> {
+    const { method, id, body, onLine } = request;
+    const accept = onLine ? `${RESULT_STREAM}, application/json` : 'application/json';
+    try {
+      return await new Promise<Answer>((resolve, reject) => {
+        const signature = signSync(this.#keys, { id, nowMs: this.#clock.wallNow(), body });
+        const headers = { ...signature, accept, ...(body ? { 'content-type': 'application/json' } : {}) };
+        const options = { method, path: this.#path, headers, body: body || null, headersTimeout: 0, bodyTimeout: 0 };
+        const notConnected = (error: unknown): void => resolve(withoutConnection(error, this.url));
+        this.#pool.dispatch(options, new AnswerHandler(request, { resolve, reject, notConnected }));
+      });
+    } catch (error) {
+      return { kind: 'failed', reason: 'connection', message: messageOf(error) };
+    }
+  }
+
+  /**
+   * Sends one signed POST to a path below the function's, over a connection of its own: however long it takes, no
+   * trigger waits for it. It does not count as an answer of the function (`lastAnswer`), and no redirect is followed.
+   * @throws AddressRefusedError, undici's errors, and an Error when the answer is larger than `maxBytes`.
+   */
+  async postBelow(path: string, request: BelowRequest): Promise<BelowAnswer> {
+    const { id, body, maxBytes, signal } = request;
+    const client = this.#connect();
+    try {
+      const signature = signSync(this.#keys, { id, nowMs: this.#clock.wallNow(), body });
+      const answer = await client.request({
+        method: 'POST',
+        path: this.#below + path + this.#search,
+        headers: { ...signature, accept: 'application/json', 'content-type': 'application/json' },
+        body,
+        headersTimeout: 0,
+        bodyTimeout: 0,
+        signal,
+      });
+      const buffer = new BodyBuffer();
+      let size = 0;
+      for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+        size += chunk.length;
+        if (size > maxBytes) throw new Error(`the answer is larger than ${maxBytes} bytes`);
+        buffer.add(chunk);
+      }
+      return { status: answer.statusCode, headers: answer.headers, body: Buffer.from(buffer.take().buffer, 0, size) };
+    } finally {
+      await client.destroy();
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+}
+
+/** One signed POST below the function's path. */
+export interface BelowRequest {
+  readonly id: string;
+  readonly body: string;
+  readonly maxBytes: number;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+}
+
+export interface BelowAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: Buffer<ArrayBuffer>;
+}
+
+/** No name was found, no connection made or no certificate trusted: nothing of the request was written. */
+function withoutConnection(error: unknown, url: string): Answer {
+  if (error instanceof AddressRefusedError) return { kind: 'refused', reason: 'refused', message: error.message };
+  if (!isConnectionRefused(error)) return { kind: 'refused', reason: 'connection', message: messageOf(error) };
+  return { kind: 'refused', reason: 'refused', message: `connection refused by ${url}` };
+}
+
+interface AnswerEnds {
+  readonly resolve: (answer: Answer) => void;
+  /** The request may have been sent. */
+  readonly reject: (error: unknown) => void;
+  readonly notConnected: (error: unknown) => void;
+}
+
+/** Reads one answer, or the lines of a stream of results, until the request's deadline. */
+class AnswerHandler implements Dispatcher.DispatchHandler {
+  readonly #onLine: EndpointRequest['onLine'];
+  readonly #maxBytes: number;
+  readonly #hold: Hold | undefined;
+  readonly #ends: AnswerEnds;
+  readonly #timer: NodeJS.Timeout;
+  #controller: Dispatcher.DispatchController | undefined;
+  #isOver = false;
+  #status = 0;
+  #headers: Record<string, string> = {};
+  #isStream = false;
+  #size = 0;
+  #lines = 0;
+  /** Bytes of the line that is not complete yet. */
+  #lineSize = 0;
+  readonly #buffer = new BodyBuffer();
+
+  constructor({ timeoutMs, onLine, hold, maxAnswerBytes = MAX_ANSWER_BYTES }: EndpointRequest, ends: AnswerEnds) {
+    this.#onLine = onLine;
+    this.#hold = hold;
+    this.#maxBytes = maxAnswerBytes;
+    this.#ends = ends;
+    this.#timer = setTimeout(() => this.#fail('timeout', 'no answer before the deadline'), Math.max(1, timeoutMs));
+  }
+
+  /** undici calls this when it has a connection and is about to write the request, and not before. */
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    // The request has waited for a connection until its deadline, so it must not be sent.
+    if (this.#isOver) controller.abort(new Error('the time of the request is over'));
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Record<string, string>): void {
+    this.#controller = controller;
+    this.#status = status;
+    this.#headers = headers;
+    const isOurs = status === 200 && headers[LEVELHOOK_HEADER] !== undefined;
+    this.#isStream = !!this.#onLine && isOurs && !!headers['content-type']?.startsWith(RESULT_STREAM);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isOver) return;
+    this.#size += chunk.length;
+    const last = this.#isStream ? chunk.lastIndexOf(LINE_FEED) : -1;
+    // Of a stream to the end of the last line that is complete.
+    this.#buffer.add(last < 0 ? chunk : chunk.subarray(0, last + 1));
+    if (this.#buffer.isScattered) return this.#fail('too-large', SCATTERED);
+    if (this.#hold?.add(chunk.length) === false) {
+      return this.#fail('too-large', 'the answers that wait to be read take more memory than they may together');
+    }
+    if (!this.#isStream) {
+      if (this.#size > this.#maxBytes) {
+        this.#fail('too-large', `the answer is larger than ${this.#maxBytes / (1024 * 1024)} MiB`);
+      }
+      return;
+    }
+    this.#lineSize = last < 0 ? this.#lineSize + chunk.length : chunk.length - last - 1;
+    if (this.#size > MAX_STREAM_BYTES) this.#fail('too-large', 'the results are larger than 16 MiB');
+    else if (this.#lineSize > MAX_ANSWER_BYTES) this.#fail('too-large', 'a result is larger than 1 MiB');
+    else if (last >= 0) {
+      const text = this.#buffer.takeText();
+      this.#buffer.add(chunk.subarray(last + 1));
+      this.#hold?.release();
+      this.#hold?.add(this.#lineSize);
+      const lines = text.split('\n', MAX_STREAM_LINES + 1);
+      this.#lines += lines.length;
+      if (this.#lines > MAX_STREAM_LINES) return this.#fail('too-large', 'the results have more than 1000 lines');
+      let wait: Promise<void> | undefined;
+      for (const line of lines) if (line !== '') wait = this.#onLine?.(line) ?? wait;
+      if (wait) void this.#pause(controller, wait);
+    }
+  }
+
+  onResponseEnd(): void {
+    clearTimeout(this.#timer);
+    const body = this.#isStream ? '' : this.#buffer.takeText();
+    this.#ends.resolve({
+      kind: 'answered',
+      status: this.#status,
+      headers: this.#headers,
+      body,
+      isStream: this.#isStream,
+    });
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    clearTimeout(this.#timer);
+    if (this.#controller) this.#ends.reject(error);
+    else this.#ends.notConnected(error);
+  }
+
+  async #pause(controller: Dispatcher.DispatchController, wait: Promise<void>): Promise<void> {
+    controller.pause();
+    await wait;
+    if (!this.#isOver) controller.resume();
+  }
+
+  /** Stops reading the answer and closes its connection. */
+  #fail(reason: FailureReason, message: string): void {
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    if (!this.#controller) {
+      this.#ends.resolve({ kind: 'refused', reason: 'timeout', message: 'no connection before the deadline' });
+      return;
+    }
+    this.#ends.resolve({ kind: 'failed', reason, message });
+    this.#controller.abort(new Error(message));
+  }
+}
+
+const LINE_FEED = 10;

@@ -1,0 +1,180 @@
+import { boundedText, messageOf, parseRetryAfter } from '../../../core/index.ts';
+import {
+  type CallbackLocation,
+  LEVELHOOK_HEADER,
+  type RelatedRule,
+  type RequestResult,
+  type Write,
+} from '../../../contract/index.ts';
+import { decodeResultLine, decodeResults } from '../../../contract/outcome-schema.ts';
+import type { Answer } from './endpoint.ts';
+
+/**
+ * A trigger's end, decoded. Everything that is not one of the first seven is unknown: the run may still be going on.
+ */
+export type Outcome =
+  /** `requeueAfterMs` 0 asks for nothing, as does its absence. */
+  | (Told & { readonly kind: 'done'; readonly requeueAfterMs?: number })
+  | (Told & {
+      readonly kind: 'error';
+      readonly message: string;
+      /** 0: the backoff's time, as in its absence. */
+      readonly retryAfterMs?: number;
+    })
+  | (Told & { readonly kind: 'terminal'; readonly message: string })
+  /** The run goes on; its outcome comes by callback within this time. */
+  | { readonly kind: 'accepted'; readonly withinMs: number }
+  /** There was no connection: nothing ran. */
+  | { readonly kind: 'refused'; readonly message: string }
+  /** No trigger was sent: the function is starting, or its start took the time of the run (`isThere`). */
+  | { readonly kind: 'not-sent'; readonly message: string; readonly isThere: boolean }
+  /** The function itself asked for later, before it did anything. */
+  | { readonly kind: 'deferred'; readonly message: string; readonly retryAfterMs: number }
+  | { readonly kind: 'unknown'; readonly reason: UnknownReason; readonly message: string };
+
+/** The report of a run that has ended. */
+interface Told {
+  readonly writes: readonly Write[];
+  /** Undefined: the rules of an earlier run stay. */
+  readonly related?: readonly RelatedRule[];
+}
+
+/** Why an outcome is unknown: the label of `levelhook_unknown_outcomes_total`. */
+export type UnknownReason =
+  | 'timeout'
+  /** The connection broke. */
+  | 'connection'
+  /** More than 1 MiB. */
+  | 'too-large'
+  /** No 200, and none of the answers that are known. */
+  | 'status'
+  /** A 410 with our header: the function says that it is gone for good. */
+  | 'gone'
+  /** A 200 whose body is not an outcome. */
+  | 'body'
+  /** The function says so itself: it got no answer to a write, or the run did not end. */
+  | 'write';
+
+/** As much of a function's message goes into the log and the key's history. */
+const MAX_MESSAGE = 1024;
+const DEFAULT_DEFER_MS = 1000;
+const MIN_DEFER_MS = 100;
+/** Longer than this is a mistake: such a function is paused, not asked to be patient. */
+const MAX_DEFER_MS = 3_600_000;
+
+/** The number of results that a trigger asked for, and whether it named a callback. */
+export interface SentTrigger {
+  readonly requests: number;
+  readonly callback?: CallbackLocation | undefined;
+}
+
+/**
+ * Decodes the answer to a trigger: one outcome for each request, in their order. An answer without exactly one result
+ * for each request gives all of them the same outcome.
+ * @param wallMs the time by the function's clock, for a date in Retry-After.
+ */
+export function decodeOutcomes(answer: Answer, asked: SentTrigger, wallMs: number): readonly Outcome[] {
+  const decoded = answer.kind === 'answered' ? decodeAnswer(answer, asked, wallMs) : withoutAnswer(answer);
+  return 'kind' in decoded ? Array.from({ length: asked.requests }, () => decoded) : decoded;
+}
+
+function withoutAnswer(answer: Exclude<Answer, { kind: 'answered' }>): Outcome {
+  if (answer.kind === 'refused') return { kind: 'refused', message: answer.message };
+  return { kind: 'unknown', reason: answer.reason, message: answer.message };
+}
+
+function decodeAnswer(
+  { status, headers, body, isStream }: Answer & { kind: 'answered' },
+  { requests, callback }: SentTrigger,
+  wallMs: number,
+): Outcome | readonly Outcome[] {
+  // The lines had the outcomes, so a run without one has no line.
+  if (isStream) return unreadable('the answer has no result for this request');
+  // Without the header a 429 or 503 is a proxy's, which may have passed the trigger on.
+  if ((status === 429 || status === 503) && headers[LEVELHOOK_HEADER] !== undefined) {
+    const named = parseRetryAfter(headers['retry-after'], wallMs) ?? DEFAULT_DEFER_MS;
+    const retryAfterMs = Math.min(Math.max(named, MIN_DEFER_MS), MAX_DEFER_MS);
+    return { kind: 'deferred', message: `the function answered ${status}`, retryAfterMs };
+  }
+  const ours = headers[LEVELHOOK_HEADER] !== undefined;
+  // A 202 of another hand says that a queue in between has taken the trigger.
+  const accepting = status === 202 && ours;
+  if (status !== 200 && !accepting) {
+    const message = `the function answered ${status}${ours ? reasonIn(body) : ''}`;
+    return { kind: 'unknown', reason: status === 410 && ours ? 'gone' : 'status', message };
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    return unreadable('the answer is not JSON');
+  }
+  try {
+    const results = decodeResults(value);
+    // With more or fewer results it is unknown which request each belongs to.
+    if (results.length !== requests) {
+      const asked = requests === 1 ? 'one request' : `${requests} requests`;
+      return unreadable(`the answer has ${results.length} results for ${asked}`);
+    }
+    return results.map((result) => {
+      if (result instanceof TypeError) return unreadable(`the answer is not an outcome: ${result.message}`);
+      return fromResult(result, accepting ? callback : undefined);
+    });
+  } catch (error) {
+    return unreadable(`the answer is not an outcome: ${messageOf(error)}`);
+  }
+}
+
+/**
+ * Decodes one line of a stream of results.
+ * @returns undefined for a line that names no run.
+ */
+export function decodeLine(
+  text: string,
+  callback: CallbackLocation | undefined,
+): { run: number; outcome: Outcome } | undefined {
+  const line = decodeResultLine(text);
+  if (!line) return undefined;
+  const { run, result } = line;
+  if (!(result instanceof TypeError)) return { run, outcome: fromResult(result, callback) };
+  return { run, outcome: unreadable(`the line is not an outcome: ${result.message}`) };
+}
+
+function unreadable(message: string): Outcome {
+  return { kind: 'unknown', reason: 'body', message: boundedText(message, MAX_MESSAGE) };
+}
+
+/** @param callback where an outcome may come later; undefined: the result must have it. */
+export function fromResult(result: RequestResult, callback: Pick<CallbackLocation, 'maxSeconds'> | undefined): Outcome {
+  if (result.status === 'unknown')
+    return { kind: 'unknown', reason: 'write', message: boundedText(result.message, MAX_MESSAGE) };
+  if (result.status === 'accepted') {
+    if (!callback) return unreadable('the function goes on, without an answer of 202 or without a callback');
+    return { kind: 'accepted', withinMs: Math.min(result.withinSeconds, callback.maxSeconds) * 1000 };
+  }
+  const { writes = [], related } = result;
+  const told: Told = { writes, ...(related && { related }) };
+  switch (result.status) {
+    case 'done': {
+      const { requeueAfterSeconds: seconds } = result;
+      return { kind: 'done', ...told, ...(seconds === undefined ? {} : { requeueAfterMs: seconds * 1000 }) };
+    }
+    case 'error': {
+      const { retryAfterSeconds: seconds } = result;
+      const message = boundedText(result.message, MAX_MESSAGE);
+      return { kind: 'error', message, ...told, ...(seconds === undefined ? {} : { retryAfterMs: seconds * 1000 }) };
+    }
+    case 'terminal':
+      return { kind: 'terminal', message: boundedText(result.message, MAX_MESSAGE), ...told };
+  }
+}
+
+/** `: the message is too old`: what the SDK says in its refusals. A stranger's body stays out of the log. */
+export function reasonIn(body: string): string {
+  try {
+    const { error } = JSON.parse(body) as { error?: unknown };
+    return typeof error === 'string' ? `: ${boundedText(error, 200)}` : '';
+  } catch {
+    return '';
+  }
+}

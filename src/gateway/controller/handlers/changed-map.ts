@@ -1,0 +1,64 @@
+import type { KubernetesObject } from '../../../core/index.ts';
+
+/** The maps of an object's metadata that a predicate compares. */
+export type MapName = 'labels' | 'annotations';
+
+/** Runs work that looks at `size` values within a controller's processor time; undefined: it was cut off. */
+export type WithinTime = <T>(size: number, work: () => T) => T | undefined;
+
+type TextMap = Readonly<Record<string, string>>;
+
+/** A map with more keys is compared within the controller's time: 1,000 keys take 0.15 ms, 110,000 take 60 to 100. */
+const LARGE = 1000;
+
+/** The comparison of one map of an update, as far as it has come. */
+interface Comparison {
+  readonly old: KubernetesObject;
+  /** The keys of the new map: listing them takes a third of the time. Dropped with the answer. */
+  keys: readonly string[];
+  changed: boolean | undefined;
+}
+
+/** By the new object: all handlers of all controllers get a change with the same two objects. */
+const comparisons: Record<MapName, WeakMap<KubernetesObject, Comparison>> = {
+  labels: new WeakMap(),
+  annotations: new WeakMap(),
+};
+
+/**
+ * Whether an update has changed the labels or annotations; absent ones are empty. An update is compared once, however
+ * many predicates of however many controllers ask. A comparison that is cut off answers undefined, and the next one to
+ * ask begins it anew in its own controller's time.
+ */
+export function hasChangedMap(
+  name: MapName,
+  old: KubernetesObject,
+  object: KubernetesObject,
+  withinTime: WithinTime,
+): boolean | undefined {
+  const before: TextMap = old.metadata[name] ?? {};
+  const now: TextMap = object.metadata[name] ?? {};
+  if (before === now) return false;
+  let comparison = comparisons[name].get(object);
+  if (comparison?.old !== old) {
+    comparison = { old, keys: Object.keys(now), changed: undefined };
+    comparisons[name].set(object, comparison);
+  }
+  if (comparison.changed !== undefined) return comparison.changed;
+  const { keys } = comparison;
+  const compare = (): boolean => !isSame(before, now, keys);
+  const changed = keys.length > LARGE ? withinTime(keys.length, compare) : compare();
+  if (changed !== undefined) Object.assign(comparison, { keys: [], changed });
+  return changed;
+}
+
+/**
+ * Own properties only: "constructor" and "__proto__" are keys like any other. Keys are counted last, since it takes
+ * long.
+ */
+function isSame(before: TextMap, now: TextMap, keys: readonly string[]): boolean {
+  return (
+    keys.every((key) => Object.hasOwn(before, key) && before[key] === now[key]) &&
+    Object.keys(before).length === keys.length
+  );
+}

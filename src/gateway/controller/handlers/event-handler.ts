@@ -1,0 +1,101 @@
+import { formatKind, formatObjectKey, keyOf, type KubernetesObject } from '../../../core/index.ts';
+import { declaredIndex, type ObjectEntry } from '../../../contract/cache-layout.ts';
+import type { SourceDescription } from '../../../contract/index.ts';
+import { type Change, type ChangeHandler, reasonOf, type Wakeup } from '../../informer/cache/change.ts';
+import type { KeyScope, Target } from './key-scope.ts';
+import type { Mapper } from './mapper.ts';
+import { isPausedEntry, PAUSED_ANNOTATION, PAUSED_INDEX } from './paused.ts';
+import type { EventPredicate } from './predicate.ts';
+
+/** A kind whose events may wake a controller's keys: objects and events that it leaves out wake nothing. */
+export class EventSource {
+  readonly #kind: string;
+  readonly #namespaces: ReadonlySet<string> | undefined;
+  readonly predicate: EventPredicate | undefined;
+
+  constructor(description: Pick<SourceDescription, 'apiVersion' | 'kind' | 'namespaces'>, predicate?: EventPredicate) {
+    this.#kind = formatKind(description);
+    this.#namespaces = description.namespaces && new Set(description.namespaces);
+    this.predicate = predicate;
+  }
+
+  covers(object: KubernetesObject): boolean {
+    if (formatKind(object) !== this.#kind) return false;
+    return this.#namespaces?.has(object.metadata.namespace ?? '') ?? true;
+  }
+
+  /** Whether the predicate has to see the object as it was. */
+  needsOld(object: KubernetesObject): boolean {
+    return this.predicate?.needsOld(object) ?? false;
+  }
+
+  passes(change: Change): boolean {
+    return this.predicate?.passes(change) ?? true;
+  }
+}
+
+/**
+ * Any event of an object wakes its own key: controller-runtime's EnqueueRequestForObject (pkg/handler/enqueue.go). With
+ * a selector the events are the events that a watch with this selector would deliver.
+ */
+export function enqueueObject(controller: string, source: EventSource, scope: KeyScope): ChangeHandler {
+  return {
+    needsOld(object, old) {
+      if (!source.covers(object)) return false;
+      // An object that is not selected counts only if its old version was.
+      if (!scope.selects(object) || source.needsOld(object)) return true;
+      return source.predicate !== undefined && pausedDiffers(object, old);
+    },
+    handle(change) {
+      if (!source.covers(change.object)) return [];
+      const told = asSelected(change, scope);
+      if (!told || (!source.passes(told) && !pauseChanged(told))) return [];
+      return [{ controller, key: formatObjectKey(keyOf(told.object)), reasons: [reasonOf(told)] }];
+    },
+  };
+}
+
+/**
+ * The event that a watch with the scope's selector would deliver; undefined: none (apiserver's pkg/storage/cacher,
+ * `cacheWatcher`).
+ */
+function asSelected(change: Change, scope: KeyScope): Change | undefined {
+  const selected = scope.selects(change.object);
+  if (change.type !== 'updated') return selected ? change : undefined;
+  const { object, old } = change;
+  if (selected) return old && !scope.selects(old) ? { type: 'added', object } : change;
+  if (!old || !scope.selects(old)) return undefined;
+  const { resourceVersion } = object.metadata;
+  return { type: 'deleted', object: { ...old, metadata: { ...old.metadata, resourceVersion } } };
+}
+
+function pausedDiffers({ metadata }: KubernetesObject, old: ObjectEntry): boolean {
+  const value = metadata.annotations?.[PAUSED_ANNOTATION];
+  const before = old.indexEntries.find(isPausedEntry);
+  return before !== (value === undefined ? undefined : declaredIndex(PAUSED_INDEX, value));
+}
+
+/** Such a change passes all predicates: it must reach the queue, where the key waits or no longer does. */
+function pauseChanged(change: Change): boolean {
+  if (change.type !== 'updated' || !change.old) return false;
+  const [now, before] = [change.object, change.old].map(({ metadata }) => metadata.annotations?.[PAUSED_ANNOTATION]);
+  return now !== before;
+}
+
+/**
+ * Any event of an object wakes the keys that it maps to; an update also wakes the keys that its old version maps to.
+ */
+export function enqueueMapped(controller: string, source: EventSource, mapper: Mapper): ChangeHandler {
+  return {
+    needsOld: (object, old) => source.covers(object) && (source.needsOld(object) || mapper.needsOld(object, old)),
+    handle(change) {
+      if (!source.covers(change.object) || !source.passes(change)) return [];
+      const states = change.type === 'updated' && change.old ? [change.object, change.old] : [change.object];
+      const targets = new Map<string, Target>();
+      for (const target of states.flatMap((object) => mapper.targets(object))) {
+        targets.set('key' in target ? target.key : JSON.stringify(target.lookup), target);
+      }
+      return [...targets.values()].map((target): Wakeup => ({ controller, ...target, reasons: [reasonOf(change)] }));
+    },
+  };
+}

@@ -1,0 +1,296 @@
+import {
+  formatKind,
+  type GroupVersionKind,
+  namespaceOfTenant,
+  type RequestSource,
+  type Resource,
+  type Runtime,
+  UserError,
+} from '../../../core/index.ts';
+import type { Description } from '../../../contract/index.ts';
+import { isSecureUrl } from '../../../contract/secure-url.ts';
+import type { ApiClient } from '../../apiserver/api-client.ts';
+import { discoverResource } from '../../apiserver/discovery.ts';
+import type { Informers } from '../../informer/cache/informers.ts';
+import type { ReaderUsers } from '../access/reader-users.ts';
+import type { MemoryGuard } from '../../redis/memory-shares.ts';
+import type { RedisLocation } from '../../redis/redis-location.ts';
+import type { CpuBudgets } from '../cel/cpu-budget.ts';
+import { CacheAccess } from '../access/cache-access.ts';
+import { type KubernetesCredentials, longestRunMs } from '../access/kubernetes-credentials.ts';
+import { REVIEW_CONNECTIONS, ReviewSender } from '../dispatch/review-sender.ts';
+import { Endpoint } from '../endpoint/endpoint.ts';
+import { HeldBytes } from '../endpoint/held-bytes.ts';
+import type { FunctionAccount } from '../access/account-tokens.ts';
+import type { TokenKeys } from '../access/token-keys.ts';
+import { type TokenRun, TriggerTokens } from '../access/trigger-tokens.ts';
+import { queueKeys } from '../workqueue/queue-keys.ts';
+import { RelatedRules } from '../workqueue/related-rules.ts';
+import { RunWrites } from '../workqueue/run-writes.ts';
+import { RunsInFlight } from '../workqueue/runs-in-flight.ts';
+import { IdlePace } from '../workqueue/idle-pace.ts';
+import { GatewayRuns } from '../workqueue/own-runs.ts';
+import { StartRates } from '../workqueue/start-rates.ts';
+import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
+import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
+import type { ControllerSpec } from './controller-spec.ts';
+import { agesOf } from './controller-source.ts';
+import { queueOptions } from './queue-options.ts';
+import { parseKind, RelatedKinds } from './related-kinds.ts';
+import { checkEncryptedKind, checkEncryptedKinds } from '../access/encrypted-kinds.ts';
+
+export interface ControllerFactoryOptions {
+  readonly runtime: Runtime;
+  readonly location: RedisLocation;
+  readonly client: ApiClient;
+  readonly informers: Informers;
+  readonly wayBack: WayBack;
+  /** Of all controllers. */
+  readonly bounds: {
+    readonly cpuBudgets: CpuBudgets;
+    /** The shares of Redis' memory. */
+    readonly memory: MemoryGuard;
+  };
+  readonly settings: ControllerSettings & Pick<WorkQueueOptions, 'historyRuns'>;
+  readonly on: {
+    /** A controller, or the pause of all its keys, has changed: see `RunningControllerOptions`, `WorkQueueOptions`. */
+    readonly changed: (id: string) => void;
+    /** Keys of this controller name other related kinds than it watches. */
+    readonly relatedKinds: (id: string) => void;
+  };
+}
+
+/** How functions get back to the gateway, to its cache and with their outcomes, and to the apiserver. */
+export interface WayBack {
+  readonly tokenKeys: TokenKeys;
+  /** Undefined when functions get none. */
+  readonly readerUsers: Pick<ReaderUsers, 'userOf'> | undefined;
+  /** Where functions reach the gateway from outside; undefined: nowhere. */
+  readonly cacheUrl: string | undefined;
+  /** For functions that have no credentials of their own for the apiserver. */
+  readonly kubernetes: KubernetesCredentials;
+  /** Where a controller's function sends outcomes later; undefined: nowhere. */
+  readonly callbackUrl: (id: string) => string | undefined;
+}
+
+/** Makes controllers from their declarations: finds the kinds, shares the informers, opens queue and endpoint. */
+export class ControllerFactory {
+  /** Of all controllers that it has made. */
+  readonly ownRuns = new GatewayRuns();
+  readonly #idlePace = new IdlePace();
+  readonly #startRates: StartRates;
+  /** Of the answers to triggers, by tenant. */
+  readonly #heldBytes = new HeldBytes();
+  readonly #options: ControllerFactoryOptions;
+
+  constructor(options: ControllerFactoryOptions) {
+    this.#options = options;
+    this.#startRates = new StartRates(options.runtime.clock);
+  }
+
+  /**
+   * A controller that gets no events yet. Its queue is paused until recovery has checked it and its views.
+   * @throws UserError when the cluster does not have a kind, or the gateway cannot cache it.
+   */
+  async create(spec: ControllerSpec): Promise<RunningController> {
+    const { id, tenant, description, url, rules, keys, ca, scope, account } = spec;
+    const { client, informers, location, runtime, settings, wayBack } = this.#options;
+    const { clock } = runtime;
+    checkEncryptedKinds(description, informers.settings, informers.canEncrypt);
+    const declared = kindsOf(description);
+    const isOther = (kind: GroupVersionKind): boolean =>
+      !declared.some((each) => formatKind(each) === formatKind(kind));
+    // `relatedOf` has discovered these. A second discovery would fail while the group of one is away.
+    const related = (spec.related ?? []).filter(isOther);
+    const resources = await Promise.all(declared.map((kind) => discoverResource(client.for(id), kind)));
+    const sources = await Promise.all(
+      [...resources, ...related].map(async (each, at) => ({
+        resource: each,
+        informers: await informers.ensure(each, id),
+        isRelated: at >= declared.length,
+      })),
+    );
+    const webhooks = await Promise.all(
+      (description.webhooks ?? []).map(async (webhook) => ({
+        webhook,
+        resource: await discoverResource(client.for(id), webhook),
+      })),
+    );
+    const { concurrency } = description;
+    const onChanged = (): void => this.#options.on.changed(id);
+    const connect = (connections: number): Endpoint =>
+      new Endpoint(url, keys, { connections, ca, clock, ...(rules ? { rules } : {}) });
+    const endpoint = connect(concurrency);
+    // The last that can fail has not: a queue has to be closed.
+    const behaviour = queueOptions(description);
+    const ownRuns = this.ownRuns.of(id);
+    const { historyRuns } = settings;
+    const { prefix } = queueKeys(location, id);
+    const namespace = tenant && namespaceOfTenant(tenant);
+    const queue = new BullMqWorkQueue({
+      name: id,
+      behaviour,
+      location,
+      runtime,
+      onPauseChanged: onChanged,
+      ownRuns,
+      historyRuns,
+      bounds: {
+        idlePace: this.#idlePace,
+        // Runs of a configured function begin without a limit of their rate.
+        starts: tenant === undefined ? undefined : this.#startRates.of(tenant),
+        leftOut: () => this.#options.bounds.memory.leftOut(prefix, 'keys', namespace),
+      },
+    });
+    queue.suspend();
+    const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
+    const tokens = new TriggerTokens({
+      controller: id,
+      declaration: spec.declaration,
+      keys: wayBack.tokenKeys,
+      goOn: description.callbackSeconds !== undefined,
+      clock,
+    });
+    // A token must not be sent in the open.
+    const cacheUrl = isSecureUrl(url) ? wayBack.cacheUrl : undefined;
+    const cacheAccess = new CacheAccess({
+      views,
+      ...(scope ? { scope } : {}),
+      redisUser: () => wayBack.readerUsers?.userOf(id),
+      api: cacheUrl === undefined ? undefined : { url: cacheUrl, tokens },
+      clock,
+    });
+    // Resolved only for a secure URL; a trigger must not carry a token in the open whatever becomes of that check.
+    const acting = account && isSecureUrl(url) ? this.#acting(spec, account, tokens) : undefined;
+    const callbackUrl = wayBack.callbackUrl(id);
+    const callbacks =
+      callbackUrl === undefined
+        ? undefined
+        : {
+            url: callbackUrl,
+            token: (runs: readonly TokenRun[]) => tokens.sign('levelhook-callback', runs),
+            verify: (token: string) => wayBack.tokenKeys.verify('levelhook-callback', token),
+          };
+    const target = { endpoint, cacheAccess, callbacks, ...acting };
+    const reviews =
+      webhooks.length === 0
+        ? undefined
+        : {
+            webhooks,
+            sender: new ReviewSender({
+              functionName: description.name,
+              endpoint: () => connect(REVIEW_CONNECTIONS),
+              cache: () => cacheAccess.locationForReviews(LONGEST_REVIEW_MS),
+              ages: () => agesOf(sources),
+              clock,
+              startWindowMs: settings.startWindowMs,
+            }),
+          };
+    const relatedKinds =
+      description.relatedKinds &&
+      new RelatedKinds({
+        controller: id,
+        rules: queue.relatedRules,
+        declared,
+        watched: related,
+        isServed: async (kind) => (await this.relatedResource(id, kind)) !== undefined,
+        onOutdated: () => this.#options.on.relatedKinds(id),
+        runtime,
+      });
+    const whole = { ...target, relatedKinds, reviews };
+    const { cpuBudgets } = this.#options.bounds;
+    const budget = cpuBudgets.of(id, tenant);
+    const bounds = {
+      budget,
+      reviewBudget: ({ isKnown, name }: RequestSource) =>
+        isKnown ? budget : cpuBudgets.of(`${id} for ${name}`, `${tenant ?? id} for ${name}`),
+      openHold: () => this.#heldBytes.open(tenant ?? id),
+    };
+    return new RunningController({ spec, sources, queue, target: whole, bounds, settings, runtime, onChanged });
+  }
+
+  /** The runs in flight of a controller, which this gateway need not know. */
+  runsInFlight(id: string): RunsInFlight {
+    const { location, runtime } = this.#options;
+    const { redis } = location;
+    return new RunsInFlight({
+      redis,
+      keys: queueKeys(location, id),
+      ownRuns: this.ownRuns.of(id),
+      clock: runtime.clock,
+    });
+  }
+
+  /** A kind that a key has named, as the cluster serves it; undefined while it does not, or it cannot be cached. */
+  async relatedResource(id: string, kind: GroupVersionKind): Promise<Resource | undefined> {
+    const { client, informers } = this.#options;
+    try {
+      checkEncryptedKind(kind, informers.settings, informers.canEncrypt);
+      return await discoverResource(client.for(id), kind);
+    } catch (error) {
+      if (error instanceof UserError) return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * Discovers the kinds that keys of a controller have named in addition to its description, and returns the kinds that
+   * can be watched. If discovery fails for a kind, the running controller keeps watching it, and a new kind is left
+   * out.
+   */
+  async relatedOf(
+    id: string,
+    { relatedKinds }: Description,
+    running: RunningController | undefined,
+  ): Promise<Resource[]> {
+    if (!relatedKinds) return [];
+    const named = await new RelatedRules(this.#options.location.redis, queueKeys(this.#options.location, id)).kinds();
+    const kept = running?.relatedInUse ?? [];
+    const kinds = new Set([...named, ...kept.map(formatKind)]);
+    const found = await Promise.all(
+      [...kinds].toSorted().map(async (kind) => {
+        try {
+          return await this.relatedResource(id, parseKind(kind));
+        } catch {
+          return running?.relatedResource(kind);
+        }
+      }),
+    );
+    return found.filter((each) => each !== undefined);
+  }
+
+  /** The proxy access of a function without credentials of its own. */
+  #acting(
+    { id, description }: ControllerSpec,
+    account: FunctionAccount,
+    tokens: TriggerTokens,
+  ): Pick<ControllerTarget, 'kubernetes' | 'proxied'> {
+    const { location, wayBack } = this.#options;
+    const { kubernetes } = wayBack;
+    if (account.credentials === 'token') {
+      return { kubernetes: kubernetes.accessOf(account, longestRunMs(description)) };
+    }
+    const proxy = kubernetes.proxyOf(tokens);
+    if (!proxy) throw new UserError('the gateway has no address for functions');
+    return {
+      kubernetes: proxy,
+      proxied: { account, runWrites: new RunWrites(location.redis, queueKeys(location, id)) },
+    };
+  }
+}
+
+/** The apiserver waits no longer (pkg/apis/admissionregistration/validation/validation.go; a conversion, 30 s). */
+const LONGEST_REVIEW_MS = 30_000;
+
+/** Each kind that a description names, once; that of `for` first. */
+export function kindsOf({
+  for: reconciled,
+  owns,
+  watches,
+  reads,
+}: Description): { apiVersion: string; kind: string }[] {
+  const all = [reconciled, ...owns, ...watches, ...reads];
+  return [
+    ...new Map(all.map(({ apiVersion, kind }) => [formatKind({ apiVersion, kind }), { apiVersion, kind }])).values(),
+  ];
+}

@@ -1,0 +1,37 @@
+import { formatKind, type Resource } from '../../../core/index.ts';
+import type { Informer } from '../../informer/cache/informer.ts';
+
+/**
+ * A kind that a controller watches or reads, as the cluster serves it, and its informers: one for each cached
+ * namespace.
+ */
+export interface ControllerSource {
+  readonly resource: Resource;
+  readonly informers: readonly Informer[];
+  /**
+   * No description names it, but keys do: nothing waits until it is complete, since its list may fail for ever. Default
+   * false.
+   */
+  readonly isRelated?: boolean;
+}
+
+/** Of all these kinds. */
+export function informersOf(sources: readonly ControllerSource[]): Informer[] {
+  return sources.flatMap(({ informers }) => informers);
+}
+
+/**
+ * For how long the cache may lack a change, in milliseconds, by `apiVersion/Kind`: see `Informer.ageMs`. A kind of
+ * which a view's age is unknown is absent.
+ */
+export async function agesOf(sources: readonly ControllerSource[]): Promise<ReadonlyMap<string, number>> {
+  const ages = new Map<string, number>();
+  await Promise.all(
+    sources.map(async ({ resource, informers }) => {
+      const each = await Promise.all(informers.map((informer) => informer.ageMs()));
+      const known = each.filter((age) => age !== undefined);
+      if (known.length === each.length) ages.set(formatKind(resource), Math.max(...known));
+    }),
+  );
+  return ages;
+}

@@ -1,0 +1,588 @@
+import {
+  formatKind,
+  formatObjectKey,
+  type GroupVersionKind,
+  keyOf,
+  namespaceOfTenant,
+  type KubernetesObject,
+  ownValue,
+  type Resource,
+  type Runtime,
+  type ControllerOrigin,
+} from '../../../core/index.ts';
+import type {
+  CacheScope,
+  CallbackBody,
+  Description,
+  SigningKey,
+  ViewLocation,
+  WebhookDescription,
+} from '../../../contract/index.ts';
+import { KEPT_OUT_INDEX, LEFT_OUT_INDEX } from '../../../contract/cache-layout.ts';
+import type { UserIndexes } from '../../informer/cache/backfill.ts';
+import { HandlerError, type KeyWakeup } from '../../informer/cache/change.ts';
+import type { Informer } from '../../informer/cache/informer.ts';
+import type { LookupBudget } from '../../informer/cache/lookup.ts';
+import type { View } from '../../informer/cache/view.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
+import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
+import { TimeLimitError } from '../cel/time-limit.ts';
+import type { FunctionAccount } from '../access/account-tokens.ts';
+import type { TokenClaims } from '../access/token.ts';
+import type { TokenRun } from '../access/trigger-tokens.ts';
+import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
+import {
+  type ControllerBounds,
+  Dispatcher,
+  type DispatcherSettings,
+  type TriggerTarget,
+} from '../dispatch/dispatcher.ts';
+import type { ReviewSender } from '../dispatch/review-sender.ts';
+import { RecordedWrites } from '../dispatch/recorded-writes.ts';
+import type { Endpoint } from '../endpoint/endpoint.ts';
+import type { KeyStarts } from '../endpoint/endpoint-circuit-breaker.ts';
+import { RelatedObjects } from '../dispatch/related-objects.ts';
+import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
+import { KeyScope } from '../handlers/key-scope.ts';
+import { indexOfMap } from '../handlers/mapper.ts';
+import { PAUSED_INDEX } from '../handlers/paused.ts';
+import type { MemoryHolder } from '../../redis/memory-shares.ts';
+import type { RunWrites } from '../workqueue/run-writes.ts';
+import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import { checkScopes } from '../handlers/check-sources.ts';
+import { type ControllerSource, informersOf } from './controller-source.ts';
+import type { ControllerSpec } from './controller-spec.ts';
+import { EventSources } from './event-sources.ts';
+import { HandlerFailures } from './handler-failures.ts';
+import { KeyObjects } from './key-objects.ts';
+import { pausedAmong } from './paused-keys.ts';
+import { type RelatedKinds, relatedWatches } from './related-kinds.ts';
+import { requeue, type RequeueRequest } from './requeue.ts';
+import { Resyncer } from './resyncer.ts';
+import { SecondaryKeys } from './secondary-keys.ts';
+import { ScopedProcess } from './scoped-process.ts';
+
+export interface RunningControllerOptions {
+  readonly spec: Pick<
+    ControllerSpec,
+    'id' | 'origin' | 'declaration' | 'tenant' | 'description' | 'related' | 'keys' | 'parsed' | 'scope'
+  >;
+  /** Every kind that the description names, the kind of `for` first, and then the kinds that keys have named. */
+  readonly sources: readonly ControllerSource[];
+  readonly queue: BullMqWorkQueue;
+  readonly target: ControllerTarget;
+  readonly bounds: ControllerBounds;
+  readonly settings: ControllerSettings;
+  readonly runtime: Runtime;
+  /** `openReason`, `missesEvents` or `remarks` may have changed. */
+  readonly onChanged: () => void;
+}
+
+/** The function of a controller. */
+export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'recorded' | 'related'> {
+  /** For a function that writes through the gateway. */
+  readonly proxied?: { readonly account: FunctionAccount; readonly runWrites: RunWrites } | undefined;
+  /** Where it may send outcomes later; undefined when it can reach no such place. */
+  readonly callbacks?: ControllerCallbacks | undefined;
+  /** Undefined unless its runs may name related objects of any kind. */
+  readonly relatedKinds?: RelatedKinds | undefined;
+  /** Undefined when it has no webhooks. */
+  readonly reviews?: ControllerReviews | undefined;
+}
+
+/** The way back of outcomes that come later. */
+export interface ControllerCallbacks {
+  readonly url: string;
+  /** For a trigger of these runs. */
+  readonly token: (runs: readonly TokenRun[]) => string;
+  /** @throws TokenError */
+  readonly verify: (token: string) => TokenClaims;
+}
+
+/** The webhooks of a controller, as the cluster serves their kinds, and the way of their reviews to its function. */
+export interface ControllerReviews {
+  readonly webhooks: readonly { readonly webhook: WebhookDescription; readonly resource: Resource }[];
+  readonly sender: ReviewSender;
+}
+
+/** The same for all controllers of a gateway. */
+export interface ControllerSettings extends DispatcherSettings {
+  /** Period of resync. */
+  readonly resyncMs: number;
+}
+
+/** Keys that one script records: an event may wake all keys of a controller. */
+const WAKE_CHUNK = 500;
+
+/** One controller in the gateway: from the events of its informers, through its queue, to its function. */
+export class RunningController {
+  /** Its id: in queues, metrics and logs a controller's name is that. */
+  readonly name: string;
+  readonly origin: ControllerOrigin;
+  /** See `ControllerSpec.declaration`. */
+  readonly declaration: string;
+  /** The function's own name for it. */
+  readonly functionName: string;
+  readonly keys: readonly SigningKey[];
+  readonly queue: BullMqWorkQueue;
+  readonly objects: KeyObjects;
+  readonly timeoutMs: number;
+  /** How long a run may go on after its 202 without a word; 0: none does. */
+  readonly callbackMs: number;
+  readonly #options: RunningControllerOptions;
+  readonly #scope: KeyScope;
+  readonly #events: EventSources;
+  readonly #failures: HandlerFailures;
+  #callbacks: Callbacks | undefined;
+  #dispatcher: Dispatcher | undefined;
+  readonly #resyncer: Resyncer;
+  readonly #stopped = new AbortController();
+
+  constructor(options: RunningControllerOptions) {
+    const { bounds, queue, runtime } = options;
+    const { id, origin, declaration, description, keys, parsed } = options.spec;
+    const { clock, logger, metrics } = runtime;
+    const [reconciled] = options.sources;
+    if (!reconciled) throw new Error(`the controller ${id} has no source`);
+    this.#options = options;
+    this.name = id;
+    this.origin = origin;
+    this.declaration = declaration;
+    this.functionName = description.name;
+    this.keys = keys;
+    const views = reconciled.informers.map(({ view }) => view);
+    this.#scope = new KeyScope(reconciled.resource, description.for, views);
+    const failures = new HandlerFailures({ controller: id, clock, logger, metrics });
+    this.#failures = failures;
+    const onFailure = ({ field, message }: ExpressionFailure): void => {
+      failures.remark(`${field} ${message}`);
+      options.onChanged();
+    };
+    const expressions = new Expressions({
+      controller: id,
+      budget: bounds.budget,
+      parsed,
+      onFailure,
+      clock,
+      logger,
+      metrics,
+    });
+    const watches = [...description.watches, ...relatedWatches(description, options.spec.related)];
+    this.#events = new EventSources({ ...description, watches, name: id }, this.#scope, expressions);
+    this.queue = queue;
+    this.objects = new KeyObjects({
+      resource: reconciled.resource,
+      events: this.#events,
+      isSynced: () => reconciled.informers.every(({ synced }) => synced),
+      budget: bounds.budget,
+    });
+    const secondary = new SecondaryKeys({
+      description,
+      sources: options.sources,
+      events: this.#events,
+      budget: bounds.budget,
+      lookups: this.lookupBudget,
+      onLeftOut: ({ message }) => failures.remark(message),
+    });
+    this.#resyncer = new Resyncer({
+      spec: options.spec,
+      sources: options.sources,
+      events: this.#events,
+      secondary,
+      queue,
+      failures,
+      resyncMs: options.settings.resyncMs,
+      runtime,
+    });
+    this.timeoutMs = description.timeoutSeconds * 1000;
+    this.callbackMs = (description.callbackSeconds ?? 0) * 1000;
+    const labels = { controller: this.name };
+    metrics.set('controller_runtime_max_concurrent_reconciles', labels, description.concurrency);
+  }
+
+  /** The share of this process that it may use. */
+  get bounds(): ControllerBounds {
+    return this.#options.bounds;
+  }
+
+  /** The tenant that owns the controller: all controllers of a tenant share its bounds. */
+  get tenant(): string {
+    return this.#options.spec.tenant ?? this.name;
+  }
+
+  /** The part of the cache that its function may read. */
+  get scope(): CacheScope {
+    return this.#options.target.cacheAccess.scope;
+  }
+
+  /** The views that its function may read in Redis. */
+  get inRedis(): readonly ViewLocation[] {
+    return this.#options.target.cacheAccess.inRedis;
+  }
+
+  /** Undefined unless its function writes through the gateway. */
+  get proxied():
+    | (NonNullable<ControllerTarget['proxied']> & {
+        readonly resources: readonly Resource[];
+        readonly budget: CpuBudget;
+      })
+    | undefined {
+    const { bounds, sources, target } = this.#options;
+    const { budget } = bounds;
+    return target.proxied && { ...target.proxied, resources: sources.map(({ resource }) => resource), budget };
+  }
+
+  /** Undefined when it has no webhooks. */
+  get reviews(): ControllerReviews | undefined {
+    return this.#options.target.reviews;
+  }
+
+  /** The kinds that its description names, whose age its webhooks may bound. */
+  get declaredKinds(): readonly string[] {
+    return this.#options.sources.flatMap(({ isRelated, resource }) => (isRelated ? [] : [formatKind(resource)]));
+  }
+
+  /** All that its description names is in the cache. */
+  get isComplete(): boolean {
+    return this.#options.sources.every(
+      ({ informers, isRelated }) => isRelated || informers.every((each) => each.synced),
+    );
+  }
+
+  get description(): Description {
+    return this.#options.spec.description;
+  }
+
+  /** Where its function is. */
+  get endpoint(): Pick<Endpoint, 'url' | 'lastAnswer' | 'postBelow'> {
+    return this.#options.target.endpoint;
+  }
+
+  /** The views of the kind that it reconciles. */
+  get reconciledViews(): readonly View[] {
+    return this.#scope.views;
+  }
+
+  /** Why no triggers are sent to its function at present, if so. */
+  get openReason(): string | undefined {
+    return this.#dispatcher?.openReason;
+  }
+
+  /** Whether a kind of its is served in another scope by now: it has to be started anew. */
+  get outdated(): boolean {
+    return this.informers().some((informer) => informer.outdated);
+  }
+
+  /**
+   * The right that the gateway lacks to fill or follow a view that this controller reads; undefined when it lacks none.
+   */
+  get refusal(): string | undefined {
+    return this.neededInformers().find((informer) => informer.refusal !== undefined)?.refusal;
+  }
+
+  /** Whether keys name other related kinds than it watches: it has to be started anew. */
+  get lacksRelatedKinds(): boolean {
+    return this.#options.target.relatedKinds?.isOutdated ?? false;
+  }
+
+  /** The kinds that it watches because keys name them, or have lately. */
+  get relatedInUse(): readonly GroupVersionKind[] {
+    return this.#options.target.relatedKinds?.inUse ?? [];
+  }
+
+  /** The resource of a kind that the controller watches because keys name it. Undefined for any other kind. */
+  relatedResource(kind: string): Resource | undefined {
+    return this.#options.spec.related?.find((each) => formatKind(each) === kind);
+  }
+
+  /** Why it misses events at present, if so: it gets all its keys once it does not. */
+  get missesEvents(): string | undefined {
+    return this.#failures.notReady;
+  }
+
+  /** The recent failures of its expressions, if any: the event passed, or woke all keys. */
+  get remarks(): string | undefined {
+    return this.#failures.remarks;
+  }
+
+  /** When the first of `missesEvents` and `remarks` ends by itself; Infinity when neither says anything. */
+  get endsMs(): number {
+    return this.#failures.endsMs;
+  }
+
+  /** Charges lookups of keys to this controller: they happen after a change and before the keys are queued. */
+  get lookupBudget(): LookupBudget {
+    const { budget } = this.#options.bounds;
+    const within = <T>(work: () => T): T => {
+      try {
+        return work();
+      } catch (error) {
+        if (!(error instanceof TimeLimitError)) throw error;
+        throw new HandlerError(`a lookup of keys ${error.message}`);
+      }
+    };
+    return {
+      run: (work) => within(() => budget.within(work, () => true)),
+      chargeKeys: (count) => within(() => budget.chargeKeys(count)),
+      related: async (change) => {
+        const run = <T>(work: () => T): T => within(() => budget.within(work, () => true));
+        const keys = await this.queue.relatedRules.keysOf(change, run);
+        within(() => budget.chargeKeys(keys.length));
+        return keys;
+      },
+    };
+  }
+
+  /** The handlers have failed at a change, or the keys could not be queued. @param object the changed object. */
+  recordFailure(error: unknown, object?: KubernetesObject): void {
+    this.#failures.record(error, object && `${formatKind(object)} ${formatObjectKey(keyOf(object))}`);
+    this.#options.onChanged();
+  }
+
+  /** The queue of its keys, for the shares of Redis' memory. Undefined for a controller of no tenant. */
+  get memoryHolder(): MemoryHolder | undefined {
+    const { tenant } = this.#options.spec;
+    if (tenant === undefined) return undefined;
+    const { queue } = this;
+    const weigh = async (): Promise<ReadonlyMap<string, number>> =>
+      new Map([[namespaceOfTenant(tenant), await queue.weigh()]]);
+    return { prefix: queue.prefix, holding: 'keys', weigh };
+  }
+
+  /**
+   * How many objects of its kinds, in the namespaces that it names, are kept out of the cache, and how many of them
+   * only for want of memory.
+   */
+  async keptOut(): Promise<{ readonly all: number; readonly leftOut: number }> {
+    const [all, leftOut] = await Promise.all([this.#marked(KEPT_OUT_INDEX), this.#marked(LEFT_OUT_INDEX)]);
+    return { all, leftOut };
+  }
+
+  async #marked(index: string): Promise<number> {
+    const { spec, sources } = this.#options;
+    const { description } = spec;
+    const { for: reconciled, owns, watches, reads } = description;
+    const declared = [reconciled, ...owns, ...watches, ...reads];
+    const counts = await Promise.all(
+      sources.flatMap(({ resource, informers }) => {
+        const wanted = declared.filter((each) => formatKind(each) === formatKind(resource));
+        const isEverywhere = wanted.some(({ namespaces }) => namespaces === undefined);
+        const named = [...new Set(wanted.flatMap(({ namespaces = [] }) => namespaces))];
+        return informers.map(({ view }) => view.indexer.keptOutCount(isEverywhere ? undefined : named, index));
+      }),
+    );
+    return counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  /**
+   * From now on the informers' events wake this controller's keys; informers that were not needed before begin.
+   * @throws UserError for namespaces of a kind that has none.
+   */
+  async addHandlers(): Promise<void> {
+    const { spec, sources } = this.#options;
+    const { description } = spec;
+    const { webhooks = [] } = this.reviews ?? {};
+    checkScopes(
+      description,
+      [...sources, ...webhooks].map(({ resource }) => resource),
+    );
+    const heard: Promise<void>[] = [];
+    const limits = webhooks.map(({ webhook }) => ('cache' in webhook ? webhook.cache.maxAgeSeconds * 1000 : Infinity));
+    const ageLimitMs = Math.min(...limits);
+    for (const { resource, informers, isRelated = false } of sources) {
+      for (const informer of informers) {
+        informer.setAgeLimit(this.name, isRelated ? Infinity : ageLimitMs);
+        const kind = formatKind(resource);
+        informer.setIndexes(this.name, this.#indexesOf(kind, informer.view.encrypted));
+        heard.push(informer.setHandlers(this.name, this.#events.handlersFor(resource)));
+      }
+    }
+    await Promise.all(this.informers().map((informer) => informer.begin()));
+    await Promise.all(heard);
+  }
+
+  /** Indexes that the function declares, or that finding the referrers of a watched object needs. */
+  #indexesOf(kind: string, isEncrypted: boolean): UserIndexes {
+    const { description, scope, tenant } = this.#options.spec;
+    const declared = description.indexes.filter((each) => formatKind(each) === kind).map(({ index }) => index);
+    const allowed = scope === undefined ? '*' : (ownValue(scope, kind) ?? []);
+    const own = {
+      tenant: tenant && namespaceOfTenant(tenant),
+      namespaces: allowed === '*' ? undefined : allowed,
+      observed: (description.observes ?? []).filter((each) => formatKind(each) === kind).map(({ field }) => field),
+    };
+    if (kind !== formatKind(description.for)) return { specs: declared, ...own };
+    const specs = [
+      ...declared,
+      ...description.watches
+        .flatMap(({ map }) => indexOfMap(map) ?? [])
+        .filter((index) => {
+          // The index's entries would show parts of encrypted objects. Without the index each object is read.
+          return !isEncrypted || !index.startsWith('selector:');
+        }),
+    ];
+    return { specs, ...own, needed: [PAUSED_INDEX] };
+  }
+
+  /**
+   * Queues keys that an event has woken, once the event is in the cache, which then shows whether their objects are
+   * paused. Wakeups that an earlier declaration left in an outbox may name keys that this one does not have.
+   * @throws HandlerError while there is no memory for its keys: it gets all of them later.
+   */
+  async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
+    const { leftOut } = this.queue;
+    if (leftOut !== undefined) throw new HandlerError(`its keys are not queued: ${leftOut}`);
+    const own = wakeups.filter(({ key }) => this.#scope.containsKey(key));
+    for (let from = 0; from < own.length; from += WAKE_CHUNK) {
+      const chunk = own.slice(from, from + WAKE_CHUNK);
+      const keys = chunk.map(({ key }) => key);
+      const paused = await pausedAmong(this.#scope.views, keys);
+      await this.queue.add(
+        chunk.map(({ controller: _, ...wakeup }) => ({ ...wakeup, paused: paused.has(wakeup.key) })),
+      );
+    }
+  }
+
+  async waitForSync(signal: AbortSignal): Promise<void> {
+    const declared = this.#options.sources.filter(({ isRelated }) => !isRelated);
+    await Promise.all(informersOf(declared).map((informer) => informer.waitForSync(signal)));
+  }
+
+  /**
+   * A rate over a series that appears with its first failure does not show that failure, so all begin at 0, as
+   * controller-runtime's do (`initMetrics` of pkg/internal/controller/controller.go).
+   */
+  #beginSeries(): void {
+    const { metrics } = this.#options.runtime;
+    const [controller, name] = [this.name, this.name];
+    for (const result of RECONCILE_RESULTS) {
+      metrics.count('controller_runtime_reconcile_total', { controller, result }, 0);
+    }
+    metrics.count('controller_runtime_reconcile_errors_total', { controller }, 0);
+    metrics.count('controller_runtime_terminal_reconcile_errors_total', { controller }, 0);
+    metrics.count('controller_runtime_reconcile_panics_total', { controller }, 0);
+    metrics.count('controller_runtime_reconcile_timeouts_total', { controller }, 0);
+    metrics.count('workqueue_adds_total', { name, controller }, 0);
+    metrics.count('workqueue_retries_total', { name, controller }, 0);
+  }
+
+  /** Starts to run keys. The queue may be paused; then it runs none yet. */
+  async start(): Promise<void> {
+    this.#beginSeries();
+    const { runtime, settings } = this.#options;
+    const { cacheAccess, endpoint, kubernetes, proxied } = this.#options.target;
+    const views = this.informers().map((informer) => ({
+      view: informer.view,
+      isComplete: () => informer.synced,
+      currentVersion: () => informer.currentVersion({ controller: this.name, signal: this.#stopped.signal }),
+      requestProgress: () => informer.requestProgress(),
+    }));
+    const { callbacks } = this.#options.target;
+    const callback = callbacks && this.callbackMs > 0 ? this.#callbackAt(callbacks) : undefined;
+    const keys: KeyStarts = {
+      allow: (room, closed) => {
+        this.queue.allow(room, closed);
+        this.#options.onChanged();
+      },
+    };
+    const recorded =
+      proxied &&
+      new RecordedWrites(
+        proxied.runWrites,
+        views.map(({ view }) => view),
+        { clock: runtime.clock, budget: this.#options.bounds.budget },
+      );
+    const related = this.#relatedObjects();
+    const dispatcher = new Dispatcher({
+      controller: this.name,
+      functionName: this.functionName,
+      target: { endpoint, cacheAccess, callback, kubernetes, recorded, related },
+      views,
+      starts: { keys, ending: this.#stopped.signal },
+      bounds: this.#options.bounds,
+      runtime,
+      settings,
+    });
+    this.#dispatcher = dispatcher;
+    this.#callbacks =
+      callbacks &&
+      new Callbacks({
+        controller: this.name,
+        declaration: this.declaration,
+        queue: this.queue,
+        dispatcher,
+        verify: callbacks.verify,
+        incarnation: async () => (await this.queue.state()).incarnation,
+        runtime,
+      });
+    await this.queue.start(new ScopedProcess(dispatcher, this.#scope));
+    void this.#options.target.relatedKinds?.run(this.#stopped.signal);
+  }
+
+  /** Undefined when no source has the map `related`. */
+  #relatedObjects(): RelatedObjects | undefined {
+    const { relatedKinds, watches } = this.#options.spec.description;
+    const kinds = new Set(watches.flatMap((each) => (each.map.by === 'related' ? [formatKind(each)] : [])));
+    if (kinds.size === 0 && !relatedKinds) return undefined;
+    const { queue } = this;
+    const { budget } = this.#options.bounds;
+    const rules = queue.relatedRules;
+    const leftOut = (): string | undefined => queue.leftOut;
+    const exists = (key: string): Promise<boolean> => this.objects.exists(key);
+    if (!relatedKinds) return new RelatedObjects({ queue, leftOut, rules, budget, kinds, exists });
+    const complete = (): ReadonlySet<string> => {
+      const related = this.#options.sources.filter(({ isRelated, informers }) => {
+        return isRelated && informers.every(({ synced }) => synced);
+      });
+      return new Set(related.map(({ resource }) => formatKind(resource)));
+    };
+    return new RelatedObjects({ queue, leftOut, rules, budget, kinds: undefined, complete, exists });
+  }
+
+  /** The outcome of a run that went on. @throws when Redis or the apiserver does not answer, or before `start`. */
+  async callback(body: CallbackBody): Promise<CallbackEnd> {
+    if (!this.#callbacks) throw new Error('the controller is being started');
+    return this.#callbacks.handle(body);
+  }
+
+  #callbackAt({ url, token }: ControllerCallbacks): NonNullable<TriggerTarget['callback']> {
+    const maxSeconds = this.callbackMs / 1000;
+    return { maxSeconds, location: (runs) => ({ url, token: token(runs), maxSeconds }) };
+  }
+
+  async stop(drainMs: number): Promise<void> {
+    this.#resyncer.stop();
+    await this.queue.stop(drainMs);
+    // Requests that wait for flow control would be counted under the name of a controller that is no more.
+    this.#stopped.abort();
+    await this.reviews?.sender.close();
+    await this.#options.target.endpoint.close();
+    // Nothing may be written after the data of a removed controller is deleted.
+    await this.#resyncer.ended();
+  }
+
+  /** See `Resyncer.ensureKeys`. */
+  ensureKeys(): Promise<void> {
+    return this.#resyncer.ensureKeys();
+  }
+
+  /** Queues keys at a caller's request. @throws UserError as `requeue`. */
+  async requeue(request: RequeueRequest): Promise<number> {
+    return requeue({ scope: this.#scope, queue: this.queue }, request);
+  }
+
+  /** Of all its kinds. */
+  informers(): Informer[] {
+    return informersOf(this.#options.sources);
+  }
+
+  /**
+   * The informers that its runs wait for: of all kinds that its description names, and of other kinds once they are
+   * complete.
+   */
+  neededInformers(): Informer[] {
+    return this.#options.sources.flatMap(({ informers, isRelated }) =>
+      isRelated ? informers.filter(({ synced }) => synced) : informers,
+    );
+  }
+}

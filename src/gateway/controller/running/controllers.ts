@@ -1,0 +1,342 @@
+import {
+  type ControllerOrigin,
+  formatKind,
+  messageOf,
+  originOf,
+  type Runtime,
+  UserError,
+} from '../../../core/index.ts';
+import { commonScope } from '../access/cache-access.ts';
+import { type TokenClaims, TokenError } from '../access/token.ts';
+import type { CacheScope } from '../../../contract/index.ts';
+import type { KeyWakeup } from '../../informer/cache/change.ts';
+import type { Informer } from '../../informer/cache/informer.ts';
+import { type Informers, servedAs } from '../../informer/cache/informers.ts';
+import type { ReaderUsers } from '../access/reader-users.ts';
+import type { Enqueued } from '../../informer/cache/relay.ts';
+import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
+import type { RunningController } from './controller.ts';
+import type { ControllerSpec } from './controller-spec.ts';
+
+export interface ControllersOptions {
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  readonly create: (spec: ControllerSpec) => Promise<RunningController>;
+  readonly informers: Pick<Informers, 'release'>;
+  readonly readerUsers: Pick<ReaderUsers, 'allow' | 'remove'> | undefined;
+  readonly recovery: ControllerRecovery;
+  readonly events: ControllerEvents;
+  /** How long runs in flight may take to end when their controller stops. */
+  readonly drainMs: number;
+  /** Aborted when the gateway ends: then nothing is removed any more for a start that is given up, or for a stop. */
+  readonly ending: AbortSignal;
+}
+
+/** The recovery after a loss of data, which lets a controller run. */
+export interface ControllerRecovery {
+  /** Checks a controller that has been added, and lets it run. */
+  readonly check: (signal: AbortSignal) => Promise<void>;
+  /** The reason why a controller's keys wait after a loss of data; undefined when they do not. */
+  readonly waitsFor: (controller: RunningController) => string | undefined;
+  /** Whether only another gateway, which leads, can end that wait. */
+  readonly awaitsLeader: (controller: RunningController) => boolean;
+}
+
+/** Callbacks for controllers that come and go. */
+export interface ControllerEvents {
+  readonly onRunning: (controller: RunningController) => void;
+  /**
+   * The controller was removed: removes its data in Redis.
+   * @param endMs when its last runs are over, if this gateway has run it.
+   */
+  readonly forget: (id: string, endMs: number | undefined) => Promise<void>;
+}
+
+export interface StartOptions {
+  readonly signal: AbortSignal;
+  /** Called when the controller has its informers and waits for them to be complete. */
+  readonly onWaiting?: (controller: RunningController) => void;
+}
+
+/**
+ * Controllers can be added, changed and removed while the gateway runs, independently of each other. Calls for the same
+ * id must not overlap: a caller waits for a start, change or stop before the next.
+ */
+export class Controllers {
+  readonly #options: ControllersOptions;
+  /** The controllers that may be woken, including controllers that are starting. */
+  readonly #known = new Map<string, RunningController>();
+  readonly #running = new Map<string, RunningController>();
+  /** Ids of the controllers that run, are starting, or have not stopped completely. */
+  readonly #taken = new Map<string, ControllerOrigin>();
+  /** Of controllers that have stopped, when the last of their runs is over at the latest. */
+  readonly #lastRunsEndMs = new Map<string, number>();
+
+  constructor(options: ControllersOptions) {
+    this.#options = options;
+  }
+
+  get(id: string): RunningController | undefined {
+    return this.#running.get(id);
+  }
+
+  /**
+   * The controller that answers reviews: the newest whose cache is complete. While a controller is replaced, the old
+   * one answers until the cache of the new one is complete. Then the new one answers, even though runs of the old one
+   * are still in flight.
+   */
+  reviewer(id: string): RunningController | undefined {
+    const newest = this.#known.get(id);
+    return newest?.isComplete ? newest : this.#running.get(id);
+  }
+
+  /** Why a controller's keys wait after a loss of data in Redis; undefined when they do not wait. */
+  waitsFor(controller: RunningController): string | undefined {
+    return this.#options.recovery.waitsFor(controller);
+  }
+
+  /**
+   * Why the controllers of configured functions are not ready, by the first that is not; undefined when all are. One
+   * that waits for the gateway that leads does not count.
+   */
+  notReady(): string | undefined {
+    for (const controller of this.running()) {
+      if (controller.origin === 'declared' || this.#options.recovery.awaitsLeader(controller)) continue;
+      const reason = this.waitsFor(controller) ?? controller.missesEvents;
+      if (reason !== undefined) return `${controller.name}: ${reason}`;
+    }
+    return undefined;
+  }
+
+  /**
+   * Whether the views that this controller needs count for readiness. Views that only ReconcileFunctions need do not
+   * count, because any tenant may declare a kind whose list never ends; the condition Synced shows them.
+   */
+  countsForReady(id: string): boolean {
+    return this.#taken.get(id) === 'configured';
+  }
+
+  /** The controllers that run keys. */
+  running(): RunningController[] {
+    return [...this.#running.values()];
+  }
+
+  /** The controllers that have a queue, by id, including controllers that are starting. */
+  known(): ReadonlyMap<string, RunningController> {
+    return this.#known;
+  }
+
+  /** Puts wakeups into the queues, each controller's for itself: where one fails the others have theirs. */
+  async enqueue(wakeups: readonly KeyWakeup[]): Promise<Enqueued> {
+    const byController = Map.groupBy(wakeups, ({ controller }) => controller);
+    const failed = new Map<string, unknown>();
+    await Promise.all(
+      [...byController].map(async ([id, keys]) => {
+        await this.#known
+          .get(id)
+          ?.wake(keys)
+          .catch((error: unknown) => failed.set(id, error));
+      }),
+    );
+    return { absent: [...byController.keys()].filter((id) => !this.#known.has(id)), failed };
+  }
+
+  /**
+   * The controller that a token belongs to, as it was declared when the token was made. While a controller is replaced,
+   * that may be the old one, whose runs end.
+   * @returns undefined for a token of a person (`levelhook token`), and of a configured function that this gateway does
+   *   not have: other gateways may.
+   * @throws TokenError when the controller does not run any more, or is declared anew: with another object,
+   *   ServiceAccount or endpoint.
+   */
+  holder({ controller: id, declaration }: TokenClaims): RunningController | undefined {
+    const isDeclared = originOf(id) === 'declared';
+    if (declaration === undefined) {
+      if (isDeclared) throw new TokenError('the token names no declaration');
+      return undefined;
+    }
+    const found = [this.#known.get(id), this.#running.get(id)].filter((each) => each !== undefined);
+    if (found.length === 0 && !isDeclared) return undefined;
+    const holder = found.find((each) => each.declaration === declaration);
+    if (!holder) throw new TokenError('the controller of the token does not run, or is declared anew');
+    return holder;
+  }
+
+  /**
+   * The scope that a token allows to read of the cache now. For a ReconcileFunction it is limited to the controller's
+   * present rights, and allows nothing once the function has lost its rights; while its declaration is being replaced,
+   * it is limited to the scope that both declarations allow. Any other token has the scope in its claims.
+   * @throws TokenError
+   */
+  scopeOf(claims: TokenClaims): CacheScope {
+    const holder = this.holder(claims);
+    if (holder?.origin !== 'declared') return claims.scope ?? {};
+    const controller = this.#known.get(claims.controller);
+    if (!controller) throw new TokenError('the controller of the token does not run');
+    return holder.declaration === controller.declaration
+      ? controller.scope
+      : commonScope(holder.scope, controller.scope);
+  }
+
+  /**
+   * Starts a controller that does not run yet. Resolves when its keys are being run.
+   * @param options.signal gives up.
+   * @throws UserError for a controller that cannot be run, and for an id that another one has.
+   */
+  async start(spec: ControllerSpec, options: StartOptions): Promise<void> {
+    const { id } = spec;
+    // Before the first wait: two may want the same name at the same time.
+    if (this.#taken.has(id)) throw new UserError(`two functions call their controller "${id}": rename one`);
+    await this.#start(spec, undefined, options);
+  }
+
+  /**
+   * Starts a controller, or replaces the controller that runs under this id: then the old controller's runs in flight
+   * end first, and no event is lost in between. Resolves when its keys are being run.
+   * @param options.signal cancels the start; the old controller goes on.
+   * @throws UserError for a description that cannot run. The old controller goes on.
+   */
+  async apply(spec: ControllerSpec, options: StartOptions): Promise<void> {
+    await this.#start(spec, this.#running.get(spec.id), options);
+  }
+
+  async #start(
+    spec: ControllerSpec,
+    before: RunningController | undefined,
+    { signal, onWaiting = () => {} }: StartOptions,
+  ): Promise<void> {
+    const { id, origin, url, description } = spec;
+    const { create, ending, events, recovery, runtime } = this.#options;
+    this.#taken.set(id, origin);
+    let controller: RunningController | undefined;
+    try {
+      controller = await create(spec);
+      this.#known.set(id, controller);
+      await controller.addHandlers();
+      if (!before) await this.#allowReader(controller);
+      onWaiting(controller);
+      await controller.waitForSync(signal);
+      signal.throwIfAborted();
+      if (before) {
+        await this.#stopNow(before);
+        // Not sooner: the function of the old controller reads Redis as the same user.
+        await this.#allowReader(controller);
+      }
+      if (spec.paused) await controller.queue.pause('controller');
+      await controller.start();
+    } catch (error) {
+      await this.#rollBack(id, controller, before);
+      throw error;
+    }
+    this.#running.set(id, controller);
+    events.onRunning(controller);
+    if (before) await this.#releaseUnused(before.informers(), controller);
+    runtime.logger.info(
+      { controller: id, url, for: formatKind(description.for) },
+      before ? 'controller changed' : 'controller started',
+    );
+    await recovery.check(ending);
+  }
+
+  /** Stops a controller. Its data in Redis stays, because it may come back. Does nothing when there is none. */
+  async stop(id: string): Promise<void> {
+    const controller = this.#running.get(id);
+    if (!controller) return;
+    // Runs in flight may end, but a function that has lost its rights gets no reviews until then.
+    controller.reviews?.sender.refuse();
+    try {
+      await this.#stopNow(controller);
+    } finally {
+      // However its runs have ended: it may be stopped because it must not read any more.
+      await this.#removeUser(id, [controller]);
+    }
+    this.#options.runtime.logger.info({ controller: id }, 'controller stopped');
+  }
+
+  /**
+   * Stops a controller that is no more, if it runs, and removes all that is kept for it. When it fails it may be called
+   * again.
+   */
+  async remove(id: string): Promise<void> {
+    await this.stop(id);
+    // When it is called again: the stop may have failed half way.
+    await this.#release(id);
+    // A check that began earlier may still be writing its findings about the queue.
+    await this.#options.recovery.check(this.#options.ending);
+    await this.#options.events.forget(id, this.#lastRunsEndMs.get(id));
+    this.#lastRunsEndMs.delete(id);
+    this.#options.runtime.logger.info({ controller: id }, 'controller removed, with its data');
+  }
+
+  /** Stops all controllers at the end of the gateway. Their data stays for the next gateway. */
+  async stopAll(): Promise<void> {
+    await Promise.all(this.running().map((each) => each.stop(this.#options.drainMs)));
+  }
+
+  async #stopNow(controller: RunningController): Promise<void> {
+    try {
+      await controller.stop(this.#options.drainMs);
+    } finally {
+      const { clock } = this.#options.runtime;
+      const longestMs = Math.max(controller.timeoutMs, controller.callbackMs) + RUN_MARGIN_MS;
+      this.#lastRunsEndMs.set(controller.name, clock.now() + longestMs);
+      this.#running.delete(controller.name);
+    }
+  }
+
+  /** Undoes a start that failed. An error in here is logged, so that the caller reports why the start failed. */
+  async #rollBack(
+    id: string,
+    controller: RunningController | undefined,
+    before: RunningController | undefined,
+  ): Promise<void> {
+    const { logger } = this.#options.runtime;
+    try {
+      if (before && this.#running.has(id)) {
+        this.#known.set(id, before);
+        await before.addHandlers();
+        await this.#releaseUnused(controller?.informers() ?? [], before);
+      } else {
+        await this.#removeUser(id, [controller, before]);
+      }
+      await controller?.stop(0);
+    } catch (error) {
+      logger.warn({ controller: id, error: messageOf(error) }, 'a failed start could not be rolled back');
+    }
+  }
+
+  /** Removes the handlers, the Redis user and the informers of a controller. */
+  async #removeUser(id: string, controllers: readonly (RunningController | undefined)[]): Promise<void> {
+    this.#known.delete(id);
+    try {
+      for (const controller of controllers) {
+        for (const informer of controller?.informers() ?? []) informer.removeUser(id);
+      }
+      await this.#options.readerUsers?.remove(id);
+      await this.#release(id);
+    } finally {
+      this.#taken.delete(id);
+    }
+  }
+
+  /** Releases the informers that only another declaration of this controller needed. */
+  async #releaseUnused(others: readonly Informer[], now: RunningController): Promise<void> {
+    const needed = new Set(now.informers());
+    const kinds = new Set(now.informers().map(({ view }) => servedAs(view.resource)));
+    for (const informer of others) if (!needed.has(informer)) informer.removeUser(now.name);
+    await this.#release(now.name, kinds);
+  }
+
+  /** Keeps the views at the end of the gateway: the next gateway compares them with the apiserver's state. */
+  async #release(id: string, kept?: ReadonlySet<string>): Promise<void> {
+    if (!this.#options.ending.aborted) await this.#options.informers.release(id, kept);
+  }
+
+  /**
+   * Lets the function read in Redis the views of this controller, and no others that an earlier declaration allowed.
+   */
+  async #allowReader({ name, inRedis, keys }: RunningController): Promise<void> {
+    const { readerUsers } = this.#options;
+    if (inRedis.length > 0) await readerUsers?.allow(name, inRedis, keys);
+    else await readerUsers?.remove(name);
+  }
+}

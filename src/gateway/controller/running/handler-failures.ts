@@ -1,0 +1,111 @@
+import { backoffMs, type Clock, type Logger, type Metrics } from '../../../core/index.ts';
+import { HandlerError } from '../../informer/cache/change.ts';
+
+export interface HandlerFailuresOptions {
+  readonly controller: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/** Wait after the last failure before the keys are queued: first and longest, doubling when the handlers fail again. */
+const WAIT_MS = [5000, 300_000] as const;
+/** After this time without a failure, the wait starts at the first value again. */
+const FORGET_MS = 600_000;
+/** How long a failure is shown at least. */
+const SHOWN_MS = 30_000;
+/** Between two lines in the log. */
+const QUIET_MS = 60_000;
+
+/**
+ * Failures of one controller's own handlers: the changes that they were about are missed, and the controller is owed
+ * all its keys. It gets them once nothing has failed for a while, since a handler that fails at each event would
+ * otherwise cost all keys at each, and at the latest after five minutes.
+ */
+export class HandlerFailures {
+  readonly #options: HandlerFailuresOptions;
+  #message: string | undefined;
+  #atMs = -Infinity;
+  /** Bad times in a row. */
+  #failures = 0;
+  /** The time of the first failure whose keys have not been queued yet. */
+  #owedSinceMs = Infinity;
+  #toldAtMs = -Infinity;
+  #remark: { readonly message: string; readonly atMs: number } | undefined;
+
+  constructor(options: HandlerFailuresOptions) {
+    this.#options = options;
+  }
+
+  /** @param place whose change it was, as a log line and a condition may name it: `v1/Pod shop/web`. */
+  record(error: unknown, place?: string): void {
+    const { clock, controller, logger, metrics } = this.#options;
+    const now = clock.now();
+    metrics.count('levelhook_handler_failures_total', { controller });
+    if (now - this.#atMs > FORGET_MS) this.#failures = 0;
+    // Failures of one bad time count once.
+    if (now - this.#atMs >= this.#waitMs) this.#failures += 1;
+    this.#atMs = now;
+    this.#owedSinceMs = Math.min(this.#owedSinceMs, now);
+    this.#message = `${reasonOf(error)}${place === undefined ? '' : ` (${place})`}`;
+    if (now - this.#toldAtMs < QUIET_MS) return;
+    this.#toldAtMs = now;
+    logger.warn(
+      { controller, reason: this.#message, waitMs: this.#waitMs },
+      'the handlers of a controller failed: it misses events, and all its keys are queued once the handlers work',
+    );
+  }
+
+  get #waitMs(): number {
+    return this.#failures === 0 ? 0 : backoffMs(WAIT_MS, this.#failures);
+  }
+
+  /** Something went wrong that costs no key, for a condition. */
+  remark(message: string): void {
+    this.#remark = { message, atMs: this.#options.clock.now() };
+  }
+
+  /** The recent remark; undefined when there is none. */
+  get remarks(): string | undefined {
+    return this.#options.clock.now() < this.#remarkedUntilMs ? this.#remark?.message : undefined;
+  }
+
+  /**
+   * Whether the keys that are owed have to wait still: handlers that fail again and again do not delay them for
+   * longer than the longest wait.
+   */
+  get isRecent(): boolean {
+    const now = this.#options.clock.now();
+    return now - this.#atMs < this.#waitMs && now - this.#owedSinceMs < WAIT_MS[1];
+  }
+
+  /** All keys are queued now, which makes up for earlier failures. */
+  delivered(): void {
+    this.#owedSinceMs = Infinity;
+  }
+
+  /** The recent failure, for a condition; undefined when there is none. */
+  get notReady(): string | undefined {
+    return this.#options.clock.now() < this.#notReadyUntilMs ? this.#message : undefined;
+  }
+
+  /** When the first of `notReady` and `remarks` ends by itself; Infinity when neither says anything. */
+  get endsMs(): number {
+    const now = this.#options.clock.now();
+    return Math.min(...[this.#notReadyUntilMs, this.#remarkedUntilMs].filter((atMs) => now < atMs));
+  }
+
+  get #notReadyUntilMs(): number {
+    return this.#atMs + Math.max(this.#waitMs, SHOWN_MS);
+  }
+
+  get #remarkedUntilMs(): number {
+    return (this.#remark?.atMs ?? -Infinity) + SHOWN_MS;
+  }
+}
+
+/** Of an unexpected error only the class: its message may quote the contents of an object. */
+function reasonOf(error: unknown): string {
+  if (error instanceof HandlerError) return error.message;
+  return error instanceof Error ? `its handlers failed (${error.name})` : 'its handlers failed';
+}

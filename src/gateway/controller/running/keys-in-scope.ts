@@ -1,0 +1,51 @@
+import type { KubernetesObject } from '../../../core/index.ts';
+import { namespaceIndex } from '../../../contract/cache-layout.ts';
+import type { View } from '../../informer/cache/view.ts';
+import type { KeyScope, Place } from '../handlers/key-scope.ts';
+
+export interface KeysWanted {
+  /** Only of this namespace. */
+  readonly namespace?: string;
+  /** Only of objects that pass; objects are read only when there is such a test, or the scope has a selector. */
+  readonly passes?: ((object: KubernetesObject) => boolean) | undefined;
+}
+
+const CHUNK = 250;
+/** How many objects are read at a time: each may have megabytes. */
+export const OBJECTS = 50;
+
+/** Keys of a controller that the cache holds, in parts. */
+export async function* keysInScope(
+  scope: KeyScope,
+  { namespace, passes }: KeysWanted = {},
+): AsyncGenerator<string[], void, undefined> {
+  for (const place of scope.places(namespace)) {
+    for await (const part of partsOf(place)) {
+      const keys = passes || scope.labelSelector ? await selected(place.view, part, scope, passes) : part;
+      if (keys.length > 0) yield keys;
+    }
+  }
+}
+
+/** All keys of a place, in parts. */
+export async function* partsOf({ view, namespace }: Place): AsyncGenerator<string[]> {
+  const found = namespace === undefined ? view.keys() : [await view.indexer.keysWith([namespaceIndex(namespace)])];
+  for await (const keys of found) {
+    for (let from = 0; from < keys.length; from += CHUNK) yield keys.slice(from, from + CHUNK);
+  }
+}
+
+async function selected(
+  view: View,
+  keys: readonly string[],
+  scope: KeyScope,
+  passes: KeysWanted['passes'],
+): Promise<string[]> {
+  const found: string[] = [];
+  for (let from = 0; from < keys.length; from += OBJECTS) {
+    for await (const { key, object } of view.each(keys.slice(from, from + OBJECTS))) {
+      if (object !== undefined && scope.selects(object) && (passes?.(object) ?? true)) found.push(key);
+    }
+  }
+  return found;
+}

@@ -1,0 +1,107 @@
+import {
+  formatObjectKey,
+  type KubernetesObject,
+  type LabelSelector,
+  matchesLabels,
+  type ObjectKey,
+  UserError,
+} from '../../../core/index.ts';
+import type { KeyScope } from '../handlers/key-scope.ts';
+import type { WorkQueue } from '../workqueue/work-queue.ts';
+import { keysInScope } from './keys-in-scope.ts';
+
+/** The selected keys of a controller: some by name, or by a selection. An empty selection is everything. */
+export type KeySelection =
+  | { readonly keys: readonly ObjectKey[] }
+  | { readonly selection: { readonly namespace?: string; readonly labelSelector?: LabelSelector } };
+
+export interface RequeueRequest {
+  readonly which: KeySelection;
+  /** The caller's message, for the function and the log. Travels with `high` only: low keys share one reason. */
+  readonly message?: string;
+  /** `high`: as keys of events. `low`: behind them, and the function sees the reason of a resync. */
+  readonly priority: 'high' | 'low';
+}
+
+/** The keys of a controller to queue from outside, and their priority. */
+export interface RequeueTarget {
+  readonly scope: KeyScope;
+  readonly queue: WorkQueue;
+}
+
+/** More than this at once would be in the way of events: they are queued at low priority, or not at all. */
+export const MAX_HIGH_KEYS = 10_000;
+const CHUNK = 500;
+
+/**
+ * Queues keys at a caller's request, whatever the controller's predicates say. Named keys need not be in the cache: a
+ * deleted object can be reconciled, too.
+ * @returns how many. @throws UserError for a key or namespace that is none of the controller's, or too many keys for
+ *   high priority.
+ */
+export async function requeue(target: RequeueTarget, { which, message, priority }: RequeueRequest): Promise<number> {
+  const { queue, scope } = target;
+  if ('keys' in which) await checkKeys(which.keys, scope);
+  const found: AsyncIterable<string[]> | string[][] =
+    'keys' in which ? [which.keys.map(formatObjectKey)] : selected(scope, which.selection);
+  if (priority === 'low') {
+    let count = 0;
+    for await (const keys of found) {
+      await queue.addLow(keys, 'resync');
+      count += keys.length;
+    }
+    return count;
+  }
+  const all: string[] = [];
+  for await (const keys of found) {
+    all.push(...keys);
+    if (all.length > MAX_HIGH_KEYS) {
+      throw new UserError(`more than ${MAX_HIGH_KEYS} keys are too many for priority high: ask for low.`);
+    }
+  }
+  const reasons = [{ type: 'manual' as const, ...(message === undefined ? {} : { message }) }];
+  for (let from = 0; from < all.length; from += CHUNK) {
+    await queue.add(all.slice(from, from + CHUNK).map((key) => ({ key, reasons })));
+  }
+  return all.length;
+}
+
+function selected(
+  scope: KeyScope,
+  { namespace, labelSelector }: { namespace?: string; labelSelector?: LabelSelector },
+): AsyncIterable<string[]> {
+  if (namespace !== undefined) checkNamespace(namespace, scope);
+  const passes =
+    labelSelector && (({ metadata }: KubernetesObject): boolean => matchesLabels(labelSelector, metadata.labels));
+  return keysInScope(scope, { ...(namespace === undefined ? {} : { namespace }), passes });
+}
+
+async function checkKeys(keys: readonly ObjectKey[], scope: KeyScope): Promise<void> {
+  const { kind, namespaced } = scope.resource;
+  for (const { namespace, name } of keys) {
+    if (namespaced && namespace === undefined) {
+      throw new UserError(`a ${kind} is named with its namespace: ${name} has none.`);
+    }
+    if (!namespaced && namespace !== undefined) {
+      throw new UserError(`a ${kind} has no namespace: ${name} was given one.`);
+    }
+    if (namespace !== undefined) checkNamespace(namespace, scope);
+  }
+  if (!scope.labelSelector) return;
+  for (const { view, namespace: within } of scope.places()) {
+    const inView = keys.filter(({ namespace }) =>
+      within === undefined ? view.contains(namespace) : namespace === within,
+    );
+    const objects = await view.objects(inView.map(formatObjectKey));
+    const outside = inView.find((_, at) => objects[at] && !scope.selects(objects[at]));
+    if (outside)
+      throw new UserError(`the controller does not select the ${kind} ${formatObjectKey(outside)} by its labels.`);
+  }
+}
+
+function checkNamespace(namespace: string, scope: KeyScope): void {
+  const { kind, namespaced } = scope.resource;
+  if (!namespaced) throw new UserError(`a ${kind} has no namespace: leave out ${namespace}.`);
+  if (!scope.contains(namespace))
+    throw new UserError(`the controller reconciles no ${kind} in the namespace ${namespace}.`);
+}

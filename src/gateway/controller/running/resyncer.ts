@@ -1,0 +1,211 @@
+import { createHash } from 'node:crypto';
+import { formatKind, type KubernetesObject, type Runtime } from '../../../core/index.ts';
+import type { BullMqWorkQueue, QueueState } from '../workqueue/bullmq-work-queue.ts';
+import { type ControllerSource, informersOf } from './controller-source.ts';
+import type { ControllerSpec } from './controller-spec.ts';
+import type { EventSources } from './event-sources.ts';
+import type { HandlerFailures } from './handler-failures.ts';
+import { keysInScope } from './keys-in-scope.ts';
+import { pausedAmong } from './paused-keys.ts';
+import type { SecondaryKeys } from './secondary-keys.ts';
+
+export interface ResyncerOptions {
+  readonly spec: Pick<ControllerSpec, 'id' | 'description'>;
+  /** The kinds that the description names, and the kinds that keys have named at run time. */
+  readonly sources: readonly ControllerSource[];
+  readonly events: Pick<EventSources, 'reconciled' | 'scope'>;
+  readonly secondary: SecondaryKeys;
+  readonly queue: BullMqWorkQueue;
+  readonly failures: HandlerFailures;
+  /** Period of resync. */
+  readonly resyncMs: number;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'checkpoint'>;
+}
+
+/** How long `ended` waits for a Redis that does not answer. */
+const END_TIMEOUT_MS = 2000;
+
+/**
+ * Queues all keys of a controller at low priority: once for its declaration, the contents of its views and its queue,
+ * and again after each period of resync. Redis records each resync, so a restart of the gateway repeats nothing.
+ */
+export class Resyncer {
+  readonly #options: ResyncerOptions;
+  /** The call of `ensureKeys` under way. */
+  #queueing: Promise<void> | undefined;
+  #stopped = false;
+
+  constructor(options: ResyncerOptions) {
+    this.#options = options;
+  }
+
+  /** Queues all keys if that is due. A call during another one waits for that one. */
+  ensureKeys(): Promise<void> {
+    this.#queueing ??= this.#ensureKeys().finally(() => (this.#queueing = undefined));
+    return this.#queueing;
+  }
+
+  /** Ends a call of `ensureKeys` after its next keys. Later calls do nothing. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** Resolves when a stopped call of `ensureKeys` has ended, or after two seconds. */
+  async ended(): Promise<void> {
+    if (!this.#queueing) return;
+    const timeout = new AbortController();
+    const ended = this.#queueing.catch(() => {});
+    await Promise.race([ended, this.#options.runtime.clock.sleep(END_TIMEOUT_MS, timeout.signal)]);
+    timeout.abort();
+  }
+
+  async #ensureKeys(): Promise<void> {
+    if (this.#stopped) return;
+    try {
+      const state = await this.#options.queue.state();
+      await this.#ensureInitial(state);
+      await this.#ensureRelated();
+      await this.#ensureResync(state);
+    } catch (error) {
+      if (!this.#stopped) throw error;
+    }
+  }
+
+  /**
+   * Queues all keys unless that was done for the same declaration, the same incarnations of the views and the same
+   * queue. A new or changed controller, a restored etcd, lost data in Redis and missed events all change one of them.
+   */
+  async #ensureInitial({ incarnation, initial }: QueueState): Promise<void> {
+    const { spec, queue, failures, runtime } = this.#options;
+    const declared = informersOf(this.#options.sources.filter(({ isRelated }) => !isRelated));
+    const states = await Promise.all(declared.map(({ view }) => view.state()));
+    const missed = await Promise.all(declared.map(({ view }) => view.missedBy(spec.id)));
+    const wanted = this.#initialHash([incarnation, ...states.map((state) => state.incarnation), ...missed]);
+    if (wanted === undefined || wanted === initial || failures.isRecent || queue.leftOut !== undefined) return;
+    failures.delivered();
+    const count = await this.#queueAll('initial');
+    await this.#forgetOutOfScope();
+    await runtime.checkpoint('initial:before-mark');
+    await queue.setInitial(wanted);
+    runtime.logger.info({ controller: spec.id, keys: count }, 'queued all keys');
+  }
+
+  /**
+   * Removes the rules of keys in namespaces that are no longer declared: such a key does not run, whatever wakes it.
+   */
+  async #forgetOutOfScope(): Promise<void> {
+    const { events, spec, queue } = this.#options;
+    const { relatedKinds, watches } = spec.description;
+    if (!relatedKinds && !watches.some(({ map }) => map.by === 'related')) return;
+    for await (const keys of queue.relatedRules.keys()) {
+      this.#throwIfStopped();
+      const left = keys.filter((key) => !events.scope.containsKey(key));
+      await Promise.all(left.map((key) => queue.relatedRules.remove(key)));
+    }
+  }
+
+  /**
+   * Queues the keys that have named a kind, once its views are complete, and whenever the views may lack objects that
+   * the keys have read: new, lost or rebuilt views. The kind is on record before: from then on no gateway runs keys
+   * without it, so a run that names it later reads it.
+   */
+  async #ensureRelated(): Promise<void> {
+    const { queue, sources, runtime, spec, failures } = this.#options;
+    const rules = queue.relatedRules;
+    const told = spec.description.relatedKinds ? await rules.views() : new Map<string, string>();
+    const complete = sources.filter(({ isRelated, informers }) => isRelated && informers.every(({ synced }) => synced));
+    const kinds = new Set(complete.map(({ resource }) => formatKind(resource)));
+    for (const kind of told.keys()) if (!kinds.has(kind)) await rules.removeView(kind);
+    for (const { resource, informers } of complete) {
+      const kind = formatKind(resource);
+      // As for all keys: lookups that fail at each change must not queue the keys each time.
+      if (failures.isRecent && told.has(kind)) continue;
+      const states = await Promise.all(informers.map(({ view }) => view.state()));
+      const missed = await Promise.all(informers.map(({ view }) => view.missedBy(spec.id)));
+      if (states.some(({ incarnation }) => incarnation === undefined)) continue;
+      const state = JSON.stringify([states.map(({ incarnation }) => incarnation), missed]);
+      if (state === told.get(kind)) continue;
+      await rules.setView(kind, '');
+      const queued = new Set<string>();
+      for await (const keys of rules.keys(kind)) {
+        this.#throwIfStopped();
+        const reasons = [{ type: 'requeue', message: `${kind} is in the cache` }] as const;
+        await queue.add(keys.filter((key) => !queued.has(key)).map((key) => ({ key, reasons })));
+        for (const key of keys) queued.add(key);
+      }
+      await rules.setView(kind, state);
+      runtime.logger.info({ controller: spec.id, kind, keys: queued.size }, 'queued the keys that have named a kind');
+    }
+  }
+
+  /**
+   * Queues all keys when the period has passed, as client-go's informers do: that repairs the effects of a lost event
+   * or of an outside cause. Redis has the time of the next resync, so a restart does not delay it.
+   */
+  async #ensureResync({ resyncAtMs }: QueueState): Promise<void> {
+    const { spec, queue, resyncMs, runtime } = this.#options;
+    const now = runtime.clock.now();
+    if (resyncAtMs !== undefined && resyncAtMs > now) return;
+    // Up to a tenth later, so that controllers which were started together do not resync together.
+    const next = Math.round(now + resyncMs * (1 + Math.random() / 10));
+    if (resyncAtMs !== undefined) {
+      const count = await this.#queueAll('resync');
+      runtime.logger.info({ controller: spec.id, keys: count, next: new Date(next).toISOString() }, 'resync');
+    }
+    await queue.setResyncAt(next);
+  }
+
+  /**
+   * Queues the keys of the objects that would pass the predicate as new objects, and then the keys that objects of
+   * other kinds map to.
+   * @returns how many.
+   */
+  async #queueAll(reason: 'initial' | 'resync'): Promise<number> {
+    const { scope, reconciled } = this.#options.events;
+    // First: the loop below finds objects that are paused while this runs.
+    await this.#endPauses();
+    const { predicate } = reconciled;
+    const forAll = predicate ? predicate.forNew : true;
+    const passes = (object: KubernetesObject): boolean =>
+      forAll ?? predicate?.passes({ type: 'added', object }) ?? true;
+    const test = forAll === true ? undefined : passes;
+    const own = forAll === false ? 0 : await this.#queueEach(keysInScope(scope, { passes: test }), reason);
+    return own + (await this.#queueEach(this.#options.secondary.keys(test), reason));
+  }
+
+  async #queueEach(parts: AsyncIterable<string[]>, reason: 'initial' | 'resync'): Promise<number> {
+    const { events, queue, runtime } = this.#options;
+    const { scope } = events;
+    let count = 0;
+    for await (const keys of parts) {
+      this.#throwIfStopped();
+      for (const key of await pausedAmong(scope.views, keys)) await queue.pause(`object/${key}`);
+      await queue.addLow(keys, reason);
+      count += keys.length;
+      await runtime.checkpoint('initial:between-keys');
+    }
+    return count;
+  }
+
+  /** Ends pauses of objects without the annotation: it may have been removed while no gateway watched. */
+  async #endPauses(): Promise<void> {
+    const { events, queue } = this.#options;
+    const scopes = (await queue.pauses()).map((pause) => pause.scope);
+    const keys = scopes.flatMap((each) => (each.startsWith('object/') ? [each.slice('object/'.length)] : []));
+    const paused = await pausedAmong(events.scope.views, keys);
+    for (const key of keys) if (!paused.has(key)) await queue.resume(`object/${key}`);
+  }
+
+  #throwIfStopped(): void {
+    if (this.#stopped) throw new Error('the controller has stopped');
+  }
+
+  /** Undefined while the queue or a view has no incarnation yet. */
+  #initialHash(incarnations: readonly (string | undefined)[]): string | undefined {
+    if (incarnations.includes(undefined)) return undefined;
+    const { name, for: reconciled, owns, watches, reads, relatedKinds } = this.#options.spec.description;
+    const more = relatedKinds ? [relatedKinds] : [];
+    const text = JSON.stringify([name, reconciled, owns, watches, reads, ...more, incarnations]);
+    return createHash('sha256').update(text).digest('hex').slice(0, 32);
+  }
+}

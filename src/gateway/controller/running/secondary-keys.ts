@@ -1,0 +1,142 @@
+import { formatKind, parseObjectKey } from '../../../core/index.ts';
+import type { Description } from '../../../contract/index.ts';
+import { type Change, HandlerError, type Lookup, type Wakeup } from '../../informer/cache/change.ts';
+import { type LookupBudget, resolveLookup } from '../../informer/cache/lookup.ts';
+import type { EncodedObject, View } from '../../informer/cache/view.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
+import type { Place } from '../handlers/key-scope.ts';
+import { type ControllerSource, informersOf } from './controller-source.ts';
+import type { EventSources } from './event-sources.ts';
+import { type KeysWanted, OBJECTS, partsOf } from './keys-in-scope.ts';
+
+export interface SecondaryKeysOptions {
+  readonly description: Pick<Description, 'owns' | 'watches'>;
+  /** The kinds that the description names, and the kinds that keys have named at run time. */
+  readonly sources: readonly ControllerSource[];
+  readonly events: Pick<EventSources, 'scope' | 'secondaryHandlerFor'>;
+  /** Each object is decoded and handled when the budget allows it. */
+  readonly budget: Pick<CpuBudget, 'inTurn'>;
+  readonly lookups: LookupBudget;
+  /** Called when a handler or a lookup had no time for an object: keys that only this object maps to are left out. */
+  readonly onLeftOut: (error: HandlerError) => void;
+}
+
+/** Keys that are known to need no second look. More are forgotten, and a key may then be queued twice. */
+const MOST_KNOWN = 50_000;
+
+/**
+ * The keys that the cached objects of owned and watched kinds map to, without the keys that `keysInScope` finds. The
+ * most important is the key of a deleted object whose owned objects remain. client-go's informer also calls the
+ * handlers for each object of its first list, whatever the kind.
+ *
+ * Many objects map to few keys: each key is checked once, and only the objects are read one by one.
+ */
+export class SecondaryKeys {
+  readonly #options: SecondaryKeysOptions;
+
+  constructor(options: SecondaryKeysOptions) {
+    this.#options = options;
+  }
+
+  /** @param passes as in `keysInScope`. The keys come in parts. */
+  async *keys(passes: KeysWanted['passes']): AsyncGenerator<string[], void, undefined> {
+    const { sources, events } = this.#options;
+    const known = new Set<string>();
+    for (const source of sources) {
+      const handler = source.isRelated ? undefined : events.secondaryHandlerFor(source.resource);
+      if (!handler) continue;
+      for await (const { view, keys: names } of this.#partsOf(source)) {
+        const found = new Set<string>();
+        for await (const { encoded } of view.eachEncoded(names)) {
+          for (const wakeup of encoded ? await this.#handle(handler, encoded) : []) {
+            for (const key of await this.#resolve(wakeup, passes, known)) if (!known.has(key)) found.add(key);
+          }
+        }
+        if (known.size + found.size > MOST_KNOWN) known.clear();
+        for (const key of found) known.add(key);
+        const keys = await this.#withoutOwn([...found], passes);
+        if (keys.length > 0) yield keys;
+      }
+    }
+  }
+
+  /** The objects of a kind in the declared namespaces, by key. */
+  async *#partsOf(source: ControllerSource): AsyncGenerator<{ view: View; keys: string[] }, void, undefined> {
+    const { owns, watches } = this.#options.description;
+    const declared = [...owns, ...watches].filter((each) => formatKind(each) === formatKind(source.resource));
+    const isEverywhere = declared.some(({ namespaces }) => namespaces === undefined);
+    const named = [...new Set(declared.flatMap(({ namespaces = [] }) => namespaces))];
+    for (const { view } of informersOf([source])) {
+      const places: readonly Place[] = isEverywhere
+        ? [{ view }]
+        : named.filter((namespace) => view.contains(namespace)).map((namespace) => ({ view, namespace }));
+      for (const place of places) for await (const keys of partsOf(place)) yield { view, keys };
+    }
+  }
+
+  async #handle(handler: (change: Change) => readonly Wakeup[], encoded: EncodedObject): Promise<readonly Wakeup[]> {
+    const { budget } = this.#options;
+    return this.#orLeftOut(() => budget.inTurn(() => handler({ type: 'added', object: encoded.decode() })));
+  }
+
+  /** @param known also gets the lookups that are resolved. */
+  async #resolve(wakeup: Wakeup, passes: KeysWanted['passes'], known: Set<string>): Promise<readonly string[]> {
+    if ('key' in wakeup) return [wakeup.key];
+    const { lookup } = wakeup;
+    if ('keys' in lookup && lookup.keys) return lookup.keys;
+    // It leads to objects of the scope alone, and without a predicate the key of each is queued.
+    const text = JSON.stringify(lookup);
+    if (!passes || known.has(text)) return [];
+    known.add(text);
+    return this.#orLeftOut(async () => {
+      await this.#options.budget.inTurn(() => {});
+      return 'related' in lookup ? this.#options.lookups.related(lookup.related) : this.#find(lookup);
+    });
+  }
+
+  async #find(lookup: Lookup): Promise<readonly string[]> {
+    const view = this.#options.events.scope.views.find(({ location }) => location.prefix === lookup.view);
+    return view ? resolveLookup(view, lookup, this.#options.lookups) : [];
+  }
+
+  async #orLeftOut<T>(work: () => Promise<readonly T[]>): Promise<readonly T[]> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof HandlerError)) throw error;
+      this.#options.onLeftOut(error);
+      return [];
+    }
+  }
+
+  /** Keeps keys without an object, and keys whose objects the predicate alone leaves out. */
+  async #withoutOwn(keys: readonly string[], passes: KeysWanted['passes']): Promise<string[]> {
+    const { scope } = this.#options.events;
+    const left: string[] = [];
+    for (const view of scope.views) {
+      const inView = keys.filter((key) => view.contains(parseObjectKey(key).namespace));
+      for (let from = 0; from < inView.length; from += OBJECTS) {
+        const part = inView.slice(from, from + OBJECTS);
+        left.push(...(passes ? await this.#refused(view, part, passes) : await withoutObject(view, part)));
+      }
+    }
+    return left.filter((key) => scope.containsKey(key));
+  }
+
+  async #refused(
+    view: View,
+    keys: readonly string[],
+    passes: NonNullable<KeysWanted['passes']>,
+  ): Promise<readonly string[]> {
+    const refused: string[] = [];
+    for await (const { key, object } of view.each(keys)) {
+      if (!object || (this.#options.events.scope.selects(object) && !passes(object))) refused.push(key);
+    }
+    return refused;
+  }
+}
+
+async function withoutObject(view: View, keys: readonly string[]): Promise<readonly string[]> {
+  const entries = await view.entries(keys);
+  return keys.filter((_, at) => entries[at] === undefined);
+}

@@ -1,0 +1,596 @@
+import { randomUUID } from 'node:crypto';
+import { messageOf, type Runtime } from '../../../core/index.ts';
+import type { Incarnated } from '../../informer/cache/incarnation.ts';
+import { loadScript, type Redis, type Script, unlinkAll } from '../../redis/redis.ts';
+import type { RedisLocation } from '../../redis/redis-location.ts';
+import { BullMqJobs, type BullMqLists } from './bullmq-jobs.ts';
+import { GroupCommit } from './group-commit.ts';
+import { IdlePace, type PaceShare } from './idle-pace.ts';
+import { OwnRuns, type Unfinished } from './own-runs.ts';
+import type { EndedRun, PastRun, RunPage, RunQuery } from './past-run.ts';
+import { IDLE_POLL_INTERVAL_MS, Poller } from './poller.ts';
+import { type QueueFacts, queueFacts, STATE_LISTS } from './queue-facts.ts';
+import { queueKeys, type QueueKeys } from './queue-keys.ts';
+import { HISTORY_RUNS, type QueueOptions } from './queue-options.ts';
+import type { Finished } from './records.ts';
+import { RedisHistory } from './redis-history.ts';
+import { type QueueLevels, RedisInspector } from './redis-inspector.ts';
+import { RedisRecords } from './redis-records.ts';
+import { RunRecorder } from './run-recorder.ts';
+import { Runner } from './runner.ts';
+import { RelatedRules } from './related-rules.ts';
+import { RedisSamples, type Sample, Sampler } from './samples.ts';
+import { type DueKeys, Stall } from './stall.ts';
+import { ANY_RATE, type StartRate } from './start-rates.ts';
+import { Upkeep } from './upkeep.ts';
+import {
+  DEMAND_AHEAD_MS,
+  type Finish,
+  type OpenCircuit,
+  type Pause,
+  type PauseScope,
+  type KeyList,
+  type Wait,
+  type KeyPage,
+  type KeyStatus,
+  type LowReason,
+  type Process,
+  type QueuedKey,
+  type WorkQueue,
+} from './work-queue.ts';
+
+export interface WorkQueueOptions {
+  /** The controller's name. */
+  readonly name: string;
+  readonly behaviour: QueueOptions;
+  /** Its connection is for commands; the Worker opens a second one for its blocking read. */
+  readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'>;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
+  /** The pause of all keys by hand was set or ended through this gateway. Default: nothing happens. */
+  readonly onPauseChanged?: () => void;
+  /** The runs that this gateway has started of the queue of this name. Default: none. */
+  readonly ownRuns?: OwnRuns;
+  readonly bounds?: QueueBounds;
+  /** How many runs of all keys the history holds; 0: none but failures. Default 10,000. */
+  readonly historyRuns?: number | undefined;
+}
+
+/** Limits for a queue that shares resources with others. Default: no limits. */
+export interface QueueBounds {
+  /** How often the queues of this gateway ask Redis while nothing is due. Default: as a single queue does. */
+  readonly idlePace?: IdlePace;
+  /** How many runs of the controller's tenant may begin. Default: any number. */
+  readonly starts?: StartRate | undefined;
+  /** Why there is no memory for more of its keys. Default: there is. */
+  readonly leftOut?: () => string | undefined;
+}
+
+/** The fields of a queue as a whole. */
+export interface QueueState {
+  readonly incarnation: string | undefined;
+  readonly runId: string | undefined;
+  /** The hash under which all keys were queued once. */
+  readonly initial: string | undefined;
+  /** When all keys are queued again. */
+  readonly resyncAtMs: number | undefined;
+}
+
+/** How long `stop` waits for active jobs before it closes BullMQ's worker by force. */
+const CLOSE_TIMEOUT_MS = 1000;
+
+/**
+ * The work queue in Redis, made of two halves. Our scripts keep the records: the state of each key (one run at a time,
+ * failures, barrier, pauses, slots) and its times (requeue, backoff, deadline). This gateway starts a key that becomes
+ * ready if there is a slot. Otherwise the key waits in a job of BullMQ, which gives the job to one of the gateways.
+ */
+export class BullMqWorkQueue implements WorkQueue, Incarnated {
+  readonly name: string;
+  /** The related objects of its keys. */
+  readonly relatedRules: RelatedRules;
+  /** Of its metrics: those of controller-runtime, whose queues have the names of their controllers. */
+  readonly #labels: { readonly name: string; readonly controller: string };
+  readonly #behaviour: QueueOptions;
+  readonly #runtime: WorkQueueOptions['runtime'];
+  readonly #onPauseChanged: () => void;
+  readonly #ownRuns: OwnRuns;
+  readonly #redis: Redis;
+  readonly #keys: QueueKeys;
+  readonly #leftOut: () => string | undefined;
+  readonly #weigh: Script;
+  readonly #records: RedisRecords;
+  readonly #inspector: RedisInspector;
+  readonly #history: RedisHistory;
+  readonly #samples: RedisSamples;
+  /** Undefined while the history is off. */
+  readonly #sampler: Sampler | undefined;
+  readonly #recorder: RunRecorder | undefined;
+  readonly #jobs: BullMqJobs;
+  readonly #idlePace: IdlePace;
+  readonly #startRate: StartRate;
+  #paceShare: PaceShare | undefined;
+  /** Runs the keys; set by `start`. */
+  #process: Process | undefined;
+  #poller: Poller | undefined;
+  readonly #stall: Stall;
+  #runner: Runner | undefined;
+  #ended = false;
+  readonly #ending = new AbortController();
+  /** Ready keys whose jobs could not be added: the poller tries again. */
+  readonly #keysToRetry = new Set<string>();
+  readonly #adds: GroupCommit<readonly QueuedKey[], Promise<void>>;
+  #upkeep: Upkeep | undefined;
+  readonly #inFlight = new Set<Promise<void>>();
+  /** Jobs that BullMQ has given to this gateway and whose keys have not all started. */
+  readonly #activeJobs = new Set<Promise<void>>();
+  /** Present while suspended: starts wait for it. */
+  #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
+  /** How many runs may start here, and why not any number: see `allow`. */
+  #room = Infinity;
+  #circuit: OpenCircuit | undefined;
+  /** The last keys that became ready have one among them that other gateways should have first. */
+  #givesAway = false;
+
+  constructor(options: WorkQueueOptions) {
+    const { name, behaviour, location, runtime, onPauseChanged = () => {}, ownRuns = new OwnRuns() } = options;
+    const { historyRuns = HISTORY_RUNS, bounds = {} } = options;
+    const { idlePace = new IdlePace(), starts = ANY_RATE, leftOut = () => undefined } = bounds;
+    const { redis } = location;
+    const { clock, logger } = runtime;
+    const { concurrency } = behaviour;
+    const keys = queueKeys(location, name);
+    const records = new RedisRecords(redis, keys, behaviour);
+    const jobs = new BullMqJobs({ redis, keys, name, concurrency, clock, logger });
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#leftOut = leftOut;
+    this.#weigh = loadScript(redis, import.meta.url, 'weigh-keys');
+    this.name = name;
+    this.#labels = { name, controller: name };
+    this.#behaviour = behaviour;
+    this.#runtime = runtime;
+    this.#onPauseChanged = onPauseChanged;
+    this.#ownRuns = ownRuns;
+    this.#records = records;
+    this.relatedRules = new RelatedRules(redis, keys);
+    this.#inspector = new RedisInspector(redis, keys);
+    this.#history = new RedisHistory(redis, keys);
+    this.#samples = new RedisSamples(redis, keys);
+    const isLeftOut = (): boolean => leftOut() !== undefined;
+    const history = { name, redis, keys, historyRuns, isLeftOut, clock, logger };
+    this.#recorder = historyRuns > 0 ? new RunRecorder(history) : undefined;
+    this.#sampler = historyRuns > 0 ? new Sampler({ name, samples: this.#samples, clock, logger }) : undefined;
+    this.#jobs = jobs;
+    this.#idlePace = idlePace;
+    this.#startRate = starts;
+    const isOpen = (): boolean => this.#room === 0;
+    this.#stall = new Stall({
+      concurrency,
+      clock,
+      read: () => this.#dueKeys(),
+      readFacts: () => queueFacts(this, STATE_LISTS),
+      isOpen,
+    });
+    this.#adds = new GroupCommit(async (adds) => {
+      const { ready, dueMs } = await records.recordAdds(adds.flat(), clock.now());
+      if (dueMs !== undefined) this.#poller?.wake(dueMs);
+      // Not awaited, so that the next adds are recorded at the same time.
+      const enqueued = this.#startOrEnqueue(ready);
+      return adds.map(() => enqueued);
+    });
+  }
+
+  async add(keys: readonly QueuedKey[]): Promise<void> {
+    if (keys.length === 0) return;
+    const { metrics } = this.#runtime;
+    await this.#stall.mayMakeDue(this.#adds.submit(keys));
+    this.#sampler?.touch();
+    metrics.count('workqueue_adds_total', this.#labels, keys.length);
+  }
+
+  async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
+    await this.#stall.mayMakeDue(this.#records.addToBacklog(keys, this.#runtime.clock.now(), reason));
+    this.#runner?.starter.enterLow();
+    this.#sampler?.touch();
+    this.#runtime.metrics.count('workqueue_adds_total', this.#labels, keys.length);
+  }
+
+  async addAfter(key: string, ms: number): Promise<void> {
+    const atMs = this.#runtime.clock.now() + Math.max(0, ms);
+    await this.#stall.mayMakeDue(this.#records.addTimer(key, atMs));
+    this.#poller?.wake(atMs);
+  }
+
+  async settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean> {
+    const nowMs = this.#runtime.clock.now();
+    const request = { key, run, finish, ended: { key, run, finish, atMs: nowMs } };
+    if (this.#runner) return this.#stall.mayMakeDue(this.#runner.finish(request));
+    this.#ownRuns.finish(request);
+    const [finished] = await this.#stall.mayMakeDue(this.#records.finishAll([request], nowMs, this.#ownRuns));
+    if (finished) this.#recorder?.record(request.ended, finished);
+    if (finished?.unreadable !== undefined) throw new Error(finished.unreadable);
+    return finished?.current ?? false;
+  }
+
+  async pause(scope: PauseScope, untilMs?: number): Promise<void> {
+    await this.#stall.mayMakeDue(this.#records.pause(scope, this.#runtime.clock.now(), untilMs));
+    if (untilMs !== undefined) this.#poller?.wake(untilMs);
+    if (scope === 'controller') this.#onPauseChanged();
+  }
+
+  async resume(scope: PauseScope): Promise<void> {
+    await this.#stall.mayMakeDue(this.#records.resume(scope));
+    this.#runner?.starter.enterLow();
+    if (scope === 'controller') this.#onPauseChanged();
+  }
+
+  pauses(): Promise<readonly Pause[]> {
+    return this.#inspector.pauses();
+  }
+
+  async status(key: string): Promise<KeyStatus> {
+    const status = await this.#inspector.status(key);
+    const { circuit } = this;
+    const isHere = circuit && !status.running && (status.queued || status.backlog);
+    const breaker: readonly Wait[] = isHere ? [{ reason: 'breaker', untilMs: circuit.untilMs }] : [];
+    // A record keeps its barrier until the key starts.
+    const waits = await Promise.all(status.waits.map(async (wait) => ((await this.#isOver(wait)) ? [] : [wait])));
+    return { ...status, waits: [...waits.flat(), ...breaker] };
+  }
+
+  async #isOver(wait: Wait): Promise<boolean> {
+    if (wait.reason !== 'barrier' || !this.#process) return false;
+    return this.#process.passed(wait.barrier).catch(() => false);
+  }
+
+  list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage> {
+    return this.#inspector.list(list, page);
+  }
+
+  lastErrors(keys: readonly string[]): Promise<readonly (string | undefined)[]> {
+    return this.#history.lastErrors(keys);
+  }
+
+  async runs(query: RunQuery): Promise<RunPage> {
+    await this.#recorder?.write();
+    return this.#history.runs(query);
+  }
+
+  async runsOf(key: string): Promise<readonly PastRun[]> {
+    await this.#recorder?.write();
+    return this.#history.runsOf(key);
+  }
+
+  samples(): Promise<readonly Sample[]> {
+    return this.#samples.read(this.#runtime.clock.now());
+  }
+
+  drop(keys: readonly string[]): Promise<number> {
+    return this.#records.drop(keys, this.#runtime.clock.now());
+  }
+
+  async counts(): Promise<{ waiting: number; running: number }> {
+    const { waiting, running } = await this.levels();
+    return { waiting, running };
+  }
+
+  async demand(): Promise<number> {
+    return (await this.levels()).demand;
+  }
+
+  async oldestDueMs(): Promise<number | undefined> {
+    return (await this.levels()).oldestDueMs;
+  }
+
+  /** `counts`, `demand` and `oldestDueMs` with one question to Redis, for many queues. */
+  async levels(): Promise<Omit<QueueLevels, 'firstDueMs'> & { readonly oldestDueMs: number | undefined }> {
+    const now = this.#runtime.clock.now();
+    const { firstDueMs, ...counts } = await this.#inspector.levels(now + DEMAND_AHEAD_MS);
+    return { ...counts, oldestDueMs: firstDueMs > now ? undefined : now - firstDueMs };
+  }
+
+  /** How long the runs of this gateway have taken so far whose answer has not come. */
+  unfinished(): Unfinished {
+    return this.#ownRuns.unfinished(this.#runtime.clock.now());
+  }
+
+  stalledMs(): Promise<number> {
+    return this.#stall.ms();
+  }
+
+  /** As `stalledMs` has seen them last, without a trip to Redis; undefined before. */
+  get seenFacts(): QueueFacts | undefined {
+    return this.#stall.facts;
+  }
+
+  async start(process: Process): Promise<void> {
+    if (this.#runner || this.#ended) return;
+    this.#process = process;
+    const { name } = this;
+    const { concurrency, timeoutMs, maxBatch = 1 } = this.#behaviour;
+    const runtime = this.#runtime;
+    const { clock, logger, metrics } = runtime;
+    const records = this.#records;
+    const onReady = (keys: readonly string[]): Promise<void> => this.#startOrEnqueue([...this.#keysToRetry, ...keys]);
+    const keysOfJobs = (): ReturnType<BullMqJobs['keysOfJobs']> => this.#jobs.keysOfJobs();
+    const pace = this.#idlePace.join((factor) => this.#jobs.pace(factor));
+    this.#paceShare = pace;
+    this.#jobs.pace(pace.factor);
+    const upkeep = new Upkeep({ name, records, process, onReady, keysOfJobs, clock, logger, metrics });
+    const poller = new Poller({
+      records,
+      process,
+      onReady,
+      onOverdue: (keys) => this.#settleOrStart(keys),
+      onLow: () => this.#runner?.starter.enterLow(),
+      upkeep,
+      pace,
+      runtime,
+    });
+    const gate = {
+      ending: this.#ending.signal,
+      opened: (): Promise<boolean> => this.#opened(),
+      closed: (): boolean => this.#gate !== undefined,
+      room: (): number => this.room,
+      started: (): void => this.#setRoom(this.#room - 1),
+      startRate: this.#startRate,
+    };
+    const on = {
+      work: (work: Promise<unknown>): void => void this.#track(work),
+      due: (atMs: number): void => poller.wake(atMs),
+      ready: (keys: readonly string[]): void => void this.#track(this.#startOrEnqueue(keys)),
+      finished: (run: EndedRun, finished: Finished): void => this.#recorder?.record(run, finished),
+      started: (waitedMs: number): void => this.#sampler?.started(waitedMs),
+      ended: (tookMs: number, hasFailed: boolean): void => this.#sampler?.ended(tookMs, hasFailed),
+    };
+    const limits = { timeoutMs, concurrency, maxBatch };
+    this.#runner = new Runner({ name, records, process, limits, runtime, gate, ownRuns: this.#ownRuns, on });
+    // A gateway before this one may have left keys that wait.
+    this.#sampler?.touch();
+    this.#poller = poller;
+    this.#upkeep = upkeep;
+    this.#takeJobs();
+    // An earlier build paused the queue in Redis while the circuit of one gateway was open.
+    void this.#track(records.resume('breaker'));
+    await this.#jobs.start((keys) => this.#processJob(keys));
+    if (!this.#gate) this.#poller.start();
+  }
+
+  suspend(): void {
+    if (this.#gate) return;
+    let open = (): void => {};
+    const opened = new Promise<void>((resolve) => (open = resolve));
+    this.#gate = { opened, open };
+    // Nothing here waits for Redis, which may be away. The gate holds keys of jobs that BullMQ still gives out.
+    this.#poller?.stop().catch((error: unknown) => this.#warn(error, 'poller'));
+    this.#takeJobs();
+  }
+
+  unsuspend(): void {
+    // A stopped queue stays stopped: another object may use the queue under its name by now.
+    if (!this.#gate || this.#ended) return;
+    this.#gate.open();
+    this.#gate = undefined;
+    this.#takeJobs();
+    // Keys without a job: the answer that named them as ready may have been lost with the connection.
+    this.#upkeep?.checkSoon(this.#runtime.clock.now());
+    this.#runner?.starter.resume();
+    this.#poller?.start();
+  }
+
+  allow(room: number, circuit?: OpenCircuit): void {
+    this.#circuit = room === Infinity ? undefined : circuit;
+    this.#setRoom(room);
+  }
+
+  get circuit(): OpenCircuit | undefined {
+    return this.#circuit;
+  }
+
+  /** How many of the runs that `allow` has named have not started. */
+  get room(): number {
+    return this.#room;
+  }
+
+  async stop(drainMs: number): Promise<void> {
+    const { clock } = this.#runtime;
+    const wasSuspended = this.#gate !== undefined;
+    this.#ended = true;
+    // From here on no run starts, even if BullMQ still gives out jobs.
+    this.suspend();
+    this.#gate?.open();
+    this.#ending.abort();
+    const limit = new AbortController();
+    const end = clock.sleep(drainMs, limit.signal);
+    await Promise.race([this.#drained(), end]);
+    // A run that is still in flight stays on record, and another gateway settles it. The jobs end once their keys are
+    // in new jobs.
+    const ended = Promise.all(this.#activeJobs).then(() => true);
+    const haveEnded = await Promise.race([ended, clock.sleep(CLOSE_TIMEOUT_MS, limit.signal).then(() => false)]);
+    // Redis may be away.
+    await Promise.race([this.#recorder?.stop(), clock.sleep(CLOSE_TIMEOUT_MS, limit.signal)]);
+    limit.abort();
+    this.#sampler?.stop();
+    this.#runner?.starter.close();
+    this.#paceShare?.leave();
+    await this.#jobs.close(wasSuspended || !haveEnded);
+  }
+
+  bullMqLists(): Promise<BullMqLists> {
+    return this.#jobs.lists();
+  }
+
+  async obliterate(): Promise<void> {
+    await unlinkAll(this.#redis, `${this.#keys.prefix}:`);
+  }
+
+  /** Begins all its keys in Redis. */
+  get prefix(): string {
+    return this.#keys.prefix;
+  }
+
+  /** Why there is no memory for more of its keys; undefined: there is. */
+  get leftOut(): string | undefined {
+    return this.#leftOut();
+  }
+
+  /** The bytes that its keys take in Redis, about. */
+  async weigh(): Promise<number> {
+    const { backlog, dead, debounced, inFlight, queued, recent, related, relatedIndex, resting, timers } = this.#keys;
+    const sets = [queued, backlog, timers, debounced, inFlight, resting];
+    return Number(await this.#weigh([related, relatedIndex, recent, dead, ...sets], []));
+  }
+
+  async state(): Promise<QueueState> {
+    const fields = ['incarnation', 'runId', 'initial', 'resyncAt'] as const;
+    const [incarnation, runId, initial, resyncAt] = await this.#redis.hmget(this.#keys.queue, ...fields);
+    return {
+      incarnation: incarnation ?? undefined,
+      runId: runId ?? undefined,
+      initial: initial ?? undefined,
+      resyncAtMs: resyncAt ? Number(resyncAt) : undefined,
+    };
+  }
+
+  async renew(runId: string): Promise<void> {
+    await this.#jobs.recordSettings();
+    await this.#stall.mayMakeDue(this.#redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId }));
+  }
+
+  /** Whether a run of this queue has ever begun in this gateway. */
+  get hasRun(): boolean {
+    return this.#ownRuns.highest > 0;
+  }
+
+  /**
+   * Puts the runs of this gateway that may be in flight back on record, where Redis process `runId` may have lost them.
+   * Call it while this queue is suspended, and before any gateway calls `renew(runId)`: it does nothing after that,
+   * since keys may have started.
+   */
+  async putBackRuns(runId: string): Promise<void> {
+    if (!this.hasRun) return;
+    const nowMs = this.#runtime.clock.now();
+    await this.#stall.mayMakeDue(this.#records.putBack(this.#ownRuns, { runId, nowMs }));
+  }
+
+  /** Remembers that all keys of the controller have been queued once, under this hash of its dependencies. */
+  async setInitial(initial: string): Promise<void> {
+    await this.#redis.hset(this.#keys.queue, 'initial', initial);
+  }
+
+  async setResyncAt(atMs: number): Promise<void> {
+    await this.#redis.hset(this.#keys.queue, 'resyncAt', atMs);
+  }
+
+  async #dueKeys(): Promise<DueKeys> {
+    const [{ firstDueMs, running }, firstPauseEndMs, started] = await Promise.all([
+      this.#inspector.levels(this.#runtime.clock.now()),
+      this.#inspector.firstPauseEndMs(),
+      this.#records.started(),
+    ]);
+    return { firstDueMs, firstPauseEndMs, running, started };
+  }
+
+  #setRoom(room: number): void {
+    if (this.#ended || room === this.#room) return;
+    this.#room = Math.max(0, room);
+    this.#takeJobs();
+    this.#runner?.starter.resume();
+  }
+
+  /**
+   * A gateway that may not start keys leaves the jobs to others. A gateway that takes one job at a time queues behind
+   * the others for the next one.
+   */
+  #takeJobs(): void {
+    if (this.#gate || this.#room === 0) this.#jobs.take('none');
+    else this.#jobs.take(this.#room < Infinity || this.#givesAway ? 'one' : 'all');
+  }
+
+  /** Waits while this gateway is suspended. @returns false when it has ended. */
+  async #opened(): Promise<boolean> {
+    while (this.#gate && !this.#ended) await this.#gate.opened;
+    return !this.#ended;
+  }
+
+  /** Starts ready keys here while slots may be free, and adds jobs for the others. */
+  async #startOrEnqueue(keys: readonly string[]): Promise<void> {
+    if (keys.length === 0) return;
+    const runner = this.#runner;
+    const room = runner?.starter.room ?? 0;
+    const here: string[] = [];
+    const others: string[] = [];
+    this.#givesAway = false;
+    for (const key of keys) {
+      const isForOthers = runner?.giveAway(key) ?? false;
+      if (isForOthers) this.#givesAway = true;
+      (here.length < room && !isForOthers ? here : others).push(key);
+    }
+    if (here.length > 0) void this.#track(this.#startHere(here));
+    for (const key of here) this.#keysToRetry.delete(key);
+    this.#takeJobs();
+    await this.#stall.mayMakeDue(this.#enqueue(others));
+  }
+
+  /** Adds jobs for ready keys. If Redis refuses them, the poller tries the keys again, or `Upkeep` finds them. */
+  async #enqueue(keys: readonly string[]): Promise<void> {
+    try {
+      await this.#jobs.add(keys);
+      for (const key of keys) this.#keysToRetry.delete(key);
+    } catch (error) {
+      for (const key of keys) this.#keysToRetry.add(key);
+      this.#poller?.wake(this.#runtime.clock.now() + IDLE_POLL_INTERVAL_MS);
+      throw error;
+    }
+  }
+
+  /** Keys with a run that has passed its deadline: the start of the key settles it, but for an open circuit. */
+  async #settleOrStart(keys: readonly string[]): Promise<void> {
+    const { starter } = this.#runner ?? {};
+    if (!starter || !this.circuit || keys.length === 0) return this.#startOrEnqueue(keys);
+    // A record that cannot be read must not stop the other keys: each start then reports its own error.
+    await this.#startOrEnqueue(await starter.settle(keys).catch(() => keys));
+  }
+
+  /** Keys that have not started when this gateway ends go into jobs again, and other gateways start them. */
+  async #startHere(keys: readonly string[]): Promise<void> {
+    await this.#enqueue((await this.#runner?.starter.enter(keys, false)) ?? []);
+  }
+
+  /**
+   * Starts the keys of a job, as `#startHere`. The job must end in any case: while it is active, BullMQ renews its
+   * lock, and `Upkeep` counts its keys as keys with a job.
+   */
+  async #processJob(keys: readonly string[]): Promise<void> {
+    const startKeys = async (): Promise<void> => this.#enqueue((await this.#runner?.starter.enter(keys, true)) ?? keys);
+    const job = this.#stall.mayMakeDue(startKeys()).catch((error: unknown) => this.#warn(error, 'job'));
+    this.#activeJobs.add(job);
+    await job;
+    this.#activeJobs.delete(job);
+  }
+
+  /**
+   * Logs a failure of the work, and keeps the work until it ends, because `stop` waits for it. Redis or the apiserver
+   * may fail during a run: the run is on record and is settled at its deadline.
+   */
+  async #track(work: Promise<unknown>): Promise<void> {
+    const run = this.#stall.mayMakeDue(work).then(
+      () => undefined,
+      (error: unknown) => this.#warn(error, 'run'),
+    );
+    this.#inFlight.add(run);
+    await run;
+    this.#inFlight.delete(run);
+  }
+
+  /** Resolves when no work is in flight. The end of a run adds its finish. */
+  async #drained(): Promise<void> {
+    while (this.#inFlight.size > 0) await Promise.all(this.#inFlight);
+  }
+
+  #warn(error: unknown, part: string): void {
+    this.#runtime.logger.warn(
+      { controller: this.name, part, error: messageOf(error) },
+      'a part of the work queue failed',
+    );
+  }
+}

@@ -1,0 +1,90 @@
+import type { Reason } from '../../../contract/index.ts';
+
+/** One run of a key, from its start to its finish. */
+export interface Run {
+  readonly key: string;
+  /** The fencing number: grows with every run of this queue. */
+  readonly run: number;
+  /** Of its queue: run numbers begin anew with another one. Empty while the queue has none. */
+  readonly incarnation: string;
+  /** Failures since the key was last forgotten; 0 for a key in good health. */
+  readonly failures: number;
+  readonly reasons: readonly Reason[];
+  /** The run's outcome is unknown after this. Milliseconds since the epoch. */
+  readonly deadlineMs: number;
+}
+
+/** An object that a run has written, as `apiVersion/Kind namespace/name`, for people. */
+export interface Written {
+  readonly object: string;
+  /** Absent for a delete. */
+  readonly resourceVersion?: string;
+  readonly deleted?: true;
+}
+
+/** The writes of a run. */
+export interface Wrote {
+  readonly count: number;
+  /** The first of them, 5 at most. */
+  readonly first: readonly Written[];
+}
+
+/** The barrier that the views must have passed before the key's next run; stored as text, see `dispatch/barrier`. */
+export type BarrierText = string;
+
+/** A run that has ended, and whose outcome is known. */
+export interface Ended {
+  readonly kind: 'ended';
+  /** `forget` sets the failures to 0, `count` adds one, `keep` leaves them. */
+  readonly failures: 'forget' | 'count' | 'keep';
+  /** Run again after this time at the latest. Undefined: only when something wakes it. */
+  readonly againAfterMs?: number;
+  readonly barrier?: BarrierText;
+  /** The error, for people: kept in the key's history, at most 1 KiB of it. */
+  readonly error?: string;
+  /** For people: kept in the history of runs. Undefined: nothing that the outcome names. */
+  readonly wrote?: Wrote;
+  /**
+   * Another gateway may reach an endpoint that this one could not: the key's next run goes to the first free gateway.
+   */
+  readonly elsewhere?: boolean;
+  /** `false`: no trigger was sent, so nothing ran. For people. Default true. */
+  readonly sent?: false;
+  /** A retry will not help: the key becomes a dead letter, and `againAfterMs` is ignored. */
+  readonly dead?: boolean;
+}
+
+/** The end of a run, which decides the next step of its key. */
+export type Finish =
+  | Ended
+  /**
+   * The run goes on after its answer (a 202). Its slot is free, and its key is blocked until `WorkQueue.settle` brings
+   * the outcome. After `untilMs` (since the epoch) the outcome is unknown. A later call never shortens the time. The
+   * queue refuses it once the deadline and its margin have passed, because another gateway may be settling the run as
+   * lost.
+   */
+  | { readonly kind: 'accepted'; readonly untilMs: number }
+  /**
+   * It is unknown whether the run has ended, or which writes it made. The run stays on record until its deadline, and
+   * then `Process.lost` settles it. `error`: the reason, for people, which the key's history keeps then.
+   */
+  | { readonly kind: 'unknown'; readonly error?: string };
+
+/**
+ * Runs the keys of a queue. `run` does not throw; if another method throws, the queue calls it again later.
+ */
+export interface Process {
+  run(run: Run): Promise<Finish>;
+  /**
+   * Several runs at once, at most `maxBatch`, each of another key; asked for only when the queue was given a `maxBatch`
+   * above 1, and never for a key that has failed since it was last forgotten. Returns a promise for each run, in the
+   * same order; each resolves when its own run has ended.
+   */
+  runAll?(runs: readonly Run[]): readonly Promise<Finish>[];
+  /** A run whose deadline passed without an outcome. Counts as a failure; the answer says how to go on. */
+  lost(run: Pick<Run, 'key' | 'run' | 'failures'>): Promise<Ended>;
+  /** Whether the views have passed this barrier. */
+  passed(barrier: BarrierText): Promise<boolean>;
+  /** A barrier has not been passed for a while: do something about it. */
+  late(barrier: BarrierText): void;
+}

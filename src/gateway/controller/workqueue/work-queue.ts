@@ -1,0 +1,135 @@
+import type { Reason } from '../../../contract/index.ts';
+import type { OpenCircuit, Pause, PauseScope, KeyList, KeyPage, KeyStatus } from './key-status.ts';
+import type { PastRun, RunPage, RunQuery } from './past-run.ts';
+import type { Finish, Process } from './run.ts';
+import type { Sample } from './samples.ts';
+
+export type {
+  OpenCircuit,
+  Pause,
+  PauseScope,
+  PersonScope,
+  KeyList,
+  KeyObject,
+  KeyPage,
+  KeyStatus,
+  Wait,
+} from './key-status.ts';
+export type { PastRun, PastOutcome, RunPage, RunQuery } from './past-run.ts';
+export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
+export type { Sample } from './samples.ts';
+export type { BarrierText, Finish, Ended, Process, Run, Written, Wrote } from './run.ts';
+
+/** A key to run, and why. */
+export interface QueuedKey {
+  readonly key: string;
+  readonly reasons: readonly Reason[];
+  /** Since when there is a reason to run it: from then on its wait counts. Default: now. */
+  readonly atMs?: number;
+  /**
+   * Whether its object says that it is paused: begins or ends the pause `object/<key>`. Undefined leaves it as it is.
+   */
+  readonly paused?: boolean;
+}
+
+/** Why keys are queued at low priority. */
+export type LowReason = Extract<Reason['type'], 'initial' | 'resync' | 'manual'>;
+
+/** A key that is due within this time counts as demand, because an instance of a function takes seconds to start. */
+export const DEMAND_AHEAD_MS = 30_000;
+
+/**
+ * client-go's workqueue (util/workqueue), shared by several gateways and durable. Each queue guarantees:
+ *
+ * - A key added many times while it waits runs once.
+ * - A key added while it runs runs once more afterwards.
+ * - A key never runs twice at a time: a run is over when it is finished, or when its deadline and a margin have passed.
+ * - `addAfter` keeps the earliest time; the start of a run ends the wait.
+ * - Every added key runs, also after a crash of the gateway, while Redis was full or away, and after a restart of Redis
+ *   that lost no data. A key whose job is lost is queued again within a minute.
+ * - A key that may not run yet (see `Wait`) takes no slot and runs when its wait ends.
+ * - A dead letter stays until it is added again, by an event, a resync or a person, or dropped.
+ */
+export interface WorkQueue {
+  readonly name: string;
+  /** Run these keys soon. Resolves when they cannot be lost any more. */
+  add(keys: readonly QueuedKey[]): Promise<void>;
+  /** Run these keys when there is room: initial, resync, replay of many. Never starved, never in the way of `add`. */
+  addLow(keys: readonly string[], reason: LowReason): Promise<void>;
+  /** Run this key after `ms` at the latest. */
+  addAfter(key: string, ms: number): Promise<void>;
+  /**
+   * The outcome of a run that was `accepted`, or a later time until which it is. @returns false when that run is not in
+   * flight any more: nothing was changed.
+   */
+  settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean>;
+
+  /**
+   * Keys of the scope do not start from now on, on all gateways and through restarts. A second pause replaces the
+   * first.
+   */
+  pause(scope: PauseScope, untilMs?: number): Promise<void>;
+  /** Ends a pause. Keys that waited for its end run when there is room, as the backlog does. */
+  resume(scope: PauseScope): Promise<void>;
+  pauses(): Promise<readonly Pause[]>;
+
+  status(key: string): Promise<KeyStatus>;
+  list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage>;
+  /**
+   * Of each of these keys the error of the last outcome on record; undefined for a success, and where there is none.
+   */
+  lastErrors(keys: readonly string[]): Promise<readonly (string | undefined)[]>;
+  /** The last runs of all keys, page by page, or those since an earlier call. Empty while the history is off. */
+  runs(query: RunQuery): Promise<RunPage>;
+  /**
+   * The last runs of a key, the newest first, 10 at most. A key that fails has its last ones whatever else runs; of
+   * another key, those among the last runs of all keys.
+   */
+  runsOf(key: string): Promise<readonly PastRun[]>;
+  /** The last hour in intervals, the oldest first. */
+  samples(): Promise<readonly Sample[]>;
+  /** Forgets these dead letters. Others are left alone. @returns how many were. */
+  drop(keys: readonly string[]): Promise<number>;
+  /** Keys that wait to run now, and runs in flight. */
+  counts(): Promise<{ waiting: number; running: number }>;
+  /**
+   * How many keys the function has to run now or within `DEMAND_AHEAD_MS`, for a scaler: max(ready, due by then) + in
+   * flight + backlog. The maximum counts a key once that is both ready and due, which most are. So the answer is 0 only
+   * if there is no such key, and at least half of the true number. Keys that wait for the end of a pause are left out.
+   * `counts` does not show a key whose function has no instance, because it is in a backoff most of the time.
+   */
+  demand(): Promise<number>;
+
+  /**
+   * How long the oldest due key has waited without being started; undefined when no key is due. Keys that wait for the
+   * end of a pause, an outcome, a barrier or a token are not due. In an outage of the function they grow old.
+   */
+  oldestDueMs(): Promise<number | undefined>;
+  /**
+   * How many milliseconds no run has started although a key is due and a slot is free, as far as this gateway has
+   * asked. 0 when runs start, no key needs to, or the circuit of this gateway is open. A long queue alone is not a
+   * stall. Redis is not asked again before a key can be due.
+   */
+  stalledMs(): Promise<number>;
+
+  /** Starts running keys. */
+  start(process: Process): Promise<void>;
+  /** This gateway starts no run from now on, before `start` as well as after it; those in flight go on. */
+  suspend(): void;
+  unsuspend(): void;
+  /**
+   * How many runs this gateway may start from now on, in place of the number before: each start takes one of them.
+   * `Infinity`, as at first: any number. Keys that are ready and find no room go to other gateways. Neither this nor
+   * `suspend` ends the other.
+   * @param circuit why `room` is not Infinity, for people.
+   */
+  allow(room: number, circuit?: OpenCircuit): void;
+  /** Undefined while the circuit of this gateway is closed. */
+  readonly circuit: OpenCircuit | undefined;
+  /**
+   * Starts no more runs and waits for those in flight, at most `drainMs`; unfinished ones are settled as lost later.
+   */
+  stop(drainMs: number): Promise<void>;
+  /** Removes everything of this queue from Redis. */
+  obliterate(): Promise<void>;
+}

@@ -1,0 +1,321 @@
+import {
+  type Clock,
+  compareResourceVersions,
+  formatObjectKey,
+  ownValue,
+  type ResourceVersion,
+} from '../../../core/index.ts';
+import { POSITION_HEADER, UNCHANGED, UNCHANGED_HEADER, UNCHANGED_ITEM } from '../../../contract/cache-query.ts';
+import type { Selection } from '../../../contract/index.ts';
+import { ObjectKeptOutError } from '../../../contract/node/codec.ts';
+import {
+  type Found,
+  LostWritesError,
+  type ReadableState,
+  type ViewReader,
+} from '../../../contract/node/view-reader.ts';
+import type { Form } from './accept.ts';
+import { type AnswerForm, answerForm, itemsOf, joined, type ListMetadata, type Piece } from './answer-form.ts';
+import type { Catalog, ReadableView, ServedKind } from './catalog.ts';
+import { encodeContinue } from './continue-token.ts';
+import {
+  beingChecked,
+  expired,
+  HEADERS,
+  keptOut,
+  notFound,
+  statusResponse,
+  tooLarge,
+  tooLargeResourceVersion,
+  tooManyRequests,
+} from './kubernetes-status.ts';
+import { type ListRequest, listRequest, readVersion } from './list-options.ts';
+import type { ResourceRequest } from './request-info.ts';
+
+export interface ReadingOptions {
+  /** Objects in one answer without a limit; more are refused, since a part would be taken for all. */
+  readonly listLimit: number;
+  readonly clock: Clock;
+}
+
+/** A request for a kind that may be read. */
+export interface ReadRequest {
+  readonly kind: ServedKind;
+  readonly request: ResourceRequest;
+  readonly query: URLSearchParams;
+  readonly form: Form;
+  readonly catalog: Catalog;
+  /** The least positions of the kind's views, by namespace. */
+  readonly positions: Readonly<Record<string, number>> | undefined;
+}
+
+/** A view, and its state before anything was read. */
+interface Reading {
+  readonly reader: ViewReader;
+  readonly state: ReadableState;
+}
+
+/** How long a version is waited for: the apiserver's `blockTimeout` (storage/cacher/watch_cache.go). */
+const VERSION_WAIT_MS = 3000;
+/** Of objects that one command reads: Redis holds its answer in memory, which a list of large ones would fill. */
+const COMMAND_BYTES = 4 * 1024 * 1024;
+/** Above this a list is sent as it is read. */
+const WHOLE = 500;
+
+/** @throws StatusError */
+export async function readObject(asked: ReadRequest, options: ReadingOptions): Promise<Response> {
+  const { kind, request, query } = asked;
+  const name = request.name ?? '';
+  const form = await formOf(asked, options);
+  const key = kind.resource.namespaced ? formatObjectKey({ namespace: request.namespace ?? '', name }) : name;
+  const view = kind.views.find((each) => each.view.contains(request.namespace) || !kind.resource.namespaced);
+  const notOlderThan = readVersion(query.get('resourceVersion') ?? '');
+  if (!view) throw notFound(request, name);
+  const { object, position } = await readOne(view, key, notOlderThan, asked, options);
+  if (!object) {
+    const missing = statusResponse(notFound(request, name).status);
+    missing.headers.set(POSITION_HEADER, String(position));
+    return missing;
+  }
+  const field = query.get(UNCHANGED);
+  const item = query.get(UNCHANGED_ITEM) ?? undefined;
+  const { observations } = view.view;
+  const seconds =
+    field === null ? undefined : await observations.secondsUnchanged(key, field, options.clock.now(), item);
+  const unchanged = seconds === undefined ? {} : { [UNCHANGED_HEADER]: String(seconds) };
+  return body(joined(form.one(object)), { [POSITION_HEADER]: String(position), ...unchanged });
+}
+
+async function readOne(
+  readable: ReadableView,
+  key: string,
+  notOlderThan: ResourceVersion | undefined,
+  asked: ReadRequest,
+  options: ReadingOptions,
+): Promise<{ object: Found | undefined; position: number }> {
+  const { reader } = readable.view;
+  if (notOlderThan !== undefined) await readings([readable], {}, notOlderThan, asked, options);
+  const { position, stored } = await reader.get(key);
+  checkPosition(readable, position, asked);
+  try {
+    return { object: reader.found(key, stored), position };
+  } catch (error) {
+    if (error instanceof ObjectKeptOutError) throw keptOut(error.message);
+    throw error;
+  }
+}
+
+/**
+ * @throws StatusError 429 while the view is being filled, 503 when it is older than the state that the token's runs may
+ *   have seen
+ */
+function checkPosition(
+  { view }: ReadableView,
+  position: number | undefined,
+  { positions }: ReadRequest,
+): asserts position is number {
+  if (position === undefined) throw initializing();
+  if (position < (ownValue(positions, view.location.namespace ?? '') ?? 0)) throw beingChecked();
+}
+
+/** @throws StatusError */
+export async function readList(asked: ReadRequest, options: ReadingOptions): Promise<Response> {
+  const { kind, query, request } = asked;
+  const { namespace } = request;
+  const customFields = query.get('fieldSelector') ? await asked.catalog.selectableFields(kind) : [];
+  const wanted = listRequest(kind.resource, query, namespace, customFields);
+  const form = await formOf(asked, options);
+  const views = kind.views.filter(({ view }) => namespace === undefined || view.contains(namespace));
+  const found = await readings(views, wanted.selection, wanted.notOlderThan, asked, options);
+  const incarnations = found.map(({ state }) => state.incarnation).join(' ');
+  if (wanted.continue && wanted.continue.incarnations !== incarnations) {
+    throw expired(
+      'The provided continue parameter is too old: the cache has been filled anew. Start a new list without the continue parameter.',
+    );
+  }
+  // Every page reports the first page's version; objects on later pages are at least that new.
+  const version = wanted.continue?.version ?? oldest(found.map(({ state }) => state.version));
+  const list: List = {
+    readings: found,
+    wanted,
+    version,
+    incarnations,
+    form,
+    keptOut: [],
+    positions: found.map(({ state }) => state.position),
+  };
+  try {
+    return await (wanted.limit === undefined ? all(list, options) : page(list, wanted.limit, options));
+  } catch (error) {
+    throw error instanceof LostWritesError ? beingChecked() : error;
+  }
+}
+
+interface List {
+  readonly readings: readonly Reading[];
+  readonly wanted: ListRequest;
+  readonly version: ResourceVersion;
+  readonly incarnations: string;
+  readonly form: AnswerForm;
+  /** Objects of the list that are kept out of the cache, as far as it has been read. */
+  readonly keptOut: { readonly key: string; readonly reason: string }[];
+  /** By view, in the same order: the position at which its objects were read last. */
+  readonly positions: number[];
+}
+
+async function page(list: List, asked: number, options: ReadingOptions): Promise<Response> {
+  const limit = Math.min(asked, options.listLimit);
+  const { selection } = list.wanted;
+  const items: Found[] = [];
+  // One more than asked for tells whether the list goes on.
+  for await (const batch of select(list, limit + 1)) {
+    items.push(...batch);
+    if (items.length > limit) break;
+  }
+  const last = items.length > limit ? items[limit - 1]?.key : undefined;
+  items.length = Math.min(items.length, limit);
+  // The next page reports the objects kept out behind the last key.
+  const left = list.keptOut.filter(({ key }) => last === undefined || key <= last);
+  const metadata = { resourceVersion: list.version, ...(await more(list, selection, last)) };
+  return whole({ ...list, keptOut: left }, items, metadata);
+}
+
+async function more(list: List, selection: Selection, last: string | undefined): Promise<Partial<ListMetadata>> {
+  if (last === undefined) return {};
+  const { version, incarnations } = list;
+  const next = { continue: encodeContinue({ version, incarnations, after: last }) };
+  // As the apiserver: with a selector the rest is not known.
+  if (Object.keys(selection).some((condition) => condition !== 'namespace')) return next;
+  const counts = await Promise.all(list.readings.map(({ reader, state }) => reader.count(selection, state, last)));
+  return { ...next, remainingItemCount: counts.reduce((sum, count) => sum + count, 0) };
+}
+
+async function all(list: List, { listLimit }: ReadingOptions): Promise<Response> {
+  const { selection, continue: from } = list.wanted;
+  const counts = await Promise.all(
+    list.readings.map(({ reader, state }) => reader.count(selection, state, from?.after ?? '')),
+  );
+  const count = counts.reduce((sum, each) => sum + each, 0);
+  if (count > listLimit) {
+    throw tooLarge(`the list may have ${count} objects and this server sends ${listLimit} at most: ask with limit=500`);
+  }
+  const metadata = { resourceVersion: list.version };
+  if (count > WHOLE) return body(stream(list, metadata));
+  const items: Found[] = [];
+  for await (const batch of select(list)) items.push(...batch);
+  return whole(list, items, metadata);
+}
+
+/** As it is read, a batch at a time, when the client takes it. A failure in the middle cuts the connection. */
+function stream(list: List, metadata: ListMetadata): ReadableStream<Uint8Array> {
+  const pieces = parts(list, metadata);
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await pieces.next();
+      if (done) controller.close();
+      else controller.enqueue(joined(value));
+    },
+    async cancel() {
+      await pieces.return();
+    },
+  });
+}
+
+async function* parts(list: List, metadata: ListMetadata): AsyncGenerator<Piece[], void, undefined> {
+  const { form } = list;
+  yield [form.head(metadata)];
+  let separator = '';
+  for await (const batch of select(list)) {
+    if (batch.length === 0) continue;
+    yield [separator, ...itemsOf(form, batch)];
+    separator = ',';
+  }
+  yield [tailOf(list)];
+}
+
+/**
+ * A list that leaves out objects names them behind its items. Clients of Kubernetes pass over a field that they do not
+ * know, and kubectl shows the Warning.
+ */
+function tailOf({ form, keptOut: left }: List): string {
+  return left.length === 0 ? form.tail : `],"keptOut":${JSON.stringify(left)}${form.tail.slice(1)}`;
+}
+
+async function* select(list: List, first?: number): AsyncGenerator<Found[]> {
+  const { wanted, form } = list;
+  const after = wanted.continue?.after ?? '';
+  const onKeptOut = ({ key, reason }: ObjectKeptOutError): void => void list.keptOut.push({ key, reason });
+  const options = { after, verbatim: form.verbatim, onKeptOut, ...(first === undefined ? {} : { first }) };
+  for (const [at, { reader, state }] of list.readings.entries()) {
+    const onPosition = (position: number): void => void (list.positions[at] = position);
+    yield* reader.select(wanted.selection, { state, commandBytes: COMMAND_BYTES, onPosition, ...options });
+  }
+}
+
+function whole(list: List, items: readonly Found[], metadata: ListMetadata): Response {
+  const { form, keptOut: left } = list;
+  const content = joined([form.head(metadata), ...itemsOf(form, items), tailOf(list)]);
+  // Of several views there is no single position.
+  const position = list.positions.length === 1 ? { [POSITION_HEADER]: String(list.positions[0]) } : {};
+  if (left.length === 0) return body(content, position);
+  return body(content, {
+    ...position,
+    warning: `299 - "${left.length} objects of this list are kept out of the cache"`,
+  });
+}
+
+/** The views, once each is complete and at least as new as asked for. @throws StatusError 429, 504 */
+async function readings(
+  views: readonly ReadableView[],
+  selection: Selection,
+  notOlderThan: ResourceVersion | undefined,
+  asked: ReadRequest,
+  { clock }: ReadingOptions,
+): Promise<Reading[]> {
+  const until = clock.now() + VERSION_WAIT_MS;
+  return Promise.all(
+    views.map(async (readable) => {
+      const { requestProgress, view } = readable;
+      const { reader } = view;
+      let isRequested = false;
+      for (;;) {
+        const state = await reader.state(selection);
+        if (!state) throw initializing();
+        checkPosition(readable, state.position, asked);
+        if (notOlderThan === undefined || compareResourceVersions(state.version, notOlderThan) >= 0) {
+          return { reader, state };
+        }
+        const left = until - clock.now();
+        if (left <= 0) throw tooLargeResourceVersion(notOlderThan, state.version);
+        // No event may be on its way that would move it.
+        if (!isRequested && left < VERSION_WAIT_MS - PATIENCE_MS) {
+          isRequested = true;
+          requestProgress();
+        }
+        await clock.sleep(Math.min(LOOK_MS, left));
+      }
+    }),
+  );
+}
+
+/** The apiserver's words for a watch cache that is not filled. Clients wait and ask again. */
+const initializing = (): Error => tooManyRequests('storage is (re)initializing');
+
+const LOOK_MS = 20;
+const PATIENCE_MS = 200;
+
+function oldest(versions: readonly ResourceVersion[]): ResourceVersion {
+  // Nothing of this namespace is cached, and the apiserver's "0" is below every version too.
+  return versions.toSorted(compareResourceVersions)[0] ?? '0';
+}
+
+function formOf({ form, kind, query, catalog }: ReadRequest, { clock }: ReadingOptions): Promise<AnswerForm> {
+  return answerForm(form, kind, { catalog, includeObject: query.get('includeObject') ?? '', nowMs: clock.wallNow() });
+}
+
+function body(
+  content: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
+  return new Response(content, { headers: { ...HEADERS, ...headers, 'content-type': 'application/json' } });
+}

@@ -1,0 +1,531 @@
+import { Hono } from 'hono';
+import { expect, test } from 'vitest';
+import { viewPrefix } from '../../../contract/cache-layout.ts';
+import { type LogFields, type Logger } from '../../../core/index.ts';
+import type { KeyStatus, PastRun } from '../../controller/workqueue/work-queue.ts';
+import { dashboardApp } from './app.ts';
+import type { ControllerAccess, ControllerSummary, DashboardData, ShownQueue } from './data.ts';
+import { DASHBOARD_PATH } from './urls.ts';
+import type { LoginEnv, Visitor } from '../login/visitor.ts';
+
+const NOW = Date.UTC(2026, 10, 23, 4, 5, 6);
+const HOSTILE = `"><script>alert('x')</script>&amp;`;
+
+const silent = (_fields: LogFields, _message?: string): void => {};
+const logger: Logger = { debug: silent, info: silent, warn: silent, error: silent, child: () => logger };
+
+const sizes = { queued: 0, running: 0, timers: 0, failing: 0, backlog: 0, waiting: 0, dead: 0 };
+
+function summary(more: Partial<ControllerSummary> = {}): ControllerSummary {
+  return {
+    id: 'web',
+    origin: 'configured',
+    kind: 'v1/ConfigMap',
+    problems: [],
+    remarks: [],
+    sizes,
+    concurrency: 2,
+    oldestDueMs: undefined,
+    pauses: [],
+    circuit: undefined,
+    samples: [],
+    ...more,
+  };
+}
+
+function keyStatus(key: string, more: Partial<KeyStatus> = {}): KeyStatus {
+  return {
+    key,
+    queued: false,
+    dirty: false,
+    backlog: false,
+    waits: [],
+    pauses: [],
+    failures: 0,
+    reasons: [],
+    ...more,
+  };
+}
+
+function pastRun(key: string, error: string | undefined): PastRun {
+  const reasons = [{ type: 'updated' as const, object: `v1/ConfigMap ${key}`, resourceVersion: '7' }];
+  return {
+    outcome: error === undefined ? 'done' : 'failed',
+    key,
+    run: 3,
+    atMs: NOW,
+    reasons,
+    ...(error ? { error } : {}),
+  };
+}
+
+/** A queue whose lists all hold these keys. */
+function queueOf(
+  statuses: readonly KeyStatus[],
+  changes: string[] = [],
+  errorOf: (key: string) => string | undefined = () => undefined,
+): ShownQueue {
+  const change = async (text: string): Promise<void> => void changes.push(text);
+  return {
+    list: async (_, { offset, limit }) => ({
+      total: statuses.length,
+      keys: statuses.slice(offset, offset + limit).map(({ key }) => ({ key, atMs: NOW - 90_000 })),
+    }),
+    status: async (key) => statuses.find((each) => each.key === key) ?? keyStatus(key),
+    lastErrors: async (keys) => keys.map(errorOf),
+    runs: async () => ({ runs: statuses.map(({ key }) => pastRun(key, errorOf(key))) }),
+    runsOf: async (key) => [pastRun(key, errorOf(key))],
+    add: (keys) => change(`add ${keys.map(({ key }) => key).join(' ')}`),
+    addLow: (keys) => change(`add low ${keys.join(' ')}`),
+    drop: async (keys) => {
+      await change(`drop ${keys.join(' ')}`);
+      return keys.length;
+    },
+    pause: (scope) => change(`pause ${scope}`),
+    resume: (scope) => change(`resume ${scope}`),
+    bullMqLists: async () => ({ queue: 'web', prefix: 'levelhook', jobs: { waiting: 4, active: 1 } }),
+  };
+}
+
+function access(queue: ShownQueue, more: Partial<ControllerAccess> = {}): ControllerAccess {
+  const kind = { apiVersion: 'v1', kind: 'ConfigMap' };
+  return {
+    origin: 'configured',
+    description: {
+      version: 'v1',
+      name: 'web',
+      for: kind,
+      owns: [],
+      watches: [],
+      reads: [],
+      indexes: [],
+      concurrency: 2,
+      timeoutSeconds: 15,
+    } as unknown as ControllerAccess['description'],
+    url: 'http://127.0.0.1:1/',
+    queue,
+    summary: async () => summary(),
+    scope: { 'v1/ConfigMap': '*' },
+    rights: () => undefined,
+    webhooks: () => [],
+    conditions: () => [],
+    namespaced: true,
+    views: ['v1/ConfigMap'],
+    requeue: async () => 1,
+    status: (_, key) => queue.status(key),
+    object: async () => ({ kind: 'shown', cached: undefined, server: undefined, serverError: undefined }),
+    ...more,
+  };
+}
+
+function dataOf(more: Partial<DashboardData> = {}): DashboardData {
+  return {
+    clock: { now: () => NOW, wallNow: () => NOW },
+    unavailable: () => undefined,
+    checks: new Map(),
+    gateway: () => ({ role: 'alone', identity: undefined, leader: '' }),
+    replicas: async () => [],
+    replays: () => undefined,
+    controllers: async () => [],
+    functions: () => [],
+    views: async () => [],
+    controller: () => undefined,
+    queues: () => new Map(),
+    view: () => undefined,
+    ...more,
+  };
+}
+
+/** The pages for one visitor. */
+function served(more: Partial<DashboardData> = {}, visitor: Partial<Visitor> = {}): Hono<LoginEnv> {
+  const present: Visitor = {
+    name: 'ann',
+    mayChange: async () => true,
+    readRefusal: async () => undefined,
+    recheck: async () => true,
+    csrfToken: 'the-token',
+    canLogOut: true,
+    ...visitor,
+  };
+  return new Hono<LoginEnv>()
+    .use(async (context, next) => {
+      context.set('visitor', present);
+      return next();
+    })
+    .route(DASHBOARD_PATH, dashboardApp(dataOf(more), logger));
+}
+
+async function textOf(app: Hono<LoginEnv>, path: string, status = 200): Promise<string> {
+  const response = await app.request(path);
+  expect(response.status, path).toBe(status);
+  return response.text();
+}
+
+function form(fields: Readonly<Record<string, string>>): RequestInit {
+  return { method: 'POST', body: new URLSearchParams(fields) };
+}
+
+test('names, reasons and errors from outside stay text', async () => {
+  const key = 'shop/cart';
+  const status = keyStatus(key, {
+    failures: 1,
+    reasons: [{ type: 'manual', message: HOSTILE }],
+  });
+  const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'cart', annotations: { note: HOSTILE } } };
+  const controller = access(
+    queueOf([status], [], () => HOSTILE),
+    {
+      summary: async () => summary({ id: HOSTILE, problems: [HOSTILE] }),
+      object: async () => ({ kind: 'shown', cached: object as never, server: undefined, serverError: undefined }),
+    },
+  );
+  const app = served(
+    {
+      controllers: async () => [summary({ id: HOSTILE, problems: [HOSTILE], kind: HOSTILE })],
+      functions: () => [
+        {
+          controller: HOSTILE,
+          url: HOSTILE,
+          problem: HOSTILE,
+          openReason: HOSTILE,
+          lastAnswer: undefined,
+          rights: { result: 'refused', atMs: NOW, message: HOSTILE },
+        },
+      ],
+      views: async () => [
+        {
+          name: HOSTILE,
+          objects: 1,
+          synced: true,
+          encrypted: false,
+          behindMs: 0,
+          lastList: { atMs: NOW, reason: HOSTILE },
+          version: HOSTILE,
+          users: [HOSTILE],
+        },
+      ],
+      controller: () => controller,
+      queues: () => new Map([[HOSTILE, controller.queue]]),
+    },
+    { name: HOSTILE },
+  );
+  for (const path of [
+    `/dashboard?name=${encodeURIComponent(HOSTILE)}`,
+    '/dashboard',
+    `/dashboard/controllers/web?list=dead&namespace=${encodeURIComponent(HOSTILE)}`,
+    '/dashboard/controllers/web/keys/shop/cart',
+    '/dashboard/controllers/web/runs',
+    '/dashboard/dead-letters',
+    '/dashboard/views',
+  ]) {
+    const text = await textOf(app, path);
+    expect(text, path).not.toContain('<script>alert');
+    expect(text, path).not.toContain(`"><script`);
+    expect(text, path).toContain('&lt;script&gt;');
+  }
+});
+
+test('a page loads scripts and styles from this server only', async () => {
+  const response = await served().request('/dashboard');
+  expect(response.headers.get('content-security-policy')).toContain("default-src 'none'");
+  const text = await response.text();
+  const loaded = [...text.matchAll(/(?:src|<link rel="stylesheet" href)="([^"]*)"/g)].map(([, url]) => url ?? '');
+  expect(loaded).toHaveLength(3);
+  for (const url of loaded) {
+    const file = await served().request(url);
+    expect(file.status, url).toBe(200);
+    expect(file.headers.get('cache-control')).toContain('immutable');
+  }
+  expect(text).not.toMatch(/ style=| on[a-z]+="/);
+});
+
+test('a gateway without controllers and cache says what to do next', async () => {
+  const app = served();
+  expect(await textOf(app, '/dashboard')).toContain('No controller runs. Name a function');
+  expect(await textOf(app, '/dashboard/dead-letters')).toContain('No dead letters. A key becomes one when');
+  expect(await textOf(app, '/dashboard/views')).toContain('Nothing is cached yet');
+  expect(await textOf(app, '/dashboard/controllers/none', 404)).toContain('Not found');
+});
+
+test('while Redis is away every page says so and tries again', async () => {
+  const app = served({ unavailable: () => 'Redis cannot be asked: not connected' });
+  const text = await textOf(app, '/dashboard/controllers/web', 503);
+  expect(text).toContain('Redis cannot be asked: not connected');
+  expect(text).toContain('data-refresh="2000"');
+});
+
+test('a search and a page of a list stand in the URL, and the links to other lists keep the search', async () => {
+  const many = Array.from({ length: 120 }, (_, at) => keyStatus(`${at % 2 ? 'odd' : 'even'}/key-${at}`));
+  const app = served({ controller: () => access(queueOf(many)) });
+  const first = await textOf(app, '/dashboard/controllers/web?list=timers');
+  expect(first).toContain('1 to 50 of 120');
+  expect(first).toContain('/dashboard/controllers/web?list=timers&amp;from=50');
+  const search = await textOf(app, '/dashboard/controllers/web?list=timers&namespace=odd&name=key-1');
+  expect(search).toContain('odd/key-11<');
+  expect(search).not.toContain('even/key-');
+  expect(search).toContain('?list=dead&amp;namespace=odd&amp;name=key-1');
+});
+
+test('a visitor who may only read sees no button that changes anything', async () => {
+  const controller = access(queueOf([keyStatus('shop/cart', { deadSinceMs: NOW })]));
+  const data = { controller: () => controller, queues: () => new Map([['web', controller.queue]]) };
+  for (const path of [
+    '/dashboard/controllers/web?list=dead',
+    '/dashboard/controllers/web/keys/shop/cart',
+    '/dashboard/dead-letters',
+  ]) {
+    const forms = (text: string): number => [...text.matchAll(/<form [^>]*method="post" action="\/dashboard/g)].length;
+    expect(forms(await textOf(served(data), path)), path).toBeGreaterThan(0);
+    expect(forms(await textOf(served(data, { mayChange: async () => false }), path)), path).toBe(0);
+  }
+});
+
+test('every form that changes something carries the token of the visitor', async () => {
+  const controller = access(queueOf([keyStatus('shop/cart', { deadSinceMs: NOW })]));
+  const app = served({ controller: () => controller });
+  const text = await textOf(app, '/dashboard/controllers/web?list=dead');
+  const forms = [...text.matchAll(/<form [^>]*method="post"[^>]*>([\s\S]*?)<\/form>/g)].map(([, inner]) => inner ?? '');
+  expect(forms.length).toBeGreaterThan(3);
+  for (const inner of forms) expect(inner).toContain('name="csrf" value="the-token"');
+});
+
+test('a change leads back to the page from which it was sent, which shows what was done once', async () => {
+  const changes: string[] = [];
+  const app = served({ controller: () => access(queueOf([], changes)) });
+  const to = '/dashboard/controllers/web?list=dead';
+  const response = await app.request('/dashboard/controllers/web/pause', form({ scope: 'namespace/shop', to }));
+  expect(response.status).toBe(303);
+  expect(response.headers.get('location')).toBe(to);
+  expect(changes).toEqual(['pause namespace/shop']);
+  const cookie = response.headers.get('set-cookie')?.split(';')[0] ?? '';
+  const next = await app.request(to, { headers: { cookie } });
+  expect(await next.text()).toContain('Paused: the namespace shop.');
+  expect(next.headers.get('set-cookie')).toContain('Max-Age=0');
+});
+
+test('a change leads to no page elsewhere, and refuses what is no key, namespace or selection', async () => {
+  const changes: string[] = [];
+  const app = served({ controller: () => access(queueOf([], changes)) });
+  for (const to of [
+    'https://evil.example/',
+    '//evil.example/dashboard',
+    String.raw`/\evil.example`,
+    '/dashboardx',
+    '',
+  ]) {
+    const response = await app.request('/dashboard/controllers/web/resume', form({ scope: 'controller', to }));
+    expect(response.headers.get('location'), to).toBe('/dashboard');
+  }
+  changes.length = 0;
+  for (const [action, fields] of [
+    ['pause', { scope: 'recovery' }],
+    ['pause', { namespace: 'not a name' }],
+    ['pause', { scope: 'object/shop/cart' }],
+    ['pause', { scope: 'key/../cart' }],
+    ['resume', { scope: 'key/' }],
+    ['replay', { key: '../..' }],
+    ['replay', {}],
+    ['drop', { key: 'a/b/c' }],
+    ['reconcile', {}],
+    ['reconcile', { labels: 'a in (' }],
+  ] as const) {
+    const response = await app.request(`/dashboard/controllers/web/${action}`, form(fields));
+    expect(response.headers.get('set-cookie'), action).toContain('levelhook-message=failed');
+  }
+  expect(changes).toEqual([]);
+});
+
+test('a key says what it waits for: a barrier with its kinds and versions, a pause, a rate limit', async () => {
+  const view = { keyPrefix: 'test', clusterId: 'c', resource: { apiVersion: 'v1', kind: 'Pod' }, settings: 'x' };
+  const barrier = JSON.stringify({ [viewPrefix(view)]: { version: '1234', deleted: [['shop/old', 'uid']] } });
+  for (const [wait, word, why] of [
+    [{ reason: 'barrier', sinceMs: NOW - 5000, barrier }, 'waits for the cache', 'v1/Pod up to version 1234'],
+    [{ reason: 'paused', by: 'namespace/shop' }, 'paused', 'a person has paused the namespace shop'],
+    [{ reason: 'rate-limit', untilMs: NOW + 5000 }, 'rate limit', 'lets it run'],
+    [{ reason: 'breaker', untilMs: NOW + 5000 }, 'circuit open', 'cannot reach the function'],
+  ] as const) {
+    const status = keyStatus('shop/cart', { waits: [wait], timerMs: NOW + 10 });
+    const app = served({ controller: () => access(queueOf([status])) });
+    const text = await textOf(app, '/dashboard/controllers/web/keys/shop/cart');
+    expect(text).toContain(`<span class="state warn">${word}</span>`);
+    expect(text).toContain(why);
+  }
+});
+
+test.each(['n\nl', 'n\rl', 'n\u2028l', 'n\u2029l'])(
+  'the page of a key is there whatever its name: %j',
+  async (name) => {
+    const app = served({ controller: () => access(queueOf([keyStatus(name)])) });
+    const answer = await app.request(`/dashboard/controllers/web/keys/${encodeURIComponent(name)}`);
+    expect(answer.status).toBe(200);
+  },
+);
+
+test('the overview lists the gateways with their roles, and which of them answers', async () => {
+  const gateway = { version: '1.2.3', startedMs: NOW - 3_600_000, roleSinceMs: NOW - 60_000 };
+  const app = served({
+    gateway: () => ({ role: 'follower', identity: 'b_2', leader: 'a_1' }),
+    replicas: async () => [
+      { ...gateway, id: 'a_1', name: 'a', role: 'leader', seenMs: NOW - 30_000, isThis: false },
+      { ...gateway, id: 'b_2', name: HOSTILE, role: 'follower', seenMs: NOW, isThis: true },
+    ],
+  });
+  const text = await textOf(app, '/dashboard');
+  const [leader = '', own = ''] = [...text.matchAll(/<tr id="gateway-[ab]_.*?<\/tr>/gs)].map(([row]) => row);
+  expect(leader).toContain('<span class="state ok">leader</span>');
+  expect(leader).toContain('1.2.3');
+  expect(leader).toContain('silent');
+  expect(own).toContain('(this one)');
+  expect(own).not.toContain('silent');
+  expect(text).not.toContain('<script>alert');
+  expect(text).not.toContain('which is not listed');
+});
+
+test('a gateway that was killed while it led has led, once another one holds the Lease', async () => {
+  const gateway = { version: '1.2.3', startedMs: NOW - 3_600_000, roleSinceMs: NOW - 60_000, role: 'leader' } as const;
+  const replicas = [
+    { ...gateway, id: 'a_1', name: 'a', seenMs: NOW - 30_000, isThis: false },
+    { ...gateway, id: 'b_2', name: 'b', seenMs: NOW, isThis: true },
+  ];
+  const app = served({
+    gateway: () => ({ role: 'leader', identity: 'b_2', leader: '' }),
+    replicas: async () => replicas,
+  });
+  const text = await textOf(app, '/dashboard');
+  expect(/<tr id="gateway-a_1.*?<\/tr>/s.exec(text)?.[0]).toContain('<span class="state warn">has led</span>');
+  expect(/<tr id="gateway-b_2.*?<\/tr>/s.exec(text)?.[0]).toContain('<span class="state ok">leader</span>');
+});
+
+test('a key offers Pause, and Resume while a person has paused it, though it has nothing to do', async () => {
+  const page = async (more: Partial<KeyStatus>): Promise<string> => {
+    const app = served({ controller: () => access(queueOf([keyStatus('shop/cart', more)])) });
+    return textOf(app, '/dashboard/controllers/web/keys/shop/cart');
+  };
+  const form = (verb: string): RegExp =>
+    new RegExp(`controllers/web/${verb}">((?!</form>).)*name="scope" value="key/shop/cart"`, 's');
+  const free = await page({});
+  expect(free).toMatch(form('pause'));
+  expect(free).toContain('levelhook.dev/paused=true');
+  const paused = await page({ pauses: [{ scope: 'key/shop/cart', sinceMs: NOW - 60_000 }] });
+  expect(paused).toMatch(form('resume'));
+  expect(paused).toContain('<span class="state warn">paused</span>');
+  expect(paused).toContain('a person has paused this key');
+  const annotated = await page({ pauses: [{ scope: 'object/shop/cart', sinceMs: NOW - 60_000 }] });
+  expect(annotated).toMatch(form('pause'));
+  expect(annotated).toContain('levelhook.dev/paused-');
+});
+
+test('the pauses of keys are listed with their controller, each with a link and Resume', async () => {
+  const pauses = [
+    { scope: 'key/shop/cart', sinceMs: NOW - 60_000 },
+    { scope: 'object/shop/till', sinceMs: NOW - 60_000 },
+  ] as const;
+  const app = served({ controller: () => access(queueOf([]), { summary: async () => summary({ pauses }) }) });
+  const text = await textOf(app, '/dashboard/controllers/web');
+  expect(text).toContain('<a href="/dashboard/controllers/web/keys/shop/cart">the key shop/cart</a>');
+  expect(text).toContain('name="scope" value="key/shop/cart"');
+  expect(text).toContain('1 object is paused by the annotation');
+  expect(text).toContain('1 key paused');
+});
+
+test('the page of a controller shows the last review of its rights, and a question without an answer since', async () => {
+  const page = async (more: Partial<ControllerAccess>): Promise<string> => {
+    const text = await textOf(served({ controller: () => access(queueOf([]), more) }), '/dashboard/controllers/web');
+    return /aria-label="Rights".*?<\/table>/s.exec(text)?.[0] ?? '';
+  };
+  expect(await page({})).toContain('a configured function may read what the gateway caches');
+  const declared = { origin: 'declared', scope: { 'v1/ConfigMap': ['shop', 'till'] } } as const;
+  expect(await page(declared)).toContain('not reviewed by this gateway yet');
+  const failed = { atMs: NOW - 1000, error: HOSTILE };
+  const text = await page({ ...declared, rights: () => ({ result: 'allowed', atMs: NOW - 60_000, failed }) });
+  expect(text).toContain('<span class="state ok">allowed</span>');
+  expect(text).toContain('1 min ago');
+  expect(text).toContain('shop, till');
+  expect(text).toContain('without an answer');
+  expect(text).not.toContain('<script>');
+});
+
+test('the page of a controller lists its webhooks with their last answers', async () => {
+  const page = async (more: Partial<ControllerAccess>): Promise<string> =>
+    textOf(served({ controller: () => access(queueOf([]), more) }), '/dashboard/controllers/web');
+  expect(await page({})).not.toContain('Webhooks');
+  const webhook = { apiVersion: 'v1', kind: 'Pod', type: 'validating', name: 'names', operations: ['CREATE'] } as const;
+  const conversion = {
+    apiVersion: 'a/v1',
+    kind: 'B',
+    type: 'conversion',
+    name: 'turns',
+    versions: ['v1', 'v2'],
+  } as const;
+  const text = await page({
+    webhooks: () => [
+      { webhook, seen: { count: 1234, atMs: NOW - 60_000, failure: HOSTILE, isSenderKnown: false } },
+      { webhook: conversion, seen: undefined },
+    ],
+  });
+  const WITHOUT_CACHE = 'without the cache: unknown sender';
+  expect(text).toContain(WITHOUT_CACHE);
+  const fine = { count: 1, atMs: NOW, failure: undefined };
+  const others = await page({
+    webhooks: () => [
+      { webhook, seen: { ...fine, isSenderKnown: true } },
+      // An apiserver has no certificate for these.
+      { webhook: conversion, seen: { ...fine, isSenderKnown: false } },
+    ],
+  });
+  expect(others).not.toContain(WITHOUT_CACHE);
+  for (const part of ['names', 'v1/Pod', 'CREATE, all namespaces', '1 min ago', 'versions v1, v2', 'none yet']) {
+    expect(text).toContain(part);
+  }
+  expect(text).toContain('<span class="state bad">failed</span>');
+  expect(text).not.toContain('<script>');
+});
+
+test('an object that differs is shown beside the one of the server, a Secret is not shown', async () => {
+  const object = (color: string): never =>
+    ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'cart' }, data: { color } }) as never;
+  const differs = access(queueOf([]), {
+    object: async () => ({ kind: 'shown', cached: object('red'), server: object('blue'), serverError: undefined }),
+  });
+  const text = await textOf(served({ controller: () => differs }), '/dashboard/controllers/web/keys/shop/cart');
+  expect(text).toContain('<del>  color: red</del>');
+  expect(text).toContain('<ins>  color: blue</ins>');
+  expect(text).toContain('the cache is behind the server');
+  const hidden = access(queueOf([]), { object: async () => ({ kind: 'hidden', reason: 'Secrets are not shown' }) });
+  expect(await textOf(served({ controller: () => hidden }), '/dashboard/controllers/web/keys/shop/cart')).toContain(
+    'Secrets are not shown',
+  );
+});
+
+test('runs come as events with their rows as escaped markup', async () => {
+  const app = served({ controller: () => access(queueOf([keyStatus('shop/cart')], [], () => HOSTILE)) });
+  const response = await app.request('/dashboard/controllers/web/runs/stream');
+  expect(response.headers.get('content-type')).toContain('text/event-stream');
+  const reader = response.body?.getReader();
+  const { value } = (await reader?.read()) ?? {};
+  await reader?.cancel();
+  const text = new TextDecoder().decode(value as Uint8Array | undefined);
+  expect(text).toContain('id="run-3-failed"');
+  expect(text).toContain('&lt;script&gt;');
+  expect(text).not.toContain('<script>');
+});
+
+test('dead letters are grouped by error, whatever names and numbers are in it', async () => {
+  const letters = Array.from({ length: 30 }, (_, at) => keyStatus(`shop/cart-${at}`, { deadSinceMs: NOW }));
+  const errorOf = (key: string): string => {
+    const at = Number(key.split('-')[1]);
+    return at % 3 === 0 ? 'other' : `cart-${at} failed after ${at} ms`;
+  };
+  const queue = queueOf(letters, [], errorOf);
+  const text = await textOf(served({ queues: () => new Map([['web', queue]]) }), '/dashboard/dead-letters');
+  const counts = [...text.matchAll(/<span class="strong">(\d+)<\/span>/g)].map(([, count]) => Number(count));
+  expect(counts).toEqual([20, 10]);
+});
+
+test('a time is shown relative to now, with the absolute one beside it', async () => {
+  const app = served({ controller: () => access(queueOf([keyStatus('shop/cart')])) });
+  const text = await textOf(app, '/dashboard/controllers/web');
+  expect(text).toContain(
+    '<time datetime="2026-11-23T04:03:36.000Z" title="2026-11-23 04:03:36.000 UTC">1 min 30 s ago</time>',
+  );
+});

@@ -1,0 +1,117 @@
+import { stringify } from 'yaml';
+import { formatJson, type KubernetesObject } from '../../../../core/index.ts';
+import { isDeeper } from '../../../informer/cache/kept-out.ts';
+import type { ObjectStates } from '../data.ts';
+import { type Content, html, type Html } from '../html.ts';
+import { diffLines } from '../line-diff.ts';
+import { badge, empty, panel } from './panel.ts';
+
+/** More text than this is cut: a page is for people. */
+const MAX_CHARACTERS = 200_000;
+/** YAML of more JSON than this, or of deeper objects, would keep the thread from the work of all controllers. */
+const MAX_YAML = { characters: 32_768, depth: 50 };
+
+/**
+ * An object as YAML, its fields in alphabetical order. A large or deep object is shown as the beginning of its JSON,
+ * which costs less, and an object too deep for JSON as a sentence.
+ */
+export function yamlOf(object: KubernetesObject): string {
+  const json = jsonOf(object);
+  if (json === undefined) return '# It is nested too deeply to be shown.\n';
+  if (json.length <= MAX_YAML.characters && !isDeeper(object, MAX_YAML.depth)) {
+    return stringify(object, { lineWidth: 0, aliasDuplicateObjects: false, sortMapEntries: true });
+  }
+  const what = json.length <= MAX_CHARACTERS ? 'All' : 'The first 200,000';
+  return `# ${what} of ${json.length} characters, as JSON:\n${json.slice(0, MAX_CHARACTERS)}\n`;
+}
+
+/** Undefined when the stack has no room for it: an apiserver takes 10,000 levels. */
+function jsonOf(object: KubernetesObject): string | undefined {
+  try {
+    return formatJson(object);
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
+
+export function yamlBlock(object: KubernetesObject, label: string): Html {
+  return html`<pre tabindex="0" role="region" aria-label="${label}"><code>${yamlOf(object)}</code></pre>`;
+}
+
+/** Whether the object needs no comparison: cache and server have the same, or it is not shown. */
+export function isUnchanged(states: ObjectStates): boolean {
+  if (states.kind === 'hidden' || !states.cached || !states.server) return true;
+  return yamlOf(states.cached) === yamlOf(states.server);
+}
+
+/** The object in the cache next to the object on the server; one text where both are the same. */
+export function objectPanel(states: ObjectStates): Html {
+  if (states.kind === 'hidden') return panel('Object', empty(states.reason));
+  const { cached, server, serverError } = states;
+  if (serverError !== undefined) {
+    const notice = html`<p class="empty">The server was not asked successfully: ${serverError}</p>`;
+    return panel(
+      'Object in the cache',
+      html`${notice}${cached ? yamlBlock(cached, 'Object in the cache') : nothing()}`,
+    );
+  }
+  if (!cached && !server) {
+    return panel('Object', empty('There is no such object, neither in the cache nor on the server.'));
+  }
+  const [left, right] = [cached ? yamlOf(cached) : '', server ? yamlOf(server) : ''];
+  if (cached && left === right) {
+    return panel('Object', yamlBlock(cached, 'Object'), badge('ok', 'the cache has what the server has'));
+  }
+  const word = !cached ? 'only on the server' : !server ? 'only in the cache' : 'the cache is behind the server';
+  return panel('Object', sideBySide(left, right), badge('warn', word));
+}
+
+function nothing(): Html {
+  return empty('The cache does not have it.');
+}
+
+function sideBySide(left: string, right: string): Content {
+  const rows: Html[] = [];
+  // Lines that follow each other on one side share a row with those on the other.
+  let [removed, added]: [string[], string[]] = [[], []];
+  const flush = (): void => {
+    for (let at = 0; at < Math.max(removed.length, added.length); at += 1) {
+      const [before, after] = [removed[at], added[at]];
+      rows.push(
+        html`<tr>
+          <td>${before !== undefined && html`<del>${before}</del>`}</td>
+          <td>${after !== undefined && html`<ins>${after}</ins>`}</td>
+        </tr>`,
+      );
+    }
+    [removed, added] = [[], []];
+  };
+  for (const { side, text } of diffLines(left, right)) {
+    if (side === 'left') removed.push(text);
+    else if (side === 'right') added.push(text);
+    else {
+      flush();
+      rows.push(
+        html`<tr>
+          <td>${text}</td>
+          <td>${text}</td>
+        </tr>`,
+      );
+    }
+  }
+  flush();
+  return html`<div class="scroll" role="region" aria-label="Difference" tabindex="0">
+    <table class="diff">
+      <thead>
+        <tr>
+          <th scope="col">In the cache</th>
+          <th scope="col">On the server</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${rows}
+      </tbody>
+    </table>
+  </div>`;
+}

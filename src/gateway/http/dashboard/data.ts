@@ -1,0 +1,194 @@
+import type { Clock, Condition, KubernetesObject } from '../../../core/index.ts';
+import type { Description, WebhookDescription } from '../../../contract/index.ts';
+import type { KeySelection } from '../../controller/running/requeue.ts';
+import type { SeenReviews } from '../../controller/dispatch/review-sender.ts';
+import type { HealthCheck } from '../../process/health.ts';
+import type { Visitor } from '../login/visitor.ts';
+import type { ListedReplica, ReplicaRole } from '../../election/replica-record.ts';
+import type { BullMqLists } from '../../controller/workqueue/bullmq-jobs.ts';
+import type { DeadLetterQueue } from '../../controller/workqueue/dead-letters.ts';
+import type { RightsReview } from '../../registration/rights-review.ts';
+import type { ReplayRecords } from '../../controller/workqueue/replay-records.ts';
+import type {
+  KeyList,
+  KeyStatus,
+  OpenCircuit,
+  Pause,
+  Sample,
+  WorkQueue,
+} from '../../controller/workqueue/work-queue.ts';
+
+/** Everything that the pages show and change. The server implements it from the parts of the gateway. */
+export interface DashboardData {
+  readonly clock: Pick<Clock, 'now' | 'wallNow'>;
+  /** Why queues and views cannot be asked now, such as Redis being away; undefined when they can. */
+  unavailable(): string | undefined;
+  /** The checks of `/readyz`. */
+  readonly checks: ReadonlyMap<string, HealthCheck>;
+  gateway(): GatewaySummary;
+  /** All gateways of the deployment, this one among them. */
+  replicas(): Promise<readonly ListedReplica[]>;
+  /** Replays of many dead letters, of all gateways; undefined while the gateway is starting. */
+  replays(): Pick<ReplayRecords, 'begin' | 'report' | 'recent'> | undefined;
+  /** Of each controller that runs or is being started, by name. */
+  controllers(): Promise<readonly ControllerSummary[]>;
+  /** The functions that this gateway knows, also those whose controllers do not run. */
+  functions(): readonly FunctionSummary[];
+  views(): Promise<readonly ViewSummary[]>;
+  /** One controller; undefined when there is none of this name. */
+  controller(id: string): ControllerAccess | undefined;
+  /** The queues of all controllers by the name of the controller. */
+  queues(): ReadonlyMap<string, ShownQueue>;
+  /** One view by its name; undefined when there is none. */
+  view(name: string): ViewAccess | undefined;
+}
+
+/** The operations of a queue that the pages need. */
+export type ShownQueue = DeadLetterQueue &
+  Pick<WorkQueue, 'lastErrors' | 'runs' | 'runsOf' | 'pause' | 'resume'> & { bullMqLists(): Promise<BullMqLists> };
+
+/** This gateway among its replicas. */
+export interface GatewaySummary {
+  readonly role: ReplicaRole;
+  /** How the Lease calls this gateway; undefined without an election. */
+  readonly identity: string | undefined;
+  /** How the Lease calls the gateway that leads; empty when it is not known. */
+  readonly leader: string;
+}
+
+export interface ControllerSummary {
+  readonly id: string;
+  /** Where it is declared: in the settings of the gateway, or in a ReconcileFunction. */
+  readonly origin: 'configured' | 'declared';
+  /** `apps/v1/ReplicaSet`. */
+  readonly kind: string;
+  /** Problems of the controller, the worst first; empty when all is well. */
+  readonly problems: readonly string[];
+  /** Facts that a person may want to know although all is well. */
+  readonly remarks: readonly string[];
+  readonly sizes: Readonly<Record<KeyList, number>>;
+  /** Keys that may run at a time, over all gateways. */
+  readonly concurrency: number;
+  /** For how long the key has been due that is due for longest. */
+  readonly oldestDueMs: number | undefined;
+  readonly pauses: readonly Pause[];
+  readonly circuit: OpenCircuit | undefined;
+  /** The last hour in intervals, the oldest first. May be half a minute old. */
+  readonly samples: readonly Sample[];
+}
+
+/** The last answer of a function to this gateway. */
+export interface AnswerSummary {
+  readonly atMs: number;
+  readonly text: string;
+  readonly isFailure: boolean;
+}
+
+export interface FunctionSummary {
+  /** The name of its controller, or of the ReconcileFunction; undefined until the function has described itself. */
+  readonly controller: string | undefined;
+  /** Where triggers are sent. */
+  readonly url: string | undefined;
+  /** Why its controller does not run, or not as declared. */
+  readonly problem: string | undefined;
+  /** Why no triggers are sent to it at present. */
+  readonly openReason: string | undefined;
+  readonly lastAnswer: AnswerSummary | undefined;
+  /** See `ControllerAccess.rights`. */
+  readonly rights: RightsReview | undefined;
+}
+
+export interface ViewSummary {
+  /** The kind, and the namespace of a view that holds one: names the view. */
+  readonly name: string;
+  readonly objects: number;
+  /** Whether its first list is complete. */
+  readonly synced: boolean;
+  readonly encrypted: boolean;
+  /** For how long the oldest event waits that is not in the cache; undefined where another gateway fills the view. */
+  readonly behindMs: number | undefined;
+  /** The last complete list of the server, by any gateway. */
+  readonly lastList: { readonly atMs: number; readonly reason: string } | undefined;
+  readonly version: string | undefined;
+  /** The controllers that read it. */
+  readonly users: readonly string[];
+}
+
+/** A webhook, and the reviews of it that this gateway has seen. */
+export interface WebhookSummary {
+  readonly webhook: WebhookDescription;
+  /** Undefined: it had no review yet. */
+  readonly seen: SeenReviews | undefined;
+}
+
+export interface ControllerAccess {
+  readonly origin: ControllerSummary['origin'];
+  readonly description: Description;
+  readonly url: string;
+  readonly queue: ShownQueue;
+  summary(): Promise<ControllerSummary>;
+  /** The part of the cache that its function may read, by kind: the namespaces, or `*` for all. */
+  readonly scope: Readonly<Record<string, '*' | readonly string[]>>;
+  /**
+   * The last review of the rights of its ServiceAccount, by this gateway; undefined before the first one, and for a
+   * configured function, whose rights are those of the gateway.
+   */
+  rights(): RightsReview | undefined;
+  webhooks(): readonly WebhookSummary[];
+  /** The conditions of its ReconcileFunction; empty for a configured function. */
+  conditions(): readonly Condition[];
+  /** Whether keys of its kind have a namespace. */
+  readonly namespaced: boolean;
+  /** The views of the kind that it reconciles. */
+  readonly views: readonly string[];
+  /** See `RunningController.requeue`. @throws UserError for a selection that is none of the controller's. */
+  requeue(which: KeySelection, priority: 'high' | 'low'): Promise<number>;
+  /** All that is known of a key, with its object. */
+  status(visitor: ObjectVisitor, key: string): Promise<KeyStatus>;
+  /** The object of a key, in the cache and on the server. @throws LoginUnavailableError */
+  object(visitor: ObjectVisitor, key: string): Promise<ObjectStates>;
+}
+
+/** Who looks at objects: each read asks whether this visitor may read them in the cluster. */
+export type ObjectVisitor = Pick<Visitor, 'readRefusal'>;
+
+/** Content for a visitor, or the reason why it is hidden. */
+export type Shown<T> = { readonly kind: 'hidden'; readonly reason: string } | ({ readonly kind: 'shown' } & T);
+
+/** One object as the cache has it and as the server has it. */
+export type ObjectStates = Shown<{
+  /** Undefined when it is not there. */
+  readonly cached: KubernetesObject | undefined;
+  readonly server: KubernetesObject | undefined;
+  /** Why the server's is not known. */
+  readonly serverError: string | undefined;
+}>;
+
+/** Some objects of a view, and the key behind which the next ones are; undefined when there are no more. */
+export interface ObjectPage {
+  readonly objects: readonly KubernetesObject[];
+  readonly next: string | undefined;
+}
+
+/** Which objects of a view. */
+export interface ObjectSelection {
+  readonly namespace?: string;
+  /** As in `kubectl -l`. */
+  readonly labels?: string;
+}
+
+export interface ViewAccess {
+  readonly name: string;
+  readonly namespaced: boolean;
+  /**
+   * Selected objects behind `after`, in the order of their keys, at most `limit`.
+   * @throws SelectorError; LoginUnavailableError
+   */
+  list(
+    visitor: ObjectVisitor,
+    selection: ObjectSelection,
+    page: { readonly after: string; readonly limit: number },
+  ): Promise<Shown<ObjectPage>>;
+  /** @throws LoginUnavailableError */
+  get(visitor: ObjectVisitor, key: string): Promise<Shown<{ readonly object: KubernetesObject | undefined }>>;
+}

@@ -1,0 +1,135 @@
+import { createHash } from 'node:crypto';
+import type { Clock } from '../../../core/index.ts';
+import type { ShownQueue } from './data.ts';
+
+/** Dead letters of one controller whose errors differ only in names and numbers. */
+export interface DeadLetterGroup {
+  readonly id: string;
+  readonly controller: string;
+  /** The error of one of them. */
+  readonly error: string;
+  readonly count: number;
+  /** The first of them. */
+  readonly keys: readonly string[];
+  readonly oldestMs: number;
+  readonly newestMs: number;
+}
+
+export interface DeadLetterGroups {
+  /** The largest first. */
+  readonly groups: readonly DeadLetterGroup[];
+  /** All dead letters. */
+  readonly total: number;
+  /** How many of them are in the groups: the oldest ones. */
+  readonly grouped: number;
+}
+
+/** Dead letters that one step reads: short commands, which let others between them. */
+const STEP = 250;
+/** Of one controller, as many are grouped. */
+const MOST = 20_000;
+const EXAMPLES = 5;
+/**
+ * All visitors see the same groups for `FRESH_MS`, or for `FRESH_FACTOR` times the time that reading them took if that
+ * is longer.
+ */
+const FRESH_MS = 2000;
+const FRESH_FACTOR = 20;
+
+/** Groups the dead letters of all controllers by error, page by page, and keeps the result for a moment. */
+export class DeadLetterGrouping {
+  readonly #clock: Pick<Clock, 'now'>;
+  #latest: { untilMs: number; readonly groups: Promise<DeadLetterGroups> } | undefined;
+
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.#clock = clock;
+  }
+
+  /** The groups as they are now, or were a moment ago. */
+  async groups(queues: ReadonlyMap<string, ShownQueue>): Promise<DeadLetterGroups> {
+    const now = this.#clock.now();
+    if (this.#latest && now < this.#latest.untilMs) return this.#latest.groups;
+    // Visitors that ask during the read wait for it.
+    const latest = { untilMs: Infinity, groups: group(queues) };
+    this.#latest = latest;
+    try {
+      const groups = await latest.groups;
+      const endMs = this.#clock.now();
+      latest.untilMs = endMs + Math.max(FRESH_MS, FRESH_FACTOR * (endMs - now));
+      return groups;
+    } catch (error) {
+      this.forget();
+      throw error;
+    }
+  }
+
+  /** The dead letters have changed: the next visitor sees that. */
+  forget(): void {
+    this.#latest = undefined;
+  }
+}
+
+async function group(queues: ReadonlyMap<string, ShownQueue>): Promise<DeadLetterGroups> {
+  const groups = new Map<string, DeadLetterGroup>();
+  let [total, grouped] = [0, 0];
+  // One after the other: a page must not keep Redis busy.
+  for (const [controller, queue] of queues) {
+    let ofQueue = 0;
+    for await (const part of deadLetters(queue)) {
+      ofQueue = part.total;
+      grouped += part.letters.length;
+      for (const { key, atMs, error } of part.letters) {
+        const id = groupId(controller, key, error);
+        const known = groups.get(id);
+        groups.set(id, {
+          id,
+          controller,
+          error: known?.error ?? error,
+          count: (known?.count ?? 0) + 1,
+          keys: known ? [...known.keys, key].slice(0, EXAMPLES) : [key],
+          oldestMs: Math.min(known?.oldestMs ?? Infinity, atMs),
+          newestMs: Math.max(known?.newestMs ?? 0, atMs),
+        });
+      }
+    }
+    total += ofQueue;
+  }
+  return { groups: [...groups.values()].toSorted((a, b) => b.count - a.count), total, grouped };
+}
+
+/** The keys of one group, as they are now. */
+export async function keysOfGroup(controller: string, queue: ShownQueue, id: string): Promise<string[]> {
+  const keys: string[] = [];
+  for await (const { letters } of deadLetters(queue)) {
+    for (const { key, error } of letters) if (groupId(controller, key, error) === id) keys.push(key);
+  }
+  return keys;
+}
+
+interface DeadLetter {
+  readonly key: string;
+  readonly atMs: number;
+  readonly error: string;
+}
+
+async function* deadLetters(
+  queue: ShownQueue,
+): AsyncGenerator<{ readonly total: number; readonly letters: readonly DeadLetter[] }> {
+  for (let offset = 0; offset < MOST; offset += STEP) {
+    const { keys, total } = await queue.list('dead', { offset, limit: STEP });
+    const errors = await queue.lastErrors(keys.map(({ key }) => key));
+    yield { total, letters: keys.map((each, at) => ({ ...each, error: errors[at] ?? 'no error is on record' })) };
+    if (offset + keys.length >= total || keys.length === 0) return;
+  }
+}
+
+/** The same for errors that differ only in the key's own name and in numbers. */
+function groupId(controller: string, key: string, error: string): string {
+  const slash = key.indexOf('/');
+  const names = [key, key.slice(slash + 1), slash > 0 ? key.slice(0, slash) : ''].filter((name) => name.length > 2);
+  const general = names
+    .reduce((text, name) => text.replaceAll(name, '…'), error)
+    .replaceAll(/\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, '#')
+    .replaceAll(/\d+/g, '#');
+  return createHash('sha256').update(`${controller}\n${general}`).digest('base64url').slice(0, 16);
+}

@@ -1,0 +1,146 @@
+import { actionForm } from '../components/form.ts';
+import { badge, empty, panel } from '../components/panel.ts';
+import { table } from '../components/table.ts';
+import type { DeadLetterGroup, DeadLetterGroups } from '../dead-letter-groups.ts';
+import { type Content, formatCount, html, type Html, plural } from '../html.ts';
+import { layout, type PageRequest } from '../page.ts';
+import { type Replay, SILENT_MS } from '../../../controller/workqueue/replay-records.ts';
+import { controllerUrl, deadLettersUrl, keyUrl } from '../urls.ts';
+
+export interface DeadLettersFilter {
+  /** Only dead letters of this controller; empty: of all. */
+  readonly controller: string;
+}
+
+/** Groups that one page shows. */
+const MOST_SHOWN = 100;
+
+/** The dead letters of all controllers by error, with the actions that mend them. */
+export function deadLettersPage(
+  page: PageRequest,
+  { groups, total, grouped }: DeadLetterGroups,
+  more: {
+    readonly replays: readonly Replay[];
+    readonly controllers: readonly string[];
+    readonly filter: DeadLettersFilter;
+  },
+): Html {
+  const { filter, replays, controllers } = more;
+  const shown = groups.filter(({ controller }) => filter.controller === '' || controller === filter.controller);
+  const largest = shown.slice(0, MOST_SHOWN);
+  const all = actionForm(page, {
+    action: deadLettersAction('replay-all'),
+    label: 'Replay all',
+    tone: 'main',
+    question: `${plural(total, 'dead letter')} of all controllers run again, with their failures forgotten.`,
+  });
+  const isUnderWay = replays.some((replay) => stateOf(replay, page.times.nowMs) === 'under way');
+  return layout(page, {
+    title: 'Dead letters',
+    section: 'dead-letters',
+    refreshMs: isUnderWay ? 1000 : 5000,
+    content: html`
+      <h1>Dead letters <span class="muted">${formatCount(total)}</span></h1>
+      ${replays.length > 0 && panel('Replays', replayList(page, replays))}
+      ${grouped < total && html`<p class="notice">The oldest ${formatCount(grouped)} of them are grouped here.</p>`}
+      ${
+        largest.length < shown.length &&
+        html`<p class="notice">These are the ${largest.length} largest of ${formatCount(shown.length)} groups.</p>`
+      }
+      ${panel('By error', groupTable(page, largest, total), html`${filterForm(controllers, filter)} ${total > 0 && all}`)}
+    `,
+  });
+}
+
+/** Where the forms about several controllers send their changes. */
+function deadLettersAction(action: string): string {
+  return `${deadLettersUrl()}/${action}`;
+}
+
+function filterForm(controllers: readonly string[], { controller }: DeadLettersFilter): Html {
+  return html`<form class="row" method="get" action="${deadLettersUrl()}">
+    <select name="controller" aria-label="Controller">
+      <option value="">All controllers</option>
+      ${controllers.map(
+        (each) => html`<option value="${each}" ${each === controller && html`selected`}>${each}</option>`,
+      )}
+    </select>
+    <button>Filter</button>
+  </form>`;
+}
+
+function groupTable(page: PageRequest, groups: readonly DeadLetterGroup[], total: number): Content {
+  if (groups.length === 0) {
+    return empty(
+      total === 0
+        ? 'No dead letters. A key becomes one when its attempts are used up (queue.maxAttempts of its controller), or when its function answers with a terminal error.'
+        : html`This controller has none. <a href="${deadLettersUrl()}">Show all</a>`,
+    );
+  }
+  return table(
+    'Dead letters by error',
+    groups,
+    [
+      { title: 'Count', look: 'number', cell: ({ count }) => html`<span class="strong">${formatCount(count)}</span>` },
+      { title: 'Error', heading: true, look: 'text', cell: (group) => errorCell(group) },
+      {
+        title: 'Controller',
+        look: 'optional',
+        cell: ({ controller }) => html`<a href="${controllerUrl(controller, { list: 'dead' })}">${controller}</a>`,
+      },
+      { title: 'Newest', look: 'nowrap', cell: ({ newestMs }) => page.times.at(newestMs) },
+      {
+        title: html`<span class="hidden">Action</span>`,
+        look: 'number',
+        cell: ({ id, controller }) =>
+          actionForm(page, { action: deadLettersAction('replay'), label: 'Replay', fields: { group: id, controller } }),
+      },
+    ],
+    ({ id }) => `group-${id}`,
+  );
+}
+
+function errorCell({ error, controller, keys, count }: DeadLetterGroup): Html {
+  const more = count > keys.length && `and ${formatCount(count - keys.length)} more`;
+  return html`${error}
+    <span class="reason"
+      >${keys.map((key, at) => html`${at > 0 && ', '}<a href="${keyUrl(controller, key)}">${key}</a>`)} ${more}</span
+    >`;
+}
+
+/** `stopped`: its gateway has stopped, and its remaining keys are dead letters still. */
+function stateOf({ endedMs, error, seenMs }: Replay, nowMs: number): 'failed' | 'queued' | 'stopped' | 'under way' {
+  if (error !== undefined) return 'failed';
+  if (endedMs !== undefined) return 'queued';
+  return nowMs - seenMs < SILENT_MS ? 'under way' : 'stopped';
+}
+
+function replayList({ times }: PageRequest, replays: readonly Replay[]): Html {
+  return html`<div class="body" role="status">
+    ${replays.map((replay) => {
+      const { id, controller, label, gateway, startedMs, total, done } = replay;
+      const state = stateOf(replay, times.nowMs);
+      const bar =
+        state === 'under way' &&
+        html`<progress aria-label="Replay of ${controller}" max="${total ?? 1}" value="${done}"></progress>`;
+      return html`<p id="replay-${id}">
+        <a href="${controllerUrl(controller)}">${controller}</a>: ${label}, begun ${times.at(startedMs)} by ${gateway}.
+        ${replayState(replay, state)} ${bar}
+      </p>`;
+    })}
+  </div>`;
+}
+
+function replayState({ done, total, error }: Replay, state: ReturnType<typeof stateOf>): Html {
+  const progress = `${formatCount(done)} of ${total === undefined ? '…' : formatCount(total)}`;
+  switch (state) {
+    case 'failed':
+      return html`${badge('bad', state)} ${error}`;
+    case 'queued':
+      return html`${badge('ok', state)} ${plural(done, 'key')}`;
+    case 'under way':
+      return html`${badge('neutral', state)} ${progress}`;
+    case 'stopped':
+      return html`${badge('warn', state)} ${progress}: its gateway has stopped. A new replay takes the rest.`;
+  }
+}

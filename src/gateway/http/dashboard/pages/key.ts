@@ -1,0 +1,214 @@
+import { variableOf } from '../../../config/config.ts';
+import { decodeObjectKey } from '../../../../core/index.ts';
+import { PAUSED_ANNOTATION } from '../../../controller/handlers/paused.ts';
+import { objectText } from '../../../controller/workqueue/key-state.ts';
+import { waitFor } from '../../../controller/workqueue/key-status.ts';
+import type { KeyStatus, PastRun } from '../../../controller/workqueue/work-queue.ts';
+import { actionForm } from '../components/form.ts';
+import { isUnchanged, objectPanel } from '../components/object.ts';
+import { badge, empty, facts, panel } from '../components/panel.ts';
+import { outcomeBadge, outcomeTone, reasonList, wroteText } from '../components/runs.ts';
+import type { ControllerAccess, ControllerSummary } from '../data.ts';
+import { type Content, html, type Html, plural } from '../html.ts';
+import { crumbs, layout, type PageRequest } from '../page.ts';
+import { formatDuration, type Times } from '../times.ts';
+import { controllerActionUrl, controllerUrl, DASHBOARD_PATH } from '../urls.ts';
+import { shownState, waitText } from '../waits.ts';
+
+/** One key: why it runs or does not, its history, its next run, and its object. */
+export async function keyPage(
+  page: PageRequest,
+  controller: ControllerAccess,
+  { key, runs }: { readonly key: string; readonly runs: readonly PastRun[] },
+): Promise<Html> {
+  const [summary, status, object] = await Promise.all([
+    controller.summary(),
+    controller.status(page.visitor, key),
+    controller.object(page.visitor, key),
+  ]);
+  const { id } = summary;
+  const state = shownState(status, page.times);
+  const happened = panel('What happened', timeline(page, runs, status.failures));
+  return layout(page, {
+    title: `${key} · ${id}`,
+    section: 'overview',
+    content: html`
+      ${crumbs(['Overview', DASHBOARD_PATH], [id, controllerUrl(id)])}
+      <h1>${key} ${badge(state.tone, state.word)}</h1>
+      ${panel('Now', html`<div class="body">${nowFacts(page, status)}</div>`, buttons(page, summary, status))}
+      ${
+        isUnchanged(object)
+          ? html`<div class="columns">${happened} ${objectPanel(object)}</div>`
+          : html`${happened} ${objectPanel(object)}`
+      }
+      ${commandHelp(page, controller, { id, status })}
+    `,
+  });
+}
+
+function nowFacts({ times }: PageRequest, status: KeyStatus): Html {
+  const { running, dirty, queued, backlog, pauses, failures, deadSinceMs, queuedAtMs, reasons } = status;
+  const { why, wait: shown } = shownState(status, times);
+  const waits = status.waits.filter(({ reason }) => reason !== 'paused' && reason !== shown?.reason);
+  const next = nextRun(status, times);
+  return facts([
+    ['State', why],
+    ['Object', status.object && objectText(status.object)],
+    ['Run in flight', running && html`number ${running.run}, its time is over ${times.at(running.deadlineMs)}`],
+    ['Touched since', dirty && 'yes: it runs once more after this run'],
+    [
+      'Waits also',
+      waits.length > 0 &&
+        html`<ul>
+          ${waits.map((wait) => html`<li>${waitText(wait, times)}</li>`)}
+        </ul>`,
+    ],
+    [
+      'Paused',
+      pauses.length > 0 &&
+        html`<ul>
+          ${pauses.map((pause) => html`<li>${waitText(waitFor(pause), times)}, since ${times.at(pause.sinceMs)}</li>`)}
+        </ul>`,
+    ],
+    ['Next run', deadSinceMs === undefined || queued || backlog ? next : 'by a change of the object, or Replay'],
+    ['Asked for by', reasonList(reasons)],
+    ['Failures in a row', String(failures)],
+    ['Queued', queuedAtMs !== undefined && times.at(queuedAtMs)],
+  ]);
+}
+
+function nextRun({ queued, backlog, timerMs, waits, pauses }: KeyStatus, times: Times): Content {
+  const isWanted = queued || backlog || timerMs !== undefined || waits.length > 0;
+  if (pauses.length > 0) return isWanted ? 'when its pause ends' : 'when something changes and its pause has ended';
+  if (queued) return 'as soon as there is room';
+  if (backlog) return 'when no other key is ready';
+  return timerMs === undefined ? 'when something changes' : times.at(timerMs);
+}
+
+function buttons(page: PageRequest, { id }: ControllerSummary, { key, deadSinceMs, pauses }: KeyStatus): Content {
+  const fields = { key };
+  const namespace = decodeObjectKey(key)?.namespace;
+  const scope = `namespace/${namespace}`;
+  const isDead = deadSinceMs !== undefined;
+  const has = (wanted: string): boolean => pauses.some((each) => each.scope === wanted);
+  return [
+    isDead && actionForm(page, { action: controllerActionUrl(id, 'replay'), label: 'Replay', fields, tone: 'main' }),
+    isDead &&
+      actionForm(page, {
+        action: controllerActionUrl(id, 'drop'),
+        label: 'Drop',
+        fields,
+        tone: 'bad',
+        question: 'The dead letter and its history are forgotten. The next change of the object runs the key again.',
+      }),
+    !isDead &&
+      actionForm(page, {
+        action: controllerActionUrl(id, 'reconcile'),
+        label: 'Reconcile now',
+        fields,
+        tone: 'main',
+      }),
+    has(`key/${key}`)
+      ? actionForm(page, {
+          action: controllerActionUrl(id, 'resume'),
+          label: 'Resume',
+          fields: { scope: `key/${key}` },
+          tone: 'main',
+        })
+      : actionForm(page, {
+          action: controllerActionUrl(id, 'pause'),
+          label: 'Pause',
+          fields: { scope: `key/${key}` },
+        }),
+    has(scope) &&
+      actionForm(page, {
+        action: controllerActionUrl(id, 'resume'),
+        label: `Resume namespace ${namespace}`,
+        fields: { scope },
+      }),
+  ];
+}
+
+function timeline({ times }: PageRequest, runs: readonly PastRun[], failures: number): Content {
+  if (runs.length === 0) {
+    return empty(
+      `No run is on record: the history keeps the last runs of each controller, and of very many a second some, unless ${variableOf('historyRuns')} is 0.`,
+    );
+  }
+  return html`<ol class="timeline">
+      ${runs.map(
+        (run) =>
+          html`<li class="${outcomeTone(run.outcome)}">
+            ${outcomeBadge(run.outcome)} ${times.at(run.atMs)}
+            <span class="muted">${runText(run)}</span>
+            ${run.error !== undefined && html`<span class="reason">${run.error}</span>`} ${runFacts(run, times)}
+          </li>`,
+      )}
+    </ol>
+    ${
+      failures > runs.length &&
+      html`<p class="empty">${plural(failures, 'failure')} in a row: the last ${runs.length} runs are on record.</p>`
+    }`;
+}
+
+/** `run 12, attempt 3, took 15 ms after a wait of 2 s, on gateway-1`. */
+function runText({ run, attempt, tookMs, waitedMs, gateway }: PastRun): string {
+  const parts = [
+    `run ${run}`,
+    attempt !== undefined && attempt > 1 && `attempt ${attempt}`,
+    tookMs !== undefined && `took ${formatDuration(tookMs)}`,
+    waitedMs !== undefined && `after ${formatDuration(waitedMs)} of waiting`,
+    gateway !== undefined && `on ${gateway}`,
+  ];
+  return parts.filter((part) => part !== undefined && part !== false).join(', ');
+}
+
+function runFacts({ reasons, wrote, barrier, nextMs }: PastRun, times: Times): Html {
+  return facts([
+    ['Why', reasonList(reasons)],
+    ['Wrote', wroteText(wrote)],
+    ['Then', barrier && 'its next run waits until the cache shows these writes'],
+    ['Next', nextMs !== undefined && nextMs > times.nowMs && times.at(nextMs)],
+  ]);
+}
+
+/** The same as text; and the pause by annotation: the gateway may not write to the object, the visitor does. */
+function commandHelp(
+  { origin }: PageRequest,
+  { description }: ControllerAccess,
+  { id, status }: { readonly id: string; readonly status: KeyStatus },
+): Html {
+  const { key, pauses } = status;
+  const isPaused = pauses.some(({ scope }) => scope === `object/${key}`);
+  const { namespace, name = key } = decodeObjectKey(key) ?? {};
+  const [group] = description.for.apiVersion.split('/');
+  const kind = description.for.apiVersion.includes('/')
+    ? `${description.for.kind.toLowerCase()}.${group}`
+    : description.for.kind.toLowerCase();
+  const value = isPaused ? `${PAUSED_ANNOTATION}-` : `${PAUSED_ANNOTATION}=true`;
+  const command = [
+    'kubectl annotate',
+    ...(namespace === undefined ? [] : ['-n', quoted(namespace)]),
+    quoted(kind),
+    quoted(name),
+    value,
+  ].join(' ');
+  return panel(
+    'On the command line',
+    html`<div class="body">
+      <p class="muted">This page as text:</p>
+      <pre class="command"><code>levelhook explain ${quoted(id)} ${quoted(key)} --gateway ${origin}</code></pre>
+      <p class="muted">
+        The button Pause holds until a person resumes the key, and the gateway alone knows of it. An annotation pauses
+        the object as long as it has it, and everyone sees it in the cluster.
+        ${isPaused ? 'Remove the annotation:' : 'Pause by annotation:'}
+      </p>
+      <pre class="command"><code>${command}</code></pre>
+    </div>`,
+  );
+}
+
+/** For a shell. */
+function quoted(text: string): string {
+  return /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}

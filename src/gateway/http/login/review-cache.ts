@@ -1,0 +1,71 @@
+import { type Clock, NewestMap } from '../../../core/index.ts';
+import { LoginUnavailableError } from './identity.ts';
+
+export interface ReviewCacheOptions {
+  readonly clock: Pick<Clock, 'now'>;
+  /** How long an answer is used. */
+  readonly keepMs: number;
+  /** How many answers are kept at most; the least recently used answer goes first. */
+  readonly maxEntries: number;
+  /** Questions under way at most. */
+  readonly maxPending: number;
+}
+
+interface Entry<Answer> {
+  readonly answer: Answer;
+  readonly untilMs: number;
+}
+
+/**
+ * Answers of the apiserver, each for a short time. One question at a time is asked about a key. Errors are not kept.
+ */
+export class ReviewCache<Answer> {
+  readonly #options: ReviewCacheOptions;
+  /** The most recently used entry is the last. */
+  readonly #entries: NewestMap<string, Entry<Answer>>;
+  readonly #pending = new Map<string, Promise<Answer>>();
+
+  constructor(options: ReviewCacheOptions) {
+    this.#options = options;
+    this.#entries = new NewestMap(options.maxEntries);
+  }
+
+  /** The last answer about a key, also when it is too old to be used. */
+  last(key: string): Answer | undefined {
+    return this.#entries.get(key)?.answer;
+  }
+
+  /** Whether `get` would ask. */
+  needsReview(key: string): boolean {
+    return this.#fresh(key) === undefined && !this.#pending.has(key);
+  }
+
+  /** @throws LoginUnavailableError when too many questions are under way; errors of `ask`. */
+  async get(key: string, ask: () => Promise<Answer>): Promise<Answer> {
+    const known = this.#fresh(key);
+    if (known) {
+      this.#entries.set(key, known);
+      return known.answer;
+    }
+    const pending = this.#pending.get(key);
+    if (pending) return pending;
+    if (this.#pending.size >= this.#options.maxPending) {
+      throw new LoginUnavailableError('too many logins are being checked');
+    }
+    const asked = this.#ask(key, ask).finally(() => this.#pending.delete(key));
+    this.#pending.set(key, asked);
+    return asked;
+  }
+
+  #fresh(key: string): Entry<Answer> | undefined {
+    const entry = this.#entries.get(key);
+    return entry && entry.untilMs > this.#options.clock.now() ? entry : undefined;
+  }
+
+  async #ask(key: string, ask: () => Promise<Answer>): Promise<Answer> {
+    const { clock, keepMs } = this.#options;
+    const answer = await ask();
+    this.#entries.set(key, { answer, untilMs: clock.now() + keepMs });
+    return answer;
+  }
+}

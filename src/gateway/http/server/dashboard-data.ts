@@ -1,0 +1,365 @@
+import {
+  ApiError,
+  type Clock,
+  decodeObjectKey,
+  formatKind,
+  fulfils,
+  isNamespace,
+  type KubernetesObject,
+  messageOf,
+  parseLabelSelector,
+  parseObjectKey,
+  resourcePath,
+} from '../../../core/index.ts';
+import type { ApiClient } from '../../apiserver/api-client.ts';
+import type { Informer } from '../../informer/cache/informer.ts';
+import type { View } from '../../informer/cache/view.ts';
+import { settingsFor, transformOf } from '../../informer/cache/view-settings.ts';
+import type { RunningController } from '../../controller/running/controller.ts';
+import { notesOf } from '../../controller/running/controller-state.ts';
+import type {
+  ControllerAccess,
+  ControllerSummary,
+  DashboardData,
+  FunctionSummary,
+  GatewaySummary,
+  AnswerSummary,
+  ObjectPage,
+  ObjectSelection,
+  ObjectStates,
+  ObjectVisitor,
+  Shown,
+  ViewAccess,
+  ViewSummary,
+} from '../dashboard/data.ts';
+import type { HealthCheck } from '../../process/health.ts';
+import type { LeaderElection } from '../../election/leader-election.ts';
+import type { Manager } from '../../process/manager.ts';
+import { type ReplicaRecord, roleOf } from '../../election/replica-record.ts';
+import { KEY_LISTS, type KeyObject } from '../../controller/workqueue/key-status.ts';
+import { queueFacts } from '../../controller/workqueue/queue-facts.ts';
+import type { ReplayRecords } from '../../controller/workqueue/replay-records.ts';
+import { TimeSlice } from '../../time-slice.ts';
+import type { Sample } from '../../controller/workqueue/work-queue.ts';
+
+export interface GatewayDashboardOptions {
+  /** Undefined while the gateway is starting. */
+  readonly parts: () => DashboardParts | undefined;
+  readonly checks: ReadonlyMap<string, HealthCheck>;
+  readonly clock: Pick<Clock, 'now' | 'wallNow'>;
+}
+
+/** The parts of a gateway that the dashboard shows. */
+export interface DashboardParts {
+  readonly manager: Manager;
+  readonly client: ApiClient;
+  readonly election: Pick<LeaderElection, 'identity' | 'leader' | 'isLeading'> | undefined;
+  readonly replica: Pick<ReplicaRecord, 'all'>;
+  readonly replays: ReplayRecords;
+}
+
+/** Objects whose labels one page looks at, at most. */
+const MOST_LOOKED_AT = 2000;
+/** Bytes of objects that one command reads: this number takes Redis some 0.2 ms. */
+const COMMAND_BYTES = 1_000_000;
+/** How long a page waits for an object of the server. */
+const SERVER_MS = 3000;
+/** All visitors share samples and summaries that are younger. */
+const SAMPLES_FRESH_MS = 10_000;
+const SUMMARIES_FRESH_MS = 1000;
+const MAX_OBJECT_BYTES = 4 * 1024 * 1024;
+
+/** The data and the changes of the dashboard, from the parts of a gateway. */
+export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions): DashboardData {
+  const known = (): ReadonlyMap<string, RunningController> => parts()?.manager.controllers.known() ?? new Map();
+  const samples = new SampleCache(clock);
+  const informers = (): readonly Informer[] => parts()?.manager.informers.all() ?? [];
+  return {
+    clock,
+    checks,
+    unavailable: () => {
+      const made = parts();
+      if (!made) return 'The gateway is starting';
+      if (made.manager.recovery.healthy) return undefined;
+      return `Redis cannot be asked: ${made.manager.recovery.notReady() ?? 'it is being checked'}`;
+    },
+    gateway: () => gatewaySummary(parts()),
+    replicas: recent(clock, async () => (await parts()?.replica.all()) ?? []),
+    controllers: recent(clock, () =>
+      Promise.all([...known().values()].map((controller) => summaryOf(controller, parts(), samples))),
+    ),
+    replays: () => parts()?.replays,
+    functions: () => functionsOf(parts(), clock),
+    views: recent(clock, () => Promise.all(informers().map((informer) => viewSummary(informer, known(), clock)))),
+    controller: (id) => {
+      const controller = known().get(id);
+      return controller && controllerAccess(controller, parts, samples);
+    },
+    queues: () => new Map([...known()].map(([id, { queue }]) => [id, queue])),
+    view: (name) => {
+      const informer = informers().find((each) => each.name === name);
+      return informer && viewAccess(informer.view);
+    },
+  };
+}
+
+/** The last result while it is young, which all visitors share. */
+function recent<T>(clock: Pick<Clock, 'now'>, read: () => Promise<T>): () => Promise<T> {
+  let latest: { readonly atMs: number; readonly result: Promise<T> } | undefined;
+  return () => {
+    const now = clock.now();
+    if (latest && now - latest.atMs < SUMMARIES_FRESH_MS) return latest.result;
+    const mine = { atMs: now, result: read() };
+    latest = mine;
+    mine.result.catch(() => {
+      if (latest === mine) latest = undefined;
+    });
+    return mine.result;
+  };
+}
+
+function gatewaySummary(parts: DashboardParts | undefined): GatewaySummary {
+  const { identity, leader = '' } = parts?.election ?? {};
+  return { role: roleOf(parts), identity, leader };
+}
+
+/** The samples of controllers, as they were read last: a new one comes every half minute. */
+class SampleCache {
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #known = new WeakMap<
+    RunningController,
+    { readonly atMs: number; readonly samples: Promise<readonly Sample[]> }
+  >();
+
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.#clock = clock;
+  }
+
+  of(controller: RunningController): Promise<readonly Sample[]> {
+    const now = this.#clock.now();
+    const known = this.#known.get(controller);
+    if (known && now - known.atMs < SAMPLES_FRESH_MS) return known.samples;
+    const samples = controller.queue.samples();
+    this.#known.set(controller, { atMs: now, samples });
+    samples.catch(() => this.#known.delete(controller));
+    return samples;
+  }
+}
+
+async function summaryOf(
+  controller: RunningController,
+  parts: DashboardParts | undefined,
+  cache: SampleCache,
+): Promise<ControllerSummary> {
+  const { name, origin, queue, description } = controller;
+  const [samples, oldestDueMs, facts] = await Promise.all([
+    cache.of(controller),
+    queue.oldestDueMs(),
+    queueFacts(queue, KEY_LISTS),
+  ]);
+  return {
+    id: name,
+    origin,
+    kind: formatKind(description.for),
+    ...notesOf(controller, parts?.manager),
+    concurrency: description.concurrency,
+    oldestDueMs,
+    ...facts,
+    samples,
+  };
+}
+
+function functionsOf(parts: DashboardParts | undefined, clock: DashboardData['clock']): FunctionSummary[] {
+  if (!parts) return [];
+  const { configured, controllers, declared } = parts.manager;
+  const running = (id: string | undefined): Pick<FunctionSummary, 'openReason' | 'lastAnswer'> => {
+    const controller = id === undefined ? undefined : controllers.known().get(id);
+    return { openReason: controller?.openReason, lastAnswer: lastAnswerOf(controller, clock) };
+  };
+  return [
+    ...configured.all().map((each) => ({ ...each, ...running(each.controller), rights: undefined })),
+    ...[...(declared?.statuses() ?? [])].map(([id, status]) => {
+      const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+      const problem = ready?.status === 'False' ? `${ready.reason}: ${ready.message}` : undefined;
+      const rights = declared?.rightsOf(id);
+      return { controller: id, url: status?.url, problem, ...running(id), rights };
+    }),
+  ];
+}
+
+function lastAnswerOf(
+  controller: RunningController | undefined,
+  clock: DashboardData['clock'],
+): AnswerSummary | undefined {
+  const last = controller?.endpoint.lastAnswer;
+  if (!last) return undefined;
+  return { atMs: clock.now() - (clock.wallNow() - last.wallMs), text: last.text, isFailure: last.isFailure };
+}
+
+async function viewSummary(
+  informer: Informer,
+  controllers: ReadonlyMap<string, RunningController>,
+  clock: DashboardData['clock'],
+): Promise<ViewSummary> {
+  const { name, synced, view, isTaken, unappliedMs } = informer;
+  const [objects, { version }, lastList] = await Promise.all([view.size(), view.progress(), view.lastList()]);
+  const users = [...controllers.values()].filter((each) => each.informers().includes(informer));
+  return {
+    name,
+    objects,
+    synced,
+    encrypted: view.encrypted,
+    behindMs: isTaken ? unappliedMs : undefined,
+    lastList: lastList && { ...lastList, atMs: Math.min(lastList.atMs, clock.now()) },
+    version,
+    users: users.map((each) => each.name),
+  };
+}
+
+function controllerAccess(
+  controller: RunningController,
+  parts: () => DashboardParts | undefined,
+  samples: SampleCache,
+): ControllerAccess {
+  const { name, origin, queue, description, endpoint, scope, reconciledViews: views } = controller;
+  return {
+    origin,
+    description,
+    url: endpoint.url,
+    queue,
+    summary: () => summaryOf(controller, parts(), samples),
+    scope,
+    rights: () => parts()?.manager.declared?.rightsOf(name),
+    webhooks: () =>
+      controller.reviews?.webhooks.map(({ webhook }) => {
+        return { webhook, seen: controller.reviews?.sender.seen(webhook.name) };
+      }) ?? [],
+    conditions: () => parts()?.manager.declared?.conditions(name) ?? [],
+    namespaced: views[0]?.resource.namespaced ?? true,
+    views: views.map((view) => view.name),
+    requeue: (which, priority) => controller.requeue({ which, priority, message: 'by the dashboard' }),
+    status: async (visitor, key) => {
+      const [status, object] = await Promise.all([queue.status(key), keyObject(controller, visitor, key)]);
+      return { ...status, object };
+    },
+    object: (visitor, key) => objectStates(views, key, visitor, parts()),
+  };
+}
+
+/**
+ * The state of a key's object, for a visitor who may read the object: others must not learn whether there is one.
+ * @throws LoginUnavailableError
+ */
+export async function keyObject(
+  { objects }: Pick<RunningController, 'objects'>,
+  visitor: ObjectVisitor,
+  key: string,
+): Promise<KeyObject> {
+  const reason = await visitor.readRefusal({ ...parseObjectKey(key), resource: objects.resource });
+  return reason === undefined ? objects.of(key) : { state: 'unknown', reason };
+}
+
+/**
+ * Why objects of a view are hidden from a visitor; undefined when they are not. Secrets are hidden from all visitors.
+ */
+async function hiddenReason(
+  view: View,
+  visitor: ObjectVisitor,
+  at: { readonly namespace?: string | undefined; readonly name?: string },
+): Promise<string | undefined> {
+  const { resource, encrypted, location } = view;
+  const isSecret = encrypted || formatKind(resource) === 'v1/Secret';
+  if (isSecret) return 'Secrets are not shown here: ask the cluster with kubectl.';
+  return visitor.readRefusal({ ...at, resource, namespace: at.namespace ?? location.namespace });
+}
+
+async function objectStates(
+  views: readonly View[],
+  key: string,
+  visitor: ObjectVisitor,
+  parts: DashboardParts | undefined,
+): Promise<ObjectStates> {
+  const { namespace, name } = parseObjectKey(key);
+  const view = views.find((each) => each.contains(namespace));
+  if (!view || !parts) return { kind: 'hidden', reason: 'The cache has no view of objects in this namespace.' };
+  const at = namespace === undefined ? { name } : { namespace, name };
+  const reason = await hiddenReason(view, visitor, at);
+  if (reason !== undefined) return { kind: 'hidden', reason };
+  const [[cached], server] = await Promise.all([view.objects([key]), serverObject(view, at, parts)]);
+  return { kind: 'shown', cached, ...server };
+}
+
+/** The object as the server has it, without the fields that the cache leaves out of each object. */
+async function serverObject(
+  { resource }: View,
+  at: { readonly namespace?: string; readonly name: string },
+  { client, manager }: DashboardParts,
+): Promise<{ server: KubernetesObject | undefined; serverError: string | undefined }> {
+  try {
+    const object = await client.json<KubernetesObject>({
+      path: resourcePath(resource, at),
+      maxBytes: MAX_OBJECT_BYTES,
+      signal: AbortSignal.timeout(SERVER_MS),
+    });
+    const kind = formatKind(resource);
+    const settings = settingsFor(manager.informers.settings, kind);
+    transformOf(settings, kind).object(object);
+    const { apiVersion, kind: named, metadata } = object;
+    const server = settings.metadataOnly === true ? { apiVersion, kind: named, metadata } : object;
+    return { server, serverError: undefined };
+  } catch (error) {
+    const isGone = error instanceof ApiError && error.code === 404;
+    return { server: undefined, serverError: isGone ? undefined : messageOf(error) };
+  }
+}
+
+function viewAccess(view: View): ViewAccess {
+  const shown = async <T>(reason: Promise<string | undefined>, read: () => Promise<T>): Promise<Shown<T>> => {
+    const hidden = await reason;
+    return hidden === undefined ? { kind: 'shown', ...(await read()) } : { kind: 'hidden', reason: hidden };
+  };
+  return {
+    name: view.name,
+    namespaced: view.resource.namespaced,
+    list: async (visitor, selection, page) => {
+      const { namespace } = selection;
+      if (namespace !== undefined && !isNamespace(namespace)) return { kind: 'shown', ...NO_OBJECTS };
+      return shown(hiddenReason(view, visitor, { namespace }), () => objectPage(view, selection, page));
+    },
+    get: async (visitor, key) => {
+      const at = decodeObjectKey(key);
+      if (!at) return { kind: 'shown', object: undefined };
+      return shown(hiddenReason(view, visitor, at), async () => ({ object: (await view.objects([key]))[0] }));
+    },
+  };
+}
+
+const NO_OBJECTS: ObjectPage = { objects: [], next: undefined };
+
+async function objectPage(
+  view: View,
+  { namespace, labels = '' }: ObjectSelection,
+  { after, limit }: { readonly after: string; readonly limit: number },
+): Promise<ObjectPage> {
+  const requirements = parseLabelSelector(labels);
+  const selection = namespace === undefined ? {} : { namespace };
+  const { reader } = view;
+  const state = await reader.state();
+  if (!state) return NO_OBJECTS;
+  const objects: KubernetesObject[] = [];
+  let looked = 0;
+  // The keys of a namespace are read in their order, a page at a time; labels are compared here, to a limit.
+  const slice = new TimeSlice();
+  const options = { state: { ...state, keys: undefined }, after, first: limit, commandBytes: COMMAND_BYTES };
+  for await (const batch of reader.select(selection, options)) {
+    slice.restart();
+    for (const found of batch) {
+      if (slice.isOver) await slice.next();
+      const object = found.decode();
+      looked += 1;
+      if (fulfils(requirements, object.metadata.labels)) objects.push(object);
+      if (objects.length >= limit || looked >= MOST_LOOKED_AT) return { objects, next: found.key };
+    }
+  }
+  return { objects, next: undefined };
+}

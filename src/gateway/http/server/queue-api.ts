@@ -1,0 +1,286 @@
+import { type Context, Hono } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import { z } from 'zod';
+import { boundedText, type Clock, decodeObjectKey } from '../../../core/index.ts';
+import { namespace } from '../../../contract/name-schema.ts';
+import {
+  type ControllerNotes,
+  controllerState,
+  type ControllerStateWord,
+} from '../../controller/running/controller-state.ts';
+import { audit, type AuditFields, type LoginEnv, type Visitor } from '../login/visitor.ts';
+import { type Awaited, awaitedBy } from '../../controller/dispatch/barrier.ts';
+import { dropDeadLetters, replayDeadLetters } from '../../controller/workqueue/dead-letters.ts';
+import { keyState, type KeyStateWord } from '../../controller/workqueue/key-state.ts';
+import {
+  isPersonScope,
+  KEY_LISTS,
+  type KeyList,
+  type KeyObject,
+  type PersonScope,
+} from '../../controller/workqueue/key-status.ts';
+import { type QueueFacts, queueFacts } from '../../controller/workqueue/queue-facts.ts';
+import { isCursor, RUN_OUTCOMES } from '../../controller/workqueue/past-run.ts';
+import { SAMPLE_MS } from '../../controller/workqueue/samples.ts';
+import type { KeyStatus, OpenCircuit, PastRun, Pause, Wait, WorkQueue } from '../../controller/workqueue/work-queue.ts';
+
+/** A wait as it is served: a barrier names the versions and deletions that it waits for. */
+export type ServedWait =
+  | Exclude<Wait, { reason: 'barrier' }>
+  | (Omit<Extract<Wait, { reason: 'barrier' }>, 'barrier'> & { readonly awaits: readonly Awaited[] });
+
+/** Everything about one key, as `GET /queues/<controller>/keys/<namespace>/<name>` serves it. */
+export interface ServedKey extends Omit<KeyStatus, 'waits'> {
+  /** The state of the key, in a word. */
+  readonly state: KeyStateWord;
+  readonly waits: readonly ServedWait[];
+  /** Its last runs, the newest first, 10 at most. */
+  readonly history: readonly PastRun[];
+}
+
+/** The queues by their controller's name; undefined while Redis is away and nothing can be asked. */
+export type Queues = () => ReadonlyMap<string, WorkQueue> | undefined;
+
+export interface QueueApiOptions {
+  readonly queues: Queues;
+  readonly controller: (name: string) => AskedController | undefined;
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+/** The facts about a controller that its queue does not have. */
+export interface AskedController extends ControllerNotes {
+  readonly objectOf: (visitor: Pick<Visitor, 'readRefusal'>, key: string) => Promise<KeyObject>;
+}
+
+/** One queue, as `GET /queues` serves it. */
+export interface ServedQueue {
+  readonly controller: string;
+  readonly state: ControllerStateWord;
+  /** Problems of the controller, the worst first. */
+  readonly problems: readonly string[];
+  /** Facts that a person may want to know although all is well. */
+  readonly remarks: readonly string[];
+  /** Sizes by list. */
+  readonly keys: QueueFacts<KeyList>['sizes'];
+  readonly pauses: readonly Pause[];
+  /** Present while the gateway that was asked cannot reach the function. */
+  readonly circuit?: OpenCircuit;
+}
+
+const page = z.object({
+  list: z.enum(KEY_LISTS),
+  offset: z.coerce.number().int().min(0).default(0),
+  limit: z.coerce.number().int().min(1).max(1000).default(100),
+});
+
+const key = z.string().refine((text) => decodeObjectKey(text) !== undefined, 'must be a key: namespace/name, or name');
+
+const runs = z.object({
+  limit: z.coerce.number().int().min(1).max(1000).default(100),
+  outcome: z.enum(RUN_OUTCOMES).optional(),
+  key: key.optional(),
+  before: z.string().refine(isCursor, 'must be the `next` of a page of runs').optional(),
+  after: z.string().refine(isCursor, 'must be the `newest` of a page of runs').optional(),
+});
+
+const selection = z.union([
+  z.strictObject({ keys: z.array(key).min(1).max(1000) }),
+  z.strictObject({ namespace }),
+  z.strictObject({ all: z.literal(true) }),
+]);
+
+const pausable = z.strictObject({
+  scope: z.custom<PersonScope>(isPersonScope, {
+    message:
+      'must be controller, namespace/<name> or key/<key>; object/<key> is the annotation levelhook.dev/paused of the object',
+  }),
+});
+
+/**
+ * Serves the state of the queues and the operations on them:
+ *
+ * - `GET /queues`: every queue (`ServedQueue`)
+ * - `GET /queues/<controller>/keys?list=dead&offset=0&limit=100`: a list, page by page
+ * - `GET /queues/<controller>/keys/<namespace>/<name>`: everything about one key (`ServedKey`)
+ * - `GET /queues/<controller>/runs?outcome=failed&key=<key>&limit=100&before=<next>&after=<newest>`: the last runs of
+ *   all keys, the newest first (`RunPage`)
+ * - `GET /queues/<controller>/samples`: the last hour in intervals of 30 s (`{seconds, samples}`)
+ * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
+ * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`, see `PersonScope`
+ *
+ * All bodies are JSON. The answer to a wrong request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503
+ * while Redis is away.
+ */
+export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<LoginEnv> {
+  const app = new Hono<LoginEnv>();
+  app.use(
+    bodyLimit({
+      maxSize: MAX_BODY_BYTES,
+      onError: (context) => context.json({ error: 'the body is over 64 KiB' }, 413),
+    }),
+  );
+  app.get('/', async (context) => {
+    const all = queues();
+    if (!all) return away(context);
+    const served = [...all].map(([id, queue]) => servedQueue(queue, controller(id)));
+    return context.json({ queues: await Promise.all(served) });
+  });
+  app.get('/:name/keys', (context) =>
+    withQueue(context, queues, async (queue) => {
+      const parsed = page.safeParse(context.req.query());
+      if (!parsed.success) return wrong(context, parsed.error);
+      const { list, ...range } = parsed.data;
+      return context.json(await queue.list(list, range));
+    }),
+  );
+  app.get('/:name/keys/:key{[^]+}', (context) =>
+    withQueue(context, queues, async (queue) => {
+      const parsed = key.safeParse(context.req.param('key'));
+      if (!parsed.success) return wrong(context, parsed.error);
+      const object = await controller(queue.name)?.objectOf(context.var.visitor, parsed.data);
+      return context.json(await servedKey(queue, { key: parsed.data, object, nowMs: clock.now() }));
+    }),
+  );
+  app.get('/:name/runs', (context) =>
+    withQueue(context, queues, async (queue) => {
+      const parsed = runs.safeParse(context.req.query());
+      if (!parsed.success) return wrong(context, parsed.error);
+      const { limit, outcome, key: only, before, after } = parsed.data;
+      const query = {
+        limit,
+        ...(outcome ? { outcome } : {}),
+        ...(only ? { key: only } : {}),
+        ...(before ? { before } : {}),
+        ...(after ? { after } : {}),
+      };
+      return context.json(await queue.runs(query));
+    }),
+  );
+  app.get('/:name/samples', (context) =>
+    withQueue(context, queues, async (queue) =>
+      context.json({ seconds: SAMPLE_MS / 1000, samples: await queue.samples() }),
+    ),
+  );
+  app.post('/:name/replay', (context) =>
+    withBody(context, queues, selection, async (queue, which) => {
+      audit(context, { controller: queue.name, action: 'replay', ...auditedSelection(which) });
+      const replayed = await replayDeadLetters(queue, which);
+      audit(context, { count: replayed });
+      return { replayed };
+    }),
+  );
+  app.post('/:name/drop', (context) =>
+    withBody(context, queues, selection, async (queue, which) => {
+      audit(context, { controller: queue.name, action: 'drop', ...auditedSelection(which) });
+      const dropped = await dropDeadLetters(queue, which);
+      audit(context, { count: dropped });
+      return { dropped };
+    }),
+  );
+  app.post('/:name/pause', (context) =>
+    withBody(context, queues, pausable, async (queue, { scope }) => {
+      audit(context, { controller: queue.name, action: 'pause', scope });
+      await queue.pause(scope);
+      return { pauses: await queue.pauses() };
+    }),
+  );
+  app.post('/:name/resume', (context) =>
+    withBody(context, queues, pausable, async (queue, { scope }) => {
+      audit(context, { controller: queue.name, action: 'resume', scope });
+      await queue.resume(scope);
+      return { pauses: await queue.pauses() };
+    }),
+  );
+  return app;
+}
+
+/** The selection, in a few words: the audit log does not list a thousand keys. */
+function auditedSelection(which: z.output<typeof selection>): AuditFields {
+  if ('keys' in which) return { keys: which.keys.slice(0, 3).join(' '), asked: which.keys.length };
+  return 'namespace' in which ? { namespace: which.namespace } : { all: true };
+}
+
+/** A thousand keys of 60 characters. */
+const MAX_BODY_BYTES = 64 * 1024;
+
+/** Everything that is known of a key, with its last runs. */
+async function servedKey(
+  queue: WorkQueue,
+  {
+    key: name,
+    object,
+    nowMs,
+  }: { readonly key: string; readonly object: KeyObject | undefined; readonly nowMs: number },
+): Promise<ServedKey> {
+  const [found, history] = await Promise.all([queue.status(name), queue.runsOf(name)]);
+  const status = object ? { ...found, object } : found;
+  return { ...status, state: keyState(status, nowMs).word, waits: status.waits.map(servedWait), history };
+}
+
+function servedWait(wait: Wait): ServedWait {
+  if (wait.reason !== 'barrier') return wait;
+  const { barrier, ...rest } = wait;
+  return { ...rest, awaits: awaitedBy(barrier) };
+}
+
+async function servedQueue(queue: WorkQueue, controller: AskedController | undefined): Promise<ServedQueue> {
+  const facts = await queueFacts(queue, KEY_LISTS);
+  const { sizes, pauses, circuit } = facts;
+  const { problems = [], remarks = [] } = controller ?? {};
+  const state = controllerState({ ...facts, problems, remarks });
+  return { controller: queue.name, state, problems, remarks, keys: sizes, pauses, ...(circuit ? { circuit } : {}) };
+}
+
+/** Most of the names that a sentence lists. */
+const MOST_NAMED = 10;
+
+/** A person may have given the plural and the group in the other order, or the kind alone. */
+function noController(name: string, there: readonly string[]): string {
+  const words = new Set(name.split('.'));
+  const near = there.filter((each) => each.split('.').some((word) => words.has(word)));
+  const named = (near.length > 0 ? near : there).toSorted();
+  const more = named.length > MOST_NAMED ? ` and ${named.length - MOST_NAMED} more` : '';
+  const list = named.length === 0 ? 'none' : named.slice(0, MOST_NAMED).join(', ') + more;
+  return `there is no controller "${name}" in this gateway: there is ${list}`;
+}
+
+async function withQueue(
+  context: Context,
+  queues: Queues,
+  use: (queue: WorkQueue) => Promise<Response>,
+): Promise<Response> {
+  const all = queues();
+  if (!all) return away(context);
+  const name = context.req.param('name') ?? '';
+  const queue = all.get(name);
+  if (!queue) return context.json({ error: boundedText(noController(name, [...all.keys()]), 1024) }, 404);
+  return use(queue);
+}
+
+function withBody<T>(
+  context: Context,
+  queues: Queues,
+  schema: z.ZodType<T>,
+  use: (queue: WorkQueue, body: T) => Promise<object>,
+): Promise<Response> {
+  return withQueue(context, queues, async (queue) => {
+    // A page elsewhere can send a form across origins, but JSON only when it is allowed to.
+    if (!context.req.header('content-type')?.startsWith('application/json')) {
+      return context.json({ error: 'send JSON, with content-type application/json' }, 415);
+    }
+    const parsed = schema.safeParse(await context.req.json().catch(() => undefined));
+    return parsed.success ? context.json(await use(queue, parsed.data)) : wrong(context, parsed.error);
+  });
+}
+
+function away(context: Context): Response {
+  return context.json({ error: 'Redis is away, or being checked after a loss: try again' }, 503);
+}
+
+function wrong(context: Context, error: z.ZodError): Response {
+  const [issue] = error.issues;
+  const where = issue?.path.join('.');
+  // The message may quote the request.
+  const message = boundedText(`${where ? `${where}: ` : ''}${issue?.message ?? 'not understood'}`, 1024);
+  return context.json({ error: message }, 400);
+}

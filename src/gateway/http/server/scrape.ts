@@ -1,0 +1,223 @@
+import type { Clock, MetricLabels } from '../../../core/index.ts';
+import type { Informer } from '../../informer/cache/informer.ts';
+import { informerLabels } from '../../informer/cache/informer-labels.ts';
+import type { Informers } from '../../informer/cache/informers.ts';
+import type { Controllers } from '../../controller/running/controllers.ts';
+import { controllerState, notesOf } from '../../controller/running/controller-state.ts';
+import type { PrometheusMetrics } from '../../process/metrics.ts';
+import type { Progress } from '../../process/progress.ts';
+import type { Recovery } from '../../recovery/recovery.ts';
+import type { BullMqWorkQueue } from '../../controller/workqueue/bullmq-work-queue.ts';
+import { queueFacts, STATE_LISTS } from '../../controller/workqueue/queue-facts.ts';
+
+/** The parts that are asked at each scrape. */
+export interface ScrapedParts {
+  readonly controllers: Pick<Controllers, 'known' | 'get' | 'waitsFor'>;
+  readonly informers: Pick<Informers, 'all'>;
+  readonly progress: Pick<Progress, 'outboxMs' | 'stalled'>;
+  readonly recovery: Pick<Recovery, 'healthy'>;
+}
+
+type Series = readonly [labels: MetricLabels, value: number][];
+
+/**
+ * controller-runtime's `LowPriority` (pkg/handler/eventhandler.go): keys that our queues have as backlog get this
+ * priority in its queues.
+ */
+const LOW_PRIORITY = '-100';
+/** client-go's `parseRVForMetricsWithTruncation` (tools/cache/thread_safe_store.go): a float holds 15 digits. */
+const VERSION_DIGITS = 15;
+
+/**
+ * The metrics as text. Levels are read when they are scraped and not counted along, and set as a whole: a queue or view
+ * that is gone, or that another gateway fills, has no series.
+ * @param parts undefined while the gateway is starting
+ */
+export async function renderMetrics(
+  metrics: PrometheusMetrics,
+  parts: ScrapedParts | undefined,
+  clock: Pick<Clock, 'sleep'>,
+): Promise<string> {
+  if (parts) {
+    const answered = new AbortController();
+    const reads = Promise.all([readQueues(metrics, parts), readVersions(metrics, parts)]);
+    try {
+      await Promise.race([reads, clock.sleep(ANSWER_MS, answered.signal)]);
+    } finally {
+      answered.abort();
+    }
+    readRuns(metrics, parts);
+    readViews(metrics, parts);
+  }
+  return metrics.registry.metrics();
+}
+
+/** A Redis that has gone silent must not hold up all later scrapes: the last levels stay. */
+const ANSWER_MS = 2000;
+
+/** The pause after a rendering, as a multiple of the time that the rendering took, and at most a second. */
+const REST = { times: 9, mostMs: 1000 };
+
+/**
+ * Renders the metrics one at a time, and in a tenth of the thread's time at most, because a scrape costs in proportion
+ * to the controllers and needs no login: with few controllers ten times a second or more, with many of them less than
+ * once. A request gets the first rendering that begins after it came, and shares it with all others that wait for it.
+ * So no client reads a level that is older than its question.
+ */
+export class Scrapes {
+  readonly #render: () => Promise<string>;
+  readonly #clock: Pick<Clock, 'now' | 'sleep'>;
+  /** The rendering that has not begun. */
+  #next: Promise<string> | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+  /** When the next rendering may begin. */
+  #restedMs = -Infinity;
+
+  constructor(render: () => Promise<string>, clock: Pick<Clock, 'now' | 'sleep'>) {
+    this.#render = render;
+    this.#clock = clock;
+  }
+
+  /** The metrics as text. */
+  text(): Promise<string> {
+    this.#next ??= this.#begin();
+    return this.#next;
+  }
+
+  async #begin(): Promise<string> {
+    await this.#last;
+    const waitMs = this.#restedMs - this.#clock.now();
+    if (waitMs > 0) await this.#clock.sleep(waitMs);
+    this.#next = undefined;
+    const text = this.#timed();
+    this.#last = text.catch(() => {});
+    return text;
+  }
+
+  async #timed(): Promise<string> {
+    const fromMs = this.#clock.now();
+    try {
+      return await this.#render();
+    } finally {
+      const nowMs = this.#clock.now();
+      this.#restedMs = nowMs + Math.min(REST.mostMs, (nowMs - fromMs) * REST.times);
+    }
+  }
+}
+
+/** Undefined while Redis is away: a question would wait until it is back. */
+export function askableQueues(
+  parts: Pick<ScrapedParts, 'controllers' | 'recovery'> | undefined,
+): ReadonlyMap<string, BullMqWorkQueue> | undefined {
+  if (!parts?.recovery.healthy) return undefined;
+  return new Map([...parts.controllers.known()].map(([name, { queue }]) => [name, queue]));
+}
+
+/** While Redis is away, the last levels stay. */
+async function readQueues(metrics: PrometheusMetrics, parts: ScrapedParts): Promise<void> {
+  const queues = askableQueues(parts);
+  if (!queues) return;
+  // Asked together, which costs the least. Other commands of this gateway go between.
+  const read = await Promise.all(
+    [...queues].map(async ([name, queue]) => {
+      const [level, facts] = await Promise.all([queue.levels(), queueFacts(queue, STATE_LISTS)]);
+      return [name, { ...level, facts }] as const;
+    }),
+  );
+  const known = parts.controllers.known();
+  // The other controllers were removed during the reads.
+  const levels = read.filter(([name]) => known.has(name));
+  const seriesOf = (label: string, value: (level: (typeof levels)[number][1]) => number): Series =>
+    levels.map(([name, level]) => [{ [label]: name }, value(level)]);
+  metrics.replace(
+    'workqueue_depth',
+    levels.flatMap(([name, { waiting, low }]): Series => {
+      const labels = { name, controller: name };
+      return [
+        [{ ...labels, priority: '0' }, waiting],
+        [{ ...labels, priority: LOW_PRIORITY }, low],
+      ];
+    }),
+  );
+  metrics.replace(
+    'levelhook_controller_state',
+    levels.flatMap(([name, { facts }]): Series => {
+      const controller = known.get(name);
+      const state = controller && controllerState({ ...notesOf(controller, parts), ...facts });
+      return state ? [[{ controller: name, state }, 1]] : [];
+    }),
+  );
+  metrics.replace(
+    'levelhook_queue_demand',
+    seriesOf('name', ({ demand }) => demand),
+  );
+  metrics.replace(
+    'levelhook_queue_oldest_due_seconds',
+    seriesOf('name', ({ oldestDueMs = 0 }) => oldestDueMs / 1000),
+  );
+  metrics.replace(
+    'controller_runtime_active_workers',
+    seriesOf('controller', ({ running }) => running),
+  );
+}
+
+function readRuns(metrics: PrometheusMetrics, { controllers }: ScrapedParts): void {
+  const runs = [...controllers.known()].map(
+    ([name, { queue }]) => [{ name, controller: name }, queue.unfinished()] as const,
+  );
+  metrics.replace(
+    'workqueue_unfinished_work_seconds',
+    runs.map(([labels, { totalMs }]) => [labels, totalMs / 1000]),
+  );
+  metrics.replace(
+    'workqueue_longest_running_processor_seconds',
+    runs.map(([labels, { longestMs }]) => [labels, longestMs / 1000]),
+  );
+}
+
+/** The metrics of the leading gateway, which fills the views. */
+function readViews(metrics: PrometheusMetrics, { informers, progress }: ScrapedParts): void {
+  const views = filled(informers);
+  metrics.replace(
+    'informer_queued_items',
+    views.map(({ view, unapplied }) => [informerLabels(view), unapplied]),
+  );
+  metrics.replace(
+    'levelhook_view_oldest_unapplied_seconds',
+    views.map(({ name, unappliedMs }) => [{ resource: name }, unappliedMs / 1000]),
+  );
+  metrics.replace(
+    'levelhook_outbox_oldest_seconds',
+    [...progress.outboxMs].map(([resource, ageMs]) => [{ resource }, ageMs / 1000]),
+  );
+}
+
+/**
+ * The gateway that fills a view knows its version and age without a trip to Redis while the view changes. There are
+ * none while Redis is away.
+ */
+async function readVersions(metrics: PrometheusMetrics, { informers, recovery }: ScrapedParts): Promise<void> {
+  const views = recovery.healthy ? filled(informers) : [];
+  const found = await Promise.all(
+    views.map(async (informer) => {
+      const [{ version }, behindMs] = await Promise.all([informer.view.progress(), informer.ageMs()]);
+      return { informer, version, behindMs };
+    }),
+  );
+  metrics.replace(
+    'informer_store_resource_version',
+    found.flatMap(({ informer: { view }, version }): Series =>
+      version === undefined ? [] : [[informerLabels(view), Number(version.slice(-VERSION_DIGITS))]],
+    ),
+  );
+  metrics.replace(
+    'levelhook_view_behind_seconds',
+    found.flatMap(({ informer: { name }, behindMs }): Series =>
+      behindMs === undefined ? [] : [[{ resource: name }, behindMs / 1000]],
+    ),
+  );
+}
+
+function filled(informers: ScrapedParts['informers']): Informer[] {
+  return informers.all().filter(({ isTaken }) => isTaken);
+}

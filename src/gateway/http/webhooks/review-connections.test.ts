@@ -1,0 +1,111 @@
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../core/index.ts';
+import { ReviewConnections } from './review-connections.ts';
+
+const ROOM = 64;
+const APISERVER = '127.0.0.99';
+const STRANGERS = Array.from({ length: 12 }, (_, at) => `127.0.0.${at + 2}`);
+
+/**
+ * A server whose connections are admitted as those of the server of reviews. It ends all answers but those of `/slow`.
+ */
+class AdmittingServer {
+  readonly slow: ServerResponse[] = [];
+  readonly #sockets: Socket[] = [];
+  readonly #server: Server;
+
+  constructor(connections: ReviewConnections) {
+    this.#server = createServer((request, response) => {
+      request.resume();
+      if (request.url !== '/slow') return void response.end('fine');
+      this.slow.push(response);
+      response.flushHeaders();
+    });
+    const listeners = this.#server.listeners('connection') as ((socket: Socket) => void)[];
+    this.#server.removeAllListeners('connection').on('connection', (socket) => {
+      if (connections.admit(socket)) for (const each of listeners) each.call(this.#server, socket);
+    });
+    this.#server.prependListener('request', (incoming, outgoing) => connections.asked(incoming, outgoing));
+  }
+
+  async open(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+  }
+
+  /** A connection from this address. @returns undefined when it was closed. */
+  async connect(address: string, path?: string): Promise<Socket | undefined> {
+    const { port } = this.#server.address() as AddressInfo;
+    const socket = connect({ port, host: '127.0.0.1', localAddress: address });
+    this.#sockets.push(socket);
+    socket.on('error', () => {});
+    await once(socket, 'connect');
+    return path === undefined || (await this.ask(socket, path)) ? socket : undefined;
+  }
+
+  /** @returns whether an answer began. */
+  async ask(socket: Socket, path: string): Promise<boolean> {
+    socket.write(`POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}`);
+    return Promise.race([
+      once(socket, 'data').then(() => true),
+      new Promise<boolean>((resolve) => socket.once('close', () => resolve(false))),
+    ]).catch(() => false);
+  }
+
+  close(): void {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+}
+
+describe('the connections of the server of reviews', () => {
+  let server: AdmittingServer;
+
+  beforeEach(async () => {
+    server = new AdmittingServer(new ReviewConnections(systemClock, ROOM));
+    await server.open();
+  });
+
+  afterEach(() => server.close());
+
+  /** Each address opens as many as it gets. */
+  async function fill(path?: string): Promise<Socket[]> {
+    const opened: (Socket | undefined)[] = [];
+    for (const address of STRANGERS) {
+      const asked = Array.from({ length: ROOM }, () => server.connect(address, path));
+      opened.push(...(await Promise.all(asked)));
+    }
+    return opened.filter((socket) => socket !== undefined);
+  }
+
+  it.each([
+    ['that have sent nothing', undefined],
+    ['that wait for their next request', '/'],
+  ])('have room for an apiserver when twelve other addresses hold all %s', async (_, path) => {
+    await fill(path);
+    const held: Socket[] = [];
+    for (let at = 0; at < 4; at += 1) {
+      const socket = await server.connect(APISERVER, '/');
+      expect(socket).toBeDefined();
+      if (socket) held.push(socket);
+    }
+    // Nor do the strangers get them back, because none of them has more than the others by then.
+    await fill(path);
+    for (const socket of held) expect(await server.ask(socket, '/')).toBe(true);
+  });
+
+  it('stay open while a request is answered', async () => {
+    const busy = await fill('/slow');
+    expect(await server.connect(APISERVER, '/')).toBeUndefined();
+    let answered = 0;
+    for (const socket of busy) socket.once('data', () => (answered += 1));
+    for (const response of server.slow) response.end('late');
+    while (answered < server.slow.length) await new Promise((next) => setTimeout(next, 5));
+    expect(answered).toBeGreaterThan(ROOM / 2);
+    expect(await server.connect(APISERVER, '/')).toBeDefined();
+  });
+});

@@ -1,0 +1,189 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { type Clock, SharedRoom, type RequestSource } from '../../../core/index.ts';
+
+/**
+ * Of all sources that have not shown a certificate. An apiserver opens one connection for each review at a time, and
+ * serves 200 writes at a time by default. One source alone may have half, see `SharedRoom`.
+ */
+const MAX_CONNECTIONS = 2048;
+/** A connection has its first request whole within this time, and each later head. */
+const REQUEST_MS = 10_000;
+
+interface Connection {
+  /** See `keyOf`: a closed socket no longer has it. */
+  readonly key: string;
+  readonly source: RequestSource;
+  readonly openedMs: number;
+  /** That of TLS, once the handshake is over. */
+  socket: Socket;
+  isKnown: boolean;
+  /** Whether the authorities that knew its certificate have changed since. */
+  isOld: boolean;
+  /** Whether a request has come whole. */
+  hasAsked: boolean;
+  /** Whether a request is being answered. */
+  isAsking: boolean;
+  /** When a part of the next head was seen first. */
+  partialSinceMs: number | undefined;
+  /** The bytes that had come at the end of the last request. */
+  bytes: number;
+  /** Whether its room was given back. */
+  isOver: boolean;
+}
+
+/**
+ * The connections of the server of reviews. Anyone may open some, so each source has a share of them. When there is no
+ * room for a new one, the server closes an idle connection: of the source that has most, or of the source itself if
+ * that has as many. So connections that strangers keep do not keep out an apiserver, whether it comes from another
+ * address or from the same. A known source, whose certificate the server has checked, has no bound here: the apiserver
+ * has its own.
+ *
+ * A connection ends after ten seconds without a whole request, its TLS handshake included. A known source may keep
+ * silent connections, because an apiserver opens more than it needs at once, and a connection that is closed while a
+ * review is on its way fails this review.
+ */
+export class ReviewConnections {
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #room: SharedRoom;
+  /** By the client's address and port, the oldest first. */
+  readonly #open = new Map<string, Connection>();
+  /** The connections that take room, by source, the oldest first. */
+  readonly #ofSource = new Map<string, Set<Connection>>();
+
+  /** @param most of all sources that are not known. Default 2048. */
+  constructor(clock: Pick<Clock, 'now'>, most = MAX_CONNECTIONS) {
+    this.#clock = clock;
+    this.#room = new SharedRoom(most);
+  }
+
+  /** The client of a connection. */
+  sourceOf(socket: Socket): RequestSource {
+    const connection = this.#open.get(keyOf(socket));
+    return { name: socket.remoteAddress ?? '', isKnown: connection?.isKnown ?? false };
+  }
+
+  /** Whether the connection should end with the next answer: its certificate is to be checked again. */
+  isOld(socket: Socket): boolean {
+    return this.#open.get(keyOf(socket))?.isOld ?? false;
+  }
+
+  /** Takes a new connection, or closes it. @returns whether it is open. */
+  admit(socket: Socket): boolean {
+    const source = this.sourceOf(socket);
+    if (!this.#room.takeFrom(source, (name) => this.#closeIdle(name))) {
+      socket.destroy();
+      return false;
+    }
+    const key = keyOf(socket);
+    const connection: Connection = {
+      key,
+      source,
+      openedMs: this.#clock.now(),
+      socket,
+      isKnown: false,
+      isOld: false,
+      hasAsked: false,
+      isAsking: false,
+      partialSinceMs: undefined,
+      bytes: 0,
+      isOver: false,
+    };
+    this.#open.set(key, connection);
+    const ofSource = this.#ofSource.get(source.name);
+    if (ofSource) ofSource.add(connection);
+    else this.#ofSource.set(source.name, new Set([connection]));
+    socket.once('close', () => this.#forget(connection));
+    return true;
+  }
+
+  /** The handshake of a connection is over. */
+  secured(socket: TLSSocket): void {
+    const connection = this.#open.get(keyOf(socket));
+    if (!connection) return;
+    connection.socket = socket;
+    if (!socket.authorized) return;
+    connection.isKnown = true;
+    this.#giveBack(connection);
+  }
+
+  /** The head of a request has come. */
+  asked(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const connection = this.#open.get(keyOf(incoming.socket));
+    if (!connection) return;
+    connection.isAsking = true;
+    connection.partialSinceMs = undefined;
+    incoming.once('end', () => {
+      connection.hasAsked = true;
+    });
+    outgoing.once('close', () => {
+      connection.isAsking = false;
+      connection.bytes = connection.socket.bytesRead;
+    });
+  }
+
+  /** The authorities have changed. Known connections end with their next answer, so that none is kept for good. */
+  checkAgain(): void {
+    for (const connection of this.#open.values()) connection.isOld ||= connection.isKnown;
+  }
+
+  /** Closes connections that are late. Called every second. */
+  closeLate(): void {
+    const lateMs = this.#clock.now() - REQUEST_MS;
+    for (const connection of this.#open.values()) {
+      if (connection.isKnown) continue;
+      if (!connection.hasAsked) {
+        if (connection.openedMs <= lateMs) this.#close(connection);
+        continue;
+      }
+      const isPartial = !connection.isAsking && connection.socket.bytesRead > connection.bytes;
+      if (!isPartial) continue;
+      connection.partialSinceMs ??= this.#clock.now();
+      if (connection.partialSinceMs <= lateMs) this.#close(connection);
+    }
+  }
+
+  /** Closes every connection. */
+  closeAll(): void {
+    for (const connection of this.#open.values()) connection.socket.destroy();
+  }
+
+  /** Its room is free at once, and not only when the socket reports that it is closed. */
+  #close(connection: Connection): void {
+    this.#forget(connection);
+    connection.socket.destroy();
+  }
+
+  #forget(connection: Connection): void {
+    if (connection.isOver) return;
+    connection.isOver = true;
+    // The client may have used its port again.
+    if (this.#open.get(connection.key) === connection) this.#open.delete(connection.key);
+    if (!connection.isKnown) this.#giveBack(connection);
+  }
+
+  #giveBack(connection: Connection): void {
+    const { source } = connection;
+    const ofSource = this.#ofSource.get(source.name);
+    ofSource?.delete(connection);
+    if (ofSource?.size === 0) this.#ofSource.delete(source.name);
+    this.#room.giveBack(source);
+  }
+
+  /**
+   * Closes the oldest connection of a source that has not sent a whole request, or else the oldest that waits for none
+   * to be answered. @returns whether there was one.
+   */
+  #closeIdle(name: string): boolean {
+    const connections = [...(this.#ofSource.get(name) ?? [])];
+    const idle = connections.find(({ hasAsked }) => !hasAsked) ?? connections.find(({ isAsking }) => !isAsking);
+    if (idle) this.#close(idle);
+    return idle !== undefined;
+  }
+}
+
+/** The same for a connection and for its TLS. */
+function keyOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}

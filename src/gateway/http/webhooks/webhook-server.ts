@@ -1,0 +1,130 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:https';
+import { isIPv6, type Socket } from 'node:net';
+import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
+import { type Clock, messageOf, UserError } from '../../../core/index.ts';
+import type { ClientAuthorities } from '../../certificates/client-authorities.ts';
+import type { ServingCertificate } from '../../certificates/serving-certificate.ts';
+import { variableOf } from '../../config/config.ts';
+import type { ReviewApi } from './review-api.ts';
+import { ReviewConnections } from './review-connections.ts';
+
+export interface WebhookServerOptions {
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly certificate: ServingCertificate;
+  /** The authorities whose certificates identify apiservers. Undefined: no client is identified. */
+  readonly authorities: ClientAuthorities | undefined;
+  readonly api: Pick<ReviewApi, 'handle'>;
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+const LOOK_MS = 1000;
+/** For answers that are being written when the server stops. */
+const LAST_ANSWERS_MS = 1000;
+/**
+ * The apiserver closes an idle connection after 90 s (client-go). If the gateway closed it sooner, it could do so while
+ * a review is on its way, which the apiserver would not send again.
+ */
+const KEEP_ALIVE_MS = 180_000;
+/** Connections that the kernel keeps until the gateway takes them: above that an apiserver's waits for a second. */
+const BACKLOG = 4096;
+/** As `REQUEST_MS` of the connections, for a client without a certificate. */
+const HANDSHAKE_MS = 10_000;
+
+/**
+ * The gateway's server for the reviews of apiservers: https alone, for apiservers speak to nothing else. It asks
+ * clients for a certificate if it has authorities for them, and takes the others all the same: the apiserver has none
+ * for conversions.
+ */
+export class WebhookServer {
+  readonly #options: WebhookServerOptions;
+  readonly #connections: ReviewConnections;
+  #server: Server | undefined;
+  #url = '';
+  #unwatch: () => void = () => {};
+
+  constructor(options: WebhookServerOptions) {
+    this.#options = options;
+    this.#connections = new ReviewConnections(options.clock);
+  }
+
+  /** `https://host:port`, once started. */
+  get url(): string {
+    return this.#url;
+  }
+
+  /** @throws UserError when the port is taken, the address is not this machine's, or the certificate cannot be used. */
+  async start(): Promise<void> {
+    const { api, authorities, certificate, listen } = this.#options;
+    const { host, port } = listen;
+    const connections = this.#connections;
+    const secure = () => ({ ...certificate.current(), ...(authorities ? { ca: authorities.current() } : {}) });
+    const serverOptions = {
+      // Both count from the connect of a connection on which nothing has come. `connections` and `ReviewBodies` bound
+      // the times of clients that are not known.
+      requestTimeout: KEEP_ALIVE_MS,
+      headersTimeout: KEEP_ALIVE_MS,
+      connectionsCheckingInterval: LOOK_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      handshakeTimeout: HANDSHAKE_MS,
+      requestCert: authorities !== undefined,
+      rejectUnauthorized: false,
+      ...secure(),
+    };
+    const answer = async (request: Request, { incoming: { socket } }: HttpBindings): Promise<Response> => {
+      const response = await api.handle(request, connections.sourceOf(socket));
+      if (connections.isOld(socket)) response.headers.set('connection', 'close');
+      return response;
+    };
+    const server = createAdaptorServer({
+      fetch: (request, bindings) => answer(request, bindings as HttpBindings),
+      createServer,
+      serverOptions,
+    }) as Server;
+    // Before TLS, which costs more than all else of a connection that is refused.
+    const secureConnections = server.listeners('connection') as ((socket: Socket) => void)[];
+    server.removeAllListeners('connection').on('connection', (connection) => {
+      const socket = connection as Socket;
+      if (connections.admit(socket)) for (const each of secureConnections) each.call(server, socket);
+    });
+    server.on('secureConnection', (socket) => connections.secured(socket));
+    server.prependListener('request', (incoming, outgoing) => connections.asked(incoming, outgoing));
+    const look = setInterval(() => connections.closeLate(), LOOK_MS).unref();
+    server.once('close', () => clearInterval(look));
+    this.#server = server;
+    server.listen({ port, host, backlog: BACKLOG });
+    try {
+      await once(server, 'listening');
+    } catch (error) {
+      const taken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+      const reason = taken ? 'another process listens there' : messageOf(error);
+      const remedy = `choose another in ${variableOf('webhookListen')}`;
+      throw new UserError(`The gateway cannot listen on ${host}:${port} for reviews (${reason}): ${remedy}.`);
+    }
+    // New connections get the new one.
+    const unwatch = [
+      certificate.onRenewed(() => server.setSecureContext(secure())),
+      authorities?.onRenewed(() => {
+        server.setSecureContext(secure());
+        connections.checkAgain();
+      }),
+    ];
+    this.#unwatch = () => unwatch.forEach((end) => end?.());
+    const address = server.address();
+    const actual = typeof address === 'object' && address ? address.port : port;
+    this.#url = `https://${isIPv6(host) ? `[${host}]` : host}:${actual}`;
+  }
+
+  /** Reviews that are being answered get their answers. */
+  async stop(): Promise<void> {
+    this.#unwatch();
+    const server = this.#server;
+    if (!server?.listening) return;
+    const closed = once(server, 'close');
+    server.close();
+    // Silent connections would hold it up.
+    const rest = setTimeout(() => this.#connections.closeAll(), LAST_ANSWERS_MS);
+    await closed;
+    clearTimeout(rest);
+  }
+}

@@ -1,0 +1,278 @@
+import { type Clock, type Logger, messageOf } from '../../../core/index.ts';
+import {
+  encodeEntry,
+  KEPT_OUT_INDEX,
+  LEFT_OUT_INDEX,
+  type MadeIndex,
+  type ObjectEntry,
+  parseMade,
+} from '../../../contract/cache-layout.ts';
+import type { IndexSpec } from '../../../contract/index.ts';
+import { ENTRY_BYTES, MAX_ENTRIES } from './chunk.ts';
+import { observedFields, observedSpec } from './observations.ts';
+import type { View } from './view.ts';
+
+/** The indexes and observed fields that a user of a view reads by. */
+export interface UserIndexes {
+  readonly specs: readonly IndexSpec[];
+  /**
+   * The fields whose values are observed for it: paths. They have a bound of their own, of the same size. Default:
+   * none.
+   */
+  readonly observed?: readonly string[];
+  /** The gateway itself needs these indexes, so all objects have entries and no bound applies. Default: none. */
+  readonly needed?: readonly IndexSpec[];
+  /** The only namespaces whose objects it may read. Default: it may read all. */
+  readonly namespaces?: readonly string[] | undefined;
+  /** The namespace whose bound counts. Undefined: none does. */
+  readonly tenant: string | undefined;
+}
+
+/**
+ * An object carries an entry for each value in each index. Therefore the indexes of all functions of a tenant have a
+ * bound in a view, and the namespaces of these indexes have one. The gateway does not make an index beyond a bound, and
+ * readers look at each object, as while an index is being filled.
+ */
+export const MOST_OF_TENANT = 64;
+/** Each namespace is a word in the list of indexes, which each reader reads. */
+export const MOST_PLACES = 256;
+
+/**
+ * The indexes to maintain, and those of tenants beyond their bound. Both in the order of their names. An index that
+ * only users of some namespaces have is made of the objects in these.
+ */
+export function boundedIndexes(users: Iterable<UserIndexes>): {
+  readonly kept: MadeIndex[];
+  readonly left: MadeIndex[];
+} {
+  const all = [...users];
+  const kept = new Set<MadeIndex>(all.flatMap(({ needed = [] }) => needed));
+  const left = new Set<MadeIndex>();
+  for (const [tenant, own] of Map.groupBy(all, (each) => each.tenant)) {
+    const wanted = new Set(own.flatMap(placesOf));
+    const bySpec = Map.groupBy([...wanted].toSorted(), (each) => parseMade(each).spec);
+    let places = 0;
+    for (const [at, spec] of [...bySpec.keys()].toSorted().entries()) {
+      // The index of all objects has those of each namespace.
+      const made = wanted.has(spec) ? [spec] : (bySpec.get(spec) ?? []);
+      const isBeyond = tenant !== undefined && (at >= MOST_OF_TENANT || places + made.length > MOST_PLACES);
+      if (!isBeyond) places += made.length;
+      for (const each of made) (isBeyond ? left : kept).add(each);
+    }
+  }
+  const isWhole = (each: MadeIndex): boolean => kept.has(each) || kept.has(parseMade(each).spec);
+  return {
+    kept: [...kept].filter((each) => parseMade(each).place === undefined || !kept.has(parseMade(each).spec)).toSorted(),
+    left: [...left].filter((each) => !isWhole(each)).toSorted(),
+  };
+}
+
+/** The fields to observe, and those of tenants beyond their bound, as `boundedIndexes` has indexes. */
+export function boundedObserved(users: Iterable<UserIndexes>): ReturnType<typeof boundedIndexes> {
+  return boundedIndexes(
+    [...users].map(({ observed = [], namespaces, tenant }) => ({
+      specs: observed.map(observedSpec),
+      namespaces,
+      tenant,
+    })),
+  );
+}
+
+function placesOf({ specs, namespaces }: UserIndexes): MadeIndex[] {
+  if (namespaces === undefined) return [...specs];
+  return specs.flatMap((spec) => namespaces.map((each): MadeIndex => `${each}/${spec}`));
+}
+
+export interface BackfillOptions {
+  readonly view: View;
+  /** The present indexes of each user. */
+  readonly indexes: ReadonlyMap<string, UserIndexes>;
+  /** Nothing is filled before it resolves. */
+  readonly started: Promise<void>;
+  /** Resolves when the chunk that is being applied now is in the view. */
+  readonly applied: () => Promise<void>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Ends the work. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Keeps the declared indexes of a view in line with the fields that its users read by, and completes the times of
+ * observed values. Each `start` is followed by one `backfill` in the background, one at a time, which is repeated until
+ * it succeeds. Until then objects are written under the old indexes and the new ones; afterwards under the new ones
+ * alone.
+ */
+export class Backfill {
+  readonly #options: BackfillOptions;
+  #finished: Promise<void> = Promise.resolve();
+  /** Observed fields whose values were compared with all objects since the view was taken. */
+  readonly #compared = new Set<MadeIndex>();
+
+  constructor(options: BackfillOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when all requested indexes are filled, or the signal has ended the work. */
+  get finished(): Promise<void> {
+    return this.#finished;
+  }
+
+  /** Checks the indexes, and fills the incomplete ones. */
+  start(): void {
+    this.#finished = this.#finished.then(() => this.#run());
+  }
+
+  async #run(): Promise<void> {
+    const { view, started, applied, clock, logger, signal } = this.#options;
+    const { indexer, observations } = view;
+    await started;
+    this.#warnOfBounds();
+    while (!signal.aborted) {
+      const { specs, fields } = this.#wanted();
+      try {
+        // Readers go on to use the indexes that are recorded as complete, so the applier maintains them until then.
+        indexer.maintain([...new Set([...(await indexer.complete()), ...specs])]);
+        observations.maintain(fields, () => clock.now());
+        // The chunk that is being applied still has the former list of indexes.
+        await applied();
+        // Their times are kept no longer. Without them the next pass compares all objects.
+        for (const each of [...this.#compared].filter((field) => !fields.includes(field))) {
+          for (const field of observedFields([each])) await observations.forget(field);
+          this.#compared.delete(each);
+        }
+        // Some tenant is left out by now, or is no more.
+        if (!(await backfill(view, specs, signal, () => this.#wanted().specs.join() === specs.join()))) continue;
+        indexer.maintain(specs);
+        await this.#compare(fields);
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        logger.warn(
+          { resource: view.name, error: messageOf(error) },
+          'indexes and observed values could not be filled, trying again',
+        );
+        await clock.sleep(1000, signal);
+      }
+    }
+  }
+
+  #warnOfBounds(): void {
+    const { view, indexes, logger } = this.#options;
+    const users = [...indexes.values()];
+    const [specs, fields] = [boundedIndexes(users).left, boundedObserved(users).left.map((each) => `observed ${each}`)];
+    if (specs.length + fields.length === 0) return;
+    logger.warn(
+      { resource: view.name, indexes: [...specs, ...fields] },
+      `indexes are not made, because their tenant declares more than ${MOST_OF_TENANT} for this kind`,
+    );
+  }
+
+  /** The indexes to maintain, and the fields to observe. A tenant that is left out for want of memory gets none. */
+  #wanted(): { readonly specs: readonly MadeIndex[]; readonly fields: readonly MadeIndex[] } {
+    const { indexes, view } = this.#options;
+    const served = [...indexes.values()].map((user) =>
+      view.leftOut(user.tenant) ? { ...user, specs: [], observed: [] } : user,
+    );
+    return { specs: boundedIndexes(served).kept, fields: boundedObserved(served).kept };
+  }
+
+  /** Reads the objects only for a field that is new here, or whose times were lost with other data. */
+  async #compare(fields: readonly MadeIndex[]): Promise<void> {
+    const { view, signal } = this.#options;
+    const complete = await Promise.all(observedFields(fields).map((field) => view.observations.isComplete(field)));
+    if (fields.every((field) => this.#compared.has(field)) && complete.every(Boolean)) return;
+    await compareObserved(view, fields, signal);
+    for (const field of fields) this.#compared.add(field);
+  }
+}
+
+/**
+ * Compares the values of the observed fields of all cached objects with the recorded values. A value that changed while
+ * the field was not observed, or that has no time yet, gets the present time. The applier must record the same fields
+ * during the comparison.
+ */
+export async function compareObserved(view: View, fields: readonly MadeIndex[], signal: AbortSignal): Promise<void> {
+  const { observations } = view;
+  for await (const keys of view.keys(50)) {
+    signal.throwIfAborted();
+    const entries = await view.entries(keys);
+    const objects = [];
+    let at = 0;
+    for await (const { key, object } of view.each(keys)) {
+      const version = entries[at++]?.resourceVersion;
+      // An object of another version than its entry has just been written, with its values.
+      if (!object || object.metadata.resourceVersion !== version) continue;
+      const values = observations.valuesOf(object, fields);
+      if (values) objects.push({ key, version, values });
+    }
+    await observations.record(objects);
+  }
+  for (const field of observedFields(fields)) {
+    if (!(await observations.isComplete(field))) await observations.removeOthers(field);
+  }
+}
+
+const MARKS: readonly string[] = [KEPT_OUT_INDEX, LEFT_OUT_INDEX];
+
+/**
+ * Adds the cached objects to the declared indexes, and removes them from indexes that are no longer declared. During
+ * the backfill the applier must write with the same specs (`Indexer.maintain`). An index counts as complete once every
+ * object has been through; a complete index stays complete.
+ * @param goesOn asked between objects. Default: it does.
+ * @returns whether the backfill reached the end.
+ */
+export async function backfill(
+  view: View,
+  specs: readonly MadeIndex[],
+  signal: AbortSignal,
+  goesOn: () => boolean = () => true,
+): Promise<boolean> {
+  const complete = await view.indexer.complete();
+  const cutOff = await view.indexer.incomplete();
+  const known = complete.filter((spec) => specs.includes(spec));
+  if (cutOff.length === 0 && known.length === specs.length && known.length === complete.length) return true;
+  // First withdrawn, then emptied; first filled, then promised. A gateway that takes over in between finds the
+  // unfinished indexes.
+  const underWay = new Set([...cutOff, ...complete, ...specs]);
+  await view.indexer.record(known, [...underWay]);
+  for await (const keys of view.keys(50)) {
+    signal.throwIfAborted();
+    const entries = await view.entries(keys);
+    let moves: { key: string; from: ObjectEntry; to: ObjectEntry }[] = [];
+    let left = MAX_ENTRIES;
+    let at = 0;
+    for await (const { key, object } of view.each(keys)) {
+      const from = entries[at++];
+      // Read one after the other: an object of another version than its entry has just been written, with the new
+      // specs.
+      if (!from || !object || object.metadata.resourceVersion !== from.resourceVersion) continue;
+      const marks = from.indexEntries.filter((entry) => MARKS.includes(entry));
+      const to = {
+        ...from,
+        indexEntries: [...view.indexer.indexEntriesOf(object, specs), ...marks],
+      };
+      if (encodeEntry(to) === encodeEntry(from)) continue;
+      moves.push({ key, from, to });
+      left -= from.indexEntries.length + to.indexEntries.length;
+      if (left > 0) continue;
+      await view.reserve(() => moves.map(sizeOf));
+      if (!goesOn()) return false;
+      await view.indexer.move(moves);
+      moves = [];
+      left = MAX_ENTRIES;
+    }
+    await view.reserve(() => moves.map(sizeOf));
+    if (!goesOn()) return false;
+    await view.indexer.move(moves);
+  }
+  await view.indexer.record(specs);
+  return true;
+}
+
+/** The bytes that an object's new index entries add, about. */
+function sizeOf({ key, from, to }: { key: string; from: ObjectEntry; to: ObjectEntry }): [string | undefined, number] {
+  const slash = key.indexOf('/');
+  const added = Math.max(0, to.indexEntries.length - from.indexEntries.length);
+  return [slash < 0 ? undefined : key.slice(0, slash), added * ENTRY_BYTES];
+}

@@ -1,0 +1,108 @@
+import type { KubernetesObject } from '../../../core/index.ts';
+import type { ObjectEntry } from '../../../contract/cache-layout.ts';
+import type { Change, ChangeHandler, Wakeup } from './change.ts';
+import { TimeSlice } from '../../time-slice.ts';
+
+/** Called when a handler has thrown, with the change that its controller has missed. */
+export type OnHandlerError = (user: string, error: unknown, change: KubernetesObject) => void;
+
+/** The controllers whose handlers were called with some changes. */
+export interface Hearing {
+  /** All of them, in order. */
+  readonly users: readonly string[];
+  /** The controllers whose handlers have failed. */
+  readonly failed: readonly string[];
+}
+
+/**
+ * The most keys of a controller that one change wakes. A controller with more keys misses the change and gets all its
+ * keys instead.
+ */
+const MOST_WAKEUPS = 10_000;
+
+/**
+ * Calls the handlers of a view's changes, separately for each controller. If a handler of a controller throws, only
+ * that controller misses the change: the script that applies the change counts this in the view, and the controller
+ * gets all its keys later (`Controller.ensureKeys`).
+ */
+export class ChangeHandlers {
+  readonly #byUser = new Map<string, readonly ChangeHandler[]>();
+  readonly #onError: OnHandlerError;
+  /** The handlers at the start of the current piece of changes. */
+  #hearing: readonly (readonly [user: string, handlers: readonly ChangeHandler[]])[] = [];
+  #failed = new Set<string>();
+
+  constructor(onError: OnHandlerError) {
+    this.#onError = onError;
+  }
+
+  set(user: string, handlers: readonly ChangeHandler[]): void {
+    this.#byUser.set(user, handlers);
+  }
+
+  delete(user: string): void {
+    this.#byUser.delete(user);
+  }
+
+  /** All controllers that have handlers, if only an empty list of them. */
+  get users(): readonly string[] {
+    return [...this.#byUser.keys()];
+  }
+
+  /**
+   * Begins a group of changes that is applied as one.
+   * @returns a function that lists, at the end, the users that received the changes and the users that missed some.
+   */
+  begin(): () => Hearing {
+    this.#hearing = [...this.#byUser];
+    this.#failed = new Set();
+    return () => ({ users: this.#hearing.map(([user]) => user).toSorted(), failed: [...this.#failed] });
+  }
+
+  /** Whether a handler has to see the object as it was. */
+  needsOld(object: KubernetesObject, old: ObjectEntry): boolean {
+    // All are asked: a handler that throws must not answer for the others.
+    return (
+      this.#hearing.filter(([user, handlers]) => {
+        try {
+          return handlers.some((handler) => handler.needsOld(object, old));
+        } catch (error) {
+          this.#fail(user, error, object);
+          return false;
+        }
+      }).length > 0
+    );
+  }
+
+  /**
+   * The keys that a change wakes. Gives way to other work between controllers when they take long.
+   * @param slice of the work that this is a part of: with one of its own it would wait, and the wait would count there
+   *   as work.
+   */
+  async handle(change: Change, slice = new TimeSlice()): Promise<Wakeup[]> {
+    const wakeups: Wakeup[] = [];
+    for (const [user, handlers] of this.#hearing) {
+      try {
+        const woken = handlers.flatMap((handler) => handler.handle(change));
+        if (woken.length > MOST_WAKEUPS) throw new RangeError(`one change wakes more than ${MOST_WAKEUPS} keys`);
+        for (const wakeup of woken) wakeups.push(wakeup);
+      } catch (error) {
+        this.#fail(user, error, change.object);
+      }
+      if (slice.isOver) await slice.next();
+    }
+    return wakeups;
+  }
+
+  /** Reports a change that cannot be applied: all users miss it. @returns these users. */
+  failAll(error: unknown, object: KubernetesObject): readonly string[] {
+    const { users } = this;
+    for (const user of users) this.#onError(user, error, object);
+    return users;
+  }
+
+  #fail(user: string, error: unknown, object: KubernetesObject): void {
+    this.#failed.add(user);
+    this.#onError(user, error, object);
+  }
+}

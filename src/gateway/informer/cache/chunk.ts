@@ -1,0 +1,58 @@
+import type { ResourceVersion } from '../../../core/index.ts';
+import type { ObservedValues } from './observations.ts';
+import type { Wakeup } from './change.ts';
+
+/** Index entries that one script writes and removes, because a large script blocks Redis: one takes some 5 us. */
+export const MAX_ENTRIES = 4000;
+/** The memory that an index entry takes in Redis, about: a SET of its own. */
+export const ENTRY_BYTES = 250;
+/** The cost of other parts, in index entries: of an observed field, of an object's bytes, and of a wakeup. */
+const OBSERVED_ENTRIES = 3;
+/** So a script writes 2 MiB of objects: while it runs, it takes four times its bytes of Redis' memory. */
+const BYTES_OF_ENTRY = 512;
+const WAKEUP_ENTRIES = 0.6;
+
+/** The cost of an operation apart from its index entries, counted in index entries. */
+export function costOf(operation: ViewOperation): number {
+  if (operation.kind === 'D') return 1;
+  const { object, observed = {} } = operation;
+  return 1 + Object.keys(observed).length * OBSERVED_ENTRIES + object.length / BYTES_OF_ENTRY;
+}
+
+/** The same of wakeups. */
+export function costOfWakeups(count: number): number {
+  return count * WAKEUP_ENTRIES;
+}
+
+/** One operation of the apply script. */
+export type ViewOperation =
+  | {
+      readonly kind: 'S';
+      readonly key: string;
+      readonly entry: string;
+      readonly object: string | Buffer;
+      /** Undefined when no field is observed. */
+      readonly observed?: ObservedValues | undefined;
+    }
+  | { readonly kind: 'D'; readonly key: string; readonly version: ResourceVersion };
+
+/** The changes that one call of the apply script makes. */
+export interface Chunk {
+  /** The view's new version. Default: the version stays. */
+  readonly version?: ResourceVersion;
+  /** With a new version: see `ViewState.shownMs`. Default: the time stays. */
+  readonly shownMs?: number | undefined;
+  /** Whether the versions cannot be compared with the stored versions, because the server's data was rewound. */
+  readonly incomparable: boolean;
+  /** A new incarnation, at the end of a list of rewound data: controllers that depend on the view queue all keys. */
+  readonly incarnation?: string;
+  /** Whether the view has none of the operations' keys. The script then compares nothing. Default: false. */
+  readonly onlyNew?: boolean;
+  /** At most one operation for each key. */
+  readonly operations: readonly ViewOperation[];
+  /** The controllers whose handlers were called with the operations. */
+  readonly users: readonly string[];
+  /** The controllers whose handlers have failed. The view records that they have missed a change. */
+  readonly failed: readonly string[];
+  readonly wakeups: readonly Wakeup[];
+}

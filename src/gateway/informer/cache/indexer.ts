@@ -1,0 +1,164 @@
+import { type KubernetesObject, parseJson, parseObjectKey } from '../../../core/index.ts';
+import {
+  encodeEntry,
+  indexEntriesOf,
+  type IndexSpec,
+  indexValues,
+  KEPT_OUT_INDEX,
+  LEFT_OUT_INDEX,
+  madeIn,
+  type MadeIndex,
+  namespaceIndex,
+  type ObjectEntry,
+  type ViewKeys,
+} from '../../../contract/cache-layout.ts';
+import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
+import type { ViewWriter } from './view-writer.ts';
+
+/** Processor time for the values of the objects of one namespace, in milliseconds. */
+export interface IndexTime {
+  /** The processor time that may be used now; 0: none. */
+  readonly limitMs: number;
+  /** Runs work, and charges the time that it takes. */
+  run<T>(work: () => T): T;
+}
+
+/** Of an object with less JSON the values cost less than the change itself. */
+const LARGE_LENGTH = 32 * 1024;
+
+/**
+ * The indexes of one view: SETs of keys, one for each index entry that an object carries. Every view has the built-in
+ * indexes; a declared index is complete only after a backfill (`backfill.ts`), and only then do readers ask it. The
+ * apply script keeps the SETs in step with the entries that `entryOf` makes. Writes are refused with ForeignWriterError
+ * once another gateway has taken the view.
+ */
+export class Indexer {
+  readonly #redis: Redis;
+  readonly #keys: ViewKeys;
+  readonly #writer: ViewWriter;
+  readonly #reindex: Script;
+  readonly #onMoved: (keys: readonly string[]) => void;
+  readonly #timeOf: (namespace: string) => IndexTime | undefined;
+  #maintained: readonly MadeIndex[] = [];
+
+  /**
+   * @param onMoved called with the keys of the objects whose entries `move` may have changed.
+   * @param timeOf Default: objects may take any time.
+   */
+  constructor(
+    redis: Redis,
+    keys: ViewKeys,
+    writer: ViewWriter,
+    onMoved: (keys: readonly string[]) => void,
+    timeOf: (namespace: string) => IndexTime | undefined = () => undefined,
+  ) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#writer = writer;
+    this.#onMoved = onMoved;
+    this.#timeOf = timeOf;
+    this.#reindex = loadScript(redis, import.meta.url, 'reindex');
+  }
+
+  /** Sets the declared indexes in which the objects stand that are written from now on. */
+  maintain(made: readonly MadeIndex[]): void {
+    this.#maintained = made;
+  }
+
+  /**
+   * The index entries of an object. A large one pays for finding its values with the time of its namespace; when that
+   * is used up, it has no values in the indexes that are left, and readers look at it.
+   * @param length of its JSON. Default: it counts as large.
+   */
+  indexEntriesOf(object: KubernetesObject, made: readonly MadeIndex[], length = Infinity): string[] {
+    const { namespace } = object.metadata;
+    const specs = madeIn(made, namespace);
+    const isLarge = namespace !== undefined && length > LARGE_LENGTH && specs.some(isLong);
+    const time = isLarge ? this.#timeOf(namespace) : undefined;
+    if (!time) return indexEntriesOf(object, specs);
+    return indexEntriesOf(object, specs, (_, spec) => {
+      if (!isLong(spec)) return indexValues(object, spec);
+      return time.limitMs === 0 ? undefined : time.run(() => indexValues(object, spec));
+    });
+  }
+
+  /**
+   * The entry with which an object is written.
+   * @param marks indexes that say why it is kept out. Default: it is not.
+   */
+  entryOf(object: KubernetesObject, marks: readonly string[] = [], length?: number): ObjectEntry {
+    const { resourceVersion, uid, deletionTimestamp } = object.metadata;
+    const indexEntries = this.indexEntriesOf(object, this.#maintained, length);
+    return {
+      resourceVersion,
+      uid,
+      terminating: deletionTimestamp !== undefined,
+      indexEntries: [...indexEntries, ...marks],
+    };
+  }
+
+  /**
+   * Keys of the objects that carry all these index entries, and at least one of `anyOf` if that names any; of all
+   * objects when there are none.
+   */
+  async keysWith(entries: readonly string[], anyOf: readonly string[] = []): Promise<string[]> {
+    if (anyOf.length > 0) {
+      // Sent together, in one trip.
+      const found = await Promise.all(anyOf.map((entry) => this.keysWith([...entries, entry])));
+      return [...new Set(found.flat())];
+    }
+    const [first, ...others] = entries.map((entry) => this.#keys.indexPrefix + entry);
+    return first === undefined ? this.#redis.hkeys(this.#keys.entries) : this.#redis.sinter(first, ...others);
+  }
+
+  /**
+   * How many objects are kept out of the cache.
+   * @param namespaces count in these alone
+   * @param index count only those for want of memory. Default: for any reason.
+   */
+  async keptOutCount(namespaces?: readonly string[], index = KEPT_OUT_INDEX): Promise<number> {
+    if (namespaces === undefined) return this.#redis.scard(this.#keys.indexPrefix + index);
+    const found = await Promise.all(namespaces.map((each) => this.keysWith([index, namespaceIndex(each)])));
+    return found.reduce((sum, keys) => sum + keys.length, 0);
+  }
+
+  /** The namespaces that have objects which are kept out for want of memory. */
+  async leftOutNamespaces(): Promise<string[]> {
+    const keys = await this.keysWith([LEFT_OUT_INDEX]);
+    return [...new Set(keys.flatMap((key) => parseObjectKey(key).namespace ?? []))];
+  }
+
+  /** The declared indexes that are complete. */
+  async complete(): Promise<MadeIndex[]> {
+    const text = await this.#redis.hget(this.#keys.view, 'indexes');
+    return text === null ? [] : (parseJson(text) as MadeIndex[]);
+  }
+
+  /** Declared indexes that objects may stand in though they are not complete: being filled, or withdrawn. */
+  async incomplete(): Promise<MadeIndex[]> {
+    const text = await this.#redis.hget(this.#keys.view, 'filling');
+    return text ? (parseJson(text) as MadeIndex[]) : [];
+  }
+
+  /** Records which declared indexes are complete, and which are not (see `incomplete`). @throws ForeignWriterError */
+  async record(complete: readonly MadeIndex[], incomplete: readonly MadeIndex[] = []): Promise<void> {
+    const filling = incomplete.length === 0 ? '' : JSON.stringify(incomplete);
+    await this.#writer.set({ indexes: JSON.stringify(complete), filling });
+  }
+
+  /**
+   * Puts objects under the indexes of `to`, each unless it has changed since its entry `from` was read.
+   * @throws ForeignWriterError
+   */
+  async move(moves: readonly { key: string; from: ObjectEntry; to: ObjectEntry }[]): Promise<void> {
+    if (moves.length === 0) return;
+    const args = moves.flatMap(({ key, from, to }) => [key, encodeEntry(from), encodeEntry(to)]);
+    await this.#writer.run(this.#reindex, [this.#keys.entries], [this.#keys.indexPrefix, ...args]);
+    this.#onMoved(moves.map(({ key }) => key));
+  }
+}
+
+/** Whether a tenant can make the values of an index many: the others are one value each. */
+function isLong(spec: IndexSpec): boolean {
+  return spec === 'labels' || spec.startsWith('field:');
+}

@@ -1,0 +1,103 @@
+import { asLabelSelector, fieldAt, type KubernetesObject, matchesLabels } from '../../../core/index.ts';
+import {
+  declaredIndex,
+  indexEntriesOf,
+  indexValues,
+  isMade,
+  namespaceOf,
+  uncountedIndex,
+} from '../../../contract/cache-layout.ts';
+import type { Lookup, RelatedChange } from './change.ts';
+import { TimeSlice } from '../../time-slice.ts';
+import type { EncodedObject, View } from './view.ts';
+
+/** How many objects, which may be large, are in memory at a time. */
+const BATCH = 20;
+/** An object that one key leads to is read at no cost up to this length: that takes no longer than queueing the key. */
+const SMALL_BYTES = 100_000;
+
+/**
+ * The controller on whose behalf a lookup is made, and its processor time. All throw a HandlerError once that is used
+ * up.
+ */
+export interface LookupBudget {
+  /** Runs work over one object. */
+  run<T>(work: () => T): T;
+  /** Counts the keys that a lookup has found. */
+  chargeKeys(count: number): void;
+  /** The keys of the controller that have named the object as related. */
+  related(change: RelatedChange): Promise<readonly string[]>;
+}
+
+/** Of a controller that may take whatever it likes. */
+export const unlimitedLookups: LookupBudget = { run: (work) => work(), chargeKeys() {}, related: async () => [] };
+
+/**
+ * The keys that a lookup stands for, as the cache is now.
+ * @throws HandlerError when the controller's processor time does not suffice.
+ */
+export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBudget): Promise<readonly string[]> {
+  const { declared, entries, anyOf = [], keys: only, labelSelector, selector } = lookup;
+  if (only) return filter(view, only, lookup, budget);
+  if (declared !== undefined && selector) {
+    const few = await view.findFew({ declared, entries, anyOf });
+    if (few) return charged(await filter(view, few.keys, lookup, budget, few.objects), budget);
+  }
+  const complete = declared === undefined || isMade(await view.indexer.complete(), declared, namespaceOf(entries));
+  const others = declared === undefined ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
+  // An index that is still being filled cannot be asked; the objects can.
+  // Sent together, in one trip. A selector gives an index one value, which has always room.
+  const [candidates, uncounted] = await Promise.all([
+    view.indexer.keysWith(complete ? entries : others, complete ? anyOf : []),
+    complete && declared !== undefined && !selector ? view.indexer.keysWith([...others, uncountedIndex(declared)]) : [],
+  ]);
+  const isAnswer = complete && !selector && !labelSelector;
+  const found = isAnswer ? candidates : await filter(view, candidates, lookup, budget);
+  const more = uncounted.length > 0 ? await filter(view, uncounted, lookup, budget) : [];
+  return charged(more.length > 0 ? [...new Set([...found, ...more])] : found, budget);
+}
+
+/** Named keys are not charged here: they were with the change that names them. */
+function charged(found: readonly string[], budget: LookupBudget): readonly string[] {
+  budget.chargeKeys(found.length);
+  return found;
+}
+
+/** @param read the objects of all candidates, if they have been read. */
+async function filter(
+  view: View,
+  candidates: readonly string[],
+  lookup: Lookup,
+  budget: LookupBudget,
+  read?: readonly (EncodedObject | undefined)[],
+): Promise<string[]> {
+  const only = lookup.keys !== undefined;
+  const found: string[] = [];
+  for (let from = 0; from < candidates.length; from += BATCH) {
+    // Before they are read: a lookup that has no time left reads nothing.
+    if (!only) budget.run(() => {});
+    const keys = candidates.slice(from, from + BATCH);
+    const stored = read?.slice(from, from + BATCH) ?? (await view.stored(keys));
+    const slice = new TimeSlice();
+    for (const [at, key] of keys.entries()) {
+      const object = stored[at];
+      const isMatch = (): boolean => (object ? matches(object.decode(), lookup) : only);
+      const isFree = !object || (only && object.bytes <= SMALL_BYTES);
+      if (isFree ? isMatch() : budget.run(isMatch)) found.push(key);
+      if (slice.isOver) await slice.next();
+    }
+  }
+  return found;
+}
+
+function matches(object: KubernetesObject, { declared, entries, labelSelector, selector }: Lookup): boolean {
+  const carried = indexEntriesOf(object);
+  // All of its values, also where the object has too many for the index.
+  if (declared !== undefined)
+    carried.push(...indexValues(object, declared).map((value) => declaredIndex(declared, value)));
+  if (!entries.every((entry) => carried.includes(entry))) return false;
+  if (labelSelector && !matchesLabels(labelSelector, object.metadata.labels)) return false;
+  if (!selector) return true;
+  const wanted = asLabelSelector(fieldAt(object, selector.path));
+  return wanted !== undefined && matchesLabels(wanted, selector.labels);
+}

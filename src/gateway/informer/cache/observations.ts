@@ -1,0 +1,177 @@
+import { type KubernetesObject, parseObjectKey } from '../../../core/index.ts';
+import { madeIn, type MadeIndex, namespaceIndex, parseMade, type ViewKeys } from '../../../contract/cache-layout.ts';
+import { hasItems, observedAtMs, observedItems, observedValue } from '../../../contract/observed.ts';
+import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
+import { createHash } from 'node:crypto';
+import type { ViewWriter } from './view-writer.ts';
+
+/** Longer values are stored as their hash. */
+const MAX_VALUE = 64;
+/** Values that one script compares, because a large script blocks Redis. */
+const PAGE_VALUES = 1000;
+
+/** An observed field as the bounds of indexes count it. */
+const SPEC_PREFIX = 'field:';
+export const observedSpec = (field: string): `field:${string}` => `${SPEC_PREFIX}${field}`;
+const fieldOf = (spec: string): string => spec.slice(SPEC_PREFIX.length);
+/** The fields of a list, each once. */
+export const observedFields = (made: readonly MadeIndex[]): string[] => [
+  ...new Set(made.map((each) => fieldOf(parseMade(each).spec))),
+];
+
+/** The memory that the time of a value takes in Redis, about, and the most that the times of a list's items take. */
+const TIME_BYTES = 200;
+const ITEMS_BYTES = 3000;
+
+/** The values of an object's observed fields, by field. */
+export type ObservedValues = Readonly<Record<string, string>>;
+
+/**
+ * Since when the values of observed fields are unchanged: for each field a HASH of the view, object key -> time, UID
+ * and value, or the items of a list with a time for each. The apply script keeps it in step with the objects, for the
+ * fields that are maintained.
+ */
+export class Observations {
+  readonly #redis: Redis;
+  readonly #keys: ViewKeys;
+  readonly #writer: ViewWriter;
+  readonly #observe: Script;
+  readonly #forget: Script;
+  #made: readonly MadeIndex[] = [];
+  #now: () => number = () => 0;
+
+  constructor(redis: Redis, keys: ViewKeys, writer: ViewWriter) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#writer = writer;
+    this.#observe = loadScript(redis, import.meta.url, 'observe');
+    this.#forget = loadScript(redis, import.meta.url, 'forget-observed');
+  }
+
+  /**
+   * Sets the fields whose values are recorded with the objects that are written from now on: with all, or with those
+   * of one namespace.
+   * @param now the gateways' time, in milliseconds.
+   */
+  maintain(made: readonly MadeIndex[], now: () => number): void {
+    this.#made = made;
+    this.#now = now;
+  }
+
+  /** About how many bytes the times of one object of the namespace take. */
+  bytesIn(namespace: string): number {
+    const fields = madeIn(this.#made, namespace).map(fieldOf);
+    return fields.reduce((sum, field) => sum + (hasItems(field) ? ITEMS_BYTES : TIME_BYTES), 0);
+  }
+
+  /** The values with which an object is written; undefined when no field of it is observed. */
+  valuesOf(object: KubernetesObject, made = this.#made): ObservedValues | undefined {
+    const { namespace, uid } = object.metadata;
+    const fields = madeIn(made, namespace).map(fieldOf);
+    if (fields.length === 0) return undefined;
+    const valueOf = (field: string): string => {
+      const items = observedItems(object, field);
+      return items ? [uid, ...items].join('\n') : `${uid} ${shortened(observedValue(object, field))}`;
+    };
+    return Object.fromEntries(fields.map((field) => [field, valueOf(field)]));
+  }
+
+  /**
+   * The last arguments of the apply script.
+   * @param written the values of each object that the chunk writes, in order.
+   */
+  arguments(written: readonly (ObservedValues | undefined)[]): (string | number)[] {
+    const fields = observedFields(this.#made);
+    if (fields.length === 0) return [0];
+    const args: (string | number)[] = [fields.length, this.#time()];
+    for (const field of fields) {
+      // Without a value the field is not observed in the object's namespace, or was not when the object was decoded:
+      // the pass over the view finds that one.
+      args.push(this.#keys.observedPrefix + field, ...written.map((values) => values?.[field] ?? ''));
+    }
+    return args;
+  }
+
+  /** Whether each object that a field is observed of has a time, and no other has. */
+  async isComplete(field: string): Promise<boolean> {
+    const hash = this.#keys.observedPrefix + field;
+    const places = this.#placesOf(field);
+    const indexes = places?.map((each) => this.#keys.indexPrefix + namespaceIndex(each));
+    const counts = indexes?.map((index) => this.#redis.scard(index)) ?? [this.#redis.hlen(this.#keys.entries)];
+    const [times, ...objects] = await Promise.all([this.#redis.hlen(hash), ...counts]);
+    return times === objects.reduce((sum, each) => sum + each, 0);
+  }
+
+  /** The only namespaces in which the field is observed; undefined: it is in all. */
+  #placesOf(field: string): string[] | undefined {
+    const parsed = this.#made.map(parseMade).filter(({ spec }) => spec === observedSpec(field));
+    if (parsed.some(({ place }) => place === undefined)) return undefined;
+    return parsed.flatMap(({ place }) => place ?? []);
+  }
+
+  /**
+   * Gives the present time to each of these objects whose value is not the recorded one, unless the object has changed
+   * since it was read. @throws ForeignWriterError
+   */
+  async record(objects: readonly { key: string; version: string; values: ObservedValues }[]): Promise<void> {
+    if (objects.length === 0) return;
+    const fields = observedFields(this.#made);
+    const page = Math.max(1, Math.floor(PAGE_VALUES / Math.max(1, fields.length)));
+    for (let from = 0; from < objects.length; from += page) {
+      const args: (string | number)[] = [this.#time(), fields.length, ...fields];
+      for (const { key, version, values } of objects.slice(from, from + page)) {
+        args.push(key, version, ...fields.map((field) => values[field] ?? ''));
+      }
+      await this.#writer.run(this.#observe, [this.#keys.entries], [this.#keys.observedPrefix, ...args]);
+    }
+  }
+
+  /**
+   * Removes the times of a field where it is observed no longer: a value that comes back later would look older than it
+   * is. @throws ForeignWriterError
+   */
+  async forget(field: string): Promise<void> {
+    const places = this.#placesOf(field);
+    if (places === undefined || places.length > 0) return this.removeOthers(field);
+    await this.#writer.run(this.#forget, [this.#keys.observedPrefix + field], []);
+  }
+
+  /**
+   * Removes the times of objects whose field is not observed, and of objects that the view no longer has, which an
+   * earlier writer did not know to remove.
+   */
+  async removeOthers(field: string): Promise<void> {
+    const places = this.#placesOf(field);
+    const isObserved = (key: string): boolean => places?.includes(parseObjectKey(key).namespace ?? '') ?? true;
+    const hash = this.#keys.observedPrefix + field;
+    let cursor = '0';
+    do {
+      const [next, found] = await this.#redis.hscan(hash, cursor, 'COUNT', 500);
+      cursor = next;
+      const keys = found.filter((_, at) => at % 2 === 0);
+      if (keys.length === 0) continue;
+      const entries = await this.#redis.hmget(this.#keys.entries, ...keys);
+      const others = keys.filter((key, at) => entries[at] === null || !isObserved(key));
+      // An object that comes back during the pass begins anew at the next pass.
+      if (others.length > 0) await this.#redis.hdel(hash, ...others);
+    } while (cursor !== '0');
+  }
+
+  /**
+   * For how many seconds the value of the field is unchanged; undefined while that is unknown.
+   * @param item an item of the list, as `observedItem` names it: for how many seconds it has been in the list.
+   */
+  async secondsUnchanged(key: string, field: string, nowMs: number, item?: string): Promise<number | undefined> {
+    const stored = await this.#redis.hget(this.#keys.observedPrefix + field, key);
+    const sinceMs = stored === null ? undefined : observedAtMs(stored, item);
+    return sinceMs === undefined ? undefined : Math.max(0, nowMs - sinceMs) / 1000;
+  }
+
+  #time(): number {
+    return Math.round(this.#now());
+  }
+}
+
+function shortened(value: string): string {
+  return value.length <= MAX_VALUE ? value : createHash('sha256').update(value).digest('base64url');
+}

@@ -1,0 +1,146 @@
+import { parseJson } from '../../../core/index.ts';
+import { connectionLosses, type Redis } from '../../redis/redis.ts';
+import type { Lookup, Wakeup } from './change.ts';
+
+/** One entry of a view's outbox. */
+export interface OutboxEntry {
+  readonly id: string;
+  readonly controller: string;
+  /** Undefined when the entry cannot be read. */
+  readonly wakeup: Wakeup | undefined;
+  /** When the change was read from the watch, or, of an entry that was read from Redis, when it was applied. */
+  readonly atMs?: number;
+}
+
+/** Without an apply for this long, a command of its own deletes the acknowledged entries. */
+const IDLE_MS = 250;
+/** Acknowledged entries that one apply deletes. */
+const MAX_DELETED_BY_APPLY = 2000;
+
+/**
+ * Wakeups of one view that are in no queue yet, oldest first: a STREAM in Redis. The apply script appends them in the
+ * same step as the changes that cause them (`wakeupArguments`) and answers with their ids. The relay gets the entries
+ * from that answer, or reads them here, and acknowledges each entry once its queue has the keys. An entry may be read
+ * and acknowledged twice. An entry that cannot be decoded is delivered without a wakeup, so that the relay can report
+ * it to its controller.
+ *
+ * The next apply of the view deletes acknowledged entries, or a timer does after a quarter of a second without an
+ * apply. After a crash in between, the next gateway delivers them again, and their queues merge the keys. A lost
+ * connection voids the acknowledgements, because Redis may come back with an older state of the queues: the relay then
+ * delivers again the entries that are still in the outbox.
+ */
+export class Outbox {
+  readonly #redis: Redis;
+  readonly #key: string;
+  readonly #acknowledged = new Set<string>();
+  /** The value of `connection` when `#acknowledged` was last cleared. */
+  #losses = 0;
+  #idleTimer: NodeJS.Timeout | undefined;
+
+  constructor(redis: Redis, key: string) {
+    this.#redis = redis;
+    this.#key = key;
+  }
+
+  /** Grows with each lost connection. Redis may have lost entries and deliveries from before the loss. */
+  get connection(): number {
+    return connectionLosses(this.#redis);
+  }
+
+  /**
+   * Reads at most `count` entries, from the oldest on, acknowledged entries included.
+   * @param after the id of an entry: reads the entries behind it.
+   */
+  async read(count: number, after?: string): Promise<OutboxEntry[]> {
+    const from = after === undefined ? '-' : `(${after}`;
+    const found = await this.#redis.xrange(this.#key, from, '+', 'COUNT', count);
+    return found.map(([id, fields]) => {
+      // XADD wrote c, k, l, r in this order.
+      const [, controller = '', , key = '', , lookup = '', , reasons = '[]'] = fields;
+      const wakeup = decodeWakeup({ controller, key, lookup, reasons });
+      return { id, controller, wakeup, atMs: Number.parseInt(id, 10) };
+    });
+  }
+
+  /** How long the oldest wakeup has waited, in milliseconds by Redis' clock; undefined when the outbox is empty. */
+  async ageMs(): Promise<number | undefined> {
+    // In this order: an acknowledged wakeup does not wait.
+    const [, [first], [seconds = 0]] = await Promise.all([
+      this.flush(),
+      this.#redis.xrange(this.#key, '-', '+', 'COUNT', 1),
+      this.#redis.time(),
+    ]);
+    return first && Math.max(0, seconds * 1000 - Number.parseInt(first[0], 10));
+  }
+
+  /** Records that the keys of these entries are in the queues: the entries are deleted soon. */
+  acknowledge(ids: readonly string[]): void {
+    this.#voidAfterLoss();
+    for (const id of ids) this.#acknowledged.add(id);
+    this.#flushWhenIdle();
+  }
+
+  /** Whether the queue of an entry has its keys, although the entry is still in the outbox. */
+  isAcknowledged(id: string): boolean {
+    this.#voidAfterLoss();
+    return this.#acknowledged.has(id);
+  }
+
+  /** Acknowledged entries for the next apply, which deletes them and then calls `recordDeleted`. */
+  deletable(): readonly string[] {
+    this.#voidAfterLoss();
+    if (this.#acknowledged.size === 0) return [];
+    this.#flushWhenIdle();
+    return [...this.#acknowledged].slice(0, MAX_DELETED_BY_APPLY);
+  }
+
+  /** Records that these entries are gone from the outbox. */
+  recordDeleted(ids: readonly string[]): void {
+    for (const id of ids) this.#acknowledged.delete(id);
+  }
+
+  /** Deletes acknowledged entries at once. */
+  async flush(): Promise<void> {
+    this.#voidAfterLoss();
+    const ids = [...this.#acknowledged];
+    if (ids.length === 0) return;
+    await this.#redis.xdel(this.#key, ...ids);
+    this.recordDeleted(ids);
+  }
+
+  /** Each call starts the timer anew. */
+  #flushWhenIdle(): void {
+    if (this.#idleTimer) this.#idleTimer.refresh();
+    else this.#idleTimer = setTimeout(() => void this.#flushNow(), IDLE_MS).unref();
+  }
+
+  async #flushNow(): Promise<void> {
+    try {
+      await this.flush();
+    } catch {
+      // A later flush deletes them, or the next gateway delivers them again, and its queues merge the keys.
+      if (this.#redis.status !== 'end') this.#flushWhenIdle();
+    }
+  }
+
+  #voidAfterLoss(): void {
+    if (this.#losses !== this.connection) this.#acknowledged.clear();
+    this.#losses = this.connection;
+  }
+}
+
+/** A wakeup as the apply script takes it: controller, key or '', lookup or '', reasons. */
+export function wakeupArguments(wakeup: Wakeup): string[] {
+  const lookup = 'lookup' in wakeup ? JSON.stringify(wakeup.lookup) : '';
+  return [wakeup.controller, 'key' in wakeup ? wakeup.key : '', lookup, JSON.stringify(wakeup.reasons)];
+}
+
+function decodeWakeup(entry: { controller: string; key: string; lookup: string; reasons: string }): Wakeup | undefined {
+  const { controller, key, lookup } = entry;
+  try {
+    const reasons = parseJson(entry.reasons) as Wakeup['reasons'];
+    return lookup ? { controller, lookup: parseJson(lookup) as Lookup, reasons } : { controller, key, reasons };
+  } catch {
+    return undefined;
+  }
+}

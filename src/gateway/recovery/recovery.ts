@@ -1,0 +1,565 @@
+import { messageOf, type Runtime } from '../../core/index.ts';
+import { redisRunId } from '../informer/cache/incarnation.ts';
+import type { Informer } from '../informer/cache/informer.ts';
+import type { Informers } from '../informer/cache/informers.ts';
+import { onConnection } from '../redis/cluster.ts';
+import { redisNotReady } from '../redis/redis-memory.ts';
+import type { View } from '../informer/cache/view.ts';
+import type { GatewayWriter, Term } from '../informer/cache/gateway-writer.ts';
+import type { RunningController } from '../controller/running/controller.ts';
+import { raiseDataVersion } from '../election/data-version.ts';
+import { CONTROLLER_FIELD } from '../election/registry-fields.ts';
+import { type UnrecordedEnd, UnrecordedRuns, type UnrecordedRunsOptions } from './unrecorded-runs.ts';
+
+export interface RecoveryOptions extends UnrecordedRunsOptions {
+  readonly runtime: Runtime;
+  readonly informers: Pick<Informers, 'all' | 'record'>;
+  readonly controllers: () => readonly RunningController[];
+  /** Says whether this gateway leads. Asked when a view carries another gateway's ID. */
+  readonly writer: Pick<GatewayWriter, 'term' | 'check'>;
+  /** `waitsFor` may have changed. */
+  readonly onWaitChanged: (controller: RunningController) => void;
+}
+
+/** A part of Redis that recovery repairs: an informer's view, or a controller's queue. */
+type Part = Informer | RunningController;
+
+/** The result of a check. */
+interface Found {
+  readonly informers: readonly Informer[];
+  /** All controllers of this gateway. */
+  readonly controllers: readonly RunningController[];
+  /** The controllers whose queues were read. */
+  readonly read: readonly RunningController[];
+  readonly lost: readonly Part[];
+  readonly runId: string;
+}
+
+/** The state of Redis as a whole: see `Recovery`. */
+type State =
+  | { readonly kind: 'unchecked' }
+  | { readonly kind: 'checked' }
+  | { readonly kind: 'unusable'; readonly reason: string }
+  | { readonly kind: 'away' };
+
+/** How long one check waits for its repairs and for queueing keys. Slower work continues during the next checks. */
+const PATIENCE_MS = 1000;
+
+/** How soon a repair that waits for other gateways asks about them again. */
+const ANSWER_MS = 500;
+
+/** How many queues in order a check reads, in rotation. A check reads every queue once any part has turned out lost. */
+const IN_TURN = 25;
+
+/**
+ * Repairs views and queues after Redis has lost data. Each view and each queue has an incarnation and the run_id of the
+ * Redis process on which it was written. If one of them is missing or names another process, data may be lost: records
+ * of runs in flight, or applied changes. Then recovery waits until every unrecorded run must be over, lists the views
+ * again as a diff, and writes new incarnations. A controller whose incarnations have changed gets all its keys.
+ *
+ * The gateway sends no trigger before a controller's first check, nor between the loss of the connection and the next
+ * check. Each view and queue is repaired separately: a controller runs as soon as its own queue and views are repaired.
+ * So a list that never ends, or runs that may take long, delay only the controllers that depend on them.
+ *
+ * A check reads the identity of the Redis process, each view, the queues that are not known to be in order, and a few
+ * of the other queues in rotation. So a check costs no more with a thousand idle controllers than with twenty-five. A
+ * new process, a new connection, a lost view or a lost queue makes the same check read every queue. If one queue alone
+ * is lost, while its process and all views stay, recovery finds the loss when the rotation reaches that queue.
+ *
+ * The gateway that leads repairs. A follower runs the controllers whose queue and views are in order, and suspends the
+ * others.
+ *
+ * States of the whole:
+ *
+ * - `unchecked`, from the start and from each new connection until a check has read everything in Redis; then
+ *   `checked`. A failed check changes it back. Repairs of parts may go on in either state.
+ * - `unusable`, when a check finds that Redis evicts keys or is full: the gateway dispatches nothing until a check
+ *   finds Redis usable.
+ * - `away`, from a lost connection to the next one: the gateway dispatches nothing. The check after the new connection
+ *   decides.
+ */
+export class Recovery {
+  readonly #options: RecoveryOptions;
+  readonly #runtime: Runtime;
+  readonly #location: RecoveryOptions['location'];
+  readonly #unrecorded: UnrecordedRuns;
+  /** Informers whose view this gateway has found or left in order. Data missing there later was lost. */
+  readonly #settled = new WeakSet<Informer>();
+  /** Controllers that have been found in order and let run. */
+  readonly #ran = new WeakSet<RunningController>();
+  /**
+   * The controllers in `#ran` that were suspended or have missed events since the last check that found them in order.
+   */
+  readonly #unsettled = new WeakSet<RunningController>();
+  /** Process and term of the last check that has read everything; undefined: the next check reads everything. */
+  #whole: { readonly runId: string; readonly term: Term | undefined } | undefined;
+  #nextTurn = 0;
+  /** Repairs under way. Never reject. */
+  readonly #repairs = new Map<Part, Promise<void>>();
+  /** Parts whose last repair has failed. They stay out of order until the repair that the next check begins. */
+  readonly #failed = new Set<Part>();
+  /**
+   * Parts that are out of order and that this gateway does not repair: the leader repairs them, or the first list of a
+   * view is under way.
+   */
+  #awaited: ReadonlySet<Part> = new Set();
+  /** The Redis process in which a controller's own runs were put back on record last. */
+  readonly #putBackOn = new WeakMap<RunningController, string>();
+  /** When unrecorded runs end, for controllers whose queue was lost. */
+  readonly #unknownRuns = new WeakMap<RunningController, UnrecordedEnd>();
+  #checking: Promise<void> = Promise.resolve();
+  /** The last requested check, until it begins. */
+  #next: { readonly signal: AbortSignal; readonly check: Promise<void> } | undefined;
+  #state: State = { kind: 'unchecked' };
+  /** The number of lost connections. */
+  #losses = 0;
+
+  constructor(options: RecoveryOptions) {
+    this.#options = options;
+    this.#runtime = options.runtime;
+    this.#location = options.location;
+    this.#unrecorded = new UnrecordedRuns(options);
+  }
+
+  /** Whether the last check has read Redis as a whole. Parts may still be under repair: see `isRepairing`. */
+  get healthy(): boolean {
+    return this.#state.kind === 'checked';
+  }
+
+  /** The reason, for people, while it is not healthy; otherwise undefined. */
+  notReady(): string | undefined {
+    switch (this.#state.kind) {
+      case 'checked':
+        return undefined;
+      case 'unchecked':
+        return 'not checked since the start or a loss';
+      case 'unusable':
+        return this.#state.reason;
+      case 'away':
+        return 'not connected';
+    }
+  }
+
+  /** Whether a view may lack objects that the server had before the view was lost. */
+  isRepairing(view: View): boolean {
+    const broken = [...this.#repairs.keys(), ...this.#failed, ...this.#awaited];
+    return broken.some((part) => 'view' in part && part.view === view);
+  }
+
+  /** The reason why a controller's keys do not run yet; undefined when there is none. */
+  waitsFor(controller: RunningController): string | undefined {
+    if (!this.#ran.has(controller) && !this.#isBroken(controller))
+      return 'its view and queue are being checked, or its keys are being queued';
+    const views = controller.neededInformers().filter((informer) => this.#isBroken(informer));
+    if (views.length > 0) return `reading the server again: ${views.map(({ name }) => name).join(', ')}`;
+    if (this.#awaited.has(controller)) return 'the gateway that leads has not checked its queue';
+    return this.#isBroken(controller) ? 'unrecorded runs may be in flight' : undefined;
+  }
+
+  /**
+   * Whether only the leader can repair this part: this gateway follows, and the view, the controller's queue or a view
+   * that the controller needs is out of order. This does not count for readiness, because a leader may wait for this
+   * gateway to become ready before the leader stops.
+   */
+  awaitsLeader(part: Part): boolean {
+    if (this.#options.writer.term) return false;
+    if (this.#awaited.has(part)) return true;
+    return 'queue' in part && part.neededInformers().some((informer) => this.#awaited.has(informer));
+  }
+
+  /** Checks every second and after each lost connection, until `signal` is aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#runtime;
+    const { redis } = this.#location;
+    const lost = (): void => {
+      this.#losses += 1;
+      this.#suspendAll({ kind: 'away' });
+    };
+    let isBack = new AbortController();
+    const back = (): void => {
+      // A new connection does not prove that the process behind it still has the data.
+      if (this.#state.kind === 'away') this.#state = { kind: 'unchecked' };
+      isBack.abort();
+    };
+    const stopListening = onConnection(redis, lost, back);
+    while (!signal.aborted) {
+      isBack = new AbortController();
+      await this.check(signal);
+      await clock.sleep(1000, AbortSignal.any([signal, isBack.signal]));
+    }
+    stopListening();
+  }
+
+  /**
+   * Runs one check, and a repair if the check finds a loss. Never rejects. Checks do not overlap: a call during a check
+   * gets another check afterwards, because the current one may not see the parts that the caller has just added.
+   * Waiting calls share that check.
+   */
+  check(signal: AbortSignal): Promise<void> {
+    if (this.#next?.signal === signal) return this.#next.check;
+    const next = { signal, check: this.#checkAfter(this.#checking, signal) };
+    this.#next = next;
+    this.#checking = next.check;
+    return next.check;
+  }
+
+  async #checkAfter(previous: Promise<void>, signal: AbortSignal): Promise<void> {
+    await previous;
+    // From now on this check may already have read a part that a caller adds.
+    if (this.#next?.signal === signal) this.#next = undefined;
+    if (signal.aborted) return;
+    try {
+      await this.#check(signal);
+    } catch (error) {
+      if (this.#state.kind === 'checked') this.#state = { kind: 'unchecked' };
+      this.#runtime.logger.warn({ error: messageOf(error) }, 'check of Redis failed, trying again');
+    }
+  }
+
+  async #check(signal: AbortSignal): Promise<void> {
+    const { logger, metrics } = this.#runtime;
+    // Snapshots: a controller added during this check has not been checked and must not be resumed.
+    const controllers = [...this.#options.controllers()];
+    const informers = [...this.#options.informers.all()];
+    const losses = this.#losses;
+    const reason = await redisNotReady(this.#location.redis, logger);
+    // The answer may be that of an earlier process. The next check decides.
+    if (losses !== this.#losses) return;
+    if (reason !== undefined) {
+      if (this.#state.kind !== 'unusable') logger.warn({ reason }, 'Redis cannot be used, dispatch is paused');
+      return this.#suspendAll({ kind: 'unusable', reason });
+    }
+    if (this.#state.kind === 'unusable') {
+      logger.info({}, 'Redis can be used again, dispatch goes on');
+      this.#state = { kind: 'unchecked' };
+    }
+    const runId = await redisRunId(this.#location.redis);
+    await this.#unrecorded.recordProcess(runId);
+    const { term } = this.#options.writer;
+    let read = this.#toRead(controllers, runId, term);
+    let lost = await this.#findLost(informers, read, runId, term);
+    if (lost?.some((part) => this.#wasInOrder(part)) && read.length < controllers.length) {
+      read = controllers;
+      lost = await this.#findLost(informers, read, runId, term);
+    }
+    this.#whole = undefined;
+    if (!lost) return;
+    for (const part of this.#failed) if (!lost.includes(part)) this.#failed.delete(part);
+    const incomplete = informers.filter(({ synced }) => !synced);
+    this.#awaited = new Set(term ? incomplete : [...incomplete, ...lost]);
+    await this.#putBackRuns(controllers, lost, runId);
+    const found = { informers, controllers, read, lost, runId };
+    const inOrder = term
+      ? await this.#repairAndEnsure(found, AbortSignal.any([signal, term.signal]))
+      : await this.#follow(found);
+    // The connection broke during the check, so the result may be that of another process. The next check decides.
+    if (signal.aborted || this.#state.kind === 'away' || losses !== this.#losses) return;
+    this.#state = { kind: 'checked' };
+    this.#whole = { runId, term };
+    const isSuspended = this.#options.controllers().some((each) => this.#ran.has(each) && this.#isUnderRepair(each));
+    metrics.set('levelhook_gateway_suspended', {}, isSuspended ? 1 : 0);
+    for (const controller of inOrder) {
+      // The queue was lost while its keys were queued: the next check begins its repair.
+      if (this.#isUnderRepair(controller)) continue;
+      if (!this.#ran.has(controller)) this.#options.onWaitChanged(controller);
+      this.#ran.add(controller);
+      if (controller.missesEvents === undefined) this.#unsettled.delete(controller);
+      controller.queue.unsuspend();
+    }
+  }
+
+  /** The controllers whose queues a check reads. */
+  #toRead(
+    controllers: readonly RunningController[],
+    runId: string,
+    term: Term | undefined,
+  ): readonly RunningController[] {
+    const isWhole = this.healthy && this.#whole?.runId === runId && this.#whole.term === term;
+    if (!isWhole || controllers.length <= IN_TURN) return controllers;
+    const from = this.#nextTurn % controllers.length;
+    this.#nextTurn = from + IN_TURN;
+    return controllers.filter((each, at) => {
+      // A later check queues its keys again, once its watches miss no events any more.
+      if (this.#isUnderRepair(each) || each.missesEvents !== undefined) this.#unsettled.add(each);
+      const isInTurn = (at - from + controllers.length) % controllers.length < IN_TURN;
+      return isInTurn || !this.#ran.has(each) || this.#unsettled.has(each);
+    });
+  }
+
+  /** Whether the part was in order before this check, as far as this gateway knows. */
+  #wasInOrder(part: Part): boolean {
+    return 'view' in part ? !this.#isBroken(part) : this.#ran.has(part) && !this.#unsettled.has(part);
+  }
+
+  #suspend(controller: RunningController): void {
+    this.#unsettled.add(controller);
+    controller.queue.suspend();
+  }
+
+  /** The leader's part of a check: repairs the lost parts. @returns the controllers that may run. */
+  async #repairAndEnsure(
+    { informers, controllers, read, lost, runId }: Found,
+    signal: AbortSignal,
+  ): Promise<readonly RunningController[]> {
+    // Before views are listed: if a run of another gateway has ended without a record, it has written before the list,
+    // too.
+    await this.#unrecorded.sweep();
+    const hasQueues = lost.some((part) => 'queue' in part && !this.#repairs.has(part));
+    if (hasQueues) await this.#unrecorded.untilAnswered(PATIENCE_MS, signal);
+    const begun = this.#beginRepairs(lost, controllers, runId, signal);
+    if (begun.length > 0) await this.#waitFor(begun, signal);
+    for (const informer of informers) if (informer.synced && !this.#isBroken(informer)) this.#settled.add(informer);
+    const sound = read.filter((each) => this.#isCurrent(each) && !this.#isUnderRepair(each));
+    const inOrder = await this.#ensureKeys(sound, signal);
+    for (const informer of informers) informer.drainOutbox();
+    await this.#register(inOrder);
+    return inOrder;
+  }
+
+  /**
+   * The follower's part of a check: lets the controllers run whose parts the leader has left in order. @returns these
+   * controllers.
+   */
+  async #follow({ controllers, read }: Found): Promise<readonly RunningController[]> {
+    const { redis, registryKey } = this.#location;
+    // A gateway that becomes the leader checks the parts itself.
+    this.#failed.clear();
+    for (const controller of controllers) if (this.#isUnderRepair(controller)) this.#suspend(controller);
+    const sound = read.filter((each) => this.#isCurrent(each) && !this.#isUnderRepair(each));
+    // HSETNX keeps a removal's record, which holds the end of earlier runs.
+    await Promise.all(sound.map(({ name }) => redis.hsetnx(registryKey, CONTROLLER_FIELD + name, '1')));
+    return sound;
+  }
+
+  /**
+   * The parts that may have lost data: never written, written on another Redis process, or gone.
+   * @returns undefined when another gateway has taken a view: then this gateway must not touch any part that both know.
+   */
+  async #findLost(
+    informers: readonly Informer[],
+    controllers: readonly RunningController[],
+    runId: string,
+    term: Term | undefined,
+  ): Promise<Part[] | undefined> {
+    const { writer } = this.#options;
+    const views = await Promise.all(informers.map((informer) => informer.view.state()));
+    const queues = await Promise.all(controllers.map(({ queue }) => queue.state()));
+    const isForeign = (id: string | undefined): boolean =>
+      term !== undefined && id !== undefined && id !== term.writerId;
+    const taken = informers.find((informer, at) => informer.isTaken && isForeign(views[at]?.writerId));
+    if (taken && this.#isCurrent(taken)) {
+      void writer.check(taken.view);
+      return undefined;
+    }
+    const isLost = (state: { incarnation: string | undefined; runId: string | undefined } | undefined): boolean =>
+      state?.incarnation === undefined || state.runId !== runId;
+    const lost: Part[] = [
+      ...informers.filter((informer, at) => informer.synced && isLost(views[at])),
+      ...controllers.filter((_, at) => isLost(queues[at])),
+    ];
+    // A part that has been removed since does not count as lost.
+    return lost.filter((part) => this.#isCurrent(part));
+  }
+
+  /**
+   * Puts this gateway's own runs back on record, once in each Redis process. So their keys wait for them, and their
+   * ends are recorded as usual. This happens before views are listed: a run that has ended without a record has written
+   * before the list. The leader waits for this step, so a queue is not in order before it.
+   */
+  async #putBackRuns(controllers: readonly RunningController[], lost: readonly Part[], runId: string): Promise<void> {
+    const queues = lost.flatMap((part) => ('queue' in part && this.#putBackOn.get(part) !== runId ? [part] : []));
+    await Promise.all(
+      queues.map(async (controller) => {
+        await controller.queue.putBackRuns(runId);
+        this.#putBackOn.set(controller, runId);
+      }),
+    );
+    await this.#unrecorded.announce(new Set(controllers.map(({ name }) => name)));
+  }
+
+  #isCurrent(part: Part): boolean {
+    const { informers, controllers } = this.#options;
+    return 'view' in part ? informers.all().includes(part) : controllers().includes(part);
+  }
+
+  /** Whether the controller must not run, because its queue or a view that it reads is out of order. */
+  #isUnderRepair(controller: RunningController): boolean {
+    return this.#isBroken(controller) || controller.neededInformers().some((informer) => this.#isBroken(informer));
+  }
+
+  #isBroken(part: Part): boolean {
+    return this.#repairs.has(part) || this.#failed.has(part) || this.#awaited.has(part);
+  }
+
+  /** @returns the repairs that begin with this call. */
+  #beginRepairs(
+    lost: readonly Part[],
+    controllers: readonly RunningController[],
+    runId: string,
+    signal: AbortSignal,
+  ): Promise<void>[] {
+    const { logger, metrics } = this.#runtime;
+    const begun = lost.filter((part) => !this.#repairs.has(part));
+    const isListedNow = (controller: RunningController): boolean =>
+      controller.neededInformers().every((informer) => begun.includes(informer));
+    for (const part of begun) {
+      const repair =
+        'view' in part
+          ? this.#repairView(part, runId, signal)
+          : this.#repairQueue(part, { runId, isListedNow: isListedNow(part) }, signal);
+      this.#repairs.set(part, this.#untilRepaired(part, repair, signal));
+      this.#failed.delete(part);
+      this.#reportWait(part);
+    }
+    for (const controller of controllers) if (this.#isUnderRepair(controller)) this.#suspend(controller);
+    if (begun.length > 0) {
+      logger.info(
+        { parts: begun.map(({ name }) => name) },
+        'filling views and queues that are new or may have lost data',
+      );
+      metrics.count('levelhook_recoveries_total', { reason: begun.some((part) => 'view' in part) ? 'view' : 'queue' });
+    }
+    return begun.map((part) => this.#repairs.get(part) ?? Promise.resolve());
+  }
+
+  async #untilRepaired(part: Part, repair: Promise<void>, signal: AbortSignal): Promise<void> {
+    const { logger } = this.#runtime;
+    try {
+      await repair;
+    } catch (error) {
+      // A part that was removed needs no repair. The next check begins the repair of any other part anew.
+      if (!signal.aborted && this.#isCurrent(part)) {
+        this.#failed.add(part);
+        logger.warn(
+          { part: part.name, error: messageOf(error) },
+          'a part of Redis could not be repaired, trying again',
+        );
+      }
+    } finally {
+      this.#repairs.delete(part);
+      this.#reportWait(part);
+    }
+  }
+
+  #reportWait(part: Part): void {
+    for (const controller of this.#options.controllers()) {
+      if (part === controller || controller.neededInformers().some((informer) => informer === part)) {
+        this.#options.onWaitChanged(controller);
+      }
+    }
+  }
+
+  async #waitFor(repairs: readonly Promise<void>[], signal: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const patience = this.#runtime.clock.sleep(PATIENCE_MS, AbortSignal.any([signal, over.signal]));
+    await Promise.race([Promise.all(repairs), patience]);
+    over.abort();
+  }
+
+  async #repairView(informer: Informer, runId: string, signal: AbortSignal): Promise<void> {
+    const { checkpoint } = this.#runtime;
+    await checkpoint('recovery:before-relist');
+    if (!(await this.#justFilled(informer))) await informer.relist(signal);
+    await checkpoint('recovery:before-renew');
+    await informer.view.renew(runId);
+  }
+
+  /**
+   * Waits until every unrecorded run has ended and its writes are in the cache.
+   * @param isListedNow whether the repair of all views that the controller reads begins now.
+   */
+  async #repairQueue(
+    controller: RunningController,
+    { runId, isListedNow }: { runId: string; isListedNow: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, logger } = this.#runtime;
+    let unknown = await this.#unrecordedEnd(controller);
+    const waits = unknown.endMs > clock.now();
+    while (unknown.endMs > clock.now()) {
+      // The end moves forward when the gateways that may have started these runs answer.
+      await clock.sleep(Math.min(ANSWER_MS, unknown.endMs - clock.now()), signal);
+      signal.throwIfAborted();
+      unknown = await this.#unrecordedEnd(controller);
+    }
+    // Without a wait, all runs that may have ended without a record have ended before now.
+    const mayHaveEnded = controller.queue.hasRun || this.#unrecorded.hasOthers;
+    if (waits || (mayHaveEnded && !isListedNow)) {
+      signal.throwIfAborted();
+      if (!this.#isCurrent(controller)) return;
+      for (const informer of controller.neededInformers()) await this.#repairs.get(informer);
+      await Promise.all(controller.neededInformers().map((informer) => informer.catchUp(signal)));
+      // The controller was removed during the wait, so Redis must hold nothing of it.
+      if (!this.#isCurrent(controller)) return;
+    }
+    if (unknown.callbackEndMs > clock.now()) {
+      await controller.queue.pause('recovery', unknown.callbackEndMs);
+      const until = new Date(unknown.callbackEndMs).toISOString();
+      logger.warn(
+        { controller: controller.name, until },
+        'the keys of a controller wait, because unrecorded runs may be in flight',
+      );
+    }
+    await controller.queue.renew(runId);
+    this.#unknownRuns.delete(controller);
+  }
+
+  /**
+   * When the unrecorded runs end. The time never becomes later, so after a failed repair the next attempt waits no
+   * longer.
+   */
+  async #unrecordedEnd(controller: RunningController): Promise<UnrecordedEnd> {
+    const now = await this.#unrecorded.endOf(controller);
+    const before = this.#unknownRuns.get(controller) ?? now;
+    const end = {
+      endMs: Math.min(before.endMs, now.endMs),
+      callbackEndMs: Math.min(before.callbackEndMs, now.callbackEndMs),
+    };
+    this.#unknownRuns.set(controller, end);
+    return end;
+  }
+
+  /**
+   * Queues all keys of each controller whose keys are due after a loss.
+   * @returns the controllers whose keys are queued, and those whose own failure was recorded.
+   */
+  async #ensureKeys(controllers: readonly RunningController[], signal: AbortSignal): Promise<RunningController[]> {
+    const done = new Set<RunningController>();
+    const each = async (controller: RunningController): Promise<void> => {
+      await controller.ensureKeys().catch((error: unknown) => controller.recordFailure(error));
+      done.add(controller);
+    };
+    await this.#waitFor(controllers.map(each), signal);
+    return controllers.filter((controller) => done.has(controller));
+  }
+
+  /** Releases the Lease. Call it when no run of this gateway can start any more. Never rejects. */
+  release(): Promise<void> {
+    return this.#unrecorded.release();
+  }
+
+  /**
+   * Whether this gateway has filled the view from nothing on this Redis process, and the view is still there. Such a
+   * view is current and need not be listed again.
+   */
+  async #justFilled(informer: Informer): Promise<boolean> {
+    if (!informer.filledFromNothing || this.#settled.has(informer) || this.#losses > 0) return false;
+    const { version, incarnation } = await informer.view.state();
+    return version !== undefined && incarnation === undefined;
+  }
+
+  /** Writes the registry's data again that a gateway otherwise writes only at the beginning of its term. */
+  async #register(controllers: readonly RunningController[]): Promise<void> {
+    const { redis, registryKey } = this.#location;
+    await raiseDataVersion(this.#location);
+    await this.#options.informers.record();
+    const fields = controllers.map(({ name }) => [CONTROLLER_FIELD + name, '1']);
+    if (fields.length > 0) await redis.hset(registryKey, Object.fromEntries(fields));
+  }
+
+  #suspendAll(state: State & { kind: 'unusable' | 'away' }): void {
+    this.#state = state;
+    this.#runtime.metrics.set('levelhook_gateway_suspended', {}, 1);
+    for (const controller of this.#options.controllers()) this.#suspend(controller);
+  }
+}
