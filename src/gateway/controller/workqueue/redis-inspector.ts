@@ -173,8 +173,8 @@ export class RedisInspector {
   }
 }
 
-/** Timers at which the list of failing keys looks: some 3 ms of Redis. */
-const MOST_TIMERS = 5000;
+/** Timers at which the list of failing keys looks: some 2 ms of Redis. */
+const MOST_TIMERS = 3000;
 
 function pairsOf(found: readonly string[]): KeyPage['keys'][number][] {
   return found.flatMap((key, at) => (at % 2 === 0 ? [{ key, atMs: Math.floor(Number(found[at + 1])) }] : []));
