@@ -58,28 +58,34 @@ export function circuitContract(create: CreateFixture): void {
       expect(process.runs.map(({ failures }) => failures)).toEqual([0, 1]);
     });
 
-    it('starts as many keys as it may, and none after them', async () => {
+    it('has as many runs in flight as it may, of those that it starts from then on', async () => {
       const { queue, process } = setting();
       const ends: ((finish: Finish) => void)[] = [];
       process.onRun = () => new Promise((resolve) => ends.push(resolve));
       await queue.start(process);
+      await queue.add(plain('before'));
+      await setting().ran('before');
       shut(queue, now() + 500);
       await queue.add(plain(...numbered('k', 60)));
       await queue.addLow(numbered('low', 60), 'initial');
       // The time alone opens nothing.
       await setting().pass(1000);
-      expect(process.runs).toEqual([]);
-      for (let runs = 1; runs <= 5; runs += 1) {
-        queue.allow(1, { sinceMs: now(), untilMs: now() });
-        await setting().pass(1000);
-        expect(process.inFlight).toHaveLength(1);
-        ends.at(-1)?.(done);
-        await setting().pass(1000);
-        expect(process.inFlight).toEqual([]);
-        expect(process.runs).toHaveLength(runs);
-      }
-      // Not three: this is the number from now on, not more of them.
+      expect(process.runs).toHaveLength(1);
+      // The run of the time before takes none of the room.
       queue.allow(1, { sinceMs: now(), untilMs: now() });
+      for (let runs = 2; runs <= 6; runs += 1) {
+        await setting().pass(1000);
+        expect(process.inFlight).toHaveLength(2);
+        expect(process.runs).toHaveLength(runs);
+        ends.at(-1)?.(done);
+      }
+      await setting().pass(1000);
+      expect(process.inFlight).toHaveLength(2);
+      shut(queue, now() + 2000);
+      for (const end of ends) end(done);
+      await setting().pass(1990);
+      expect(process.inFlight).toEqual([]);
+      expect(process.runs).toHaveLength(7);
       queue.allow(2, { sinceMs: now(), untilMs: now() });
       await setting().pass(1000);
       expect(process.inFlight).toHaveLength(2);
@@ -87,7 +93,7 @@ export function circuitContract(create: CreateFixture): void {
       queue.allow(Infinity);
       for (const end of ends) end(done);
       await setting().atRest();
-      expect(process.runs).toHaveLength(120);
+      expect(process.runs).toHaveLength(121);
     });
 
     it('has room for another key when the one that it tried could not run', async () => {

@@ -145,7 +145,6 @@ export class Dispatcher implements Process {
     this.#send(runs, (at, finish) => finishes[at]?.resolve(finish)).catch((error: unknown) => {
       // The trigger may have been sent.
       for (const { resolve } of finishes) resolve({ kind: 'unknown', error: messageOf(error) });
-      this.#circuitBreaker.notTried();
     });
     return finishes.map(({ promise }) => promise);
   }
@@ -159,14 +158,14 @@ export class Dispatcher implements Process {
     if (!cache || (related && (await related.isBehind()))) {
       // Nothing was tried. This gateway has the kinds within seconds; another one may have them now.
       runs.forEach((_, at) => onFinish(at, BEHIND));
-      return this.#circuitBreaker.notTried();
+      return;
     }
     const callback = later?.location(runs);
     const kubernetes = access && (await this.#kubernetes(access, runs));
     if (kubernetes instanceof Error) {
       const { message: error } = kubernetes;
       runs.forEach(({ failures }, at) => onFinish(at, { ...decideLost(failures), error }));
-      return this.#circuitBreaker.notTried();
+      return;
     }
     const startedAt = clock.now();
     // The trigger has one deadline: the earliest of its runs.

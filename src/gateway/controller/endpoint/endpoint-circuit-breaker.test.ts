@@ -23,7 +23,7 @@ describe('the circuit breaker of an endpoint', () => {
   let warnings: LogFields[];
   /** For how long the starts of keys are stopped; undefined once they go on. */
   let stopped: (number | undefined)[];
-  /** How many keys might start, after each change. */
+  /** How many runs might be in flight, after each change. */
   let rooms: number[];
 
   beforeEach(() => {
@@ -170,7 +170,7 @@ describe('the circuit breaker of an endpoint', () => {
       for (const end = clock.now() + ms; clock.now() < end; await setImmediate()) clock.step(end);
     };
 
-    it('in any number while it is up, none while it is failing, and one when that time is over', async () => {
+    it('in any number while it is up, none while it is failing, and one at a time when that time is over', async () => {
       expect([guard.state, rooms]).toEqual(['up', []]);
       await sendMany(20, refused);
       expect([guard.state, rooms]).toEqual(['failing', [0]]);
@@ -183,23 +183,6 @@ describe('the circuit breaker of an endpoint', () => {
       await passing(1001);
       await send(done);
       expect([guard.state, rooms]).toEqual(['up', [0, 1, 0, 1, Infinity]]);
-    });
-
-    it('one more when the one was given back without a trigger, and none while that trigger is out', async () => {
-      guard.notTried();
-      expect(rooms).toEqual([]);
-      await sendMany(20, refused);
-      guard.notTried();
-      await passing(501);
-      guard.notTried();
-      expect(rooms).toEqual([0, 1, 1]);
-      const answer = Promise.withResolvers<Outcome>();
-      const probe = guard.run(async () => [await answer.promise]);
-      guard.notTried();
-      expect([guard.state, rooms]).toEqual(['probing', [0, 1, 1]]);
-      answer.resolve(done);
-      await probe;
-      expect(rooms).toEqual([0, 1, 1, Infinity]);
     });
 
     it('none any more at its end', async () => {

@@ -17,12 +17,11 @@ export interface EndpointCircuitBreakerOptions {
 /** Starts the controller's keys in this gateway: its work queue. */
 export interface KeyStarts {
   /**
-   * How many keys may start from now on, in place of the number before: each start takes one of them. `Infinity`: any
-   * number.
-   * @param closed for people, unless `room` is Infinity: since when, and until when none starts, by the gateway's
+   * At most this many of the runs that start from now on are in flight at a time, in place of the number before.
+   * @param closed for people, unless `most` is Infinity: since when, and until when none starts, by the gateway's
    *   clock.
    */
-  allow(room: number, closed?: { readonly sinceMs: number; readonly untilMs: number }): void;
+  allow(most: number, closed?: { readonly sinceMs: number; readonly untilMs: number }): void;
 }
 
 /**
@@ -48,8 +47,8 @@ type OpenReason = 'unreachable' | 'gone' | 'starting';
  * - `starting`: the function is absent within its start window (`ColdStart`), so no trigger was sent.
  *
  * After a time, which doubles, an open circuit lets one trigger through; its outcome closes the circuit or opens it
- * again. Until then this gateway starts no keys of the controller, then one, and the dispatcher gives back a key that
- * had started before. Each gateway judges by its own triggers: gateways that reach the function go on.
+ * again. Until then this gateway starts no keys of the controller, then one at a time, and the dispatcher gives back a
+ * key that had started before. Each gateway judges by its own triggers: gateways that reach the function go on.
  */
 export class EndpointCircuitBreaker {
   readonly #options: Required<EndpointCircuitBreakerOptions>;
@@ -105,11 +104,6 @@ export class EndpointCircuitBreaker {
     )();
   }
 
-  /** A key was given back although a trigger might have been sent: another one may decide in its place. */
-  notTried(): void {
-    if (this.#room === 1) this.#allow();
-  }
-
   get state(): EndpointState {
     const open = this.#circuits.filter(({ breaker }) => breaker.state !== 'closed');
     if (open.length === 0) return 'up';
@@ -128,18 +122,11 @@ export class EndpointCircuitBreaker {
     return Math.max(...this.#circuits.map(({ breaker }) => breaker.openForMs));
   }
 
-  /** How many triggers may be sent: Infinity, 1 or 0. */
-  get #room(): number {
-    const { state } = this;
-    if (state === 'up') return Infinity;
-    const isOut = this.#circuits.some(({ breaker }) => breaker.state === 'half-open');
-    return state === 'probing' && !isOut ? 1 : 0;
-  }
-
   #allow(): void {
     const { keys, runtime } = this.#options;
     this.#waiting.abort();
-    if (this.#room === Infinity) {
+    const { state } = this;
+    if (state === 'up') {
       this.#sinceMs = undefined;
       return keys.allow(Infinity);
     }
@@ -147,7 +134,7 @@ export class EndpointCircuitBreaker {
     this.#sinceMs ??= nowMs;
     const openForMs = this.#openForMs;
     const untilMs = Math.ceil(nowMs + openForMs);
-    keys.allow(this.#room, { sinceMs: this.#sinceMs, untilMs });
+    keys.allow(state === 'probing' ? 1 : 0, { sinceMs: this.#sinceMs, untilMs });
     if (openForMs > 0) void this.#allowAt(untilMs);
   }
 

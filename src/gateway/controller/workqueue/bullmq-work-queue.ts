@@ -124,8 +124,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #activeJobs = new Set<Promise<void>>();
   /** Present while suspended: starts wait for it. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
-  /** How many runs may start here, and why not any number: see `allow`. */
-  #room = Infinity;
+  /** See `allow`. */
+  #mostInFlight = Infinity;
+  /** The runs in flight that have started since it was set, while it is not Infinity. */
+  readonly #counted = new Set<string>();
   #circuit: OpenCircuit | undefined;
   /** The last keys that became ready have one among them that other gateways should have first. */
   #givesAway = false;
@@ -162,7 +164,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#jobs = jobs;
     this.#idlePace = idlePace;
     this.#startRate = starts;
-    const isOpen = (): boolean => this.#room === 0;
+    const isOpen = (): boolean => this.room === 0;
     this.#stall = new Stall({
       concurrency,
       clock,
@@ -331,7 +333,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       opened: (): Promise<boolean> => this.#opened(),
       closed: (): boolean => this.#gate !== undefined,
       room: (): number => this.room,
-      started: (): void => this.#setRoom(this.#room - 1),
+      started: (key: string, run: number): void => this.#count(key, run),
+      ended: (key: string, run: number): void => this.#uncount(key, run),
       startRate: this.#startRate,
     };
     const on = {
@@ -377,18 +380,21 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#poller?.start();
   }
 
-  allow(room: number, circuit?: OpenCircuit): void {
-    this.#circuit = room === Infinity ? undefined : circuit;
-    this.#setRoom(room);
+  allow(most: number, circuit?: OpenCircuit): void {
+    if (this.#ended) return;
+    this.#circuit = most === Infinity ? undefined : circuit;
+    this.#mostInFlight = most;
+    this.#counted.clear();
+    this.#roomChanged();
   }
 
   get circuit(): OpenCircuit | undefined {
     return this.#circuit;
   }
 
-  /** How many of the runs that `allow` has named have not started. */
+  /** How many runs may start here now, as `allow` has it. */
   get room(): number {
-    return this.#room;
+    return Math.max(0, this.#mostInFlight - this.#counted.size);
   }
 
   async stop(drainMs: number): Promise<void> {
@@ -490,9 +496,17 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return { firstDueMs, firstPauseEndMs, running, started };
   }
 
-  #setRoom(room: number): void {
-    if (this.#ended || room === this.#room) return;
-    this.#room = Math.max(0, room);
+  #count(key: string, run: number): void {
+    if (this.#mostInFlight === Infinity) return;
+    this.#counted.add(`${run} ${key}`);
+    this.#roomChanged();
+  }
+
+  #uncount(key: string, run: number): void {
+    if (this.#counted.size > 0 && this.#counted.delete(`${run} ${key}`)) this.#roomChanged();
+  }
+
+  #roomChanged(): void {
     this.#takeJobs();
     this.#runner?.starter.resume();
   }
@@ -502,8 +516,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
    * the others for the next one.
    */
   #takeJobs(): void {
-    if (this.#gate || this.#room === 0) this.#jobs.take('none');
-    else this.#jobs.take(this.#room < Infinity || this.#givesAway ? 'one' : 'all');
+    if (this.#gate || this.room === 0) this.#jobs.take('none');
+    else this.#jobs.take(this.room < Infinity || this.#givesAway ? 'one' : 'all');
   }
 
   /** Waits while this gateway is suspended. @returns false when it has ended. */

@@ -37,7 +37,7 @@ export interface Pause {
 
 /**
  * The function cannot be reached from this gateway, which therefore starts none of its keys until `untilMs`, and then
- * one. Other gateways may start them.
+ * one at a time. Other gateways may start them.
  */
 export interface OpenCircuit {
   readonly sinceMs: number;

@@ -43,8 +43,9 @@ export interface RunGate {
   readonly closed: () => boolean;
   /** How many may begin here, as the circuit breaker of the function says. */
   readonly room: () => number;
-  /** One has begun, and takes of this room. */
-  readonly started: () => void;
+  /** A run has begun here, or has ended. */
+  readonly started: (key: string, run: number) => void;
+  readonly ended: (key: string, run: number) => void;
   /** How many may begin here, as those of other tenants must not wait for them. */
   readonly startRate: StartRate;
 }
@@ -159,6 +160,7 @@ export class Starter {
 
   /** The finish of this run has been sent. */
   release(key: string, run: number): void {
+    this.#options.gate.ended(key, run);
     if (this.#held.get(key)?.run !== run) return;
     this.#held.delete(key);
     this.resume();
@@ -337,7 +339,7 @@ export class Starter {
     for (const { request, start } of decided) {
       if (start.kind !== 'go') continue;
       this.#held.set(request.key, { run: start.run, endMs: times.deadlineMs + RUN_MARGIN_MS });
-      gate.started();
+      gate.started(request.key, start.run);
     }
     if (this.#held.size > 0) void this.#prolong();
     const jobless = full.filter(({ hasJob }) => !hasJob);

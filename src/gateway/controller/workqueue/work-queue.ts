@@ -118,12 +118,12 @@ export interface WorkQueue {
   suspend(): void;
   unsuspend(): void;
   /**
-   * How many runs this gateway may start from now on, in place of the number before: each start takes one of them.
-   * `Infinity`, as at first: any number. Keys that are ready and find no room go to other gateways. Neither this nor
+   * At most this many of the runs that start in this gateway from now on are in flight at a time, in place of the
+   * number before; at first any number. Keys that are ready and find no room go to other gateways. Neither this nor
    * `suspend` ends the other.
-   * @param circuit why `room` is not Infinity, for people.
+   * @param circuit why `most` is not Infinity, for people.
    */
-  allow(room: number, circuit?: OpenCircuit): void;
+  allow(most: number, circuit?: OpenCircuit): void;
   /** Undefined while the circuit of this gateway is closed. */
   readonly circuit: OpenCircuit | undefined;
   /**
