@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { describedSettings } from '../../src/gateway/config/config.ts';
+import { describedSettings } from '../../src/ground/config/config.ts';
 import { repositoryRoot } from './temp-repository.ts';
 
 const CHART = 'infra/helm/levelhook';

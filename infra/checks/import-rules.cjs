@@ -7,12 +7,11 @@
  * with the dependency type `core`.
  */
 
+/** What gateway and command line stand on: an entry may import those before it, never those after it. */
+const GROUND = ['config', 'time-slice.ts', 'redis', 'apiserver'];
+
 /** Inside the gateway imports follow the flow of data: an entry may import those before it, never those after it. */
 const GATEWAY_FLOW = [
-  'config',
-  'time-slice.ts',
-  'redis',
-  'apiserver',
   'certificates',
   'informer/reflector',
   'informer/cache',
@@ -42,7 +41,8 @@ const GATEWAY_FLOW = [
 const HOMES = {
   ioredis: [
     'src/gateway/gateway[.]ts$',
-    'src/gateway/(redis|informer/cache|controller/workqueue|controller/access)/',
+    'src/ground/redis/',
+    'src/gateway/(informer/cache|controller/workqueue|controller/access)/',
     'src/function/node/',
     'src/testing/',
   ],
@@ -54,7 +54,7 @@ const HOMES = {
   rfc6902: ['src/function/webhooks/json-patch[.]ts$'],
   'json-schema-to-typescript': ['src/cli/crd-types[.]ts$'],
   'pprof-format': ['src/gateway/http/profiles/'],
-  zod: ['src/gateway/', 'src/contract/.*schema[^/]*[.]ts$', 'src/(cli|testing)/'],
+  zod: ['src/(ground|gateway)/', 'src/contract/.*schema[^/]*[.]ts$', 'src/(cli|testing)/'],
 };
 
 /** Tests beside their file use vitest, fast-check and node: modules. They keep to the layers all the same. */
@@ -62,8 +62,8 @@ const TESTS = '[.]test[.]ts$';
 
 const oneOf = (paths) => `^(${paths.join('|')})`;
 const npm = (name) => `(^|/)node_modules/${name}/`;
-const gatewayPart = (name) =>
-  `^src/gateway/${name.endsWith('.ts') ? `${name.slice(0, -3)}([.]test)?[.]ts$` : `${name}/`}`;
+const part = (folder, name) =>
+  `^src/${folder}/${name.endsWith('.ts') ? `${name.slice(0, -3)}([.]test)?[.]ts$` : `${name}/`}`;
 
 const layers = [
   {
@@ -115,10 +115,20 @@ const layers = [
     to: { path: '^src/', pathNot: '^src/(core|kubeconfig)/' },
   },
   {
+    name: 'ground-imports-core',
+    from: { path: '^src/ground/', pathNot: TESTS },
+    to: { path: '^src/', pathNot: '^src/(core|contract|kubeconfig|ground)/' },
+  },
+  {
+    name: 'ground-is-not-for-functions',
+    from: { path: '^src/(core|contract|function)/', pathNot: TESTS },
+    to: { path: '^src/ground/' },
+  },
+  {
     name: 'home-of-kubeconfig',
     from: {
-      path: '^src/(core|contract|gateway|function)/',
-      pathNot: ['^src/gateway/apiserver/', '^src/function/node/'],
+      path: '^src/(core|contract|ground|gateway|function)/',
+      pathNot: ['^src/ground/apiserver/', '^src/function/node/'],
     },
     to: { path: '^src/kubeconfig/' },
   },
@@ -145,7 +155,7 @@ const layers = [
   },
   {
     name: 'testing-and-cli-on-top',
-    from: { path: '^src/(core|contract|kubeconfig|memory|profiler|gateway|function)/' },
+    from: { path: '^src/(core|contract|kubeconfig|memory|profiler|ground|gateway|function)/' },
     to: { path: '^src/(testing|cli)/' },
   },
   {
@@ -155,24 +165,27 @@ const layers = [
   },
 ];
 
-const gatewayFlow = [
-  ...GATEWAY_FLOW.slice(0, -1).map((part, index) => ({
-    name: `gateway-flow-${part.replace('.ts', '').replace('/', '-')}`,
-    from: { path: gatewayPart(part) },
-    to: { path: GATEWAY_FLOW.slice(index + 1).map(gatewayPart) },
-  })),
-  {
-    name: 'gateway-flow-unknown-part',
-    comment: 'A new part of the gateway gets its place in GATEWAY_FLOW, or it would be bound by no rule.',
-    from: {},
-    to: { path: '^src/gateway/', pathNot: GATEWAY_FLOW.map(gatewayPart) },
-  },
-  {
-    name: 'gateway-flow-unknown-part',
-    from: { path: '^src/gateway/', pathNot: GATEWAY_FLOW.map(gatewayPart) },
-    to: {},
-  },
-];
+/** A rule for each part of a folder, and two for a part that has no place in the flow. */
+const flow = (folder, parts) => {
+  const paths = parts.map((name) => part(folder, name));
+  const unknown = `${folder}-flow-unknown-part`;
+  return [
+    ...parts.slice(0, -1).map((name, index) => ({
+      name: `${folder}-flow-${name.replace('.ts', '').replace('/', '-')}`,
+      from: { path: part(folder, name) },
+      to: { path: paths.slice(index + 1) },
+    })),
+    {
+      name: unknown,
+      comment: 'A new part gets its place in the flow, or it would be bound by no rule.',
+      from: {},
+      to: { path: `^src/${folder}/`, pathNot: paths },
+    },
+    { name: unknown, from: { path: `^src/${folder}/`, pathNot: paths }, to: {} },
+  ];
+};
+
+const flows = [...flow('ground', GROUND), ...flow('gateway', GATEWAY_FLOW)];
 
 const homes = Object.entries(HOMES).map(([name, files]) => ({
   name: `home-of-${name.replace(/^@/, '').replace('/', '-')}`,
@@ -220,7 +233,7 @@ const everywhere = [
 
 /** @type {import('dependency-cruiser').IConfiguration} */
 module.exports = {
-  forbidden: [...layers, ...gatewayFlow, ...homes, ...functions, ...everywhere].map((rule) => ({
+  forbidden: [...layers, ...flows, ...homes, ...functions, ...everywhere].map((rule) => ({
     ...rule,
     severity: 'error',
   })),

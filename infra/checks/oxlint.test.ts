@@ -58,7 +58,7 @@ const violations: Violation[] = [
     code: `import { env } from 'node:process'; export { env };`,
     in: 'src/gateway',
   },
-  ...['src/core', 'src/contract/node', 'src/function/node', 'src/gateway', 'src/gateway/config'].flatMap((folder) => [
+  ...['src/core', 'src/contract/node', 'src/function/node', 'src/gateway', 'src/ground/config'].flatMap((folder) => [
     { rule: 'eslint(no-restricted-properties)', code: `export const e = process.env['HOME'];`, in: folder },
     { rule: 'eslint(no-restricted-properties)', code: 'const { env } = process; export { env };', in: folder },
     { rule: 'eslint(no-restricted-properties)', code: 'export const { env } = globalThis.process;', in: folder },

@@ -1,7 +1,7 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { describedSettings } from '../../src/gateway/config/config.ts';
+import { describedSettings } from '../../src/ground/config/config.ts';
 import { repositoryRoot } from './temp-repository.ts';
 
 const settings = describedSettings();
@@ -37,9 +37,9 @@ it('of src only the room `config` names a variable of the gateway', () => {
     (file) => `src/function/${file}.ts: LEVELHOOK_SIGNING_SECRETS`,
   );
   const others = globSync('src/**/*.{ts,md}', { cwd: repositoryRoot }).filter(
-    (path) => !path.startsWith('src/gateway/config/') && !path.endsWith('.test.ts'),
+    (path) => !path.startsWith('src/ground/config/') && !path.endsWith('.test.ts'),
   );
-  const groups = globSync('src/gateway/config/settings/*-settings.ts', { cwd: repositoryRoot });
+  const groups = globSync('src/ground/config/settings/*-settings.ts', { cwd: repositoryRoot });
   expect(groups.flatMap(named).toSorted()).toEqual(variables.toSorted());
   expect(others.length).toBeGreaterThan(300);
   const found = others.flatMap((path) => named(path).map((variable) => `${path}: ${variable}`));

@@ -80,7 +80,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
   helm: {
     protects: 'that the charts install, upgrade and uninstall, and take each value',
     files: ['test/integration/helm/{charts,lifecycle,names}.test.ts'],
-    guards: ['infra/helm', 'infra/rbac', 'infra/crds', 'src/gateway/config'],
+    guards: ['infra/helm', 'infra/rbac', 'infra/crds', 'src/ground/config'],
     minutes: 2,
   },
   platforms: {
@@ -122,7 +122,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       'test/integration/cli/{bad-input,manifest}.test.ts',
       'test/integration/server/{dashboard-commands,profiles}.test.ts',
     ],
-    guards: ['src/cli', 'src/gateway/http/server', 'src/gateway/config', 'src/gateway/http/profiles', 'src/profiler'],
+    guards: ['src/cli', 'src/gateway/http/server', 'src/ground/config', 'src/gateway/http/profiles', 'src/profiler'],
     minutes: 3,
   },
   webhooks: {
@@ -167,7 +167,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     files: ['test/faults/hostile-{large-objects,memory}.test.ts'],
     guards: [
       'src/gateway/informer/cache',
-      'src/gateway/redis',
+      'src/ground/redis',
       'src/gateway/informer/reflector',
       'test/faults/hostile-tenant',
     ],

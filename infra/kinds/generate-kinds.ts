@@ -1,4 +1,4 @@
-import type { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
+import type { ApiClient } from '../../src/ground/apiserver/api-client.ts';
 
 /** The part of an OpenAPI v3 schema that Kubernetes' own use. */
 interface Schema {

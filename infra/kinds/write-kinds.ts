@@ -1,7 +1,7 @@
 import { readdir, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
-import { loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
+import { ApiClient } from '../../src/ground/apiserver/api-client.ts';
+import { loadCredentials } from '../../src/ground/apiserver/credentials.ts';
 import { startControlPlane } from '../../src/testing/index.ts';
 import { formatKinds, KINDS_FOLDER } from './format-kinds.ts';
 import { generateKinds } from './generate-kinds.ts';

@@ -2,8 +2,8 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { ApiError, messageOf, resource, resourcePath, UserError } from '../core/index.ts';
-import { ApiClient } from '../gateway/apiserver/api-client.ts';
-import { loadCredentials } from '../gateway/apiserver/credentials.ts';
+import { ApiClient } from '../ground/apiserver/api-client.ts';
+import { loadCredentials } from '../ground/apiserver/credentials.ts';
 import { kubeconfigOf, readDefaultLogin, readLogin } from '../kubeconfig/kubeconfig.ts';
 
 /** A cluster that the command line names. */

@@ -1,8 +1,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { messageOf, UserError } from '../core/index.ts';
-import { ApiClient } from '../gateway/apiserver/api-client.ts';
-import { loadCredentials } from '../gateway/apiserver/credentials.ts';
+import { ApiClient } from '../ground/apiserver/api-client.ts';
+import { loadCredentials } from '../ground/apiserver/credentials.ts';
 
 /** Finds a function's CustomResourceDefinitions: `*.crd.yaml` in the folder of its script. */
 export function definitionsOf(script: string): string[] {

@@ -11,11 +11,11 @@ import {
   UserError,
 } from '../core/index.ts';
 import type { Description, SigningKey } from '../contract/index.ts';
-import { ApiClient } from '../gateway/apiserver/api-client.ts';
-import { loadCredentials } from '../gateway/apiserver/credentials.ts';
-import { discoverResource } from '../gateway/apiserver/discovery.ts';
-import { variableOf } from '../gateway/config/config.ts';
-import { readSigningKeys } from '../gateway/config/signing-keys.ts';
+import { ApiClient } from '../ground/apiserver/api-client.ts';
+import { loadCredentials } from '../ground/apiserver/credentials.ts';
+import { discoverResource } from '../ground/apiserver/discovery.ts';
+import { variableOf } from '../ground/config/config.ts';
+import { readSigningKeys } from '../ground/config/signing-keys.ts';
 import { kindsOf } from '../gateway/controller/running/controller-factory.ts';
 import { describeFunction } from '../gateway/controller/endpoint/describe.ts';
 import { Endpoint } from '../gateway/controller/endpoint/endpoint.ts';

@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { messageOf, UserError } from '../core/index.ts';
-import { ApiClient } from '../gateway/apiserver/api-client.ts';
-import { loadCredentials } from '../gateway/apiserver/credentials.ts';
-import { clusterIdentity } from '../gateway/apiserver/discovery.ts';
+import { ApiClient } from '../ground/apiserver/api-client.ts';
+import { loadCredentials } from '../ground/apiserver/credentials.ts';
+import { clusterIdentity } from '../ground/apiserver/discovery.ts';
 import { type GatewayConfig, readConfig } from '../gateway/index.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { ApiError, messageOf, resource, resourcePath, UserError } from '../core/index.ts';
-import { ApiClient } from '../gateway/apiserver/api-client.ts';
-import { loadCredentials } from '../gateway/apiserver/credentials.ts';
+import { ApiClient } from '../ground/apiserver/api-client.ts';
+import { loadCredentials } from '../ground/apiserver/credentials.ts';
 
 const REPLICA_SET = resource('apps/v1', 'ReplicaSet');
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { messageOf, printable, systemClock } from '../core/index.ts';
 import { generateSecret } from '../contract/index.ts';
-import { variableOf } from '../gateway/config/config.ts';
+import { variableOf } from '../ground/config/config.ts';
 import { resolveBinary, startControlPlane, startRedis } from '../testing/index.ts';
 import { findOnPath } from '../testing/process/find-on-path.ts';
 import type { OutputLine } from '../testing/process/owned-process.ts';

@@ -1,12 +1,12 @@
 import { isFormattedKind, isNamespace, shown, silentLogger, UserError, originOf } from '../core/index.ts';
 import { gatewayKeys } from '../contract/cache-layout.ts';
 import type { CacheScope } from '../contract/index.ts';
-import { ApiClient } from '../gateway/apiserver/api-client.ts';
-import { loadCredentials } from '../gateway/apiserver/credentials.ts';
-import { clusterIdentity } from '../gateway/apiserver/discovery.ts';
-import { readCacheKeys } from '../gateway/config/cache-keys.ts';
-import { variableOf } from '../gateway/config/config.ts';
-import { connectRedis, type Redis } from '../gateway/redis/redis.ts';
+import { ApiClient } from '../ground/apiserver/api-client.ts';
+import { loadCredentials } from '../ground/apiserver/credentials.ts';
+import { clusterIdentity } from '../ground/apiserver/discovery.ts';
+import { readCacheKeys } from '../ground/config/cache-keys.ts';
+import { variableOf } from '../ground/config/config.ts';
+import { connectRedis, type Redis } from '../ground/redis/redis.ts';
 import { TokenKeys } from '../gateway/controller/access/token-keys.ts';
 import { GatewayClock } from '../gateway/process/gateway-clock.ts';
 import { readConfig } from '../gateway/index.ts';

@@ -9,13 +9,13 @@ import {
   UserError,
 } from '../core/index.ts';
 import { TokenError } from './controller/access/token.ts';
-import type { ApiClient } from './apiserver/api-client.ts';
+import type { ApiClient } from '../ground/apiserver/api-client.ts';
 import { CacheApi } from './http/cache-api/cache-api.ts';
 import { Catalog } from './http/cache-api/catalog.ts';
 import { GatewayWriter } from './informer/cache/gateway-writer.ts';
 import type { GatewayCertificates } from './certificates/gateway-certificates.ts';
-import type { GatewayConfig } from './config/config.ts';
-import { type ConfiguredFiles, readConfiguredFiles } from './config/files.ts';
+import type { GatewayConfig } from '../ground/config/config.ts';
+import { type ConfiguredFiles, readConfiguredFiles } from '../ground/config/files.ts';
 import { checkFunctionUrls } from './controller/endpoint/endpoint-rules.ts';
 import { KubernetesApi, type ProxyClient } from './http/write-proxy/kubernetes-api.ts';
 import { createLoginBackend } from './http/login/login-backend.ts';
@@ -30,8 +30,8 @@ import { Manager } from './process/manager.ts';
 import { PrometheusMetrics } from './process/metrics.ts';
 import { ProgressRequests } from './process/progress-requests.ts';
 import { NO_NEEDS, ReplicaRecord, roleOf } from './election/replica-record.ts';
-import { connectRedis, type Redis } from './redis/redis.ts';
-import { refuseUnusable } from './redis/redis-server.ts';
+import { connectRedis, type Redis } from '../ground/redis/redis.ts';
+import { refuseUnusable } from '../ground/redis/redis-server.ts';
 import type { AdminServer } from './http/server/admin-server.ts';
 import { gatewayServer, gatewayChecks, type ServedParts } from './http/server/gateway-server.ts';
 import { OuterUrls } from './http/server/outer-urls.ts';

@@ -1,2 +1,2 @@
-export { type GatewayConfig, readConfig } from './config/config.ts';
+export { type GatewayConfig, readConfig } from '../ground/config/config.ts';
 export { Gateway } from './gateway.ts';

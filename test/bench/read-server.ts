@@ -1,5 +1,5 @@
 import { resource } from '../../src/core/index.ts';
-import { connectRedis } from '../../src/gateway/redis/redis.ts';
+import { connectRedis } from '../../src/ground/redis/redis.ts';
 import { View } from '../../src/gateway/informer/cache/view.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
 

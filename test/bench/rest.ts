@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../src/ground/redis/redis.ts';
 import { type ControlPlane, startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { AuditLog } from '../harness/audit-log.ts';
 import { Cluster } from '../harness/cluster.ts';

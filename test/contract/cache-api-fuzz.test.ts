@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { type KubernetesObject, type LogFields, resource, silentLogger } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/cache-layout.ts';
-import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../src/ground/redis/redis.ts';
 import { View } from '../../src/gateway/informer/cache/view.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
 import { applierOf } from '../harness/applier.ts';

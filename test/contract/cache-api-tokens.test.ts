@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resource, systemClock } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import type { CacheScope } from '../../src/contract/index.ts';
-import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../src/ground/redis/redis.ts';
 import { View } from '../../src/gateway/informer/cache/view.ts';
 import { TokenKeys } from '../../src/gateway/controller/access/token-keys.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';

@@ -4,10 +4,10 @@ import { type KubernetesObject, resource, SelectorError, systemClock } from '../
 import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import type { CacheLocation, IndexSpec } from '../../src/contract/index.ts';
 import type { CacheReader, ListOptions } from '../../src/function/index.ts';
-import type { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
+import type { ApiClient } from '../../src/ground/apiserver/api-client.ts';
 import type { Applier } from '../../src/gateway/informer/cache/applier.ts';
 import { backfill } from '../../src/gateway/informer/cache/backfill.ts';
-import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../src/ground/redis/redis.ts';
 import { View } from '../../src/gateway/informer/cache/view.ts';
 import { applierOf, listOf } from '../harness/applier.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';

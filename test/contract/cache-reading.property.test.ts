@@ -4,7 +4,7 @@ import { compareResourceVersions, controllerOf, type KubernetesObject, resource 
 import { HttpReader, type ListOptions } from '../../src/function/index.ts';
 import { RedisReader } from '../../src/function/node/redis-reader.ts';
 import type { Applier } from '../../src/gateway/informer/cache/applier.ts';
-import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../src/ground/redis/redis.ts';
 import type { View } from '../../src/gateway/informer/cache/view.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
 import { applierOf } from '../harness/applier.ts';

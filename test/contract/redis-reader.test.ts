@@ -6,7 +6,7 @@ import { redisCache } from '../../src/function/node/index.ts';
 import { RedisReader } from '../../src/function/node/redis-reader.ts';
 import { ReaderConnection } from '../../src/function/node/reader-connection.ts';
 import { ReaderUsers } from '../../src/gateway/controller/access/reader-users.ts';
-import { connectRedis } from '../../src/gateway/redis/redis.ts';
+import { connectRedis } from '../../src/ground/redis/redis.ts';
 import { applierOf, listOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { quietRuntime } from '../harness/quiet-runtime.ts';

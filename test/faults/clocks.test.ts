@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'v
 import { systemClock } from '../../src/core/index.ts';
 import type { OutcomeBody, RequestResult, Trigger } from '../../src/contract/index.ts';
 import { TokenKeys } from '../../src/gateway/controller/access/token-keys.ts';
-import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
+import { clusterIdentity } from '../../src/ground/apiserver/discovery.ts';
 import { CACHE_KEYS, cacheKeyRing } from '../harness/cache-keys.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { controller, type FunctionAppOptions, type Resource } from 'levelhook/function';
 import { redisCache } from 'levelhook/function/node';
 import { messageOf, resourcePath } from '../../src/core/index.ts';
-import { type Credentials, loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
+import { type Credentials, loadCredentials } from '../../src/ground/apiserver/credentials.ts';
 import type { RedisServer } from '../../src/testing/index.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';

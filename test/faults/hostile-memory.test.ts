@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { memoryOf } from '../../src/gateway/redis/redis-memory.ts';
+import { memoryOf } from '../../src/ground/redis/redis-memory.ts';
 import { configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { type BulkObject, fields } from './hostile-tenant/bulk.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
+import { clusterIdentity } from '../../src/ground/apiserver/discovery.ts';
 import { queueKeys } from '../../src/gateway/controller/workqueue/queue-keys.ts';
 import { type ControlPlane, type RedisServer, startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { viewsOf } from '../harness/cache-equals-server.ts';

@@ -8,7 +8,7 @@ import {
   type RelatedSource,
   resource,
 } from 'levelhook/function';
-import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../src/ground/redis/redis.ts';
 import { startRedis } from '../../src/testing/index.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';

@@ -3,7 +3,7 @@ import type { Server } from 'node:http';
 import { createAdaptorServer } from '@hono/node-server';
 import { type Clock, type Logger, systemClock } from '../../src/core/index.ts';
 import type { CacheScope } from '../../src/contract/index.ts';
-import type { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
+import type { ApiClient } from '../../src/ground/apiserver/api-client.ts';
 import type { View } from '../../src/gateway/informer/cache/view.ts';
 import type { CachePositions } from '../../src/gateway/controller/access/token.ts';
 import { TokenKeys } from '../../src/gateway/controller/access/token-keys.ts';

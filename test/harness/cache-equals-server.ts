@@ -13,10 +13,10 @@ import {
 import { decodeEntry, indexEntriesOf, viewKeys, viewPrefix } from '../../src/contract/cache-layout.ts';
 import type { IndexSpec, ViewLocation } from '../../src/contract/index.ts';
 import { ObjectCodec } from '../../src/contract/node/codec.ts';
-import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
+import { clusterIdentity } from '../../src/ground/apiserver/discovery.ts';
 import { PAUSED_INDEX } from '../../src/gateway/controller/handlers/paused.ts';
 import { settingsHash, transformOf } from '../../src/gateway/informer/cache/view-settings.ts';
-import type { ViewSettings } from '../../src/gateway/config/cache-file.ts';
+import type { ViewSettings } from '../../src/ground/config/cache-file.ts';
 import type { Cluster } from './cluster.ts';
 import { eventually } from './eventually.ts';
 import type { Setting } from './levelhook.ts';

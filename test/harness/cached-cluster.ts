@@ -9,7 +9,7 @@ import { Agent, type Dispatcher, request } from 'undici';
 import { parse } from 'yaml';
 import { type Resource, systemClock } from '../../src/core/index.ts';
 import type { CacheScope } from '../../src/contract/index.ts';
-import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
+import { clusterIdentity } from '../../src/ground/apiserver/discovery.ts';
 import { TokenKeys } from '../../src/gateway/controller/access/token-keys.ts';
 import { resolveBinary } from '../../src/testing/index.ts';
 import { CACHE_KEYS, cacheKeyRing } from './cache-keys.ts';

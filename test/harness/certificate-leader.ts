@@ -1,6 +1,6 @@
 import { type Logger, silentMetrics, systemClock } from '../../src/core/index.ts';
-import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
-import { loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
+import { ApiClient } from '../../src/ground/apiserver/api-client.ts';
+import { loadCredentials } from '../../src/ground/apiserver/credentials.ts';
 import {
   GatewayCertificates,
   type GatewayCertificatesOptions,

@@ -6,8 +6,8 @@ import {
   resource,
   resourcePath,
 } from '../../src/core/index.ts';
-import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
-import { type Credentials, loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
+import { ApiClient } from '../../src/ground/apiserver/api-client.ts';
+import { type Credentials, loadCredentials } from '../../src/ground/apiserver/credentials.ts';
 import type { LeaseSpec } from '../../src/gateway/election/lease.ts';
 
 export interface Pod extends KubernetesObject {

@@ -4,8 +4,8 @@
  * of JSON for each event, with the time of the machine's monotonic clock, and at SIGTERM it stops in order.
  */
 import { parseObjectKey, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
-import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
-import { loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
+import { ApiClient } from '../../src/ground/apiserver/api-client.ts';
+import { loadCredentials } from '../../src/ground/apiserver/credentials.ts';
 import { LeaderElection } from '../../src/gateway/election/leader-election.ts';
 import { machineMs } from './machine-clock.ts';
 

@@ -1,4 +1,4 @@
-import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../src/ground/redis/redis.ts';
 import { RUN_OUTCOMES } from '../../src/gateway/controller/workqueue/past-run.ts';
 import { KEY_LISTS } from '../../src/gateway/controller/workqueue/key-status.ts';
 import { startRedis } from '../../src/testing/index.ts';

@@ -1,5 +1,5 @@
 import { redisRunId } from '../../src/gateway/informer/cache/incarnation.ts';
-import type { Redis } from '../../src/gateway/redis/redis.ts';
+import type { Redis } from '../../src/ground/redis/redis.ts';
 import { BullMqWorkQueue } from '../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import type { Finish } from '../../src/gateway/controller/workqueue/run.ts';
 import { quietRuntime } from './quiet-runtime.ts';

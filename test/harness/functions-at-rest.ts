@@ -1,4 +1,4 @@
-import type { Redis } from '../../src/gateway/redis/redis.ts';
+import type { Redis } from '../../src/ground/redis/redis.ts';
 import { type Cluster, configMaps } from './cluster.ts';
 import { eventually } from './eventually.ts';
 import {

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import { queueKeys } from '../../src/gateway/controller/workqueue/queue-keys.ts';
-import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
-import { masters } from '../../src/gateway/redis/cluster.ts';
-import { connectRedis } from '../../src/gateway/redis/redis.ts';
+import { clusterIdentity } from '../../src/ground/apiserver/discovery.ts';
+import { masters } from '../../src/ground/redis/cluster.ts';
+import { connectRedis } from '../../src/ground/redis/redis.ts';
 import { settingsHash } from '../../src/gateway/informer/cache/view-settings.ts';
 import { formatKind, type KubernetesObject } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/cache-layout.ts';

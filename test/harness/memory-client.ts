@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { ApiError, statusFrom } from '../../src/core/index.ts';
-import type { ApiClient, ApiRequest } from '../../src/gateway/apiserver/api-client.ts';
+import type { ApiClient, ApiRequest } from '../../src/ground/apiserver/api-client.ts';
 import { MemoryApiserver } from '../../src/testing/reconciler/index.ts';
 
 export { MemoryApiserver };

@@ -1,6 +1,6 @@
 import { PassThrough, type Readable } from 'node:stream';
 import { ApiError } from '../../src/core/index.ts';
-import type { ApiClient, ApiRequest } from '../../src/gateway/apiserver/api-client.ts';
+import type { ApiClient, ApiRequest } from '../../src/ground/apiserver/api-client.ts';
 import type { Lease, LeaseSpec } from '../../src/gateway/election/lease.ts';
 
 export type LeaseVerb = 'get' | 'create' | 'update' | 'watch';

@@ -1,5 +1,5 @@
 import { type Clock, type Logger, silentLogger } from '../../src/core/index.ts';
-import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../src/ground/redis/redis.ts';
 import { BullMqWorkQueue, type WorkQueueOptions } from '../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import { queueKeys, type QueueKeys } from '../../src/gateway/controller/workqueue/queue-keys.ts';
 import type { QueueOptions } from '../../src/gateway/controller/workqueue/work-queue.ts';

@@ -1,6 +1,6 @@
 import { request } from 'undici';
 import { type ObjectKey, resource, resourcePath, type Resource } from '../../src/core/index.ts';
-import { type Credentials, loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
+import { type Credentials, loadCredentials } from '../../src/ground/apiserver/credentials.ts';
 import type { Cluster } from './cluster.ts';
 import type { Rule } from './tenant.ts';
 

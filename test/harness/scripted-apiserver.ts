@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { ApiStatus, KubernetesObject } from '../../src/core/index.ts';
-import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
+import { ApiClient } from '../../src/ground/apiserver/api-client.ts';
 import { Credentials } from '../../src/kubeconfig/credentials.ts';
 
 /**

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { globSync, readFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { measureSlowdown } from './pace.ts';
-import type { Redis } from '../../src/gateway/redis/redis.ts';
+import type { Redis } from '../../src/ground/redis/redis.ts';
 
 /** A command in Redis' SLOWLOG. */
 export interface SlowCommand {

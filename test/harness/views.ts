@@ -3,7 +3,7 @@ import type { Resource } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import type { ObjectCodec } from '../../src/contract/node/codec.ts';
 import { View } from '../../src/gateway/informer/cache/view.ts';
-import type { Redis } from '../../src/gateway/redis/redis.ts';
+import type { Redis } from '../../src/ground/redis/redis.ts';
 import { eventually } from './eventually.ts';
 import { uniqueName } from './levelhook.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { serverFacts } from '../../gateway/redis/redis-server.ts';
+import { serverFacts } from '../../ground/redis/redis-server.ts';
 import { Diagnoses } from './diagnosis.ts';
 import { describeUsage, judgeServer } from './redis-findings.ts';
 

@@ -1,16 +1,16 @@
 import { messageOf } from '../../core/index.ts';
 import { readerUserPrefix } from '../../contract/node/reader-user.ts';
-import { type Redis, withoutPassword } from '../../gateway/redis/redis.ts';
-import { mebibytes } from '../../gateway/redis/redis-memory.ts';
+import { type Redis, withoutPassword } from '../../ground/redis/redis.ts';
+import { mebibytes } from '../../ground/redis/redis-memory.ts';
 import {
   type FoundProblem,
   problemsOf,
   readServer,
   type RedisProblem,
   type ServerFacts,
-} from '../../gateway/redis/redis-server.ts';
+} from '../../ground/redis/redis-server.ts';
 import type { Diagnoses } from './diagnosis.ts';
-import { masters } from '../../gateway/redis/cluster.ts';
+import { masters } from '../../ground/redis/cluster.ts';
 import { readUsage, type RedisUsage } from './redis-usage.ts';
 
 /** The part of Redis that belongs to one gateway. */

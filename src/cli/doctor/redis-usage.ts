@@ -1,5 +1,5 @@
-import { masters } from '../../gateway/redis/cluster.ts';
-import type { Redis } from '../../gateway/redis/redis.ts';
+import { masters } from '../../ground/redis/cluster.ts';
+import type { Redis } from '../../ground/redis/redis.ts';
 import { KEY_KINDS, type KeyKind, kindOf } from './key-kinds.ts';
 
 /** The size of one kind of key. */

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { parseAllDocuments } from 'yaml';
 import { describe, expect, it } from 'vitest';
 import { resource } from '../../core/index.ts';
-import { missingRight } from '../../gateway/apiserver/missing-right.ts';
+import { missingRight } from '../../ground/apiserver/missing-right.ts';
 import { neededRights, type Right } from './rights.ts';
 
 const kinds = [

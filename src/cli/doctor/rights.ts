@@ -7,9 +7,9 @@ import {
   resourcePath,
   versionOf,
 } from '../../core/index.ts';
-import type { ApiClient } from '../../gateway/apiserver/api-client.ts';
-import { CACHE_VERBS, missingRight, type NeededRight } from '../../gateway/apiserver/missing-right.ts';
-import type { LeaseKey } from '../../gateway/config/lease.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
+import { CACHE_VERBS, missingRight, type NeededRight } from '../../ground/apiserver/missing-right.ts';
+import type { LeaseKey } from '../../ground/config/lease.ts';
 import type { Diagnoses, Level } from './diagnosis.ts';
 
 /** The verbs that the gateway uses on one resource. */

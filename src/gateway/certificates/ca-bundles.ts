@@ -6,7 +6,7 @@ import {
   resource,
   resourcePath,
 } from '../../core/index.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { INJECT_LABEL, INJECT_VALUE } from './inject-label.ts';
 
 const REGISTRATION = 'admissionregistration.k8s.io/v1';

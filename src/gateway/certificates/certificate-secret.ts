@@ -1,5 +1,5 @@
 import { type KubernetesObject, ownValue, orUndefined, resource, resourcePath } from '../../core/index.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { decodeCertificates, encodeCertificates, type StoredCertificates } from './stored-certificates.ts';
 
 export const SECRETS = resource<Secret>('v1', 'Secret');

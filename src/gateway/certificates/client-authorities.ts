@@ -1,6 +1,6 @@
 import { type Logger, messageOf } from '../../core/index.ts';
 import { watchFiles } from '../../contract/node/certificate-files.ts';
-import { readCertificates } from '../config/certificates.ts';
+import { readCertificates } from '../../ground/config/certificates.ts';
 
 /** The authorities that a server accepts client certificates from. They are renewed while the server runs. */
 export interface ClientAuthorities {

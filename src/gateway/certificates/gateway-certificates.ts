@@ -1,7 +1,7 @@
 import { formatObjectKey, type Logger, messageOf, resourcePath, type Runtime } from '../../core/index.ts';
 import type { CertificatePair } from '../../contract/node/certificate-files.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
-import { ChangeWatch } from '../apiserver/change-watch.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
+import { ChangeWatch } from '../../ground/apiserver/change-watch.ts';
 import { expiryOf } from './authority.ts';
 import { BUNDLE_KINDS, BUNDLE_SELECTOR, CaBundles, type LackingBundle, type WebhookAddress } from './ca-bundles.ts';
 import { CertificateSecret, type FoundSecret, type SecretKey, SECRETS } from './certificate-secret.ts';

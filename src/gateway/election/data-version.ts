@@ -1,6 +1,6 @@
 import { UserError } from '../../core/index.ts';
-import type { RedisLocation } from '../redis/redis-location.ts';
-import { variableOf } from '../config/config.ts';
+import type { RedisLocation } from '../../ground/redis/redis-location.ts';
+import { variableOf } from '../../ground/config/config.ts';
 import { DATA_VERSION_FIELD } from './registry-fields.ts';
 
 /** The version of the data in Redis that this build reads and writes. infra/adr/0045 says what raises it. */

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { boundedText, formatObjectKey, messageOf, resourcePath, type Runtime } from '../../core/index.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
-import { ChangeWatch } from '../apiserver/change-watch.ts';
-import { checkLeaseTiming, JITTER_FACTOR, type LeaseKey, type LeaseTiming } from '../config/lease.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
+import { ChangeWatch } from '../../ground/apiserver/change-watch.ts';
+import { checkLeaseTiming, JITTER_FACTOR, type LeaseKey, type LeaseTiming } from '../../ground/config/lease.ts';
 import { LEASE } from './lease.ts';
 import { type Attempt, LeaseLock } from './lease-lock.ts';
 

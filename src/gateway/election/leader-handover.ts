@@ -1,6 +1,6 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
-import { variableOf } from '../config/config.ts';
-import type { RedisLocation } from '../redis/redis-location.ts';
+import { variableOf } from '../../ground/config/config.ts';
+import type { RedisLocation } from '../../ground/redis/redis-location.ts';
 import { controllersIn } from './registry-fields.ts';
 import { type ListedReplica, NO_NEEDS, type ReplicaRecord, type ReplicaStanding } from './replica-record.ts';
 

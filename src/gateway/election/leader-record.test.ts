@@ -1,7 +1,7 @@
 import { beforeEach, expect, it } from 'vitest';
 import { VirtualClock } from '../../../test/harness/test-clock.ts';
 import { silentLogger } from '../../core/index.ts';
-import type { Redis } from '../redis/redis.ts';
+import type { Redis } from '../../ground/redis/redis.ts';
 import { LeaderRecord, type LeaderRecordOptions } from './leader-record.ts';
 import { LEADER_FIELD } from './registry-fields.ts';
 

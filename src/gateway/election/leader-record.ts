@@ -1,7 +1,7 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
-import { variableOf } from '../config/config.ts';
-import type { LeaseTiming } from '../config/lease.ts';
-import type { RedisLocation } from '../redis/redis-location.ts';
+import { variableOf } from '../../ground/config/config.ts';
+import type { LeaseTiming } from '../../ground/config/lease.ts';
+import type { RedisLocation } from '../../ground/redis/redis-location.ts';
 import type { LeaderElection } from './leader-election.ts';
 import { LEADER_FIELD } from './registry-fields.ts';
 

@@ -1,7 +1,7 @@
 import { type Runtime, UserError } from '../../core/index.ts';
 import type { GatewayWriter } from '../informer/cache/gateway-writer.ts';
 import type { Informers } from '../informer/cache/informers.ts';
-import type { RedisLocation } from '../redis/redis-location.ts';
+import type { RedisLocation } from '../../ground/redis/redis-location.ts';
 import { raiseDataVersion } from './data-version.ts';
 import type { LeaderElection } from './leader-election.ts';
 

@@ -1,6 +1,6 @@
 import { ApiError, type Clock, orUndefined, resourcePath } from '../../core/index.ts';
-import type { ApiClient, ApiRequest } from '../apiserver/api-client.ts';
-import type { LeaseKey, LeaseTiming } from '../config/lease.ts';
+import type { ApiClient, ApiRequest } from '../../ground/apiserver/api-client.ts';
+import type { LeaseKey, LeaseTiming } from '../../ground/config/lease.ts';
 import { LEASE, type Lease, type LeaseSpec, microTime } from './lease.ts';
 
 export interface LeaseLockOptions {

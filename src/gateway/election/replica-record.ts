@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { z } from 'zod';
 import { messageOf, type Runtime } from '../../core/index.ts';
-import type { RedisLocation } from '../redis/redis-location.ts';
+import type { RedisLocation } from '../../ground/redis/redis-location.ts';
 import type { LeaderElection } from './leader-election.ts';
 import { REPLICA_FIELD } from './registry-fields.ts';
 

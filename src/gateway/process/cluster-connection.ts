@@ -14,14 +14,14 @@ import {
   KubernetesCredentials,
   type KubernetesCredentialsOptions,
 } from '../controller/access/kubernetes-credentials.ts';
-import { ApiClient } from '../apiserver/api-client.ts';
-import { loadCredentials } from '../apiserver/credentials.ts';
-import { clusterIdentity } from '../apiserver/discovery.ts';
-import { FlowControl } from '../apiserver/flow-control.ts';
-import type { GatewayConfig } from '../config/config.ts';
-import { electionLease } from '../config/lease.ts';
-import { type Redis, withoutPassword } from '../redis/redis.ts';
-import { type RedisLocation, redisLocation } from '../redis/redis-location.ts';
+import { ApiClient } from '../../ground/apiserver/api-client.ts';
+import { loadCredentials } from '../../ground/apiserver/credentials.ts';
+import { clusterIdentity } from '../../ground/apiserver/discovery.ts';
+import { FlowControl } from '../../ground/apiserver/flow-control.ts';
+import type { GatewayConfig } from '../../ground/config/config.ts';
+import { electionLease } from '../../ground/config/lease.ts';
+import { type Redis, withoutPassword } from '../../ground/redis/redis.ts';
+import { type RedisLocation, redisLocation } from '../../ground/redis/redis-location.ts';
 import { checkDataVersion, raiseDataVersion } from '../election/data-version.ts';
 import type { GatewayClock } from './gateway-clock.ts';
 import { LeaderElection } from '../election/leader-election.ts';

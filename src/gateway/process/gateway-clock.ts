@@ -1,5 +1,5 @@
 import { type Clock, type Logger, messageOf, systemClock } from '../../core/index.ts';
-import type { Redis } from '../redis/redis.ts';
+import type { Redis } from '../../ground/redis/redis.ts';
 
 /** The field of the registry that holds the record of time. */
 export const CLOCK_FIELD = 'clock';

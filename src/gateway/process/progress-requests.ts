@@ -1,6 +1,6 @@
 import { type Logger, messageOf } from '../../core/index.ts';
 import type { Informers } from '../informer/cache/informers.ts';
-import type { RedisLocation } from '../redis/redis-location.ts';
+import type { RedisLocation } from '../../ground/redis/redis-location.ts';
 
 export interface ProgressRequestsOptions {
   readonly location: Pick<RedisLocation, 'redis' | 'registryKey'>;

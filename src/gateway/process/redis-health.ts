@@ -1,6 +1,6 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
-import type { Redis } from '../redis/redis.ts';
-import { findProblems, type FoundProblem, REDIS_PROBLEMS, type RedisProblem } from '../redis/redis-server.ts';
+import type { Redis } from '../../ground/redis/redis.ts';
+import { findProblems, type FoundProblem, REDIS_PROBLEMS, type RedisProblem } from '../../ground/redis/redis-server.ts';
 import type { HealthCheck } from './health.ts';
 
 /** How often the server is asked. */

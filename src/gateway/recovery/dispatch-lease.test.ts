@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ApiError, type Clock, silentLogger } from '../../core/index.ts';
-import type { ApiClient, ApiRequest } from '../apiserver/api-client.ts';
+import type { ApiClient, ApiRequest } from '../../ground/apiserver/api-client.ts';
 import { DispatchLease, type OtherRuns, UNKNOWN } from './dispatch-lease.ts';
 
 interface Stored {

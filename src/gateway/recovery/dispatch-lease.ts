@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { ApiError, messageOf, orUndefined, resourcePath, type Runtime } from '../../core/index.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
-import type { RedisLocation } from '../redis/redis-location.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
+import type { RedisLocation } from '../../ground/redis/redis-location.ts';
 import { LONGEST_RUN_MS } from './garbage-collection.ts';
 import { LEASE, type Lease, microTime } from '../election/lease.ts';
 

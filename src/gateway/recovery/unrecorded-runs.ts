@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Runtime } from '../../core/index.ts';
 import { redisRunId } from '../informer/cache/incarnation.ts';
 import type { RunningController } from '../controller/running/controller.ts';
-import type { RedisLocation } from '../redis/redis-location.ts';
+import type { RedisLocation } from '../../ground/redis/redis-location.ts';
 import type { GatewayRuns } from '../controller/workqueue/own-runs.ts';
 import { queueKeys } from '../controller/workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../controller/workqueue/queue-options.ts';

@@ -7,7 +7,7 @@ import {
   versionOf,
 } from '../../core/index.ts';
 import type { CacheScope } from '../../contract/index.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
 /** One kind that a controller reads, for its ServiceAccount to be asked about. */

@@ -11,8 +11,8 @@ import {
   resourcePath,
   systemClock,
 } from '../../core/index.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
-import { variableOf } from '../config/config.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
+import { variableOf } from '../../ground/config/config.ts';
 import type { EndpointRules } from '../controller/endpoint/endpoint-rules.ts';
 
 type Guard = NonNullable<EndpointRules['connectRefusal']>;

@@ -1,7 +1,7 @@
 import { backoffMs, type Condition, idOf, messageOf, type Runtime } from '../../core/index.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
-import { DiscoveryError, discoverResource } from '../apiserver/discovery.ts';
-import { variableOf } from '../config/config.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
+import { DiscoveryError, discoverResource } from '../../ground/apiserver/discovery.ts';
+import { variableOf } from '../../ground/config/config.ts';
 import { EventBuffer } from '../informer/reflector/event-buffer.ts';
 import { ListWatch } from '../informer/reflector/list-watch.ts';
 import { Reflector } from '../informer/reflector/reflector.ts';

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { orUndefined, resourcePath } from '../../core/index.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
-import { variableOf } from '../config/config.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
+import { variableOf } from '../../ground/config/config.ts';
 import {
   checkEndpoint,
   EndpointError,

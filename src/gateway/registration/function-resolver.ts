@@ -15,11 +15,11 @@ import {
 } from '../../core/index.ts';
 import type { CacheScope, Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
-import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
+import { discoverResource, DiscoveryError } from '../../ground/apiserver/discovery.ts';
 import { isEncrypted, settingsFor } from '../informer/cache/view-settings.ts';
-import type { CacheSettings } from '../config/cache-file.ts';
-import { variableOf } from '../config/config.ts';
+import type { CacheSettings } from '../../ground/config/cache-file.ts';
+import { variableOf } from '../../ground/config/config.ts';
 import type { CpuBudget, CpuBudgets } from '../controller/cel/cpu-budget.ts';
 import type { InTurn } from '../controller/endpoint/describe.ts';
 import { ExpressionError } from '../controller/cel/parse-expression.ts';

@@ -9,7 +9,7 @@ import {
   type Runtime,
   idOf,
 } from '../../core/index.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { DEAD_LETTERS, KEYS_FAIL } from './conditions.ts';
 import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 

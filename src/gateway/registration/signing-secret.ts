@@ -9,7 +9,7 @@ import {
 } from '../../core/index.ts';
 import { type SigningKey } from '../../contract/index.ts';
 import { importExtractableSecret } from '../../contract/signature.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
+import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
 interface Secret extends KubernetesObject {

@@ -1,6 +1,6 @@
 import { systemClock } from '../../../src/core/index.ts';
 import { importExtractableSecret } from '../../../src/contract/signature.ts';
-import { connectRedis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis } from '../../../src/ground/redis/redis.ts';
 import { CacheAccess } from '../../../src/gateway/controller/access/cache-access.ts';
 import { Dispatcher } from '../../../src/gateway/controller/dispatch/dispatcher.ts';
 import { Endpoint } from '../../../src/gateway/controller/endpoint/endpoint.ts';

@@ -1,4 +1,4 @@
-import { connectRedis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis } from '../../../src/ground/redis/redis.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connectRedis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis } from '../../../src/ground/redis/redis.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 import { TestProcess } from '../../harness/process.ts';
 import { uniqueName } from '../../harness/levelhook.ts';

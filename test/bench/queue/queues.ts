@@ -1,5 +1,5 @@
 import { Queue, Worker } from 'bullmq';
-import { connectRedis, unlinkAll } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, unlinkAll } from '../../../src/ground/redis/redis.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';

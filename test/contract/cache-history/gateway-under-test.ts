@@ -12,11 +12,11 @@ import {
   systemClock,
 } from '../../../src/core/index.ts';
 import { viewPrefix } from '../../../src/contract/cache-layout.ts';
-import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
-import { type Credentials, loadCredentials } from '../../../src/gateway/apiserver/credentials.ts';
+import { ApiClient } from '../../../src/ground/apiserver/api-client.ts';
+import { type Credentials, loadCredentials } from '../../../src/ground/apiserver/credentials.ts';
 import { Informer } from '../../../src/gateway/informer/cache/informer.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import { redisLocation } from '../../../src/gateway/redis/redis-location.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
+import { redisLocation } from '../../../src/ground/redis/redis-location.ts';
 import type { Enqueue } from '../../../src/gateway/informer/cache/relay.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { GatewayWriter } from '../../../src/gateway/informer/cache/gateway-writer.ts';

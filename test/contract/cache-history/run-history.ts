@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis';
 import { type CheckpointName, type KubernetesObject, type Logger, type Resource } from '../../../src/core/index.ts';
 import { encodeEntry, indexEntriesOf, viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { IndexSpec } from '../../../src/contract/index.ts';
-import { unlinkAll } from '../../../src/gateway/redis/redis.ts';
+import { unlinkAll } from '../../../src/ground/redis/redis.ts';
 import { PAUSED_INDEX } from '../../../src/gateway/controller/handlers/paused.ts';
 import { ModelApiserver } from '../../harness/model-apiserver.ts';
 import { randomOf } from '../../harness/random.ts';

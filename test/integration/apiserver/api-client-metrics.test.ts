@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Credentials } from '../../../src/kubeconfig/credentials.ts';
 import { PrometheusMetrics } from '../../../src/gateway/process/metrics.ts';
-import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
+import { ApiClient } from '../../../src/ground/apiserver/api-client.ts';
 
 let server: Server;
 let credentials: Credentials;

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { KubeConfig, VersionApi } from '@kubernetes/client-node';
 import { parse, stringify } from 'yaml';
 import { kubeConfigTransport, sharedConnections } from '../../../src/function/node/index.ts';
-import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
-import { loadCredentials } from '../../../src/gateway/apiserver/credentials.ts';
+import { ApiClient } from '../../../src/ground/apiserver/api-client.ts';
+import { loadCredentials } from '../../../src/ground/apiserver/credentials.ts';
 import { Started } from '../../harness/started.ts';
 
 const started = new Started();

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import type { KubernetesObject } from '../../../src/core/index.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import type { WatchEvent } from '../../../src/gateway/informer/reflector/watch-event.ts';
 import { ForeignWriterError } from '../../../src/gateway/informer/cache/view-writer.ts';

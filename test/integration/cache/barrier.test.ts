@@ -3,7 +3,7 @@ import { type KubernetesObject, resource, systemClock } from '../../../src/core/
 import { viewPrefix } from '../../../src/contract/cache-layout.ts';
 import type { Write } from '../../../src/contract/index.ts';
 import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { Barriers } from '../../../src/gateway/controller/dispatch/barrier.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';

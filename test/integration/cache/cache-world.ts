@@ -11,7 +11,7 @@ import {
 import { POSITION, decodeEntry, viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
 import type { KeyWakeup } from '../../../src/gateway/informer/cache/change.ts';
-import type { Redis } from '../../../src/gateway/redis/redis.ts';
+import type { Redis } from '../../../src/ground/redis/redis.ts';
 import { unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
 import { Relay } from '../../../src/gateway/informer/cache/relay.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';

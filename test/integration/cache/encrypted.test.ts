@@ -5,7 +5,7 @@ import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { ObjectCodec, UnreadableObjectError } from '../../../src/contract/node/codec.ts';
 import { type CacheKey, KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { ViewReader } from '../../../src/contract/node/view-reader.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/informer/cache/view-writer.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/informer/cache/view-writer.ts';
 import type { WatchEvent } from '../../../src/gateway/informer/reflector/watch-event.ts';

@@ -4,7 +4,7 @@ import { type IndexSpec, uncountedIndex } from '../../../src/contract/cache-layo
 import { backfill } from '../../../src/gateway/informer/cache/backfill.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { CpuBudgets } from '../../../src/gateway/controller/cel/cpu-budget.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { createView } from '../../harness/views.ts';
 

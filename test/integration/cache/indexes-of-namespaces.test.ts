@@ -6,7 +6,7 @@ import { backfill, boundedIndexes } from '../../../src/gateway/informer/cache/ba
 import type { Lookup } from '../../../src/gateway/informer/cache/change.ts';
 import { resolveLookup, unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { createView } from '../../harness/views.ts';
 

@@ -12,7 +12,7 @@ import { type ChangeHandler, HandlerError, type KeyWakeup } from '../../../src/g
 import { ChangeHandlers } from '../../../src/gateway/informer/cache/change-handlers.ts';
 import { forgetUsers } from '../../../src/gateway/informer/cache/forget-users.ts';
 import { type LookupBudget, unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
-import { connectRedis, isDataError, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, isDataError, type Redis } from '../../../src/ground/redis/redis.ts';
 import { Relay } from '../../../src/gateway/informer/cache/relay.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/informer/cache/view-writer.ts';

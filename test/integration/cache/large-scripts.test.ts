@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { KubernetesObject } from '../../../src/core/index.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { compareObserved } from '../../../src/gateway/informer/cache/backfill.ts';
 import { observedSpec } from '../../../src/gateway/informer/cache/observations.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';

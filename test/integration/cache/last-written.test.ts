@@ -5,7 +5,7 @@ import { encodeEntry, viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/informer/cache/view-writer.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { createView, loseConnection } from '../../harness/views.ts';
 

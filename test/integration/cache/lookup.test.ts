@@ -4,7 +4,7 @@ import { declaredIndex, namespaceIndex } from '../../../src/contract/cache-layou
 import { HandlerError, type Lookup } from '../../../src/gateway/informer/cache/change.ts';
 import { resolveLookup, unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { newSeed, randomOf } from '../../harness/random.ts';
 import { createView } from '../../harness/views.ts';

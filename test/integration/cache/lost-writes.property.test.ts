@@ -5,7 +5,7 @@ import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
 import { redisRunId } from '../../../src/gateway/informer/cache/incarnation.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/informer/cache/view-writer.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import type { WatchEvent } from '../../../src/gateway/informer/reflector/watch-event.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { ForgetfulRedis } from '../../harness/forgetful-redis.ts';

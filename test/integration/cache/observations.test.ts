@@ -7,7 +7,7 @@ import {
   type UserIndexes,
 } from '../../../src/gateway/informer/cache/backfill.ts';
 import { observedSpec } from '../../../src/gateway/informer/cache/observations.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { createView } from '../../harness/views.ts';

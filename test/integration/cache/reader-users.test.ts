@@ -9,7 +9,7 @@ import type { ListOptions } from '../../../src/function/index.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';
 import { ReaderConnection } from '../../../src/function/node/reader-connection.ts';
 import { ReaderUsers } from '../../../src/gateway/controller/access/reader-users.ts';
-import { connectRedis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis } from '../../../src/ground/redis/redis.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';

@@ -15,7 +15,7 @@ import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
 import type { OutboxEntry } from '../../../src/gateway/informer/cache/outbox.ts';
 import { Relay } from '../../../src/gateway/informer/cache/relay.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import type { WatchEvent } from '../../../src/gateway/informer/reflector/watch-event.ts';
 import { applierOf } from '../../harness/applier.ts';
 import { eventually } from '../../harness/eventually.ts';

@@ -7,7 +7,7 @@ import { ObjectCodec } from '../../../src/contract/node/codec.ts';
 import { KeyRing } from '../../../src/contract/node/key-ring.ts';
 import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
 import { backfill } from '../../../src/gateway/informer/cache/backfill.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { createView } from '../../harness/views.ts';

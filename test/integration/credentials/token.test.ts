@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 import { ApiError, controller, type Reconcile } from '../../../src/function/index.ts';
-import { readConfig } from '../../../src/gateway/config/config.ts';
+import { readConfig } from '../../../src/ground/config/config.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { GatewayAccount } from '../../harness/gateway-account.ts';

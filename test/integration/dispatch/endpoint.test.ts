@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateSecret, type SigningKey } from '../../../src/contract/index.ts';
 import { importExtractableSecret } from '../../../src/contract/signature.ts';
-import { readCertificates } from '../../../src/gateway/config/certificates.ts';
+import { readCertificates } from '../../../src/ground/config/certificates.ts';
 import { Endpoint, type EndpointOptions } from '../../../src/gateway/controller/endpoint/endpoint.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 

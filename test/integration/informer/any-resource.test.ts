@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, type Resource, resource } from '../../../src/core/index.ts';
 import { controller } from '../../../src/function/index.ts';
-import { discoverResource } from '../../../src/gateway/apiserver/discovery.ts';
+import { discoverResource } from '../../../src/ground/apiserver/discovery.ts';
 import { type ControlPlane, startControlPlane } from '../../../src/testing/index.ts';
 import { untilCacheEqualsServer } from '../../harness/cache-equals-server.ts';
 import { Cluster, configMaps } from '../../harness/cluster.ts';

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { declaredIndex, viewKeys } from '../../../src/contract/cache-layout.ts';
-import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
+import { clusterIdentity } from '../../../src/ground/apiserver/discovery.ts';
 import { queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';
 import { untilCacheEqualsServer, viewsOf } from '../../harness/cache-equals-server.ts';

@@ -5,7 +5,7 @@ import { formatKinds, KINDS_FOLDER } from '../../../infra/kinds/format-kinds.ts'
 import { generateKinds } from '../../../infra/kinds/generate-kinds.ts';
 import * as kinds from '../../../src/function/kinds/index.ts';
 import type { CacheReader } from '../../../src/function/index.ts';
-import { discoverResource } from '../../../src/gateway/apiserver/discovery.ts';
+import { discoverResource } from '../../../src/ground/apiserver/discovery.ts';
 import { Cluster } from '../../harness/cluster.ts';
 
 let cluster: Cluster;

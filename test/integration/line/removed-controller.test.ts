@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { expect } from 'vitest';
-import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
+import { clusterIdentity } from '../../../src/ground/apiserver/discovery.ts';
 import { gatewayKeys } from '../../../src/contract/cache-layout.ts';
 import { configMaps, pods } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';

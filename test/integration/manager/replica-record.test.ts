@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest';
 import { silentLogger } from '../../../src/core/index.ts';
 import { collectGarbage } from '../../../src/gateway/recovery/garbage-collection.ts';
 import { ReplicaRecord, type ReplicaRole } from '../../../src/gateway/election/replica-record.ts';
-import { redisLocation, type RedisLocation } from '../../../src/gateway/redis/redis-location.ts';
+import { redisLocation, type RedisLocation } from '../../../src/ground/redis/redis-location.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { ShiftedClock } from '../../harness/test-clock.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest';
 import { silentLogger } from '../../../src/core/index.ts';
 import type { OtherRuns } from '../../../src/gateway/recovery/dispatch-lease.ts';
 import { UnrecordedRuns } from '../../../src/gateway/recovery/unrecorded-runs.ts';
-import { redisLocation, type RedisLocation } from '../../../src/gateway/redis/redis-location.ts';
+import { redisLocation, type RedisLocation } from '../../../src/ground/redis/redis-location.ts';
 import { GatewayRuns } from '../../../src/gateway/controller/workqueue/own-runs.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';

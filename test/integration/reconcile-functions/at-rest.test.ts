@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { startRedis } from '../../../src/testing/index.ts';
 import { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';

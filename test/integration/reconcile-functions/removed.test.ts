@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { expect } from 'vitest';
 import { gatewayKeys, viewKeys } from '../../../src/contract/cache-layout.ts';
-import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
+import { clusterIdentity } from '../../../src/ground/apiserver/discovery.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { untilReady } from '../../harness/levelhook.ts';

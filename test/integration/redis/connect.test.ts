@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Redis } from 'ioredis';
 import { silentLogger } from '../../../src/core/index.ts';
-import { connectRedis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis } from '../../../src/ground/redis/redis.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { RedisProcess } from '../../harness/redis-process.ts';

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { UserError } from '../../../src/core/index.ts';
 import { parseRedisUrl } from '../../../src/contract/node/redis-url.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
-import type { RedisFiles } from '../../../src/gateway/config/config.ts';
-import { RedisSecrets } from '../../../src/gateway/redis/redis-files.ts';
+import type { RedisFiles } from '../../../src/ground/config/config.ts';
+import { RedisSecrets } from '../../../src/ground/redis/redis-files.ts';
 
 describe('the files of the connection to Redis', () => {
   let folder: string;

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, inject, it } from 'vitest';
-import { connectRedis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis } from '../../../src/ground/redis/redis.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { Started } from '../../harness/started.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import { redisLocation } from '../../../src/gateway/redis/redis-location.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
+import { redisLocation } from '../../../src/ground/redis/redis-location.ts';
 import { LoginUnavailableError } from '../../../src/gateway/http/login/identity.ts';
 import { Sessions } from '../../../src/gateway/http/login/sessions.ts';
 import { RedisClusterNodes } from '../../harness/redis-process.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Hono } from 'hono';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resource, resourcePath, silentLogger, systemClock } from '../../../src/core/index.ts';
-import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
+import { ApiClient } from '../../../src/ground/apiserver/api-client.ts';
 import { KubernetesIdentities } from '../../../src/gateway/http/login/kubernetes-identities.ts';
 import { csrfTokenOf } from '../../../src/gateway/http/login/sessions.ts';
 import { StaticTokens } from '../../../src/gateway/http/login/static-tokens.ts';

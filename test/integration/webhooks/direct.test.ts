@@ -5,7 +5,7 @@ import { Agent, request } from 'undici';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { generateSecret } from '../../../src/contract/index.ts';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { loadCredentials } from '../../../src/gateway/apiserver/credentials.ts';
+import { loadCredentials } from '../../../src/ground/apiserver/credentials.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';

@@ -1,6 +1,6 @@
 import { randomOf } from '../../harness/random.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
-import { connectRedis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis } from '../../../src/ground/redis/redis.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import { HistoryProcess } from './history-process.ts';
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/index.ts';
-import { connectRedis, loadScript, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, loadScript, type Redis } from '../../../src/ground/redis/redis.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { RecordingProcess } from '../../harness/recording-process.ts';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import type { Finish } from '../../../src/gateway/controller/workqueue/work-queue.ts';
-import { unlinkAll } from '../../../src/gateway/redis/redis.ts';
+import { unlinkAll } from '../../../src/ground/redis/redis.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
 import { RedisQueueFixture } from '../../harness/redis-queue.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { OwnRuns } from '../../../src/gateway/controller/workqueue/own-runs.ts';
 import { type QueueKeys, queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
 import { RunsInFlight } from '../../../src/gateway/controller/workqueue/runs-in-flight.ts';

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { silentLogger } from '../../../core/index.ts';
-import type { ApiClient, ApiRequest } from '../../apiserver/api-client.ts';
+import type { ApiClient, ApiRequest } from '../../../ground/apiserver/api-client.ts';
 import { AccountTokens, type FunctionAccount } from './account-tokens.ts';
 
 const account: FunctionAccount = { credentials: 'token', controller: 'ns.f', namespace: 'ns', name: 'sa', uid: 'u1' };

@@ -1,5 +1,5 @@
 import { type Clock, type Logger, messageOf, resource, resourcePath } from '../../../core/index.ts';
-import type { ApiClient } from '../../apiserver/api-client.ts';
+import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 
 /** The ServiceAccount as which a function reads live and writes. */
 export interface FunctionAccount {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Description, IndexSpec, WatchMap } from '../../../contract/index.ts';
-import type { CacheSettings } from '../../config/cache-file.ts';
+import type { CacheSettings } from '../../../ground/config/cache-file.ts';
 import { checkEncryptedKinds } from './encrypted-kinds.ts';
 
 const kind = (name: string) => ({ apiVersion: 'v1', kind: name });

@@ -1,8 +1,8 @@
 import { formatKind, type GroupVersionKind, UserError } from '../../../core/index.ts';
 import type { Description, IndexSpec } from '../../../contract/index.ts';
 import { isEncrypted, settingsFor } from '../../informer/cache/view-settings.ts';
-import type { CacheSettings } from '../../config/cache-file.ts';
-import { variableOf } from '../../config/config.ts';
+import type { CacheSettings } from '../../../ground/config/cache-file.ts';
+import { variableOf } from '../../../ground/config/config.ts';
 
 /** A declaration would show data that must be encrypted. */
 export class EncryptedKindError extends UserError {

@@ -2,8 +2,8 @@ import { text } from 'node:stream/consumers';
 import { ApiError, messageOf, statusFrom } from '../../../core/index.ts';
 import type { Description, KubernetesLocation } from '../../../contract/index.ts';
 import { isSecureUrl } from '../../../contract/secure-url.ts';
-import { variableOf } from '../../config/config.ts';
-import type { ApiClient } from '../../apiserver/api-client.ts';
+import { variableOf } from '../../../ground/config/config.ts';
+import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import type { AccountTokens, FunctionAccount } from './account-tokens.ts';
 import type { TokenRun, TriggerTokens } from './trigger-tokens.ts';
 

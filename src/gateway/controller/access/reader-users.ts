@@ -7,8 +7,8 @@ import {
   readerPassword,
   readerUserPrefix,
 } from '../../../contract/node/reader-user.ts';
-import { variableOf } from '../../config/config.ts';
-import type { RedisLocation } from '../../redis/redis-location.ts';
+import { variableOf } from '../../../ground/config/config.ts';
+import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 
 export interface ReaderUsersOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;

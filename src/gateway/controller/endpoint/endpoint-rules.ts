@@ -2,7 +2,7 @@ import { lookup as systemLookup, type LookupOptions } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { callbackify } from 'node:util';
 import { messageOf, UserError } from '../../../core/index.ts';
-import { variableOf } from '../../config/config.ts';
+import { variableOf } from '../../../ground/config/config.ts';
 
 /** Where triggers may be sent. */
 export interface EndpointRules {

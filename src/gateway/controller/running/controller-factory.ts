@@ -9,12 +9,12 @@ import {
 } from '../../../core/index.ts';
 import type { Description } from '../../../contract/index.ts';
 import { isSecureUrl } from '../../../contract/secure-url.ts';
-import type { ApiClient } from '../../apiserver/api-client.ts';
-import { discoverResource } from '../../apiserver/discovery.ts';
+import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
+import { discoverResource } from '../../../ground/apiserver/discovery.ts';
 import type { Informers } from '../../informer/cache/informers.ts';
 import type { ReaderUsers } from '../access/reader-users.ts';
-import type { MemoryGuard } from '../../redis/memory-shares.ts';
-import type { RedisLocation } from '../../redis/redis-location.ts';
+import type { MemoryGuard } from '../../../ground/redis/memory-shares.ts';
+import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import { CacheAccess } from '../access/cache-access.ts';
 import { type KubernetesCredentials, longestRunMs } from '../access/kubernetes-credentials.ts';

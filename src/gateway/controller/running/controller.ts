@@ -46,7 +46,7 @@ import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
 import { indexOfMap } from '../handlers/mapper.ts';
 import { PAUSED_INDEX } from '../handlers/paused.ts';
-import type { MemoryHolder } from '../../redis/memory-shares.ts';
+import type { MemoryHolder } from '../../../ground/redis/memory-shares.ts';
 import type { RunWrites } from '../workqueue/run-writes.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';

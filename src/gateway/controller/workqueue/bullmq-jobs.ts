@@ -1,6 +1,6 @@
 import { Queue, Worker } from 'bullmq';
 import { type Clock, type Logger, messageOf, NewestMap } from '../../../core/index.ts';
-import type { Redis } from '../../redis/redis.ts';
+import type { Redis } from '../../../ground/redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
 
 export interface BullMqJobsOptions {

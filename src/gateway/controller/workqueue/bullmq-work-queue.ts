@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { messageOf, type Runtime } from '../../../core/index.ts';
 import type { Incarnated } from '../../informer/cache/incarnation.ts';
-import { loadScript, type Redis, type Script, unlinkAll } from '../../redis/redis.ts';
-import type { RedisLocation } from '../../redis/redis-location.ts';
+import { loadScript, type Redis, type Script, unlinkAll } from '../../../ground/redis/redis.ts';
+import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 import { BullMqJobs, type BullMqLists } from './bullmq-jobs.ts';
 import { GroupCommit } from './group-commit.ts';
 import { IdlePace, type PaceShare } from './idle-pace.ts';

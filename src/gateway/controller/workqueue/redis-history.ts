@@ -1,4 +1,4 @@
-import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import { decodePastRun, isCursor, type PastRun, type RunPage, type RunQuery } from './past-run.ts';
 import type { QueueKeys } from './queue-keys.ts';
 import { HISTORY_LENGTH } from './queue-options.ts';

@@ -1,4 +1,4 @@
-import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import { decodeReasons } from './redis-records.ts';
 import {
   type Pause,

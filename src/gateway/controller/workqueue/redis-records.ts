@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { Reason } from '../../../contract/index.ts';
-import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
 import {
   BARRIER_AGAIN_MS,

@@ -1,8 +1,8 @@
 import { formatKind, matchesLabels } from '../../../core/index.ts';
 import type { RelatedRule } from '../../../contract/index.ts';
 import type { RelatedChange } from '../../informer/cache/change.ts';
-import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
-import { TimeSlice } from '../../time-slice.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { QueueKeys } from './queue-keys.ts';
 
 /** Keys whose rules are in memory at a time: those of one key may have 32 KiB. */

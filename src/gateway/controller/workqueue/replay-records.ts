@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Clock } from '../../../core/index.ts';
-import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
-import type { RedisLocation } from '../../redis/redis-location.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
+import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 
 /** A replay of many dead letters of one controller. Times are those of the gateways' clock, in milliseconds. */
 export interface Replay {

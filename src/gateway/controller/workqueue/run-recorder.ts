@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { type Clock, type Logger, messageOf, TokenBucket } from '../../../core/index.ts';
-import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import { type EndedRun, encodeRun } from './past-run.ts';
 import type { QueueKeys } from './queue-keys.ts';
 import type { Finished } from './records.ts';

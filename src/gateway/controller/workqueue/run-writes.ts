@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
 
 /** A run of a queue. Run numbers begin anew with a queue that has lost its data, and its incarnation is another. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../core/index.ts';
-import type { Redis } from '../../redis/redis.ts';
+import type { Redis } from '../../../ground/redis/redis.ts';
 import type { OwnRuns } from './own-runs.ts';
 import type { QueueKeys } from './queue-keys.ts';
 

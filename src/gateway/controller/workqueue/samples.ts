@@ -1,5 +1,5 @@
 import { type Clock, type Logger, messageOf } from '../../../core/index.ts';
-import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import { countDuration, type Histogram, type Percentiles, percentilesOf } from './histogram.ts';
 import type { QueueKeys } from './queue-keys.ts';
 

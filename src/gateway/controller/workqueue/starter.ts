@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { backoffMs, messageOf, type Runtime } from '../../../core/index.ts';
-import { isAboutOneCommand } from '../../redis/redis.ts';
+import { isAboutOneCommand } from '../../../ground/redis/redis.ts';
 import { RUN_MARGIN_MS, SLOT_MS } from './queue-options.ts';
 import type { StartRate } from './start-rates.ts';
 import type { LowRequest, Start, StartRequest, Starts, StartTimes } from './records.ts';

@@ -7,7 +7,7 @@ import {
   resourcePath,
   versionOf,
 } from '../../../core/index.ts';
-import type { ApiClient } from '../../apiserver/api-client.ts';
+import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import type { View } from '../../informer/cache/view.ts';
 
 /** One part of the cache that can be read. */

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ApiError, type LogFields, resource, silentLogger } from '../../../core/index.ts';
-import type { ApiRequest } from '../../apiserver/api-client.ts';
+import type { ApiRequest } from '../../../ground/apiserver/api-client.ts';
 import { LoginUnavailableError } from './identity.ts';
 import { KubernetesIdentities } from './kubernetes-identities.ts';
 

@@ -11,7 +11,7 @@ import {
   TokenBucket,
   versionOf,
 } from '../../../core/index.ts';
-import type { ApiClient } from '../../apiserver/api-client.ts';
+import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import { type Identities, type Identity, LoginUnavailableError, type ObjectRead } from './identity.ts';
 import { ReviewCache } from './review-cache.ts';
 

@@ -1,7 +1,7 @@
 import { type Logger, systemClock } from '../../../core/index.ts';
-import type { ApiClient } from '../../apiserver/api-client.ts';
-import type { AdminToken } from '../../config/admin-tokens.ts';
-import type { RedisLocation } from '../../redis/redis-location.ts';
+import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
+import type { AdminToken } from '../../../ground/config/admin-tokens.ts';
+import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 import { KubernetesIdentities } from './kubernetes-identities.ts';
 import type { LoginBackend } from './login.ts';
 import { Sessions } from './sessions.ts';

@@ -1,7 +1,7 @@
 import { createHash, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { KeyRing } from '../../../contract/node/key-ring.ts';
-import type { Redis } from '../../redis/redis.ts';
-import type { RedisLocation } from '../../redis/redis-location.ts';
+import type { Redis } from '../../../ground/redis/redis.ts';
+import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 import { LoginUnavailableError } from './identity.ts';
 
 /** How long a session lasts, whether it is used or not. */

@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { AdminToken } from '../../config/admin-tokens.ts';
+import type { AdminToken } from '../../../ground/config/admin-tokens.ts';
 import type { Identities, Identity } from './identity.ts';
 
 /** Reading there slows down a process, so it takes the right to change. */

@@ -7,7 +7,7 @@ import { type Context, Hono } from 'hono';
 import { LimitedLines, type Logger, messageOf, type Metrics, systemClock, UserError } from '../../../core/index.ts';
 import type { CertificateFiles } from '../../../contract/node/certificate-files.ts';
 import { FileCertificate } from '../../certificates/serving-certificate.ts';
-import { variableOf } from '../../config/config.ts';
+import { variableOf } from '../../../ground/config/config.ts';
 import { type HealthCheck, report } from '../../process/health.ts';
 import { PROFILE_PATH } from '../../../contract/node/profile-request.ts';
 import type { KubernetesApi } from '../write-proxy/kubernetes-api.ts';

@@ -11,7 +11,7 @@ import {
   parseObjectKey,
   resourcePath,
 } from '../../../core/index.ts';
-import type { ApiClient } from '../../apiserver/api-client.ts';
+import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import type { Informer } from '../../informer/cache/informer.ts';
 import type { View } from '../../informer/cache/view.ts';
 import { settingsFor, transformOf } from '../../informer/cache/view-settings.ts';
@@ -39,7 +39,7 @@ import { type ReplicaRecord, roleOf } from '../../election/replica-record.ts';
 import { KEY_LISTS, type KeyObject } from '../../controller/workqueue/key-status.ts';
 import { queueFacts } from '../../controller/workqueue/queue-facts.ts';
 import type { ReplayRecords } from '../../controller/workqueue/replay-records.ts';
-import { TimeSlice } from '../../time-slice.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { Sample } from '../../controller/workqueue/work-queue.ts';
 
 export interface GatewayDashboardOptions {

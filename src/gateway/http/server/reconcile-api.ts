@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { boundedText, type Clock, type Logger, messageOf, TokenBucket, UserError } from '../../../core/index.ts';
 import { namedName, namespace, withOwnKeys } from '../../../contract/name-schema.ts';
 import { labelSelector } from '../../../contract/source-schema.ts';
-import { variableOf } from '../../config/config.ts';
+import { variableOf } from '../../../ground/config/config.ts';
 import type { RequeueRequest } from '../../controller/running/requeue.ts';
 
 export interface ReconcileApiOptions {

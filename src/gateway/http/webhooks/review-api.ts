@@ -2,7 +2,7 @@ import { type Condition, LimitedLines, messageOf, type Runtime, type RequestSour
 import type { WebhookDescription } from '../../../contract/index.ts';
 import type { CpuBudget } from '../../controller/cel/cpu-budget.ts';
 import { TimeLimitError } from '../../controller/cel/time-limit.ts';
-import { variableOf } from '../../config/config.ts';
+import { variableOf } from '../../../ground/config/config.ts';
 import type { RunningController } from '../../controller/running/controller.ts';
 import type { CacheNow } from '../../controller/dispatch/review-sender.ts';
 import { methodNotAllowed, StatusError, statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';

@@ -5,7 +5,7 @@ import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
 import { type Clock, messageOf, UserError } from '../../../core/index.ts';
 import type { ClientAuthorities } from '../../certificates/client-authorities.ts';
 import type { ServingCertificate } from '../../certificates/serving-certificate.ts';
-import { variableOf } from '../../config/config.ts';
+import { variableOf } from '../../../ground/config/config.ts';
 import type { ReviewApi } from './review-api.ts';
 import { ReviewConnections } from './review-connections.ts';
 

@@ -1,10 +1,10 @@
 import { systemClock, UserError } from '../../../core/index.ts';
-import type { ApiClient } from '../../apiserver/api-client.ts';
+import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import { GatewayCertificates } from '../../certificates/gateway-certificates.ts';
 import { type ClientAuthorities, FileAuthorities } from '../../certificates/client-authorities.ts';
 import { FileCertificate, type ServingCertificate } from '../../certificates/serving-certificate.ts';
-import { type GatewayConfig, variableOf } from '../../config/config.ts';
-import { webhookCertificates } from '../../config/webhook-certificates.ts';
+import { type GatewayConfig, variableOf } from '../../../ground/config/config.ts';
+import { webhookCertificates } from '../../../ground/config/webhook-certificates.ts';
 import { ReviewApi, type ReviewApiOptions } from './review-api.ts';
 import { WebhookServer } from './webhook-server.ts';
 

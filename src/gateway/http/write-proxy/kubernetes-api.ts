@@ -3,7 +3,7 @@ import { RUN_HEADER } from '../../../contract/index.ts';
 import type { CpuBudget } from '../../controller/cel/cpu-budget.ts';
 import type { FunctionAccount } from '../../controller/access/account-tokens.ts';
 import { TokenError, type TokenRuns } from '../../controller/access/token.ts';
-import type { ApiClient, ForwardedAnswer, ForwardedRequest } from '../../apiserver/api-client.ts';
+import type { ApiClient, ForwardedAnswer, ForwardedRequest } from '../../../ground/apiserver/api-client.ts';
 import {
   badRequest,
   HEADERS,

@@ -1,7 +1,7 @@
 import type { KubernetesObject } from '../../../core/index.ts';
 import type { ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { Change, ChangeHandler, Wakeup } from './change.ts';
-import { TimeSlice } from '../../time-slice.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 
 /** Called when a handler has thrown, with the change that its controller has missed. */
 export type OnHandlerError = (user: string, error: unknown, change: KubernetesObject) => void;

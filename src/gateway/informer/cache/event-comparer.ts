@@ -1,7 +1,7 @@
 import { formatJson, formatKind, formatObjectKey, keyOf, type Logger, type Metrics } from '../../../core/index.ts';
 import { encodeEntry, KEPT_OUT_INDEX, LEFT_OUT_INDEX, type ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
-import type { TimeSlice } from '../../time-slice.ts';
+import type { TimeSlice } from '../../../ground/time-slice.ts';
 import { type CachedObject, changesOf, compareCached, readCached } from './cached-object.ts';
 import type { Change, Wakeup } from './change.ts';
 import type { ChangeHandlers } from './change-handlers.ts';

@@ -1,5 +1,5 @@
 import { viewKeys } from '../../../contract/cache-layout.ts';
-import { loadScript, type Redis } from '../../redis/redis.ts';
+import { loadScript, type Redis } from '../../../ground/redis/redis.ts';
 
 /**
  * Removes the data of users that no longer exist from a view, in one step. A chunk under way may bring it back once.

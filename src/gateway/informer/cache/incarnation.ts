@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { masters } from '../../redis/cluster.ts';
-import type { Redis } from '../../redis/redis.ts';
+import { masters } from '../../../ground/redis/cluster.ts';
+import type { Redis } from '../../../ground/redis/redis.ts';
 
 /**
  * The identity of the Redis process. Another process may have come up without the last writes (append-only file synced

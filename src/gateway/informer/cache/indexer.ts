@@ -12,7 +12,7 @@ import {
   type ObjectEntry,
   type ViewKeys,
 } from '../../../contract/cache-layout.ts';
-import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import type { ViewWriter } from './view-writer.ts';
 
 /** Processor time for the values of the objects of one namespace, in milliseconds. */

@@ -1,6 +1,6 @@
 import type { Resource, Runtime } from '../../../core/index.ts';
-import type { ApiClient } from '../../apiserver/api-client.ts';
-import type { ViewSettings } from '../../config/cache-file.ts';
+import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
+import type { ViewSettings } from '../../../ground/config/cache-file.ts';
 import type { OnHandlerError } from './change-handlers.ts';
 import type { GatewayWriter } from './gateway-writer.ts';
 import type { RelayOptions } from './relay.ts';

@@ -6,7 +6,7 @@ import {
   messageOf,
   type ResourceVersion,
 } from '../../../core/index.ts';
-import { CACHE_VERBS, missingRight } from '../../apiserver/missing-right.ts';
+import { CACHE_VERBS, missingRight } from '../../../ground/apiserver/missing-right.ts';
 import { ListWatch } from '../reflector/list-watch.ts';
 import type { UserIndexes } from './backfill.ts';
 import type { ChangeHandler } from './change.ts';

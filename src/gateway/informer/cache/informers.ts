@@ -2,14 +2,14 @@ import { formatKind, messageOf, type Resource, type Runtime } from '../../../cor
 import { viewPrefix } from '../../../contract/cache-layout.ts';
 import { ObjectCodec } from '../../../contract/node/codec.ts';
 import type { KeyRing } from '../../../contract/node/key-ring.ts';
-import type { ApiClient } from '../../apiserver/api-client.ts';
+import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import type { Term } from './gateway-writer.ts';
 import { Informer } from './informer.ts';
 import type { CacheListeners, InformerOptions } from './informer-options.ts';
-import { unlinkAll } from '../../redis/redis.ts';
-import type { RedisLocation } from '../../redis/redis-location.ts';
+import { unlinkAll } from '../../../ground/redis/redis.ts';
+import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 import { View, type ViewBounds } from './view.ts';
-import type { CacheSettings, ViewSettings } from '../../config/cache-file.ts';
+import type { CacheSettings, ViewSettings } from '../../../ground/config/cache-file.ts';
 import { isEncrypted, settingsFor, settingsHash } from './view-settings.ts';
 
 export interface InformersOptions {

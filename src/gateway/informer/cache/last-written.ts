@@ -1,6 +1,6 @@
 import { NewestMap, type ResourceVersion } from '../../../core/index.ts';
 import { decodeEntry, type ObjectEntry } from '../../../contract/cache-layout.ts';
-import { connectionLosses, type Redis } from '../../redis/redis.ts';
+import { connectionLosses, type Redis } from '../../../ground/redis/redis.ts';
 import type { Chunk } from './chunk.ts';
 
 /** The fields of a view's HASH. */

@@ -8,7 +8,7 @@ import {
   uncountedIndex,
 } from '../../../contract/cache-layout.ts';
 import type { Lookup, RelatedChange } from './change.ts';
-import { TimeSlice } from '../../time-slice.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { EncodedObject, View } from './view.ts';
 
 /** How many objects, which may be large, are in memory at a time. */

@@ -1,7 +1,7 @@
 import { type KubernetesObject, parseObjectKey } from '../../../core/index.ts';
 import { madeIn, type MadeIndex, namespaceIndex, parseMade, type ViewKeys } from '../../../contract/cache-layout.ts';
 import { hasItems, observedAtMs, observedItems, observedValue } from '../../../contract/observed.ts';
-import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import { createHash } from 'node:crypto';
 import type { ViewWriter } from './view-writer.ts';
 

@@ -1,5 +1,5 @@
 import { parseJson } from '../../../core/index.ts';
-import { connectionLosses, type Redis } from '../../redis/redis.ts';
+import { connectionLosses, type Redis } from '../../../ground/redis/redis.ts';
 import type { Lookup, Wakeup } from './change.ts';
 
 /** One entry of a view's outbox. */

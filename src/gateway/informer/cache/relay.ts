@@ -1,7 +1,7 @@
 import { type Checkpoint, type Logger, messageOf, type Metrics } from '../../../core/index.ts';
 import { HandlerError, type KeyWakeup, type LookupWakeup, mergeWakeups, type Wakeup } from './change.ts';
 import { type LookupBudget, resolveLookup } from './lookup.ts';
-import { isDataError } from '../../redis/redis.ts';
+import { isDataError } from '../../../ground/redis/redis.ts';
 import type { OutboxEntry } from './outbox.ts';
 import type { View } from './view.ts';
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { fieldAt, formatKind, ownValue, type Resource } from '../../../core/index.ts';
-import type { CacheSettings, ViewSettings } from '../../config/cache-file.ts';
+import type { CacheSettings, ViewSettings } from '../../../ground/config/cache-file.ts';
 import { withoutMember } from '../reflector/json-text.ts';
 import type { Transform } from '../reflector/watch-event.ts';
 

@@ -7,7 +7,7 @@ import {
   type ResourceVersion,
 } from '../../../core/index.ts';
 import { UnreadableObjectError } from '../../../contract/node/codec.ts';
-import { isDataError } from '../../redis/redis.ts';
+import { isDataError } from '../../../ground/redis/redis.ts';
 import { EventBuffer } from '../reflector/event-buffer.ts';
 import type { ListWatch } from '../reflector/list-watch.ts';
 import { Reflector, type Refusal } from '../reflector/reflector.ts';

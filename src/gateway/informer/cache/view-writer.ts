@@ -1,5 +1,5 @@
 import type { ViewKeys } from '../../../contract/cache-layout.ts';
-import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 
 /** Another gateway has written its ID into the view: this one must stop writing and see whether it still leads. */
 export class ForeignWriterError extends Error {

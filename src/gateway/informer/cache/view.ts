@@ -18,10 +18,15 @@ import { Observations, type ObservedValues } from './observations.ts';
 import { LastWritten, type ViewState } from './last-written.ts';
 import { Outbox, type OutboxEntry, wakeupArguments } from './outbox.ts';
 import { ViewWriter } from './view-writer.ts';
-import { type Holding, type MemoryGuard, type MemoryHolder, unlimitedMemory } from '../../redis/memory-shares.ts';
-import { connectionLosses, loadScript, type Redis, type Script, unlinkAll } from '../../redis/redis.ts';
+import {
+  type Holding,
+  type MemoryGuard,
+  type MemoryHolder,
+  unlimitedMemory,
+} from '../../../ground/redis/memory-shares.ts';
+import { connectionLosses, loadScript, type Redis, type Script, unlinkAll } from '../../../ground/redis/redis.ts';
 import type { PastList } from '../reflector/reflector.ts';
-import { TimeSlice } from '../../time-slice.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 
 /** An object as Redis has it. */
 export interface EncodedObject {

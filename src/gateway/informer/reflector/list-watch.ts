@@ -9,8 +9,13 @@ import {
   resourcePath,
   type ResourceVersion,
 } from '../../../core/index.ts';
-import { AnswerTooLargeError, type ApiClient, type ApiRequest, type Query } from '../../apiserver/api-client.ts';
-import { versionsOf } from '../../apiserver/discovery.ts';
+import {
+  AnswerTooLargeError,
+  type ApiClient,
+  type ApiRequest,
+  type Query,
+} from '../../../ground/apiserver/api-client.ts';
+import { versionsOf } from '../../../ground/apiserver/discovery.ts';
 
 /** The part of a resource that is listed and watched. */
 export interface Scope {

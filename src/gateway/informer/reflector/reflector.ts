@@ -11,7 +11,7 @@ import {
   type ResourceVersion,
   type Runtime,
 } from '../../../core/index.ts';
-import { TimeSlice } from '../../time-slice.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 import { RemovedResource } from './removed-resource.ts';
 import { Backoff } from './backoff.ts';
 import type { EventBuffer } from './event-buffer.ts';

@@ -1,4 +1,4 @@
-import { variableOf } from '../../../config/config.ts';
+import { variableOf } from '../../../../ground/config/config.ts';
 import { decodeObjectKey } from '../../../../core/index.ts';
 import { PAUSED_ANNOTATION } from '../../../controller/handlers/paused.ts';
 import { objectText } from '../../../controller/workqueue/key-state.ts';

@@ -1,4 +1,4 @@
-import { variableOf } from '../../../config/config.ts';
+import { variableOf } from '../../../../ground/config/config.ts';
 import { controllerState, type ControllerStateWord, isWell } from '../../../controller/running/controller-state.ts';
 import { report } from '../../../process/health.ts';
 import { activityOf } from '../activity.ts';

@@ -1,4 +1,4 @@
-import { variableOf } from '../../../config/config.ts';
+import { variableOf } from '../../../../ground/config/config.ts';
 import { RUN_OUTCOMES } from '../../../controller/workqueue/past-run.ts';
 import type { PastRun, PastOutcome, RunPage } from '../../../controller/workqueue/work-queue.ts';
 import { empty, panel } from '../components/panel.ts';
