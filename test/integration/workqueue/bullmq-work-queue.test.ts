@@ -65,6 +65,20 @@ describe('the queue in Redis', () => {
     expect(await fixture.redis.xlen(`${fixture.keys.prefix}:controller:events`)).toBeLessThan(300);
   });
 
+  it('holds nothing of a queue whose data were removed while a repair or a resync was under way', async () => {
+    const queue = await fixture.open();
+    await queue.start(process);
+    await queue.renew('before');
+    const renewed = queue.renew('meanwhile');
+    await queue.stop(1000);
+    await queue.obliterate();
+    await renewed;
+    await queue.renew('after');
+    await queue.setInitial('hash');
+    await queue.setResyncAt(1);
+    expect(await fixture.names()).toEqual([]);
+  });
+
   it('remembers its incarnation and what its controller was given at first', async () => {
     const queue = await fixture.open();
     expect(await queue.state()).toEqual({ incarnation: undefined, runId: undefined, initial: undefined });

@@ -458,8 +458,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async renew(runId: string): Promise<void> {
+    if (this.#ended) return;
     await this.#jobs.recordSettings();
-    await this.#stall.mayMakeDue(this.#redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId }));
+    await this.#note({ incarnation: randomUUID(), runId });
   }
 
   /** Whether a run of this queue has ever begun in this gateway. */
@@ -480,11 +481,20 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   /** Remembers that all keys of the controller have been queued once, under this hash of its dependencies. */
   async setInitial(initial: string): Promise<void> {
-    await this.#redis.hset(this.#keys.queue, 'initial', initial);
+    await this.#note({ initial });
   }
 
   async setResyncAt(atMs: number): Promise<void> {
-    await this.#redis.hset(this.#keys.queue, 'resyncAt', atMs);
+    await this.#note({ resyncAt: atMs });
+  }
+
+  /**
+   * Writes fields of the queue's hash. Does nothing once the queue has stopped: its controller may have been removed
+   * with all data, and a repair or a resync that was under way would leave the hash for good.
+   */
+  async #note(fields: Readonly<Record<string, string | number>>): Promise<void> {
+    if (this.#ended) return;
+    await this.#stall.mayMakeDue(this.#redis.hset(this.#keys.queue, fields));
   }
 
   async #dueKeys(): Promise<DueKeys> {
