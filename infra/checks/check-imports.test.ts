@@ -194,7 +194,7 @@ test('a file that was not read does not pass', () => {
     '--input-type=module',
     '--eval',
     `import rules from './infra/checks/import-rules.cjs';
-     rules.options.exclude = { path: '^src/gateway/' };
+     rules.options.exclude = { path: '^src/ground/' };
      await import('./infra/checks/check-imports.ts');`,
   );
   expect(output).toContain('unread-module: src/ground/config/config.ts');

@@ -159,7 +159,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       'test/faults/{misbehaving-function,related-objects,rollouts}.test.ts',
       'test/faults/*/*.test.ts',
     ],
-    guards: ['src/gateway', 'test/faults'],
+    guards: ['src/gateway', 'src/ground', 'test/faults'],
     minutes: 6,
   },
   'large-objects': {
