@@ -111,7 +111,7 @@ export class RedisRecords {
     await this.#redis.zadd(this.#keys.slots, 'XX', ...slots.flatMap(({ key, untilMs }) => [untilMs, key]));
   }
 
-  /** @param own this gateway's. Default: no run of it has become busy. */
+  /** @param own this gateway's count of busy runs. Default: none has become busy. */
   async finishAll(requests: readonly FinishRequest[], nowMs: number, own: Busies = NO_BUSIES): Promise<Finished[]> {
     const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots } = this.#keys;
     const each = requests.flatMap((request) => {
@@ -141,7 +141,7 @@ export class RedisRecords {
     return [failures, again, barrier, isOne ? encodeRun(ended, this.#gateway) : '', dead ? '1' : ''];
   }
 
-  /** @param limit of each. */
+  /** @param limit the most entries of each set. */
   async due(nowMs: number, limit: number): Promise<Due> {
     const { timers, debounced, inFlight, backlog, pauseEnds, recordPrefix } = this.#keys;
     const answer = await this.#scripts.due(
@@ -201,7 +201,7 @@ export class RedisRecords {
     return { keys, cursor: next };
   }
 
-  /** As `postpone`, for due timers of keys that wait for their barriers: the records keep since when they do. */
+  /** Postpones due timers of keys that wait for their barriers, and records since when each key waits. */
   async hold(toMs: number, entries: readonly Scored[]): Promise<void> {
     if (entries.length === 0) return;
     const { timers, recordPrefix } = this.#keys;
@@ -255,7 +255,7 @@ export class RedisRecords {
     );
   }
 
-  /** Earliest time wins. */
+  /** Sets a key's timer. The earliest time wins. */
   async addTimer(key: string, atMs: number): Promise<void> {
     await this.#redis.zadd(this.#keys.timers, 'LT', atMs, key);
   }
@@ -281,7 +281,7 @@ export class RedisRecords {
   async resume(scope: string, onlyIfEnds = ''): Promise<void> {
     const { pauses, pauseEnds, pausedPrefix, backlog } = this.#keys;
     const keys = [pauses, pauseEnds, pausedPrefix + scope, backlog];
-    // The first call ends the pause, and marks it as due for the others.
+    // The first call ends the pause and sets its end to 0 while keys are left; the other calls name this end.
     for (let ends = onlyIfEnds; ; ends = '0') {
       if ((await this.#scripts.resume(keys, [scope, ends, PAGE])) === 0) return;
     }

@@ -28,9 +28,9 @@ export class RelatedRules {
   }
 
   /**
-   * Replaces the rules of a key. Does nothing when the run is not in flight. A change that came before a new rule was
-   * stored has not woken the key.
-   * @param pay runs the work over the rules.
+   * Replaces the rules of a key. Does nothing when the run is not in flight. The caller must run a key with a new rule
+   * again, because a change before the rule was stored has not woken it.
+   * @param pay runs the work over the rules in a budget. Default: without one.
    * @returns whether one of the rules is new, and the cost of storing them, in names that a rule adds or takes away.
    */
   async replace(
@@ -134,7 +134,7 @@ export class RelatedRules {
   }
 }
 
-/** Two lists of the same rules are the same text, in whatever order their fields and names come. */
+/** Encodes a rule so that equal rules have equal texts, whatever the order of their fields and names. */
 function canonical({ apiVersion, kind, namespace, names, labelSelector }: RelatedRule): string {
   return JSON.stringify({
     apiVersion,

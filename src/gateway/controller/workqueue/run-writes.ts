@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { loadScript, type Redis, type Script } from '../../redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
 
-/** A run of a queue. Run numbers begin anew with a queue that has lost its data, and its incarnation is another. */
+/** A run of a queue. A queue that has lost its data begins its run numbers anew, with another incarnation. */
 export interface FencedRun {
   readonly key: string;
   readonly run: number;
@@ -67,7 +67,7 @@ export class RunWrites {
 
   /**
    * Ends the writes of a run. May be repeated.
-   * @param leftMs until its deadline, or how long it may take to be finished.
+   * @param leftMs milliseconds until its deadline, or until its finish must have been recorded.
    */
   async endAll({ key, run }: Pick<FencedRun, 'key' | 'run'>, leftMs: number): Promise<RunWritesRecord> {
     const keepMs = Math.max(0, Math.ceil(leftMs)) + KEEP_MS;
