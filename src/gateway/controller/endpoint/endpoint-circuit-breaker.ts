@@ -75,8 +75,8 @@ export class EndpointCircuitBreaker {
   }
 
   /**
-   * Whether no trigger may be sent now, since a circuit is open or waits for the outcome of another trigger. Each call
-   * that says so is counted as a trigger that was not sent.
+   * Whether no trigger may be sent now, because a circuit is open or waits for the outcome of another trigger. Each
+   * call that returns true counts as a trigger that was not sent.
    */
   refuses(): boolean {
     const open = this.#circuits.find(({ breaker }) => breaker.state === 'half-open' || breaker.openForMs > 0);
@@ -105,7 +105,9 @@ export class EndpointCircuitBreaker {
     )();
   }
 
-  /** A key was given back although a trigger might have been sent: another one may decide in its place. */
+  /**
+   * Must be called when a run ended without its trigger although one was allowed: another key may probe in its place.
+   */
   notTried(): void {
     if (this.#room === 1) this.#allow();
   }
