@@ -82,8 +82,8 @@ export class BullMqJobs {
   }
 
   /**
-   * The keys of all waiting and active jobs. Undefined when too many jobs wait to read them all: then a key without a
-   * job would wait about as long as their keys anyway.
+   * The keys of all waiting and active jobs. Undefined when too many jobs wait to read them all. A key that has lost
+   * its job loses little then, because the keys in these jobs wait as long.
    */
   async keysOfJobs(): Promise<ReadonlySet<string> | undefined> {
     const { redis, keys } = this.#options;

@@ -412,7 +412,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     // in new jobs.
     const ended = Promise.all(this.#activeJobs).then(() => true);
     const haveEnded = await Promise.race([ended, clock.sleep(CLOSE_TIMEOUT_MS, limit.signal).then(() => false)]);
-    // Redis may be away.
+    // The wait for the recorder is bounded, because Redis may be away.
     await Promise.race([this.#recorder?.stop(), clock.sleep(CLOSE_TIMEOUT_MS, limit.signal)]);
     limit.abort();
     this.#sampler?.stop();

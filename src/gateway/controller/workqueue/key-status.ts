@@ -107,8 +107,8 @@ export interface KeyPage {
   /** How many keys the list has. */
   readonly total: number;
   /**
-   * From `offset` on, in order of time. `atMs`: when it became ready or dead, began to wait or was added to the
-   * backlog, when its timer or its deadline comes.
+   * The keys from `offset` on, in order of time. `atMs` depends on the list: when the key became ready or dead, began
+   * to wait or was added to the backlog, or when its timer or its deadline comes.
    */
   readonly keys: readonly { readonly key: string; readonly atMs: number }[];
 }

@@ -3,10 +3,10 @@ import { ERROR_LENGTH } from './queue-options.ts';
 import type { Finish, Wrote } from './run.ts';
 
 /**
- * How a run ended, or the latest that is known about it:
+ * The outcome of a run, or its latest known state:
  *
  * - `done`: the run is finished. `requeue`: done, and the function asked for another run later.
- * - `deferred`: the function asked for later before it did anything.
+ * - `deferred`: the function asked for a later run (429 or 503) before it did anything.
  * - `not-sent`: the gateway sent no trigger, because the function is starting or its circuit is open.
  * - `failed`: an error; the key backs off. `dead`: the key became a dead letter.
  * - `accepted`: the run goes on after a 202. A second entry of the same run has its end.

@@ -36,8 +36,8 @@ export class RedisHistory {
   async runs({ limit, outcome, key, before, after }: RunQuery): Promise<RunPage> {
     const newest = await this.#newest();
     if (!newest) return { runs: [] };
-    // From the newest entry, not from the open end: runs recorded between the two calls must come with the next
-    // `after`, and only then.
+    // Reads from the newest entry that `#newest` found. Runs that are recorded after it come with the next `after`
+    // only, and so only once.
     const from = before === undefined ? { ...newest, line: newest.line + 1 } : placeOf(before);
     const last = after === undefined ? OLDEST : placeOf(after);
     // A cursor beyond the newest entry is of an earlier history: a new history counts from 0 again.

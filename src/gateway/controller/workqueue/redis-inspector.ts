@@ -67,7 +67,7 @@ export class RedisInspector {
     if (added !== null) waits.push({ reason: 'debounce', untilMs: Number(added) });
     return {
       key,
-      // A key that was touched while it runs becomes ready at the end of its run.
+      // A key that was woken while it runs becomes ready at the end of its run.
       queued: ready !== null || (running !== undefined && queuedAt !== undefined && added === null),
       ...(running ? { running } : {}),
       dirty: dirty !== undefined || (running !== undefined && queuedAt !== undefined),

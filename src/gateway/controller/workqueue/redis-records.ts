@@ -69,8 +69,8 @@ export class RedisRecords {
 
   /**
    * Records the add of keys.
-   * @returns the keys that became ready to run, and when the first of the debounced ones may. The other keys wait or
-   *   run already.
+   * @returns the keys that became ready to run, and when the first debounced key may. The other keys wait or run
+   *   already.
    */
   async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<{ ready: string[]; dueMs: number | undefined }> {
     const { recordPrefix, debounced, pauses, pausedPrefix, queued } = this.#keys;
@@ -193,7 +193,7 @@ export class RedisRecords {
 
   /**
    * One page of the keys that were ready before `atMs` and have not started. Begin with cursor '0' and end when '0' is
-   * returned: every key that was in the set all the time has been in a page.
+   * returned: every key that stayed in the set has then been in a page.
    */
   async queuedBefore(atMs: number, cursor: string, limit: number): Promise<{ keys: string[]; cursor: string }> {
     const [next, found] = await this.#redis.zscan(this.#keys.queued, cursor, 'COUNT', limit);
@@ -277,7 +277,10 @@ export class RedisRecords {
     await step.exec();
   }
 
-  /** @param onlyIfEnds the end as it was read: a pause that was prolonged since stays. */
+  /**
+   * @param onlyIfEnds the end of the pause as it was read: a pause with another end stays. Default: the pause is ended
+   *   whatever its end is.
+   */
   async resume(scope: string, onlyIfEnds = ''): Promise<void> {
     const { pauses, pauseEnds, pausedPrefix, backlog } = this.#keys;
     const keys = [pauses, pauseEnds, pausedPrefix + scope, backlog];

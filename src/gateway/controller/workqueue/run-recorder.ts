@@ -53,8 +53,8 @@ export class RunRecorder {
   #full: (number | Buffer)[] = [];
   #length = 0;
   /**
-   * The lines of the entry that is being filled, as bytes. As many small texts they would live until they are written,
-   * which costs the garbage collector more than the lines cost.
+   * The lines of the entry that is being filled, as bytes. Single strings would live until they are written, and cost
+   * the garbage collector more than they cost to make.
    */
   #entry = NO_BYTES;
   #end = 0;

@@ -30,8 +30,8 @@ const MOST_WRITES = 200;
 const KEEP_MS = 60_000;
 
 /**
- * The writes of runs that write through the gateway. A run may write while it is the one in flight of its key; no other
- * run, and none that has ended, can begin a write. Each method is one script, so any gateway can take any write.
+ * The writes of runs that write through the gateway. A run may begin a write only while it is the run in flight of its
+ * key and its writes have not ended. Each method is one script, so any gateway can take any write.
  */
 export class RunWrites {
   readonly #keys: QueueKeys;
@@ -47,8 +47,8 @@ export class RunWrites {
   }
 
   /**
-   * Notes that the run is about to write.
-   * @returns undefined when it may not: it is not in flight, or its deadline has passed.
+   * Records that the run is about to write.
+   * @returns undefined when it may not: it is not in flight, its deadline has passed, or its writes have ended.
    */
   async begin({ key, run, incarnation }: FencedRun, note: string, nowMs: number): Promise<BegunWrite | undefined> {
     const { recordPrefix, queue } = this.#keys;

@@ -81,7 +81,7 @@ export interface Process {
    * same order; each resolves when its own run has ended.
    */
   runAll?(runs: readonly Run[]): readonly Promise<Finish>[];
-  /** A run whose deadline passed without an outcome. Counts as a failure; the answer says how to go on. */
+  /** Decides the end of a run whose deadline passed without an outcome, which counts as a failure. */
   lost(run: Pick<Run, 'key' | 'run' | 'failures'>): Promise<Ended>;
   /** Whether the views have passed this barrier. */
   passed(barrier: BarrierText): Promise<boolean>;

@@ -114,7 +114,7 @@ export class Runner {
   #passedBarrier(key: string): Promise<string | undefined> | undefined {
     const barrier = this.#barriers.get(key);
     if (barrier === undefined) return undefined;
-    // If it cannot be checked, the key waits for it, and the poller checks it.
+    // If the check fails, the key waits for its barrier, and the poller checks it again.
     const check = async (): Promise<string | undefined> => {
       const hasPassed = await this.#options.process.passed(barrier).catch(() => false);
       return hasPassed ? barrier : undefined;
@@ -129,7 +129,7 @@ export class Runner {
       const { key } = request;
       switch (start.kind) {
         case 'barrier':
-          // Should it not start now, its timer brings it back.
+          // If the key does not start now, its timer brings it back.
           on.due(times.nowMs + BARRIER_AGAIN_MS);
           on.work(this.#askAgain(request, start.barrier));
           break;
