@@ -280,10 +280,7 @@ export class ControllerFactory {
   }
 }
 
-/**
- * The longest time that the apiserver waits (pkg/apis/admissionregistration/validation/validation.go; a conversion, 30
- * s).
- */
+/** The apiserver's longest wait (pkg/apis/admissionregistration/validation/validation.go; a conversion, 30 s). */
 const LONGEST_REVIEW_MS = 30_000;
 
 /** Each kind that a description names, once; that of `for` first. */
