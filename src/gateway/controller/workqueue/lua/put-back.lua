@@ -13,7 +13,8 @@
 -- ARGV[4] the highest run number that was given out
 -- ARGV[5] how many runs of this gateway have become busy
 -- ARGV[6] for how long KEYS[6] is kept, in ms
--- then    five each: key, run, deadline, 'running' | 'accepted' | 'unknown', of a busy run how many had become busy with it
+-- then    five each: key, run, deadline, 'running' | 'accepted' (the run is busy) | 'unknown', the number of a busy run in
+--         the count of ARGV[5], else 0
 --
 -- Answer: how many runs are on record; -1 when the queue is in order on this process: keys may have started since.
 --
