@@ -23,23 +23,23 @@ export interface AccountTokensOptions {
 interface AccountToken {
   readonly text: string;
   readonly expiresAtMs: number;
-  /** From then on another one is asked for, in the background. */
+  /** From then on the next token is requested in the background. */
   readonly renewAtMs: number;
 }
 
 interface Known {
   token: AccountToken | undefined;
   asking: Promise<AccountToken> | undefined;
-  /** After a failure nothing is asked in the background until then. */
+  /** The earliest time of the next request in the background. */
   againAtMs: number;
 }
 
 const ACCOUNT = resource('v1', 'ServiceAccount');
 const REQUEST = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest' };
 
-/** Less the apiserver refuses. */
+/** The apiserver refuses a shorter life. */
 const LEAST_SECONDS = 600;
-/** Of its life, as the kubelet and client-go do. */
+/** A token is renewed after this part of its life, as the kubelet and client-go do. */
 const RENEW_AT = 0.8;
 const AGAIN_MS = 5000;
 
@@ -50,7 +50,7 @@ const AGAIN_MS = 5000;
  */
 export class AccountTokens {
   readonly #options: AccountTokensOptions;
-  /** By controller: an account may be that of several, with runs of different lengths. */
+  /** By controller and UID of the account: controllers that share an account may have runs of different lengths. */
   readonly #known = new Map<string, Known>();
 
   constructor(options: AccountTokensOptions) {

@@ -10,7 +10,7 @@ export interface CacheAccessOptions {
   readonly scope?: CacheScope;
   /** The cache API's address, and the signer of its tokens; undefined: triggers carry neither. */
   readonly api: { readonly url: string; readonly tokens: TriggerTokens } | undefined;
-  /** As whom a function may read the views in Redis. Default: triggers name no user. */
+  /** Returns the Redis user that may read the function's views. Default: triggers name no user. */
   readonly redisUser?: () => string | undefined;
   readonly clock: Clock;
 }
@@ -30,8 +30,7 @@ export class CacheAccess {
   constructor(options: CacheAccessOptions) {
     this.#options = options;
     const { scope, views } = options;
-    // Only the gateway can read encrypted objects in Redis, and of a view that has more than is allowed no function
-    // shall.
+    // Encrypted views, and views that hold more than the function may read, are served through the cache API only.
     const [inRedis, behindApi] = partition(views, (view) => !view.encrypted && isWhole(view, scope));
     const encrypted = scopeOf(behindApi, scope);
     this.#inRedis = inRedis;
@@ -44,8 +43,8 @@ export class CacheAccess {
   }
 
   /**
-   * For a trigger of these runs, which have begun. It includes the positions of the views: a reader refuses an older
-   * view.
+   * The cache part of a trigger for these runs, which have begun. It includes the positions of the views, because a
+   * reader must refuse an older view.
    * @throws UnavailableError as `View.position` does: then the runs must not go on, since Redis may have lost writes.
    */
   async location(runs: readonly TokenRun[]): Promise<CacheLocation> {
@@ -59,7 +58,7 @@ export class CacheAccess {
     return { ...located, views: locationsOf(this.#inRedis, positions) };
   }
 
-  /** For reviews that begin now and take no longer than this. */
+  /** The cache part of reviews that begin now and take no longer than this. */
   locationForReviews(longestMs: number): CacheLocation {
     return this.#with((tokens) => tokens.signUntil(this.#options.clock.now() + longestMs, this.scope));
   }
@@ -71,7 +70,7 @@ export class CacheAccess {
 
   #here(): CacheLocation {
     const { clock, redisUser } = this.#options;
-    // A function that may read nothing there has no user.
+    // A function that may read no view in Redis has no user.
     const user = this.inRedis.length > 0 ? redisUser?.() : undefined;
     return {
       ...this.#places,

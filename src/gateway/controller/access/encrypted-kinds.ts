@@ -17,7 +17,10 @@ export class EncryptedKindError extends UserError {
   }
 }
 
-/** The same for a kind that no description names. @throws EncryptedKindError */
+/**
+ * Checks that this gateway can encrypt a kind that only keys name, if the kind must be encrypted.
+ * @throws EncryptedKindError
+ */
 export function checkEncryptedKind(kind: GroupVersionKind, settings: CacheSettings, hasKeys: boolean): void {
   const name = formatKind(kind);
   if (hasKeys || !isEncrypted(name, settingsFor(settings, name))) return;
@@ -25,8 +28,7 @@ export function checkEncryptedKind(kind: GroupVersionKind, settings: CacheSettin
 }
 
 /**
- * Whether this gateway can cache a controller's declared kinds without showing data that must be encrypted. A
- * controller declares a kind by naming it; nothing else caches it.
+ * Checks that this gateway can cache the kinds of a description without showing data that must be encrypted.
  * @throws EncryptedKindError saying which setting or declaration to change.
  */
 export function checkEncryptedKinds(description: Description, settings: CacheSettings, hasKeys: boolean): void {
@@ -82,8 +84,8 @@ function checkMaps({ name, watches }: Description, encrypted: (kind: GroupVersio
 }
 
 /**
- * Labels select, and stand in the names of things everywhere. Annotations hold whatever a tool leaves there: kubectl a
- * whole copy.
+ * Whether an index shows labels only, which are no secrets. An annotation may hold secrets: kubectl keeps a whole copy
+ * of the object in one.
  */
 function isMetadata(index: IndexSpec): boolean {
   return index === 'labels' || index.startsWith('label:');

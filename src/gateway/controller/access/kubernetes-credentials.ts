@@ -10,7 +10,7 @@ import type { TokenRun, TriggerTokens } from './trigger-tokens.ts';
 /** The apiserver, as functions reach it. */
 export interface ApiserverAddress {
   readonly url: string;
-  /** Whether only the cluster's own network leads there. */
+  /** Whether the address can be reached from the cluster's own network only. */
   readonly inCluster: boolean;
   /** PEM of its certificate authorities. Undefined: the platform's. */
   readonly ca: () => Promise<string | undefined>;
@@ -61,7 +61,7 @@ export class KubernetesCredentials {
   }
 
   /**
-   * Whether triggers can carry credentials.
+   * Checks that triggers can carry credentials.
    * @param isOutside whether the function may be outside the cluster.
    * @throws CredentialsError that names the missing part; errors of requests to the apiserver.
    */
@@ -105,7 +105,7 @@ export class KubernetesCredentials {
     await own.turn('POST', signal);
     const { status, body } = await own.forward({
       method: 'POST',
-      // Each user may ask who it is.
+      // Every user may create a SelfSubjectReview.
       url: '/apis/authentication.k8s.io/v1/selfsubjectreviews',
       headers: { 'content-type': 'application/json', accept: 'application/json' },
       body: Buffer.from('{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'),
@@ -119,7 +119,7 @@ export class KubernetesCredentials {
         `proxy: the gateway may not impersonate the ServiceAccount (apply infra/rbac/credentials-proxy.yaml, or credentials-proxy-constrained.yaml on Kubernetes 1.36): ${statusFrom(answer, status).message}`,
       );
     }
-    // An apiserver that does not know the review has found nothing wrong.
+    // A 404 is from an apiserver without this API, and says nothing about the impersonation.
     if (status >= 400 && status !== 404) throw new ApiError(statusFrom(answer, status));
   }
 

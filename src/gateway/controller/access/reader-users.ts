@@ -13,7 +13,10 @@ import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 export interface ReaderUsersOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'>;
-  /** Whether all controllers are known: before that a user without one may be that of a function which is only late. */
+  /**
+   * Whether all controllers are known. Before that, a user without a controller may belong to a function that is only
+   * late.
+   */
   readonly complete: () => boolean;
   /** Whether this gateway leads: only then it takes users away. Default: it does. */
   readonly leads?: () => boolean;
@@ -31,7 +34,7 @@ export interface ReaderUsersOptions {
 export class ReaderUsers {
   readonly #options: ReaderUsersOptions;
   readonly #prefix: string;
-  /** Of each user the rules that make it, patterns and passwords included. */
+  /** The ACL rules of each user, with its key patterns and the hashes of its passwords. */
   readonly #wanted = new Map<string, readonly string[]>();
   readonly #made = new Set<string>();
   /** Users to be removed, which Redis may still have. */
@@ -109,7 +112,7 @@ export class ReaderUsers {
     redis.on('ready', again);
     while (!signal.aborted) {
       await clock.sleep(REPEAT_MS, signal);
-      // While Redis is away each would wait for it; the new connection asks by itself.
+      // While Redis is away, each call would wait for it. The event `ready` of the new connection makes the next call.
       if (!signal.aborted && redis.status === 'ready') again();
     }
     redis.off('ready', again);
@@ -155,7 +158,10 @@ export class ReaderUsers {
     return this.#options.leads?.() ?? true;
   }
 
-  /** Users of controllers that are no more, of this gateway or of one before it. Redis ends their connections. */
+  /**
+   * Removes the users of controllers that no longer exist, whichever gateway has created them. Redis ends their
+   * connections.
+   */
   async #removeOthers(): Promise<void> {
     const { logger } = this.#options.runtime;
     const { redis } = this.#options.location;

@@ -7,11 +7,11 @@ export interface TokenKeysOptions {
   /** Undefined: this process makes a key of its own, and no other process takes its tokens. */
   readonly ring: KeyRing | undefined;
   /**
-   * For callbacks, when there is no `ring`. A run may outlive its gateway, and who sends a callback has the signing
-   * secrets anyway. Default: the process's own.
+   * Signs callback tokens when there is no `ring`, because a run may outlive its gateway. It follows from the signing
+   * secrets, which the sender of a callback has anyway. Default: the process's own key.
    */
   readonly callbackRing?: KeyRing | undefined;
-  /** Whose tokens they are: others may have the same ring. */
+  /** The keys are derived for this cluster, because another cluster may have the same ring. */
   readonly cluster: { readonly keyPrefix: string; readonly clusterId: string };
   readonly clock: Pick<Clock, 'now'>;
 }

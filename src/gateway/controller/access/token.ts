@@ -19,9 +19,9 @@ export type TokenAudience =
 
 /** The runs of one trigger. */
 export interface TokenRuns {
-  /** Of the controller's queue: run numbers begin anew with another one. */
+  /** The incarnation of the controller's queue: each begins its run numbers anew. */
   readonly incarnation: string;
-  /** By the numbers of the runs, their keys. */
+  /** The key of each run, by the run's number. */
   readonly keys: Readonly<Record<string, string>>;
 }
 
@@ -92,7 +92,7 @@ export function verifyToken(
   nowMs: number,
 ): TokenClaims {
   const { content, header, signature, payload } = partsOf(token);
-  // The algorithm is ours, never the token's choice: that is how other implementations were fooled.
+  // The gateway sets the algorithm. A verifier that trusts the token's `alg` accepts forged tokens.
   if (header['alg'] !== 'HS256') throw new TokenError('the token has another signature algorithm');
   const key = typeof header['kid'] === 'string' ? keyOf(header['kid']) : undefined;
   if (!key) throw new TokenError('the token names an unknown key');

@@ -21,7 +21,7 @@ export interface TriggerTokensOptions {
 /** A token ends with its runs, whatever its own time says: Redis has their deadlines. */
 const MARGIN_MS = 1000;
 const DAY_MS = 86_400_000;
-/** A run may go on for as long as it keeps saying so. */
+/** A run may go on for as long as its callbacks extend it. */
 const CALLBACK_MS = 366 * DAY_MS;
 /** Characters of the keys in a token that is sent as a header. A server takes 16 KiB of headers. */
 const HEADER_KEYS = 8 * 1024;
@@ -43,7 +43,7 @@ export class TriggerTokens {
     const { clock, controller, declaration, goOn, keys } = this.#options;
     const deadlineMs = Math.max(...runs.map((run) => run.deadlineMs));
     const goesOnMs = audience === 'levelhook-callback' ? CALLBACK_MS : DAY_MS;
-    // To the second, and rounded down.
+    // A second is added, because `TokenKeys.sign` rounds down to the second.
     const expiresAtMs = goOn ? clock.now() + goesOnMs : deadlineMs + MARGIN_MS + 1000;
     const incarnation = runs[0]?.incarnation ?? '';
     const named = { incarnation, keys: Object.fromEntries(runs.map(({ key, run }) => [run, key])) };
@@ -51,8 +51,8 @@ export class TriggerTokens {
   }
 
   /**
-   * Reads the cache for these runs. A header cannot hold the keys of a batch with very long keys: such a batch gets a
-   * token that ends with its deadline.
+   * A token to read the cache for these runs. A header cannot hold the keys of a batch with very long keys: such a
+   * batch gets a token that ends with its deadline.
    */
   signForCache(runs: readonly TokenRun[], scope: CacheScope, positions: CachePositions = {}): string {
     const length = runs.reduce((sum, { key }) => sum + key.length, 0);
@@ -60,7 +60,7 @@ export class TriggerTokens {
     return this.signUntil(Math.max(...runs.map((run) => run.deadlineMs)), scope, positions);
   }
 
-  /** Reads the cache for no run, until then: for a review. */
+  /** A token to read the cache until then, without a run: for a review, or a batch with very long keys. */
   signUntil(untilMs: number, scope: CacheScope, positions?: CachePositions): string {
     const { controller, declaration, keys } = this.#options;
     const claims = { controller, declaration, scope, ...(positions && { positions }) };

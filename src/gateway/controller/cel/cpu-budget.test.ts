@@ -7,10 +7,10 @@ import { TimeLimitError } from './time-limit.ts';
 class Processor {
   nowMs = 0;
   #cpuMs = 0;
-  /** Steps in which the kernel counts. */
+  /** The length of the kernel's ticks. Default 0: it counts exactly. */
   readonly #tickMs: number;
   readonly budgets: CpuBudgets;
-  /** Given to evaluations so far. */
+  /** The processor time that evaluations have received so far. */
   givenMs = 0;
 
   constructor(tickMs = 0) {
@@ -29,7 +29,7 @@ class Processor {
     this.nowMs += ms;
   }
 
-  /** One change, and what a controller evaluates on it. @returns how much of each it was given. */
+  /** Makes a controller evaluate expressions on one change. @returns the time that each evaluation received. */
   change(controller: string, wantedMs: readonly number[], tenant = controller): number[] {
     const budget = this.budgets.of(controller, tenant);
     return budget.run(() =>
@@ -46,8 +46,8 @@ class Processor {
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) => all + each, 0);
 
 /**
- * The most that all together may use: the common budget, the guaranteed part with the savings of each tenant, and the
- * free part.
+ * The most time that all controllers together may use: the common budget, the reserved time with the savings of each
+ * tenant, and the free time.
  */
 const bound = (ms: number, tenants: number): number =>
   400 + (100 * ms) / 1000 + (50 * ms) / 1000 + 20 * tenants + 1000 + (100 * ms) / 1000;
@@ -171,7 +171,7 @@ describe('the processor time of one controller', () => {
     }
     expect(ofMany).toBeLessThanOrEqual(ofOne + 100);
     expect(ofMany).toBeLessThanOrEqual(301 + (50 * many.nowMs) / 1000);
-    // It is not switched off either.
+    // The controller with many expressions is still served.
     expect(ofMany).toBeGreaterThan(2000);
   });
 
@@ -230,7 +230,7 @@ describe('the processor time of one controller', () => {
       budget.run(() => processor.work(3));
       worked += 3;
     }
-    // Its 300 ms, give or take a tick.
+    // The controller's burst is 300 ms. The count is off by a few ticks at most.
     expect(worked).toBeGreaterThan(290);
     expect(worked).toBeLessThan(360);
   });
@@ -244,7 +244,7 @@ describe('the processor time of one controller', () => {
         processor.wait(50);
       });
     }
-    // Whatever the others make of that.
+    // The controller's own budget does not pay for the waits. Only the common budget does.
     expect(budget.limitMs).toBeGreaterThanOrEqual(5);
     processor.wait(5000);
     expect(budget.limitMs).toBe(100);
@@ -287,7 +287,7 @@ describe('the processor time of all controllers', () => {
     for (let round = 0; round < 2000; round += 1) {
       for (const each of hostile) processor.change(each, [100, 100], 'hostile.');
       expect(processor.change('victim.web', [0.2], 'victim.')).toEqual([0.2]);
-      // More than is free, and more than one small evaluation.
+      // 4 ms is more than the free time of one change, and almost the limit of a share.
       if (round % 50 === 0) {
         expect(processor.change('victim.web', [4], 'victim.')).toEqual([4]);
         served += 1;
@@ -319,7 +319,7 @@ describe('the processor time of all controllers', () => {
             const given = sum(processor.change(name, wanted, `t${controller % 4}.`));
             expect(given).toBeLessThanOrEqual(101);
             givenTo.set(name, (givenTo.get(name) ?? 0) + given);
-            // Two milliseconds a second, one at a time.
+            // The modest tenant asks for 1 ms every half second.
             if (processor.nowMs - modestAtMs >= 500) {
               modestAtMs = processor.nowMs;
               asked += 1;
@@ -328,7 +328,7 @@ describe('the processor time of all controllers', () => {
           }
           processor.wait(waitMs);
         }
-        // The last of each may have taken a millisecond that it owes.
+        // The limit is rounded up, so each controller may owe a millisecond.
         expect(processor.givenMs).toBeLessThanOrEqual(bound(processor.nowMs, 5) + 6);
         for (const given of givenTo.values()) {
           expect(given).toBeLessThanOrEqual(

@@ -3,44 +3,48 @@ import { TokenBucket } from '../../../core/index.ts';
 import { threadMs, TimeLimitError, withinTime } from './time-limit.ts';
 
 /**
- * Of processor time, for one evaluation, and for all that one controller does about one change. Also the largest debt
- * of work that takes longer than it may: it delays others no longer than it has taken.
+ * Milliseconds of processor time that one evaluation may take, and that all evaluations of one controller for one
+ * change may take together. Also the largest debt that measured work leaves in a budget: more is forgiven.
  */
 export const LIMIT_MS = 100;
-/** A budget with less than this is used up: an evaluation that starts gets at least as much. */
+/** A budget with fewer milliseconds left counts as used up. */
 const LEAST_MS = 5;
 
-/** A controller's own: at once, and each second. A token of each bucket is a millisecond. */
+/** The budget of one controller. A token of this and the other buckets is a millisecond. */
 const OWN = { burst: 300, perSecond: 50 };
 /** A controller that has used up its burst waits until this part of it is available again. */
 const READY_AGAIN = 1 / 2;
 
-/** All controllers together. */
+/** The budget that all controllers share. */
 const COMMON = { burst: 400, perSecond: 100 };
 
-/** The guaranteed part: divided evenly among the tenants that draw on it, since the common budget is used up. */
+/**
+ * Milliseconds per second that are reserved for the time when the common budget is used up, divided evenly among the
+ * tenants that then use them. A share holds `burstMs` at most, its evaluations take `limitMs` at most, it is active for
+ * `activeMs` after its last use, and an unused share is forgotten after `keptMs`.
+ */
 const SHARES_PER_SECOND = 50;
 const SHARE = { burstMs: 20, limitMs: 5, activeMs: 10_000, keptMs: 600_000 };
 
 /**
- * The time of each change that costs a controller nothing while this free part lasts for all: a change costs the
- * gateway more.
+ * This much of each change is free while `FREE`, which all controllers share, has tokens: the gateway itself spends
+ * more on a change.
  */
 const FREE_MS = 0.05;
 const FREE = { burst: 1000, perSecond: 100 };
 
-/** How often work that waits looks whether the budget allows it. */
+/** How often waiting work checks its budget. */
 const LOOK_MS = 20;
 
-/** Shorter work is charged its wall time: reading the thread's processor time costs more than most handlers. */
+/**
+ * The kernel may count a thread's processor time in ticks of up to this length, so a run may show only in the
+ * measurement of a later run.
+ */
 const TICK_MS = 10;
-/** What takes less by the clock is counted as it is: asking for the thread's time costs more than most handlers. */
+/** Shorter runs are charged wall time, because reading the thread's processor time costs more than most handlers. */
 const SHORT_MS = 1;
 
-/**
- * The gateway's time for queueing a key, and how many keys each change wakes at no cost: an ordinary change wakes a
- * few.
- */
+/** The charge for queueing a key, and how many keys of a change are free, because an ordinary change wakes a few. */
 const KEY = { ms: 0.05, free: 10 };
 
 export interface CpuBudgetsOptions {
@@ -54,7 +58,7 @@ export interface CpuBudgetsOptions {
 
 /** Work that waits until its controller's budget allows it. */
 interface Turn {
-  /** It waits until then at most. */
+  /** The latest time of its turn. After that the work is given up. */
   readonly endMs: number;
   readonly take: () => void;
   readonly giveUp: () => void;
@@ -63,14 +67,14 @@ interface Turn {
 /** A tenant's share of the guaranteed part. */
 interface Share {
   leftMs: number;
-  /** How much each share had been given when this one was last looked at. */
+  /** The value of `#given` when this share was last settled. */
   given: number;
   usedAtMs: number;
 }
 
 /**
- * Limits the processor time that controllers take of this thread: for expressions, predicates and mappers, which are
- * left out beyond it, and for the answers of functions, which wait. The budget of a controller limits that controller,
+ * Limits the processor time that controllers take from this thread. Expressions, predicates and mappers beyond the
+ * limit are skipped. The decoding of functions' answers waits. The budget of a controller limits that controller,
  * whatever the number of its expressions; the common budget limits all controllers together. When the common budget is
  * used up, each tenant still has an even share of a guaranteed part, for small evaluations, so that a tenant that uses
  * little is served whatever the others do and however many controllers they have.
@@ -84,9 +88,9 @@ export class CpuBudgets {
   readonly #free: TokenBucket;
   readonly #budgets = new Map<string, CpuBudget>();
   readonly #shares = new Map<string, Share>();
-  /** The shares drawn upon lately: the guaranteed part is theirs. */
+  /** The shares that were used lately. The reserved time is divided among them. */
   readonly #active = new Set<Share>();
-  /** How much each active share has been given so far. */
+  /** The milliseconds that each active share has received so far. */
   #given = 0;
   #givenAtMs: number;
 
@@ -101,13 +105,14 @@ export class CpuBudgets {
   }
 
   /**
-   * The budget of a controller: the same one when it is declared anew, so that a change of a declaration buys nothing.
-   * @param tenant that owns the controller. Default: it stands alone.
+   * Returns the budget of a controller. A controller that is declared again keeps its budget, so a changed declaration
+   * gains no time.
+   * @param tenant the owner of the controller. Default: the controller is a tenant of its own.
    */
   of(controller: string, tenant = controller): CpuBudget {
     const known = this.#budgets.get(controller);
     if (known) return known;
-    // A full one is as good as a new one.
+    // A full budget equals a new one, so it is not kept.
     for (const [id, budget] of this.#budgets) if (budget.isFull) this.#budgets.delete(id);
     for (const [name, share] of this.#shares) {
       if (share.usedAtMs < this.now() - SHARE.keptMs) this.#shares.delete(name);
@@ -123,27 +128,30 @@ export class CpuBudgets {
     return this.#sample.cpuMs;
   }
 
-  /** The longest evaluation of this tenant that the others allow; below 1: none. */
+  /** The longest evaluation, in milliseconds, that the common budget or the tenant's share allows; below 1: none. */
   limitMs(tenant: string): number {
     const leftMs = this.#common.tokens;
     return leftMs >= LEAST_MS ? leftMs : Math.min(SHARE.limitMs, this.#shareOf(tenant).leftMs);
   }
 
-  /** @returns how much of it is free. */
+  /** Takes free time for work of this length. @returns how many milliseconds are free. */
   free(ms: number): number {
     const free = Math.max(0, Math.min(ms, this.#free.tokens));
     this.#free.spend(free);
     return free;
   }
 
-  /** @param blockedMs how long the others have waited: on a busy machine longer than the work's processor time. */
+  /**
+   * Charges the common budget, or the tenant's share once the common budget is used up.
+   * @param blockedMs wall time, which the common budget pays because other work of the thread waited.
+   */
   spend(tenant: string, ms: number, blockedMs: number): void {
     if (this.#common.tokens >= LEAST_MS) return this.#common.spend(blockedMs, LIMIT_MS);
     const share = this.#shareOf(tenant);
     share.leftMs = Math.min(share.leftMs, Math.max(-SHARE.burstMs, share.leftMs - ms));
   }
 
-  /** As `spend`, for time that is known in advance, and without a bound of the debt. @returns gives the excess back. */
+  /** Charges time in advance, without a limit of the debt. @returns a function that gives unused milliseconds back. */
   charge(tenant: string, ms: number): (tooMuchMs: number) => void {
     if (this.#common.tokens >= LEAST_MS) {
       this.#common.spend(ms);
@@ -191,19 +199,19 @@ export class CpuBudget {
   readonly #tenant: string;
   readonly #own: TokenBucket;
   #isUsedUp = false;
-  /** Of the runs in one another. */
+  /** How many calls of `run` are nested now. */
   #depth = 0;
-  /** The outermost run has been counted up to here. */
+  /** The times up to which the outermost run has been counted. */
   #from = { atMs: 0, cpuMs: 0 };
   #spentInRun = 0;
   #freeInRun = 0;
-  /** Counted, and not taken from any budget yet. */
+  /** Processor time that was counted and that no budget has paid yet. */
   #dueMs = 0;
-  /** The same by the clock. */
+  /** The wall time of the same work. */
   #blockedMs = 0;
-  /** Work that waits for its turn, and the work that has it. */
+  /** Work that waits for its turn. The first entry may be running. */
   readonly #line: Turn[] = [];
-  /** Time that has passed in runs and has not shown in the thread's yet, which may count in ticks. */
+  /** Wall time of runs that the thread's processor time does not show yet, because the kernel may count in ticks. */
   #unseenMs = 0;
 
   constructor(shared: CpuBudgets, tenant: string) {
@@ -216,7 +224,7 @@ export class CpuBudget {
     return this.#depth === 0 && this.#line.length === 0 && this.#own.isFull;
   }
 
-  /** The longest evaluation that may start now; 0: none may. */
+  /** The longest evaluation that may start now, in whole milliseconds; 0: none may. */
   get limitMs(): number {
     if (this.#depth > 0) this.#count();
     this.#settle();
@@ -226,7 +234,7 @@ export class CpuBudget {
     if (this.#isUsedUp) return 0;
     const inRun = this.#depth > 0 ? this.#spentInRun : 0;
     const limit = Math.min(LIMIT_MS - inRun, own, this.#shared.limitMs(this.#tenant));
-    // The watchdog takes whole milliseconds only; the excess is owed.
+    // The watchdog takes whole milliseconds only, so the limit is rounded up and the excess becomes debt.
     return limit < 1 ? 0 : Math.ceil(limit);
   }
 
@@ -269,7 +277,7 @@ export class CpuBudget {
   /**
    * Runs synchronous work as `run` does, at once when the budget is not used up. Otherwise the work waits behind
    * earlier work, and other work of the thread has a turn in between.
-   * @param withinMs it does not wait for longer. Default: it waits until its turn comes.
+   * @param withinMs the longest wait. Default: no limit.
    * @throws TimeLimitError when its turn has not come by then; errors of the work.
    */
   async inTurn<T>(work: () => T, withinMs = Infinity): Promise<T> {
@@ -308,8 +316,8 @@ export class CpuBudget {
   }
 
   /**
-   * Takes time that the controller's work costs elsewhere, such as in Redis.
-   * @returns gives the excess back.
+   * Charges time that the controller's work costs elsewhere, such as in Redis.
+   * @returns a function that gives unused milliseconds back.
    */
   charge(ms: number): (tooMuchMs: number) => void {
     this.#own.spend(ms);
@@ -321,7 +329,7 @@ export class CpuBudget {
   }
 
   /**
-   * Takes the time that it costs the gateway to queue keys which one change wakes.
+   * Charges the gateway's time for queueing keys that one change wakes.
    * @param before how many keys the same change has woken before these.
    * @throws TimeLimitError when the budget is used up.
    */
@@ -350,7 +358,10 @@ export class CpuBudget {
     this.#blockedMs += ms;
   }
 
-  /** A tick that falls into this run stands for earlier ones, too; never for more than has passed. */
+  /**
+   * Returns the processor time to charge. A tick in this run may also stand for earlier runs, but for no more than
+   * their wall time.
+   */
   #seen(ms: number, cpuMs: number): number {
     const seenMs = Math.max(0, Math.min(cpuMs, this.#unseenMs + ms));
     this.#unseenMs = Math.min(TICK_MS, this.#unseenMs + ms - seenMs);

@@ -7,14 +7,17 @@ import type { ParsedExpressions } from './parsed-expressions.ts';
 import { TimeLimitError } from './time-limit.ts';
 import { celValue, extentWithin } from './values.ts';
 
-/** There is no answer, since the time ran out: asked again later, there may be one. */
+/** The evaluation ran out of time. A later evaluation may succeed. */
 export const CUT_OFF = Symbol('cut off');
 
 /** An expression that a controller evaluates on an object. */
 export interface Expression {
-  /** Whether it looks at the object as it was. */
+  /** Whether it uses `oldObject`. */
   readonly usesOld: boolean;
-  /** Undefined when there is no answer, since it failed or gave something of another type. Never throws. */
+  /**
+   * Never throws.
+   * @returns undefined when the evaluation failed or its result has the wrong type, `CUT_OFF` when its time ran out.
+   */
   evaluate(
     object: KubernetesObject,
     old: KubernetesObject | undefined,
@@ -22,7 +25,8 @@ export interface Expression {
 }
 
 /**
- * Why there was no answer. The message holds nothing of the object's contents but names of fields in the expression.
+ * Why an evaluation has no result. The message shows nothing of the object's contents, only fields that the expression
+ * names.
  */
 export interface EvaluationError {
   readonly reason: 'error' | 'type' | 'time';
@@ -35,7 +39,7 @@ export interface ExpressionOptions {
   /** Whether there is an `oldObject`. */
   readonly hasOld: boolean;
   readonly report: (error: EvaluationError) => void;
-  /** Its controller's, which bounds each evaluation. */
+  /** The controller's budget, which limits each evaluation. */
   readonly budget: CpuBudget;
   /** Expressions that were parsed earlier. Default: none. */
   readonly parsed?: ParsedExpressions | undefined;
@@ -48,8 +52,8 @@ export interface ExpressionOptions {
 export const VALUES_PER_MS = 1000;
 
 /**
- * An expression with a hard limit for each evaluation, which comes out of its controller's budget: with that used up it
- * is not evaluated for a while. So a hostile one, or an honest one over huge objects, leaves the gateway to the others.
+ * Creates an expression. Each evaluation has a hard time limit and is charged to its controller's budget. While the
+ * budget is used up, evaluations are cut off, so that an expensive expression does not block other controllers.
  * @throws ExpressionError when it cannot be used.
  */
 export function createExpression(text: string, options: ExpressionOptions): Expression {
@@ -92,7 +96,7 @@ function answerOf(
   }
 }
 
-/** Undefined when it is of another type. Within the limit, too: a list may be long. */
+/** Returns undefined for a value of another type. The time limit covers this check, because a list may be long. */
 function typed(value: unknown, result: 'bool' | 'names'): unknown {
   const { isCelError, isCelList } = celLibrary();
   if (isCelError(value)) return value;
@@ -103,8 +107,8 @@ function typed(value: unknown, result: 'bool' | 'names'): unknown {
 }
 
 /**
- * Every operation looks at each value at most once, and each loop repeats it at most once for each entry of the longest
- * list.
+ * Whether the evaluation is certain to end within the limit. Every operation visits each value at most once, and each
+ * loop repeats it at most once for each entry of the longest list.
  */
 function isCheap(parsed: ParsedExpression, limitMs: number, ...objects: (KubernetesObject | undefined)[]): boolean {
   const { bounded, loops, nodes } = parsed;

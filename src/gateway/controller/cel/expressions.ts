@@ -3,7 +3,7 @@ import type { CpuBudget } from './cpu-budget.ts';
 import { createExpression, type Expression, type ExpressionOptions, type EvaluationError } from './expression.ts';
 import { ParsedExpressions } from './parsed-expressions.ts';
 
-/** The failures of a controller's expressions. */
+/** A failed evaluation of one of a controller's expressions. */
 export interface ExpressionFailure extends EvaluationError {
   /** Where it stands in the controller's description: `watches.0.map.expression`. */
   readonly field: string;
@@ -14,7 +14,7 @@ export interface ExpressionsOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** The controller's. */
+  /** The budget of the controller. */
   readonly budget: CpuBudget;
   /** Expressions that were parsed earlier. Default: none. */
   readonly parsed?: ParsedExpressions | undefined;
@@ -22,7 +22,7 @@ export interface ExpressionsOptions {
   readonly onFailure?: ((failure: ExpressionFailure) => void) | undefined;
 }
 
-/** Between two lines in the log about one field. */
+/** The least time between two log lines about one field. */
 const QUIET_MS = 60_000;
 
 /** The consequence of a failure, for the log. */
@@ -33,8 +33,8 @@ const CONSEQUENCES = {
 } as const;
 
 /**
- * The expressions of one controller, and its processor time. Each failed evaluation is counted and reported, and the
- * log gets a line from time to time.
+ * Creates the expressions of one controller, which its budget pays for. Each failed evaluation is counted and reported,
+ * and logged at most once a minute for each field.
  */
 export class Expressions {
   readonly budget: CpuBudget;
@@ -58,7 +58,10 @@ export class Expressions {
     return createExpression(text, { ...options, report, budget: this.budget, parsed: this.#parsed });
   }
 
-  /** For work that is not an expression, and may run out of time, too. */
+  /**
+   * Returns the function that reports failures of one field. Other work that may run out of time, such as a mapper,
+   * uses it as well.
+   */
   reporter(field: string): (error: EvaluationError, consequence: keyof typeof CONSEQUENCES) => void {
     const { clock, controller, logger, metrics, onFailure } = this.#options;
     let quietUntilMs = -Infinity;

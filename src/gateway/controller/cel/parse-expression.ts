@@ -19,7 +19,7 @@ export interface ParsedExpression {
   readonly variables: ReadonlySet<string>;
   /** Operations, each counted once. */
   readonly nodes: number;
-  /** Loops, in one another or not. */
+  /** Loops, nested or not. */
   readonly loops: number;
   /** Elements of the longest list that is written in it. */
   readonly longest: number;
@@ -28,16 +28,16 @@ export interface ParsedExpression {
    * loops make nothing larger than the values that they loop over.
    */
   readonly bounded: boolean;
-  /** `line 1, column 5`, of a part of the expression. */
+  /** The position of a part of the expression, such as `line 1, column 5`. */
   readonly placeOf: (part: bigint | undefined) => string | undefined;
 }
 
-/** Brackets in brackets, before anything is parsed. */
+/** Nested brackets, counted before the parser runs. */
 const MAX_NESTING = 32;
 const MAX_NODES = 500;
-/** Loops in loops. */
+/** Nested loops. */
 const MAX_LOOPS = 3;
-/** Of processor time. What may be written takes a tenth of it. */
+/** Milliseconds for parsing. An expression within the other limits takes a tenth of them. */
 const PARSE_LIMIT_MS = 100;
 
 /** The variables of an expression. */
@@ -48,8 +48,8 @@ let environment: CelEnv | undefined;
 const TYPES = new Set(['int', 'uint', 'double', 'bool', 'string', 'bytes', 'list', 'map', 'null_type', 'type']);
 
 /**
- * Reads an expression over some variables and checks what can be checked without objects.
- * @param limitMs of processor time.
+ * Parses an expression over some variables and makes every check that needs no object.
+ * @param limitMs the time for parsing. Default 100.
  * @throws ExpressionError
  */
 export function parseExpression(
@@ -58,7 +58,7 @@ export function parseExpression(
   limitMs: number = PARSE_LIMIT_MS,
 ): ParsedExpression {
   if (nestingOf(text) > MAX_NESTING) throw new ExpressionError(`has more than ${MAX_NESTING} nested brackets`);
-  // Loaded before the time of the expression is measured.
+  // The library is loaded first, so that the time for loading it is not counted.
   const { celEnv, plan } = celLibrary();
   const known = (environment ??= celEnv({ funcs: mixedArithmetic() }));
   const ast = parsed(text, limitMs);
@@ -165,7 +165,7 @@ function placeAt(text: string, offset: number): string {
   return `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
 }
 
-/** Counts brackets in texts, too. */
+/** Returns the depth of nested brackets. Brackets in string literals count as well. */
 function nestingOf(text: string): number {
   let [depth, most] = [0, 0];
   for (const character of text) {

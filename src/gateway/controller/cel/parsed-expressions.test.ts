@@ -27,7 +27,7 @@ it('the expressions of a declaration have half a second together', () => {
       try {
         parsed.parse(`object.a${count}${'+1'.repeat(200)} == 1`, ['object']);
       } catch (error) {
-        // While other programs have the processor, one alone may take too long, too.
+        // On a busy machine, a single expression may also take too long.
         if (String(error).includes(together)) throw error;
       }
     }

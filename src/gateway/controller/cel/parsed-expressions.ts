@@ -2,12 +2,12 @@ import { celLibrary } from './library.ts';
 import { ExpressionError, type ParsedExpression, parseExpression } from './parse-expression.ts';
 import { threadMs } from './time-limit.ts';
 
-/** Of processor time, for all expressions of one declaration. */
+/** Milliseconds of processor time for parsing all expressions of one declaration. */
 const LIMIT_MS = 500;
 
 /**
- * The expressions of one declaration, each parsed once. The cost is bounded for all of them together, and is not paid
- * again when the declaration is checked again, or run.
+ * Parses the expressions of one declaration, each once. All of them share one time limit. A later check of the
+ * declaration, and its controller, reuse the parsed expressions.
  */
 export class ParsedExpressions {
   readonly #parsed = new Map<string, ParsedExpression | ExpressionError>();
@@ -28,7 +28,7 @@ export class ParsedExpressions {
   #parseNow(text: string, variables: readonly string[]): ParsedExpression | ExpressionError {
     if (this.#leftMs <= 0)
       return new ExpressionError(`cannot be read within the ${LIMIT_MS} ms that all have together`);
-    // Loaded before the time of the expression is measured.
+    // The library is loaded first, so that the time for loading it is not counted.
     celLibrary();
     const from = threadMs();
     try {

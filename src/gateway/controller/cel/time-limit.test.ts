@@ -26,7 +26,7 @@ describe('work within a time limit', () => {
           try {
             spin();
           } catch {
-            // Not even this.
+            // The watchdog's end cannot be caught.
           }
         }
       },
@@ -45,7 +45,7 @@ describe('work within a time limit', () => {
     let attempts = 0;
     const starved = (): string => {
       attempts += 1;
-      // As if another process had the processor.
+      // The thread waits here as if another process had the processor.
       if (attempts < 3) for (;;) Atomics.wait(gate, 0, 0, 5);
       return 'done';
     };

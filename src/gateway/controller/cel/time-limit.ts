@@ -1,13 +1,16 @@
 import { createContext, Script } from 'node:vm';
 
-/** The work took longer than it may, and was ended where it was. */
+/** The work took longer than its limit and was interrupted. */
 export class TimeLimitError extends Error {
   override readonly name = 'TimeLimitError';
 }
 
-/** A thread that was not let run is tried again: slow is who uses the time, not who waits for it. */
+/**
+ * How often work is tried while its thread hardly runs. The watchdog counts wall time, so on a busy machine it also
+ * ends fast work.
+ */
 const ATTEMPTS = 5;
-/** Of the limit, used by a thread that has hardly run. */
+/** A thread that has used less than this part of the limit has hardly run. */
 const HARDLY = 1 / 4;
 
 const place: { work: () => void } = { work: () => {} };
@@ -15,9 +18,10 @@ const script = new Script('work()');
 let context: object | undefined;
 
 /**
- * Runs synchronous work, and ends it after `limitMs` of processor time. Node's watchdog for `vm` ends all of the
- * thread's JavaScript, including regular expressions and functions from outside, and runs no `finally`. Each call
- * starts a thread, which takes 0.1 ms or more. The work may be run again from its start, and calls do not nest.
+ * Runs synchronous work, and ends it after `limitMs` of wall time. Work whose thread has hardly run is run again from
+ * its start, 5 times at most. Node's watchdog for `vm` ends all of the thread's JavaScript, including regular
+ * expressions and functions from outside, and runs no `finally`. Each call starts a thread, which takes 0.1 ms or more.
+ * Calls do not nest.
  * @throws TimeLimitError, and errors of the work.
  */
 export function withinTime<T>(limitMs: number, work: () => T): T {
@@ -43,7 +47,7 @@ export function withinTime<T>(limitMs: number, work: () => T): T {
   }
 }
 
-/** Processor time of this thread. */
+/** Processor time of this thread, in milliseconds. */
 export function threadMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;

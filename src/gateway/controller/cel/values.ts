@@ -2,16 +2,16 @@ import type { CelInput } from '@bufbuild/cel';
 import { celLibrary } from './library.ts';
 
 /**
- * Parsed JSON as CEL has it, converted where it is looked at: most expressions look at little of an object. Whole
- * numbers are integers, as they are in Kubernetes' schemas nearly everywhere; CEL compares them with doubles all the
- * same.
+ * Converts parsed JSON to a CEL value. Objects convert their fields on access, because most expressions read few of
+ * them. Whole numbers are integers, as they are in Kubernetes' schemas nearly everywhere; CEL compares them with
+ * doubles all the same.
  */
 export function celValue(json: unknown): CelInput {
   switch (typeof json) {
     case 'number':
       return Number.isSafeInteger(json) ? BigInt(json) : json;
     case 'bigint':
-      // Beyond 64 bits it is a float for the apiserver.
+      // The apiserver treats an integer beyond 64 bits as a float.
       return BigInt.asIntN(64, json) === json ? json : Number(json);
     case 'string':
     case 'boolean':
@@ -70,11 +70,11 @@ class ObjectMap extends Map<string, CelInput> {
   }
 }
 
-/** How much there is to look at. */
+/** How much of a JSON value an expression may visit. */
 export interface Extent {
-  /** About how many values, long texts counted by their length. At least the limit when there are as many. */
+  /** About how many values it has. A long text counts by its length. Counting stops at the limit. */
   readonly size: number;
-  /** The most entries of a list or an object among them: the most that a loop goes through. */
+  /** The entries of its largest list or object, which bound the steps of a loop. */
   readonly longest: number;
 }
 

@@ -30,13 +30,16 @@ type Deleted = readonly [key: string, uid: string, gone?: 'gone'];
 /** The server's version at a moment: every write that had ended before is at or below it. */
 export interface HighWaterMark {
   readonly version: ResourceVersion;
-  /** The view's before the server was asked: it is another one since the server's data went back in time. */
+  /**
+   * The view's incarnation before the server was asked. It changes when the server's data goes back in time, and the
+   * mark is then void.
+   */
   readonly incarnation: string | undefined;
   /** Before the server was asked. */
   readonly askedAtMs: number;
 }
 
-/** Between gateways' clocks: a barrier may have been made by another one. */
+/** The largest difference between the clocks of two gateways: another gateway may have made the barrier. */
 const CLOCKS_APART_MS = 1000;
 
 /** The state that a barrier waits for in the cache of one kind, for people. */

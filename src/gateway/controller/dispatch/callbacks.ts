@@ -10,7 +10,7 @@ export type CallbackEnd =
   | { readonly kind: 'taken'; readonly withinMs?: number }
   /** The run is no longer in flight: its outcome was recorded, or its time was over. */
   | { readonly kind: 'over'; readonly message: string }
-  /** The same, and the key's next run is under way. */
+  /** The run is no longer in flight, and the key's next run is under way. */
   | { readonly kind: 'superseded'; readonly message: string };
 
 export interface CallbacksOptions {
@@ -21,16 +21,16 @@ export interface CallbacksOptions {
   readonly dispatcher: Dispatcher;
   /** Checks the `callback.token` of a trigger. @throws TokenError */
   readonly verify: (token: string) => TokenClaims;
-  /** Of the queue; undefined while it is being checked. */
+  /** The incarnation of the queue; undefined while the queue is being checked. */
   readonly incarnation: () => Promise<string | undefined>;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
 }
 
 /**
- * Takes the outcomes of runs that went on after their 202, in any gateway: Redis has all the state that it needs.
- * Fenced by the run number and by the token, which names the declaration of the controller, the runs of its trigger,
- * and the incarnation of the queue. So a callback that comes twice, late, for another run or from an earlier function
- * changes nothing. The same callback sent again gets `over`, because its run is over.
+ * Accepts the outcomes of runs that went on after their 202. Any gateway can do so, because Redis has all the state.
+ * Callbacks are fenced by the run number and by the token, which names the declaration of the controller, the runs of
+ * its trigger, and the incarnation of the queue. So a callback that comes twice, late, for another run or from an
+ * earlier function changes nothing. The same callback sent again gets `over`, because its run is over.
  */
 export class Callbacks {
   readonly #options: CallbacksOptions;

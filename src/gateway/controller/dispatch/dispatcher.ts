@@ -36,11 +36,14 @@ import { decide, decideLost, NOT_SENT, type ReconcileResult } from './requeue-po
 /** A view that the dispatcher's controller reads, with the questions to the apiserver about it. */
 export interface DispatchView {
   readonly view: View;
-  /** Nothing waits for a view that has never been complete. Default: it is. */
+  /**
+   * Whether the view has ever been complete. A barrier on the server's current state leaves out other views. Default:
+   * it has.
+   */
   readonly isComplete?: () => boolean;
   /** The resource's version at the apiserver, read consistently. */
   readonly currentVersion: () => Promise<ResourceVersion | undefined>;
-  /** Make the view's version move soon. */
+  /** Asks the apiserver for an event that moves the view's version. */
   readonly requestProgress: () => void;
 }
 
@@ -48,9 +51,9 @@ export interface DispatchView {
 export interface TriggerTarget {
   readonly endpoint: Endpoint;
   readonly cacheAccess: CacheAccess;
-  /** Where outcomes may come to later. Undefined: nowhere. */
+  /** Where the function sends callbacks. Undefined: it may send none. */
   readonly callback?: CallbackTarget | undefined;
-  /** As whom it reads live and writes. Undefined: with credentials of its own. */
+  /** The credentials in its triggers, with which it reads live and writes. Undefined: it has credentials of its own. */
   readonly kubernetes?: KubernetesAccess | undefined;
   /** The writes of its runs through the gateway. Undefined: its outcomes alone name writes. */
   readonly recorded?: RecordedWrites | undefined;
@@ -58,9 +61,9 @@ export interface TriggerTarget {
   readonly related?: RelatedObjects | undefined;
 }
 
-/** Where outcomes may come to later. */
+/** Where a function sends callbacks. */
 export interface CallbackTarget {
-  /** How long a run may go on without a word. */
+  /** How long a run may go on without a callback, in seconds. */
   readonly maxSeconds: number;
   /** For a trigger of these runs. */
   readonly location: (runs: readonly Run[]) => CallbackLocation;
@@ -73,7 +76,9 @@ export interface DispatcherOptions {
   readonly functionName?: string;
   readonly target: TriggerTarget;
   readonly views: readonly DispatchView[];
-  /** The circuit breaker says how many keys may start, until no more triggers are sent. */
+  /**
+   * `keys`: where the circuit breaker sets how many keys may start. `ending`: aborted when no more triggers are sent.
+   */
   readonly starts: { readonly keys: KeyStarts; readonly ending: AbortSignal };
   readonly bounds: ControllerBounds;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
@@ -156,7 +161,8 @@ export class Dispatcher implements Process {
     // First: it notices when the connection to Redis is lost after these runs have begun.
     const cache = await cacheAccess.location(runs).catch(() => undefined);
     if (!cache || (related && (await related.isBehind()))) {
-      // Nothing was tried. This gateway has the kinds within seconds; another one may have them now.
+      // No trigger was sent, because the position of a view could not be read or a related kind is missing here. Both
+      // pass within seconds, and another gateway may be ready now.
       runs.forEach((_, at) => onFinish(at, BEHIND));
       return;
     }
@@ -170,11 +176,11 @@ export class Dispatcher implements Process {
     const startedAt = clock.now();
     // The trigger has one deadline: the earliest of its runs.
     const deadlineMs = Math.min(...runs.map((run) => run.deadlineMs));
-    // One for a batch, in the function's log too; with key and run it names one run.
+    // A batch has one ID, which the function's log shows as well. With key and run number it identifies a run.
     const id = randomUUID();
     const refused = runs.map(() => this.#circuitBreaker.refuses());
     if (refused.some((isRefused) => isRefused)) {
-      // They had started when a circuit opened. Another gateway may try now.
+      // These runs had started before a circuit opened. Another gateway may send a trigger now.
       refused.forEach((_, at) => onFinish(at, NOT_SENT));
       return;
     }
@@ -221,7 +227,7 @@ export class Dispatcher implements Process {
     });
   }
 
-  /** Or why there are none: then nothing is sent, and the runs have failed. */
+  /** The credentials for a trigger of these runs. On an error nothing is sent, and the runs have failed. */
   async #kubernetes(access: KubernetesAccess, runs: readonly Run[]): Promise<KubernetesLocation | Error> {
     try {
       return await access.location(runs);
@@ -299,7 +305,7 @@ export class Dispatcher implements Process {
     return barrier === undefined ? shown : { ...shown, barrier };
   }
 
-  /** A rule that could wake nothing makes the run fail. */
+  /** Makes a run fail that names related objects which could never wake its key. */
   async #withRelatedChecked(outcome: Outcome): Promise<Outcome> {
     if (!('related' in outcome) || !outcome.related?.length) return outcome;
     const { related } = this.#options.target;
@@ -308,7 +314,7 @@ export class Dispatcher implements Process {
     return message === undefined ? outcome : { kind: 'error', message, writes: outcome.writes };
   }
 
-  /** Before the end of the run is recorded. @throws when Redis does not answer */
+  /** Stores the related rules of a run, before its end is recorded. @throws when Redis does not answer */
   async #recordRelated(run: Pick<Run, 'key' | 'run'>, outcome: Outcome): Promise<void> {
     if ('writes' in outcome) await this.#options.target.related?.record(run, outcome.related);
   }
@@ -409,7 +415,7 @@ export class Dispatcher implements Process {
     try {
       const { incarnation } = await view.state();
       const version = await currentVersion();
-      // No event comes of a kind that is not served: any view of it will do.
+      // A kind that is not served has no events, so any version of its view is new enough.
       this.#barriers.learn(view, { version: version ?? BEFORE_ALL, incarnation, askedAtMs });
       if (version === undefined || !this.#barriers.isImpossible(barrier, view)) return;
       metrics.count('levelhook_impossible_writes_total', { controller });
@@ -484,7 +490,10 @@ export class Dispatcher implements Process {
 
 const BEHIND: Finish = { kind: 'ended', failures: 'keep', againAfterMs: 250, elsewhere: true };
 const ASK_EVERY_MS = 1000;
-/** Of failed runs of one controller: keys that fail again and again must not fill the log. The others are at debug. */
+/**
+ * Limits the log lines about failed runs of one controller, so that failing keys do not fill the log. Further lines are
+ * logged at debug.
+ */
 const FAILURE_LINES = { perSecond: 5, burst: 200 };
 /** Below every version of a server. */
 const BEFORE_ALL = '1';
@@ -514,7 +523,7 @@ function startingOf(absence: string): Outcome {
   return { kind: 'not-sent', message: `the function may be starting: ${absence}`, isThere: false };
 }
 
-/** Never: there are as many outcomes as runs. But should there not be, nothing is known. */
+/** Stands in for a missing outcome, which cannot be: there are as many outcomes as runs. */
 const NO_OUTCOME: Outcome = { kind: 'unknown', reason: 'body', message: 'the answer has no result for this request' };
 
 /** Adds the error and the writes, for the history. */

@@ -38,8 +38,8 @@ export class RelatedObjects {
   }
 
   /**
-   * Whether this gateway lacks a kind that the gateway which leads has in the cache: a run would not see its objects,
-   * and nothing would wake the key when it could.
+   * Whether this gateway lacks a related kind that the leader has in the cache. A run here would not see its objects,
+   * and no event would wake the key later.
    */
   async isBehind(): Promise<boolean> {
     const { complete, rules } = this.#options;
@@ -77,7 +77,7 @@ export class RelatedObjects {
     const isThere = await exists(run.key);
     if (isThere && !rules) return;
     const { isNew } = await this.#replace(run, isThere && rules ? rules : []);
-    // It is in flight, so it runs once more after its end, whatever its outcome is.
+    // The key is in flight, so it runs once more after this run, whatever the outcome is.
     if (isNew) await queue.add([{ key: run.key, reasons: [{ type: 'requeue', message: 'new related objects' }] }]);
   }
 

@@ -8,7 +8,7 @@ export const RECONCILE_RESULTS = ['success', 'requeue_after', 'error'] as const;
 
 export interface Decision {
   readonly finish: Finish;
-  /** Undefined: the run is not over, or was none. */
+  /** Undefined: the run is not over, or no trigger was sent. */
   readonly result: ReconcileResult | undefined;
 }
 

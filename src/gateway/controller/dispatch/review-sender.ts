@@ -8,7 +8,7 @@ import type { Hold } from '../endpoint/held-bytes.ts';
 export interface ReviewSenderOptions {
   /** The function's own name for the controller. */
   readonly functionName: string;
-  /** Opens the connections of the reviews, which wait for no run. */
+  /** Opens connections for reviews alone, so that reviews do not wait for runs. */
   readonly endpoint: () => Pick<Endpoint, 'send' | 'close'>;
   /** Where the function reads the cache for a review that begins now. */
   readonly cache: () => CacheLocation;
@@ -25,7 +25,7 @@ export interface OutgoingReview {
   readonly webhook: string;
   /** The review as JSON, as the apiserver has sent it. */
   readonly json: string;
-  /** Who has sent it. Only of a known source the function gets the cache. */
+  /** The sender. The function gets access to the cache only for reviews of a known source. */
   readonly source: RequestSource;
   /** By the sender's clock. */
   readonly deadlineMs: number;
@@ -34,7 +34,7 @@ export interface OutgoingReview {
   readonly hold?: Hold | undefined;
 }
 
-/** The cache as a review finds it. Reviews of the same time share one. */
+/** The cache as a review finds it. Reviews that begin at the same time share it. */
 export interface CacheNow {
   readonly location: CacheLocation;
   /** Of the kinds whose age is known, in milliseconds at `atMs`. */
@@ -59,7 +59,7 @@ export interface SeenReviews {
   readonly isSenderKnown: boolean;
 }
 
-/** Waits for a place. */
+/** A review that waits for a connection. */
 interface Waiting {
   readonly source: RequestSource;
   readonly take: () => void;
@@ -76,9 +76,9 @@ const NO_CACHE: Pick<CacheNow, 'location' | 'ages'> = { location: { views: {} },
 
 const NO_CONNECTION: Answer = { kind: 'refused', reason: 'timeout', message: 'no connection before the deadline' };
 
-/** Without Redis there is no age, and a review must not wait for it. */
+/** How long a review waits for the ages, which come from Redis. Then it goes on without them. */
 const CACHE_MS = 500;
-/** A refused connection costs little, and a function that starts is there a moment later. */
+/** How soon a refused connection is tried again: an attempt costs little, and a function that starts is ready soon. */
 const AGAIN_MS = 100;
 
 /**
@@ -112,7 +112,7 @@ export class ReviewSender {
     return this.#seen.get(webhook);
   }
 
-  /** A review has ended. @param failure why it had no answer. */
+  /** Records the end of a review. @param failure why it had no answer; undefined: it had one. */
   record(webhook: string, failure: string | undefined, { isKnown }: RequestSource): void {
     const count = (this.#seen.get(webhook)?.count ?? 0) + 1;
     this.#seen.set(webhook, { count, atMs: this.#options.clock.now(), failure, isSenderKnown: isKnown });
@@ -147,12 +147,13 @@ export class ReviewSender {
           deadline: new Date(clock.wallNow() + leftMs).toISOString(),
           remainingSeconds: leftMs / 1000,
           cache: location,
-          // The cache may have become no newer since, while the function started.
+          // The time since `cache.atMs` is added, because the cache may not have become newer while the function
+          // started.
           cacheAgeSeconds: Object.fromEntries(
             [...ages].map(([kind, ms]) => [kind, (ms + clock.now() - cache.atMs) / 1000]),
           ),
         };
-        // The review stays as it is: to write it anew could change its numbers.
+        // The review's JSON is inserted as text, because encoding it again could change its numbers.
         const body = `${JSON.stringify(head).slice(0, -1)},"review":${review.json}}`;
         const { hold, maxAnswerBytes } = review;
         const answer = await coldStart.send({
@@ -174,7 +175,7 @@ export class ReviewSender {
     }
   }
 
-  /** Waits for one of the places. @returns whether there is one before the deadline. */
+  /** Waits for one of the connections. @returns whether one was free before the deadline. */
   async #place(source: RequestSource, deadlineMs: number): Promise<boolean> {
     if (this.#places.take(source)) return true;
     const { clock } = this.#options;
@@ -194,7 +195,7 @@ export class ReviewSender {
     return hasPlace;
   }
 
-  /** Gives the place to a review that waits: the first of the source that has the fewest. */
+  /** Gives the connection to a waiting review: the first of the source that has the fewest connections. */
   #release(source: RequestSource): void {
     this.#places.giveBack(source);
     for (;;) {
@@ -215,7 +216,7 @@ export class ReviewSender {
     this.#isClosed = true;
   }
 
-  /** The same; resolves when the reviews in flight have ended. */
+  /** Takes no more reviews. Resolves when the reviews in flight have ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     if (this.#inFlight > 0) await this.#idle.promise;

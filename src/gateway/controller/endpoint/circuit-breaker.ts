@@ -46,16 +46,16 @@ export function mostlyFailures(windowMs: number, least: number): Trip {
 }
 
 /**
- * A circuit breaker on the steady clock (the libraries compare `Date.now()`: one of theirs stays open for hours when
- * the machine's clock is set back): `closed` until `trip` says otherwise, then `open` for a while, then `half-open` for
- * one call, which closes or opens it again.
+ * A circuit breaker on the steady clock. Libraries compare `Date.now()`, so their breakers stay open for hours when the
+ * machine's clock is set back. It is `closed` until `trip` opens it, then `open` for a while, then `half-open` for one
+ * call, which closes or opens it again.
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions;
   #state: 'closed' | 'open' | 'half-open' = 'closed';
   /** Counts openings and closings: a call that began before the last of them says nothing any more. */
   #period = 0;
-  /** Since it was last closed. */
+  /** Openings since it was last closed. */
   #openings = 0;
   #openUntilMs = 0;
 
@@ -72,7 +72,7 @@ export class CircuitBreaker {
     return this.#state === 'open' ? Math.max(0, this.#openUntilMs - this.#options.clock.now()) : 0;
   }
 
-  /** Makes a call. Only when it is closed, or open and `openForMs` is 0. */
+  /** Makes a call. It must be closed, or open with an `openForMs` of 0. */
   async call<T>(send: () => Promise<T>, isFailure: (result: T) => boolean): Promise<T> {
     if (this.#state === 'open') this.#state = 'half-open';
     const period = this.#period;

@@ -46,8 +46,8 @@ export class ColdStart {
   }
 
   /**
-   * Asks whether the function is there, when that `isInDoubt`. Runs that start together share one request.
-   * @param timeoutMs the time of the run: this ends long before it.
+   * Asks the function for its description when it `isInDoubt`. Runs that start together share one request.
+   * @param timeoutMs the time that the run has left: the request takes half of it at most.
    * @returns why no trigger must be sent now; undefined: one may be sent.
    */
   async absence(timeoutMs: number): Promise<string | undefined> {
@@ -105,7 +105,7 @@ export class ColdStart {
   }
 }
 
-/** An answer that is too large, too, is an answer. */
+/** Whether the function itself has answered. An answer that is too large counts as well. */
 function isOfFunction(answer: Answer): boolean {
   if (answer.kind === 'refused') return false;
   if (answer.kind === 'failed') return answer.reason === 'too-large';

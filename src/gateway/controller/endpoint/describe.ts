@@ -6,7 +6,7 @@ import { descriptionSchema } from '../../../contract/description-schema.ts';
 import type { Answer, Endpoint, FailureReason } from './endpoint.ts';
 import { checkBytes, checkSources } from '../handlers/check-sources.ts';
 
-/** A function did not describe itself: it is not there yet, or not one, or has another secret. */
+/** A function gave no valid description: it is not reachable, is no function, or has another secret. */
 export class DescribeError extends Error {
   override readonly name = 'DescribeError';
   readonly reason: DescribeFailure;
@@ -40,7 +40,7 @@ const NOT_CONNECTED = {
   timeout: 'AnswerTimedOut',
 } as const satisfies Record<(Answer & { kind: 'refused' })['reason'], DescribeFailure>;
 
-/** Of an answer, which has 32 KiB at most without its white space. */
+/** The largest answer that is read. A description has 32 KiB at most, without its white space. */
 const MAX_BYTES = 128 * 1024;
 
 /** Runs work when its tenant's processor time allows it. */
@@ -48,8 +48,8 @@ export type InTurn = <T>(work: () => T) => Promise<T>;
 const atOnce: InTurn = async (work) => work();
 
 /**
- * Asks a function for the description of its controller: a signed `GET`.
- * @param inTurn for the answer of a tenant, which costs time to read. Default: it is read at once.
+ * Asks a function for the description of its controller by a signed `GET`, for 5 s at most.
+ * @param inTurn decodes the answer in the time of a tenant. Default: it is decoded at once.
  * @throws DescribeError with the reason, for the log.
  */
 export async function describeFunction(endpoint: Endpoint, inTurn: InTurn = atOnce): Promise<Description> {

@@ -74,8 +74,8 @@ export class EndpointCircuitBreaker {
   }
 
   /**
-   * Whether no trigger may be sent now, since a circuit is open or waits for the outcome of another trigger. Each call
-   * that says so is counted as a trigger that was not sent.
+   * Whether no trigger may be sent now, because a circuit is open or waits for the outcome of another trigger. Each
+   * call that returns true counts as a trigger that was not sent.
    */
   refuses(): boolean {
     const open = this.#circuits.find(({ breaker }) => breaker.state === 'half-open' || breaker.openForMs > 0);

@@ -14,15 +14,15 @@ export interface EndpointRules {
   /** Whether this machine's own addresses are allowed. */
   readonly loopback: boolean;
   /**
-   * Asked before each new connection: why none may be opened now to a name with these addresses; undefined when one
-   * may. Default: nothing more is asked.
+   * Called before each new connection with the addresses of its name. Returns why the connection must not be opened;
+   * undefined: it may. Default: it may.
    */
   readonly connectRefusal?: (addresses: readonly string[]) => Promise<string | undefined>;
 }
 
 /**
- * The rules for a URL that the operator has configured: its own origin, and loopback when the URL says so itself. A
- * name that only resolves to loopback is not taken for that.
+ * The rules for a URL that the operator has configured: its own origin, and loopback if the URL itself names loopback.
+ * A name that only resolves to loopback does not count.
  */
 export function rulesForConfigured(url: string): EndpointRules {
   return { allow: [new URL(url).origin], loopback: namesLoopback(url) };
@@ -107,7 +107,7 @@ export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup 
   };
 }
 
-/** Nothing was sent: a name has an address that is not allowed, or stands for another name now. */
+/** Nothing was sent: a name has an address that is not allowed, or `connectRefusal` has refused the connection. */
 export class AddressRefusedError extends Error {
   override readonly name = 'AddressRefusedError';
 }
@@ -119,7 +119,7 @@ function addressRefusal(address: string, rules: EndpointRules): string | undefin
     return 'an address that no function has (link-local, multicast, unspecified, or metadata of a cloud)';
   }
   if (isLoopbackAddress(address)) return rules.loopback ? undefined : 'a loopback address, which is not allowed here';
-  // A gateway of the network takes it to the IPv4 address that it contains.
+  // A router of NAT64 or 6to4 forwards the packets to the IPv4 address in it.
   for (const embedded of embeddedAddresses(address)) {
     const refusal = addressRefusal(embedded, rules);
     if (refusal) return `${embedded} within IPv6, ${refusal}`;

@@ -98,7 +98,7 @@ export class Endpoint {
   /** A connection of its own to the function. */
   readonly #connect: () => Client;
   readonly #path: string;
-  /** The beginning of a path below it; `#search` is the end. */
+  /** The URL's path without a trailing slash. `postBelow` sends to this, its own path and `#search`. */
   readonly #below: string;
   readonly #search: string;
   readonly #keys: readonly KeyObject[];
@@ -130,9 +130,9 @@ export class Endpoint {
   }
 
   /**
-   * Sends one signed request, once, and never rejects: undici fails the request that a broken connection was busy with,
-   * and without pipelining there is no other on it. Functions refuse an id that comes again. Redirects are not
-   * followed: they are answers like any other.
+   * Sends one signed request and never rejects. The request is sent once, because functions refuse an id that comes
+   * again. A broken connection fails one request only, because requests are not pipelined. Redirects are not followed:
+   * they are answers like any other.
    */
   async send(request: EndpointRequest): Promise<Answer> {
     const answer = await this.#send(request);
@@ -202,7 +202,7 @@ export interface BelowRequest {
   readonly id: string;
   readonly body: string;
   readonly maxBytes: number;
-  /** Ends it. */
+  /** Aborts the request. */
   readonly signal: AbortSignal;
 }
 
@@ -271,7 +271,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     if (this.#isOver) return;
     this.#size += chunk.length;
     const last = this.#isStream ? chunk.lastIndexOf(LINE_FEED) : -1;
-    // Of a stream to the end of the last line that is complete.
+    // Of a stream, the buffer takes the chunk up to the end of its last complete line.
     this.#buffer.add(last < 0 ? chunk : chunk.subarray(0, last + 1));
     if (this.#buffer.isScattered) return this.#fail('too-large', SCATTERED);
     if (this.#hold?.add(chunk.length) === false) {

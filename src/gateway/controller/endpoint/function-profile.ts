@@ -7,7 +7,7 @@ import type { BelowAnswer, Endpoint } from './endpoint.ts';
 /** There is no profile; the message says why, in one sentence. */
 export class ProfileError extends Error {
   override readonly name = 'ProfileError';
-  /** Of the answer to the one who asked. */
+  /** The HTTP status for the person who asked. */
   readonly status: 429 | 501 | 502 | 504;
 
   constructor(status: ProfileError['status'], message: string) {
@@ -18,7 +18,7 @@ export class ProfileError extends Error {
 
 /** A profile of 60 s with 20,000 places of the code has 8 MB. */
 const MAX_PROFILE_BYTES = 16 * 1024 * 1024;
-/** To reach the function, which may start for it, and for the answer. */
+/** The time to reach the function, which may have to start, and to receive the answer. */
 const SLACK_SECONDS = 20;
 
 export interface ProfiledFunction {
@@ -65,7 +65,7 @@ export async function functionProfile(
 }
 
 function profileIn({ status, headers, body }: BelowAnswer, url: string): Buffer<ArrayBuffer> {
-  // Without it the answer is a proxy's, or of a server that is no function.
+  // Without the header the answer is from a proxy, or from a server that is no function.
   const isOurs = headers[LEVELHOOK_HEADER] !== undefined;
   if (status === 200 && isOurs) return body;
   const told = isOurs ? reasonIn(body) : '';

@@ -9,16 +9,14 @@ import {
 import { decodeResultLine, decodeResults } from '../../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
 
-/**
- * A trigger's end, decoded. Everything that is not one of the first seven is unknown: the run may still be going on.
- */
+/** The decoded end of a trigger. An answer that fits no other kind is `unknown`: the run may still go on. */
 export type Outcome =
-  /** `requeueAfterMs` 0 asks for nothing, as does its absence. */
+  /** A `requeueAfterMs` that is 0 or absent asks for no other run. */
   | (Told & { readonly kind: 'done'; readonly requeueAfterMs?: number })
   | (Told & {
       readonly kind: 'error';
       readonly message: string;
-      /** 0: the backoff's time, as in its absence. */
+      /** 0 or absent: the time of the backoff. */
       readonly retryAfterMs?: number;
     })
   | (Told & { readonly kind: 'terminal'; readonly message: string })
@@ -46,7 +44,7 @@ export type UnknownReason =
   | 'connection'
   /** More than 1 MiB. */
   | 'too-large'
-  /** No 200, and none of the answers that are known. */
+  /** Not 200, and without a meaning of its own. */
   | 'status'
   /** A 410 with our header: the function says that it is gone for good. */
   | 'gone'
@@ -55,11 +53,11 @@ export type UnknownReason =
   /** The function says so itself: it got no answer to a write, or the run did not end. */
   | 'write';
 
-/** As much of a function's message goes into the log and the key's history. */
+/** Characters of a function's message that go into the log and the key's history. */
 const MAX_MESSAGE = 1024;
 const DEFAULT_DEFER_MS = 1000;
 const MIN_DEFER_MS = 100;
-/** Longer than this is a mistake: such a function is paused, not asked to be patient. */
+/** A longer time is cut to this. An operator who wants a longer wait pauses the controller. */
 const MAX_DEFER_MS = 3_600_000;
 
 /** The number of results that a trigger asked for, and whether it named a callback. */
@@ -97,7 +95,7 @@ function decodeAnswer(
     return { kind: 'deferred', message: `the function answered ${status}`, retryAfterMs };
   }
   const ours = headers[LEVELHOOK_HEADER] !== undefined;
-  // A 202 of another hand says that a queue in between has taken the trigger.
+  // A 202 without the header is from a queue in between that has accepted the trigger.
   const accepting = status === 202 && ours;
   if (status !== 200 && !accepting) {
     const message = `the function answered ${status}${ours ? reasonIn(body) : ''}`;
@@ -169,7 +167,7 @@ export function fromResult(result: RequestResult, callback: Pick<CallbackLocatio
   }
 }
 
-/** `: the message is too old`: what the SDK says in its refusals. A stranger's body stays out of the log. */
+/** The reason in a refusal by the SDK, such as `: the message is too old`. Other bodies stay out of the log. */
 export function reasonIn(body: string): string {
   try {
     const { error } = JSON.parse(body) as { error?: unknown };

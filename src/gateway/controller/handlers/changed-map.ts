@@ -14,12 +14,12 @@ const LARGE = 1000;
 /** The comparison of one map of an update, as far as it has come. */
 interface Comparison {
   readonly old: KubernetesObject;
-  /** The keys of the new map: listing them takes a third of the time. Dropped with the answer. */
+  /** The keys of the new map, kept because listing them takes a third of the time. Emptied once the answer is known. */
   keys: readonly string[];
   changed: boolean | undefined;
 }
 
-/** By the new object: all handlers of all controllers get a change with the same two objects. */
+/** Keyed by the new object, because all handlers of all controllers get the same two objects of a change. */
 const comparisons: Record<MapName, WeakMap<KubernetesObject, Comparison>> = {
   labels: new WeakMap(),
   annotations: new WeakMap(),
@@ -53,8 +53,8 @@ export function hasChangedMap(
 }
 
 /**
- * Own properties only: "constructor" and "__proto__" are keys like any other. Keys are counted last, since it takes
- * long.
+ * Own properties only: "constructor" and "__proto__" are keys like any other. The keys of the old map are counted last,
+ * because that is slow.
  */
 function isSame(before: TextMap, now: TextMap, keys: readonly string[]): boolean {
   return (

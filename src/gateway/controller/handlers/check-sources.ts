@@ -25,8 +25,8 @@ export interface DeclaredExpression {
 /**
  * Checks the rules of a description's sources that the schema cannot express: their size together, selectors,
  * expressions.
- * @param parsed keeps the expressions. They must have been parsed before where the thread is shared: here that takes as
- *   long as it takes.
+ * @param parsed keeps the parsed expressions. A caller that shares the thread parses them before, because this call
+ *   parses the others without a pause. Default: none are parsed yet.
  * @throws SourceError
  */
 export function checkSources(sources: Sources, parsed = new ParsedExpressions()): void {
@@ -41,7 +41,7 @@ export function checkSources(sources: Sources, parsed = new ParsedExpressions())
   }
 }
 
-/** A field of a kind that is not cached would never be seen to change. */
+/** `observes` may name cached kinds only, because the gateway sees no change of any other kind. */
 function checkObserved({ for: reconciled, owns, watches, reads, observes = [] }: Sources): void {
   const named = new Set([reconciled, ...owns, ...watches, ...reads].map(formatKind));
   const at = observes.findIndex((each) => !named.has(formatKind(each)));

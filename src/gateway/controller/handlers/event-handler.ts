@@ -7,7 +7,7 @@ import type { Mapper } from './mapper.ts';
 import { isPausedEntry, PAUSED_ANNOTATION, PAUSED_INDEX } from './paused.ts';
 import type { EventPredicate } from './predicate.ts';
 
-/** A kind whose events may wake a controller's keys: objects and events that it leaves out wake nothing. */
+/** A kind whose events may wake a controller's keys, limited by namespaces and a predicate. */
 export class EventSource {
   readonly #kind: string;
   readonly #namespaces: ReadonlySet<string> | undefined;
@@ -24,7 +24,7 @@ export class EventSource {
     return this.#namespaces?.has(object.metadata.namespace ?? '') ?? true;
   }
 
-  /** Whether the predicate has to see the object as it was. */
+  /** Whether the predicate needs the old object. */
   needsOld(object: KubernetesObject): boolean {
     return this.predicate?.needsOld(object) ?? false;
   }
@@ -42,7 +42,7 @@ export function enqueueObject(controller: string, source: EventSource, scope: Ke
   return {
     needsOld(object, old) {
       if (!source.covers(object)) return false;
-      // An object that is not selected counts only if its old version was.
+      // The event of an unselected object matters only if the old object was selected.
       if (!scope.selects(object) || source.needsOld(object)) return true;
       return source.predicate !== undefined && pausedDiffers(object, old);
     },
@@ -75,7 +75,10 @@ function pausedDiffers({ metadata }: KubernetesObject, old: ObjectEntry): boolea
   return before !== (value === undefined ? undefined : declaredIndex(PAUSED_INDEX, value));
 }
 
-/** Such a change passes all predicates: it must reach the queue, where the key waits or no longer does. */
+/**
+ * Whether the paused annotation has changed. Such a change passes all predicates, because the queue has to begin or end
+ * the pause of the key.
+ */
 function pauseChanged(change: Change): boolean {
   if (change.type !== 'updated' || !change.old) return false;
   const [now, before] = [change.object, change.old].map(({ metadata }) => metadata.annotations?.[PAUSED_ANNOTATION]);

@@ -1,8 +1,8 @@
 import { HandlerError } from '../../informer/cache/change.ts';
 
 /**
- * A handler has used up its controller's processor time, so which keys a change wakes is not known: the controller has
- * missed the change. The message holds nothing of the object.
+ * A handler has used up its controller's processor time. The keys that the change wakes are unknown, so the controller
+ * has missed the change. The message shows nothing of the object.
  */
 export class HandlerCutOffError extends HandlerError {
   override readonly name = 'HandlerCutOffError';

@@ -74,20 +74,20 @@ export class KeyScope {
   }
 
   /**
-   * The wakeup of one key; none when the key is out of scope, or its name, which another object may have given, is not
-   * valid.
+   * The wakeup of one key. None when the key is out of scope, or its name is invalid: a field of another object may
+   * have given it.
    */
   key(key: ObjectKey): ({ readonly key: string } | { readonly lookup: Lookup })[] {
     if (!isNamedName(key.name) || !this.contains(key.namespace)) return [];
     const formatted = formatObjectKey(key);
     if (!this.labelSelector) return [{ key: formatted }];
-    // Only the cache knows whether it is selected.
+    // Only the cache knows the labels of the key's object.
     return this.views
       .filter((view) => view.contains(key.namespace))
       .map(({ location }) => this.#lookup({ view: location.prefix, entries: [], keys: [formatted] }));
   }
 
-  /** The wakeups of the keys that carry the entries; only keys of one namespace when it is named. */
+  /** The lookups of keys whose objects carry the index entries, in one namespace when it is named. */
   lookups(wanted: Omit<Lookup, 'view' | 'labelSelector'>, namespace?: string): Target[] {
     return this.places(namespace).map(({ view, namespace: within }) => {
       const where = within === undefined ? [] : [namespaceIndex(within)];

@@ -19,9 +19,9 @@ import { HandlerCutOffError } from './handler-cut-off-error.ts';
 import type { Lookup } from '../../informer/cache/change.ts';
 import type { KeyScope, Target } from './key-scope.ts';
 
-/** From an object to the keys that it concerns. Asked about the old object and the new one. */
+/** Maps an object to the keys that depend on it. On an update the old object is mapped as well as the new one. */
 export interface Mapper {
-  /** Whether the old object may lead elsewhere than the new one; only then is it read. */
+  /** Whether the old object may map to other keys than the new one. It is read only then. */
   needsOld(object: KubernetesObject, old: ObjectEntry): boolean;
   /** @throws HandlerCutOffError when there was no time to find them. */
   targets(object: KubernetesObject): readonly Target[];
@@ -31,7 +31,7 @@ export interface Mapper {
 export interface MapperTools {
   /** Where the mapper stands in the description: `watches.0.map`. */
   readonly field: string;
-  /** Of a CEL expression. */
+  /** Compiles a CEL expression. */
   readonly compile: (expression: string) => Expression;
   /** Runs work over an object that may be huge. @throws HandlerCutOffError when it takes too long. */
   readonly withinTime: <T>(object: KubernetesObject, work: () => T) => T;
@@ -61,14 +61,15 @@ export function createMapper(map: WatchMap, scope: KeyScope, tools: MapperTools)
 }
 
 /**
- * To the owners of the scope's kind: controller-runtime's EnqueueRequestForOwner, with or without OnlyControllerOwner
- * (pkg/handler/enqueue_owner.go). An owner is named by group and kind; the version it was written with does not matter.
+ * Maps an object to its owners of the scope's kind: controller-runtime's EnqueueRequestForOwner, with or without
+ * OnlyControllerOwner (pkg/handler/enqueue_owner.go). An owner is named by group and kind; the version it was written
+ * with does not matter.
  */
 export function ownerMapper(choice: OwnerChoice = 'controller', scope: KeyScope): Mapper {
   const { kind, namespaced } = scope.resource;
   const group = groupOf(scope.resource);
   return {
-    // The entry identifies the controller, and no other owners.
+    // The index entry names the controlling owner and no other owners.
     needsOld: (object, old) => choice === 'any' || !hasController(old, controllerOf(object)?.uid),
     targets({ metadata }) {
       const all = metadata.ownerReferences ?? [];
@@ -110,13 +111,13 @@ function indexMapper(index: IndexSpec, scope: KeyScope): Mapper {
   };
 }
 
-/** More labels than this lead to all keys instead: a lookup takes them along, and objects have a few. */
+/** An object with more labels maps to all keys, because each lookup stores the labels. */
 const MAX_LABELS = 50;
 
 /** The index of the reconciled kind that a map needs to find its objects. */
 export function indexOfMap(map: WatchMap): IndexSpec | undefined {
   if (map.by === 'index') return map.index;
-  // Orphans are few, and each object of the kind would be in one more set.
+  // Lookups for orphans are rare, and the index would put each object of the kind into one more set.
   return map.by === 'selector' && !map.orphansOnly ? `selector:${map.path}` : undefined;
 }
 
@@ -132,7 +133,7 @@ function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Ma
     };
   };
   return {
-    // The old state of an object that was and is managed is of no interest to adopters.
+    // With `orphansOnly`, an object that had a controller and has one now maps to no keys.
     needsOld: (object, old) => !(orphansOnly && controllerOf(object) && !hasController(old, undefined)),
     targets(object) {
       if (orphansOnly && controllerOf(object)) return [];
@@ -161,14 +162,14 @@ function valueMapper(spec: IndexSpec, scope: KeyScope, tools?: MapperTools): Map
   const targets = (object: KubernetesObject): readonly Target[] => allNamed(indexValues(object, spec), object, scope);
   return {
     needsOld: () => true,
-    // A path may lead through all of an object.
+    // Following a path may visit all of an object.
     targets: tools ? (object) => tools.withinTime(object, () => targets(object)) : targets,
   };
 }
 
 /**
- * An expression that fails leads to all: too many runs are better than a lost one. An expression that is cut off makes
- * its controller miss the change.
+ * If an expression fails, the object maps to all keys, because too many runs are better than a lost one. An expression
+ * that is cut off makes its controller miss the change.
  */
 function expressionMapper(expression: Expression, scope: KeyScope, { field }: MapperTools): Mapper {
   return {
@@ -182,7 +183,7 @@ function expressionMapper(expression: Expression, scope: KeyScope, { field }: Ma
   };
 }
 
-/** More names than this in one object lead to all keys instead: each would be stored, and a megabyte holds many. */
+/** An object that names more keys maps to all keys, because each name would be stored as a wakeup. */
 const MAX_NAMES = 10_000;
 
 function allNamed(values: readonly string[], object: KubernetesObject, scope: KeyScope): readonly Target[] {
@@ -190,7 +191,7 @@ function allNamed(values: readonly string[], object: KubernetesObject, scope: Ke
   return values.flatMap((value) => named(value, object, scope));
 }
 
-/** Text with white space, or longer than nearly every name, is meant for people. */
+/** Longer text, or text with white space, is meant for people and names no object. */
 const REFERENCE = /^\S{1,253}$/;
 
 /**

@@ -10,8 +10,8 @@ type Leaf = Exclude<Predicate, { all: unknown } | { any: unknown } | { not: unkn
 type Answer = boolean | undefined;
 
 /**
- * A compiled predicate. An undecided event passes: a leaf that fails lets pass all events that depend on it,
- * and nothing else.
+ * A compiled predicate. An event passes when the answer is unknown, so a failed leaf lets exactly the events pass that
+ * depend on it.
  */
 export class EventPredicate {
   readonly #predicate: Predicate;
@@ -20,7 +20,7 @@ export class EventPredicate {
   readonly #withinTime: WithinTime;
 
   /**
-   * @param compile of a CEL expression, and where it stands: `all.0.cel`.
+   * @param compile compiles the CEL expression at a path such as `all.0.cel`.
    * @param withinTime bounds comparisons of large maps. Default: they are not bounded.
    */
   constructor(
@@ -41,7 +41,7 @@ export class EventPredicate {
     this.#usesOld = usesOld;
   }
 
-  /** Whether the answer for an update to `object` depends on the object as it was. */
+  /** Whether the answer for an update to `object` depends on the old object. */
   needsOld(object: KubernetesObject): boolean {
     if (!this.#usesOld) return false;
     const answer = evaluate(this.#predicate, (leaf) => {
@@ -51,7 +51,7 @@ export class EventPredicate {
     return answer === undefined;
   }
 
-  /** The answer for every object that is new; undefined when it depends on the object. */
+  /** The answer for every new object; undefined when it depends on the object. */
   get forNew(): boolean | undefined {
     return evaluate(this.#predicate, (leaf) => ('changed' in leaf ? true : undefined));
   }
@@ -72,7 +72,7 @@ export class EventPredicate {
 
   #ask(text: string, object: KubernetesObject, old: KubernetesObject | undefined): Answer {
     const answer = this.#expressions.get(text)?.evaluate(object, old);
-    // Failed, or cut off.
+    // The evaluation failed or was cut off.
     return typeof answer === 'boolean' ? answer : undefined;
   }
 }
@@ -84,7 +84,7 @@ function evaluate(predicate: Predicate, ask: (leaf: Leaf) => Answer): Answer {
   return ask(predicate);
 }
 
-/** Asks no further once one is false. */
+/** Stops at the first false answer. */
 function every(predicates: readonly Predicate[], ask: (each: Predicate) => Answer): Answer {
   let answer: Answer = true;
   for (const each of predicates) {
@@ -100,8 +100,8 @@ function negation(answer: Answer): Answer {
 }
 
 /**
- * All that combine nothing, each with where it stands: `all.0.not.cel`.
- * @returns how many predicates there are in all.
+ * Visits the predicates that combine no others, each with its path, such as `all.0.not.cel`.
+ * @returns the number of all predicates.
  */
 export function visitLeaves(predicate: Predicate, visit: (leaf: Leaf, at: string) => void, at = ''): number {
   const [name = '', value] = Object.entries(predicate)[0] ?? [];

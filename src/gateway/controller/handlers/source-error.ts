@@ -1,7 +1,7 @@
 import { type LabelSelector, messageOf, requirementsOf, UserError } from '../../../core/index.ts';
 
 /**
- * The kind of a mistake in sources or webhooks, in one word. The message begins with the field:
+ * A mistake in sources or webhooks. `reason` names its kind, and the message begins with the field:
  * `watches.0.predicate.all.1.cel ...`.
  */
 export class SourceError extends UserError {

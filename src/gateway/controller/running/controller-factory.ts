@@ -45,7 +45,7 @@ export interface ControllerFactoryOptions {
   readonly client: ApiClient;
   readonly informers: Informers;
   readonly wayBack: WayBack;
-  /** Of all controllers. */
+  /** The bounds that all controllers share. */
   readonly bounds: {
     readonly cpuBudgets: CpuBudgets;
     /** The shares of Redis' memory. */
@@ -63,7 +63,7 @@ export interface ControllerFactoryOptions {
 /** How functions get back to the gateway, to its cache and with their outcomes, and to the apiserver. */
 export interface WayBack {
   readonly tokenKeys: TokenKeys;
-  /** Undefined when functions get none. */
+  /** Undefined when functions get no Redis users. */
   readonly readerUsers: Pick<ReaderUsers, 'userOf'> | undefined;
   /** Where functions reach the gateway from outside; undefined: nowhere. */
   readonly cacheUrl: string | undefined;
@@ -75,11 +75,11 @@ export interface WayBack {
 
 /** Makes controllers from their declarations: finds the kinds, shares the informers, opens queue and endpoint. */
 export class ControllerFactory {
-  /** Of all controllers that it has made. */
+  /** The runs of all controllers that it has made. */
   readonly ownRuns = new GatewayRuns();
   readonly #idlePace = new IdlePace();
   readonly #startRates: StartRates;
-  /** Of the answers to triggers, by tenant. */
+  /** The bytes of answers to triggers, by tenant. */
   readonly #heldBytes = new HeldBytes();
   readonly #options: ControllerFactoryOptions;
 
@@ -89,7 +89,7 @@ export class ControllerFactory {
   }
 
   /**
-   * A controller that gets no events yet. Its queue is paused until recovery has checked it and its views.
+   * Makes a controller that gets no events yet. Its queue is suspended until recovery has checked it and its views.
    * @throws UserError when the cluster does not have a kind, or the gateway cannot cache it.
    */
   async create(spec: ControllerSpec): Promise<RunningController> {
@@ -121,7 +121,7 @@ export class ControllerFactory {
     const connect = (connections: number): Endpoint =>
       new Endpoint(url, keys, { connections, ca, clock, ...(rules ? { rules } : {}) });
     const endpoint = connect(concurrency);
-    // The last that can fail has not: a queue has to be closed.
+    // The queue is made after the steps above, which may fail, because a queue has to be closed.
     const behaviour = queueOptions(description);
     const ownRuns = this.ownRuns.of(id);
     const { historyRuns } = settings;
@@ -151,7 +151,7 @@ export class ControllerFactory {
       goOn: description.callbackSeconds !== undefined,
       clock,
     });
-    // A token must not be sent in the open.
+    // A token must not be sent over a connection without encryption.
     const cacheUrl = isSecureUrl(url) ? wayBack.cacheUrl : undefined;
     const cacheAccess = new CacheAccess({
       views,
@@ -160,7 +160,8 @@ export class ControllerFactory {
       api: cacheUrl === undefined ? undefined : { url: cacheUrl, tokens },
       clock,
     });
-    // Resolved only for a secure URL; a trigger must not carry a token in the open whatever becomes of that check.
+    // An account is resolved for a secure URL only. The URL is checked here again, so that no later change of that
+    // check can send a token over a connection without encryption.
     const acting = account && isSecureUrl(url) ? this.#acting(spec, account, tokens) : undefined;
     const callbackUrl = wayBack.callbackUrl(id);
     const callbacks =
@@ -209,7 +210,7 @@ export class ControllerFactory {
     return new RunningController({ spec, sources, queue, target: whole, bounds, settings, runtime, onChanged });
   }
 
-  /** The runs in flight of a controller, which this gateway need not know. */
+  /** Finds out about the runs in flight of a controller, which need not be running in this gateway. */
   runsInFlight(id: string): RunsInFlight {
     const { location, runtime } = this.#options;
     const { redis } = location;
@@ -259,7 +260,7 @@ export class ControllerFactory {
     return found.filter((each) => each !== undefined);
   }
 
-  /** The proxy access of a function without credentials of its own. */
+  /** The access to the apiserver of a function without credentials of its own: by token or by proxy. */
   #acting(
     { id, description }: ControllerSpec,
     account: FunctionAccount,
@@ -279,7 +280,7 @@ export class ControllerFactory {
   }
 }
 
-/** The apiserver waits no longer (pkg/apis/admissionregistration/validation/validation.go; a conversion, 30 s). */
+/** The apiserver's longest wait (pkg/apis/admissionregistration/validation/validation.go; a conversion, 30 s). */
 const LONGEST_REVIEW_MS = 30_000;
 
 /** Each kind that a description names, once; that of `for` first. */

@@ -9,13 +9,13 @@ export interface ControllerSource {
   readonly resource: Resource;
   readonly informers: readonly Informer[];
   /**
-   * No description names it, but keys do: nothing waits until it is complete, since its list may fail for ever. Default
-   * false.
+   * Keys name the kind, and the description does not. Nothing waits until its views are complete, because its list may
+   * fail for ever. Default false.
    */
   readonly isRelated?: boolean;
 }
 
-/** Of all these kinds. */
+/** The informers of all these kinds. */
 export function informersOf(sources: readonly ControllerSource[]): Informer[] {
   return sources.flatMap(({ informers }) => informers);
 }

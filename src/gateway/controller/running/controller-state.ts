@@ -38,8 +38,8 @@ export function notesOf(controller: RunningController, watch: ControllerWatch | 
 }
 
 /**
- * How it stands with a controller, in a word. Pages, `/queues`, `levelhook queue list`, metrics, `/readyz` and the
- * condition `Ready` take it from here.
+ * The state of a controller, in a word. Pages, `/queues`, `levelhook queue list`, metrics, `/readyz` and the condition
+ * `Ready` show this state.
  */
 export const CONTROLLER_STATES = [
   'circuit open',
@@ -59,7 +59,7 @@ const WELL: readonly ControllerStateWord[] = ['busy', 'idle', 'remark', 'partly 
 
 export const isWell = (word: ControllerStateWord): boolean => WELL.includes(word);
 
-/** The first of all that a person must know. A controller with a key that fails, or has given up, is never well. */
+/** Derives the state from the most urgent fact. A controller with failing keys or dead letters is never well. */
 export function controllerState({ problems, remarks, pauses, circuit, sizes }: ControllerFacts): ControllerStateWord {
   const has = (scope: string): boolean => pauses.some((each) => each.scope === scope || each.scope.startsWith(scope));
   if (circuit) return 'circuit open';

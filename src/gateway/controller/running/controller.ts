@@ -90,7 +90,7 @@ export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'reco
   readonly reviews?: ControllerReviews | undefined;
 }
 
-/** The way back of outcomes that come later. */
+/** Where a function sends callbacks, and the tokens for them. */
 export interface ControllerCallbacks {
   readonly url: string;
   /** For a trigger of these runs. */
@@ -99,13 +99,13 @@ export interface ControllerCallbacks {
   readonly verify: (token: string) => TokenClaims;
 }
 
-/** The webhooks of a controller, as the cluster serves their kinds, and the way of their reviews to its function. */
+/** The webhooks of a controller, as the cluster serves their kinds, and the sender of their reviews. */
 export interface ControllerReviews {
   readonly webhooks: readonly { readonly webhook: WebhookDescription; readonly resource: Resource }[];
   readonly sender: ReviewSender;
 }
 
-/** The same for all controllers of a gateway. */
+/** The settings that all controllers of a gateway share. */
 export interface ControllerSettings extends DispatcherSettings {
   /** Period of resync. */
   readonly resyncMs: number;
@@ -116,7 +116,7 @@ const WAKE_CHUNK = 500;
 
 /** One controller in the gateway: from the events of its informers, through its queue, to its function. */
 export class RunningController {
-  /** Its id: in queues, metrics and logs a controller's name is that. */
+  /** The controller's id, which is its name in queues, metrics and logs. */
   readonly name: string;
   readonly origin: ControllerOrigin;
   /** See `ControllerSpec.declaration`. */
@@ -127,7 +127,7 @@ export class RunningController {
   readonly queue: BullMqWorkQueue;
   readonly objects: KeyObjects;
   readonly timeoutMs: number;
-  /** How long a run may go on after its 202 without a word; 0: none does. */
+  /** How long a run may go on after its 202 without a callback; 0: no run may. */
   readonly callbackMs: number;
   readonly #options: RunningControllerOptions;
   readonly #scope: KeyScope;
@@ -242,7 +242,7 @@ export class RunningController {
     return this.#options.sources.flatMap(({ isRelated, resource }) => (isRelated ? [] : [formatKind(resource)]));
   }
 
-  /** All that its description names is in the cache. */
+  /** Whether the views of all kinds that its description names are complete. */
   get isComplete(): boolean {
     return this.#options.sources.every(
       ({ informers, isRelated }) => isRelated || informers.every((each) => each.synced),
@@ -268,7 +268,7 @@ export class RunningController {
     return this.#dispatcher?.openReason;
   }
 
-  /** Whether a kind of its is served in another scope by now: it has to be started anew. */
+  /** Whether the cluster now serves one of its kinds in another scope, so that it has to be started anew. */
   get outdated(): boolean {
     return this.informers().some((informer) => informer.outdated);
   }
@@ -295,7 +295,7 @@ export class RunningController {
     return this.#options.spec.related?.find((each) => formatKind(each) === kind);
   }
 
-  /** Why it misses events at present, if so: it gets all its keys once it does not. */
+  /** Why it misses events at present; undefined when it does not. Once it misses none, all its keys are queued. */
   get missesEvents(): string | undefined {
     return this.#failures.notReady;
   }
@@ -333,7 +333,10 @@ export class RunningController {
     };
   }
 
-  /** The handlers have failed at a change, or the keys could not be queued. @param object the changed object. */
+  /**
+   * Records that the handlers have failed at a change, or that keys could not be queued.
+   * @param object the changed object.
+   */
   recordFailure(error: unknown, object?: KubernetesObject): void {
     this.#failures.record(error, object && `${formatKind(object)} ${formatObjectKey(keyOf(object))}`);
     this.#options.onChanged();
@@ -449,8 +452,8 @@ export class RunningController {
   }
 
   /**
-   * A rate over a series that appears with its first failure does not show that failure, so all begin at 0, as
-   * controller-runtime's do (`initMetrics` of pkg/internal/controller/controller.go).
+   * Begins all counters at 0, because the rate of a series that appears with its first failure does not show that
+   * failure. controller-runtime does the same (`initMetrics` of pkg/internal/controller/controller.go).
    */
   #beginSeries(): void {
     const { metrics } = this.#options.runtime;
@@ -466,7 +469,7 @@ export class RunningController {
     metrics.count('workqueue_retries_total', { name, controller }, 0);
   }
 
-  /** Starts to run keys. The queue may be paused; then it runs none yet. */
+  /** Starts to run keys. While the queue is suspended, it runs none yet. */
   async start(): Promise<void> {
     this.#beginSeries();
     const { runtime, settings } = this.#options;
@@ -571,7 +574,7 @@ export class RunningController {
     return requeue({ scope: this.#scope, queue: this.queue }, request);
   }
 
-  /** Of all its kinds. */
+  /** The informers of all its kinds. */
   informers(): Informer[] {
     return informersOf(this.#options.sources);
   }

@@ -19,7 +19,7 @@ interface Plan {
 class World {
   readonly said: string[] = [];
   readonly users = new Map<string, readonly ViewLocation[]>();
-  /** Of each kind who needs it, and whose handlers it has. */
+  /** The controllers that need each kind, by kind. */
   readonly kinds = new Map<string, Set<string>>();
   readonly handlers = new Map<string, Map<string, string>>();
   readonly ending = new AbortController();
@@ -72,7 +72,7 @@ class World {
     return this.controllers.running().map(({ name }) => name);
   }
 
-  /** One of each kind, however many need it. */
+  /** Controllers share one informer for each kind. */
   #informer(kind: string) {
     const informer = this.#informers.get(kind) ?? {
       view: { resource: resource('v1', kind) },
@@ -325,7 +325,7 @@ describe('a controller that is stopped', () => {
     await expect(controllers.stop('ns.web')).rejects.toThrow('does not stop');
     expect([world.needed(), [...world.users], world.running()]).toEqual([[], [], []]);
     expect(() => controllers.scopeOf(token)).toThrow('does not run');
-    // The token of a person says all by itself, and so does that of a function which only other gateways have.
+    // The claims alone decide for the token of a person, and for a configured function that only other gateways have.
     for (const each of [claims('ann'), claims('web', 'configured')]) {
       expect(controllers.scopeOf(each)).toEqual(each.scope);
     }

@@ -27,7 +27,7 @@ export interface ControllersOptions {
   readonly events: ControllerEvents;
   /** How long runs in flight may take to end when their controller stops. */
   readonly drainMs: number;
-  /** Aborted when the gateway ends: then nothing is removed any more for a start that is given up, or for a stop. */
+  /** Aborted when the gateway ends. From then on the views of a controller that stops are kept for the next gateway. */
   readonly ending: AbortSignal;
 }
 
@@ -95,8 +95,8 @@ export class Controllers {
   }
 
   /**
-   * Why the controllers of configured functions are not ready, by the first that is not; undefined when all are. One
-   * that waits for the gateway that leads does not count.
+   * Names the first controller of a configured function that is not ready, and the reason; undefined when all are
+   * ready. A controller that waits for the leader counts as ready.
    */
   notReady(): string | undefined {
     for (const controller of this.running()) {
@@ -125,7 +125,7 @@ export class Controllers {
     return this.#known;
   }
 
-  /** Puts wakeups into the queues, each controller's for itself: where one fails the others have theirs. */
+  /** Adds wakeups to the queues of their controllers. A queue that fails does not affect the others. */
   async enqueue(wakeups: readonly KeyWakeup[]): Promise<Enqueued> {
     const byController = Map.groupBy(wakeups, ({ controller }) => controller);
     const failed = new Map<string, unknown>();
@@ -184,7 +184,7 @@ export class Controllers {
    */
   async start(spec: ControllerSpec, options: StartOptions): Promise<void> {
     const { id } = spec;
-    // Before the first wait: two may want the same name at the same time.
+    // Checked before the first await, because two functions may ask for the same name at the same time.
     if (this.#taken.has(id)) throw new UserError(`two functions call their controller "${id}": rename one`);
     await this.#start(spec, undefined, options);
   }
@@ -246,19 +246,18 @@ export class Controllers {
     try {
       await this.#stopNow(controller);
     } finally {
-      // However its runs have ended: it may be stopped because it must not read any more.
+      // The user is removed even if the stop has failed, because the controller may have lost its right to read.
       await this.#removeUser(id, [controller]);
     }
     this.#options.runtime.logger.info({ controller: id }, 'controller stopped');
   }
 
   /**
-   * Stops a controller that is no more, if it runs, and removes all that is kept for it. When it fails it may be called
-   * again.
+   * Stops a controller that no longer exists, if it runs, and removes its data. If it fails, it may be called again.
    */
   async remove(id: string): Promise<void> {
     await this.stop(id);
-    // When it is called again: the stop may have failed half way.
+    // An earlier call may have failed between its stop and this step.
     await this.#release(id);
     // A check that began earlier may still be writing its findings about the queue.
     await this.#options.recovery.check(this.#options.ending);

@@ -14,8 +14,8 @@ import { createMapper, type MapperTools, ownerMapper } from '../handlers/mapper.
 import { EventPredicate } from '../handlers/predicate.ts';
 
 /**
- * Of a controller's own limit for one change: handlers that cost little go on when expressions have used it up, and all
- * of them end here.
+ * The limit, in milliseconds, of all handlers of a controller for one change. It is above the limit of expressions, so
+ * that cheap handlers still run when expressions have used theirs up.
  */
 const LIMIT_OF_A_CHANGE_MS = 1.5 * LIMIT_MS;
 
@@ -122,7 +122,7 @@ function toolsOf(field: string, expressions: Expressions): MapperTools {
     compile: (text) => expressions.create(text, `${field}.expression`, { result: 'names', hasOld: false }),
     withinTime: (object, work) => {
       const { size } = extentWithin(object, SMALL);
-      // Is served whatever the rest of the controller has used up.
+      // A small object is mapped even when the controller has used up its budget.
       if (size < SMALL) return work();
       try {
         return expressions.budget.within(work, (limitMs) => {

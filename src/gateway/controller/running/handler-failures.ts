@@ -14,19 +14,19 @@ const WAIT_MS = [5000, 300_000] as const;
 const FORGET_MS = 600_000;
 /** How long a failure is shown at least. */
 const SHOWN_MS = 30_000;
-/** Between two lines in the log. */
+/** The least time between two log lines. */
 const QUIET_MS = 60_000;
 
 /**
- * Failures of one controller's own handlers: the changes that they were about are missed, and the controller is owed
- * all its keys. It gets them once nothing has failed for a while, since a handler that fails at each event would
- * otherwise cost all keys at each, and at the latest after five minutes.
+ * Records the failures of one controller's event handlers. A failed handler misses its change, so all keys of the
+ * controller have to be queued. That waits until no handler has failed for a while, because a handler that fails at
+ * each event would queue all keys each time. It waits for five minutes at most.
  */
 export class HandlerFailures {
   readonly #options: HandlerFailuresOptions;
   #message: string | undefined;
   #atMs = -Infinity;
-  /** Bad times in a row. */
+  /** Failures in a row. Several failures within one wait count once. */
   #failures = 0;
   /** The time of the first failure whose keys have not been queued yet. */
   #owedSinceMs = Infinity;
@@ -37,13 +37,13 @@ export class HandlerFailures {
     this.#options = options;
   }
 
-  /** @param place whose change it was, as a log line and a condition may name it: `v1/Pod shop/web`. */
+  /** @param place the changed object, as a log line and a condition may name it: `v1/Pod shop/web`. */
   record(error: unknown, place?: string): void {
     const { clock, controller, logger, metrics } = this.#options;
     const now = clock.now();
     metrics.count('levelhook_handler_failures_total', { controller });
     if (now - this.#atMs > FORGET_MS) this.#failures = 0;
-    // Failures of one bad time count once.
+    // Failures within one wait count once.
     if (now - this.#atMs >= this.#waitMs) this.#failures += 1;
     this.#atMs = now;
     this.#owedSinceMs = Math.min(this.#owedSinceMs, now);
@@ -60,7 +60,7 @@ export class HandlerFailures {
     return this.#failures === 0 ? 0 : backoffMs(WAIT_MS, this.#failures);
   }
 
-  /** Something went wrong that costs no key, for a condition. */
+  /** Records a failure that loses no key, for a condition. */
   remark(message: string): void {
     this.#remark = { message, atMs: this.#options.clock.now() };
   }
@@ -70,10 +70,7 @@ export class HandlerFailures {
     return this.#options.clock.now() < this.#remarkedUntilMs ? this.#remark?.message : undefined;
   }
 
-  /**
-   * Whether the keys that are owed have to wait still: handlers that fail again and again do not delay them for
-   * longer than the longest wait.
-   */
+  /** Whether the keys that have to be queued still wait. Repeated failures delay them by the longest wait at most. */
   get isRecent(): boolean {
     const now = this.#options.clock.now();
     return now - this.#atMs < this.#waitMs && now - this.#owedSinceMs < WAIT_MS[1];
@@ -104,7 +101,7 @@ export class HandlerFailures {
   }
 }
 
-/** Of an unexpected error only the class: its message may quote the contents of an object. */
+/** Shows only the class of an unexpected error, because its message may quote the contents of an object. */
 function reasonOf(error: unknown): string {
   if (error instanceof HandlerError) return error.message;
   return error instanceof Error ? `its handlers failed (${error.name})` : 'its handlers failed';

@@ -45,7 +45,7 @@ export class KeyObjects {
         MOST_WAITING_MS,
       );
     } catch (error) {
-      // The rest of the key's status is worth showing.
+      // The error must not hide the rest of the key's status.
       return { state: 'unknown', reason: boundedText(messageOf(error), MOST_REASON) };
     }
   }

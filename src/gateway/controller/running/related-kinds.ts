@@ -16,7 +16,7 @@ export interface RelatedKindsOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
 
-/** How soon a named kind is found. */
+/** How often the kinds that keys name are read from Redis. */
 const LOOK_MS = 1000;
 /** How often the cluster is asked for a kind again, and the same change of kinds is reported. */
 const AGAIN_MS = 10_000;
@@ -77,7 +77,8 @@ export class RelatedKinds {
     for (const kind of this.#answers.keys()) if (!named.includes(kind)) this.#answers.delete(kind);
     this.#isOutdated = found.length > 0 || this.inUse.length < watched.length;
     const report = JSON.stringify([found, this.inUse]);
-    // A kind that the function may not read stays among those found.
+    // A kind that the function may not read is found again at each look, so the same report is repeated after
+    // `AGAIN_MS` only.
     if (!this.#isOutdated || (report === this.#reported && now < this.#reportedMs + AGAIN_MS)) return;
     this.#reported = report;
     this.#reportedMs = now;
@@ -87,7 +88,7 @@ export class RelatedKinds {
   async #isServed(kind: string, now: number): Promise<boolean> {
     const known = this.#answers.get(kind);
     if (known && now < known.atMs + AGAIN_MS) return known.isServed;
-    // Of a group that is away nothing is known. That must not hide the kinds after it.
+    // A kind whose API group is away counts as not served, so that the other kinds are still found.
     const isServed = await this.#options.isServed(parseKind(kind)).catch(() => false);
     this.#answers.set(kind, { isServed, atMs: now });
     return isServed;

@@ -10,7 +10,7 @@ import type { KeyScope } from '../handlers/key-scope.ts';
 import type { WorkQueue } from '../workqueue/work-queue.ts';
 import { keysInScope } from './keys-in-scope.ts';
 
-/** The selected keys of a controller: some by name, or by a selection. An empty selection is everything. */
+/** The keys to queue: by name, or by namespace and labels. An empty selection selects all keys. */
 export type KeySelection =
   | { readonly keys: readonly ObjectKey[] }
   | { readonly selection: { readonly namespace?: string; readonly labelSelector?: LabelSelector } };
@@ -19,7 +19,7 @@ export interface RequeueRequest {
   readonly which: KeySelection;
   /** The caller's message, for the function and the log. Travels with `high` only: low keys share one reason. */
   readonly message?: string;
-  /** `high`: as keys of events. `low`: behind them, and the function sees the reason of a resync. */
+  /** `high`: like keys of events. `low`: behind them, with the reason `resync`. */
   readonly priority: 'high' | 'low';
 }
 
@@ -29,15 +29,15 @@ export interface RequeueTarget {
   readonly queue: WorkQueue;
 }
 
-/** More than this at once would be in the way of events: they are queued at low priority, or not at all. */
+/** The most keys that one request may queue at high priority, because more would delay events. */
 export const MAX_HIGH_KEYS = 10_000;
 const CHUNK = 500;
 
 /**
  * Queues keys at a caller's request, whatever the controller's predicates say. Named keys need not be in the cache: a
  * deleted object can be reconciled, too.
- * @returns how many. @throws UserError for a key or namespace that is none of the controller's, or too many keys for
- *   high priority.
+ * @returns how many. @throws UserError for a key or namespace that the controller does not reconcile, or too many keys
+ *   for high priority.
  */
 export async function requeue(target: RequeueTarget, { which, message, priority }: RequeueRequest): Promise<number> {
   const { queue, scope } = target;

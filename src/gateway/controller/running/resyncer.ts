@@ -26,8 +26,9 @@ export interface ResyncerOptions {
 const END_TIMEOUT_MS = 2000;
 
 /**
- * Queues all keys of a controller at low priority: once for its declaration, the contents of its views and its queue,
- * and again after each period of resync. Redis records each resync, so a restart of the gateway repeats nothing.
+ * Queues all keys of a controller at low priority: once for each declaration, incarnation of its views and incarnation
+ * of its queue, and again after each period of resync. Redis records each resync, so a restart of the gateway repeats
+ * nothing.
  */
 export class Resyncer {
   readonly #options: ResyncerOptions;
@@ -106,8 +107,8 @@ export class Resyncer {
 
   /**
    * Queues the keys that have named a kind, once its views are complete, and whenever the views may lack objects that
-   * the keys have read: new, lost or rebuilt views. The kind is on record before: from then on no gateway runs keys
-   * without it, so a run that names it later reads it.
+   * the keys have read: new, lost or rebuilt views. The kind is recorded first: from then on no gateway without the
+   * kind runs keys (`RelatedObjects.isBehind`), so a run that names it later reads it.
    */
   async #ensureRelated(): Promise<void> {
     const { queue, sources, runtime, spec, failures } = this.#options;

@@ -21,7 +21,10 @@ export interface SecondaryKeysOptions {
   readonly onLeftOut: (error: HandlerError) => void;
 }
 
-/** Keys that are known to need no second look. More are forgotten, and a key may then be queued twice. */
+/**
+ * How many handled keys are remembered, so that none is checked twice. Beyond that all are forgotten, and a key may be
+ * queued twice.
+ */
 const MOST_KNOWN = 50_000;
 
 /**
@@ -84,7 +87,7 @@ export class SecondaryKeys {
     if ('key' in wakeup) return [wakeup.key];
     const { lookup } = wakeup;
     if ('keys' in lookup && lookup.keys) return lookup.keys;
-    // It leads to objects of the scope alone, and without a predicate the key of each is queued.
+    // A lookup finds only objects in scope. Without a predicate, `keysInScope` queues the keys of all of them.
     const text = JSON.stringify(lookup);
     if (!passes || known.has(text)) return [];
     known.add(text);

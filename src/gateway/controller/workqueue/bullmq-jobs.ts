@@ -12,7 +12,7 @@ export interface BullMqJobsOptions {
   readonly logger: Logger;
 }
 
-/** The jobs of a queue as BullMQ, and each tool for BullMQ, has them. */
+/** The jobs of a queue in BullMQ, as tools for BullMQ show them. */
 export interface BullMqLists {
   /** Name and prefix of the queue, by which a tool for BullMQ finds it. */
   readonly queue: string;
@@ -25,7 +25,7 @@ type KeysJob = { keys: readonly string[] };
 
 /** Keys in one job. A job costs as much as ten keys, and a gateway must not take many keys before it has slots. */
 const JOB_KEYS = 25;
-/** `keysOfJobs` does not read more waiting jobs. */
+/** With more waiting jobs, `keysOfJobs` reads none of them. */
 const MAX_JOBS_TO_READ = 10_000;
 
 /**
@@ -82,8 +82,8 @@ export class BullMqJobs {
   }
 
   /**
-   * The keys of all waiting and active jobs. Undefined when too many jobs wait to read them all: then a key without a
-   * job would wait about as long as their keys anyway.
+   * The keys of all waiting and active jobs. Undefined when too many jobs wait to read them all. A key that has lost
+   * its job loses little then, because the keys in these jobs wait as long.
    */
   async keysOfJobs(): Promise<ReadonlySet<string> | undefined> {
     const { redis, keys } = this.#options;
@@ -110,8 +110,8 @@ export class BullMqJobs {
       connection: redis,
       prefix: keys.prefix,
       concurrency: jobsAtOnce(concurrency),
-      // The worker renews its locks. When this gateway has stopped, another gateway gets its jobs after 4 to 8 s,
-      // and later if that has many queues.
+      // The worker renews its locks. When this gateway has stopped, another gateway gets its jobs after 4 to 8 s, and
+      // later if the other gateway has many queues.
       lockDuration: 4000,
       ...this.#intervals(),
       // A job may stall any number of times: the records decide whether its keys may start.
@@ -122,7 +122,7 @@ export class BullMqJobs {
     if (this.#takes === 'none') await this.#worker.pause(true);
   }
 
-  /** By how much the intervals of a queue at rest are longer than those of a single queue. Default 1. */
+  /** Sets the factor by which the intervals of a queue at rest are longer than those of a single queue. Default 1. */
   pace(factor: number): void {
     this.#paceFactor = factor;
     // BullMQ reads these options before each wait.
@@ -132,8 +132,8 @@ export class BullMqJobs {
   #intervals(): { stalledInterval: number; drainDelay: number } {
     return {
       stalledInterval: 4000 * this.#paceFactor,
-      // Seconds that one blocking read waits. An add ends it, so it may be long: queues at rest read less. BullMQ
-      // allows no more: a connection that has died in silence is noticed only then.
+      // Seconds that one blocking read waits. An add ends the read, so a long wait delays no key and saves commands of
+      // queues at rest. BullMQ allows no more, because it notices a silently broken connection only after the read.
       drainDelay: 10,
     };
   }
@@ -147,7 +147,10 @@ export class BullMqJobs {
     else setImmediate(() => this.#resume());
   }
 
-  /** Trap: BullMQ's worker does not start again when it is resumed in the very turn in which its paused loop ends. */
+  /**
+   * Trap: BullMQ's worker does not start again when it is resumed in the turn of the event loop in which its paused
+   * loop ends.
+   */
   #resume(): void {
     if (this.#takes === 'none') return;
     this.#worker?.resume().catch((error: unknown) => this.#warn(error, 'worker'));
@@ -163,7 +166,7 @@ export class BullMqJobs {
   #warn(error: unknown, part: string): void {
     const { logger, name, clock } = this.#options;
     const text = messageOf(error);
-    // A worker whose read fails tries again at once.
+    // A worker whose read fails tries again at once, so the same error may come many times.
     if (clock.now() - (this.#logged.get(text) ?? -Infinity) < LOG_INTERVAL_MS) return;
     this.#logged.set(text, clock.now());
     logger.warn({ controller: name, part, error: text }, 'a part of the work queue failed');
@@ -173,7 +176,7 @@ export class BullMqJobs {
 /** How many jobs a gateway takes at a time. */
 export type JobsTaken = 'all' | 'one' | 'none';
 
-/** As many keys as there are slots, and one job more. */
+/** Enough jobs for as many keys as there are slots, and one more. */
 function jobsAtOnce(concurrency: number): number {
   return Math.ceil(concurrency / JOB_KEYS) + 1;
 }

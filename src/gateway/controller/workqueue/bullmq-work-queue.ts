@@ -43,12 +43,18 @@ export interface WorkQueueOptions {
   /** The controller's name. */
   readonly name: string;
   readonly behaviour: QueueOptions;
-  /** Its connection is for commands; the Worker opens a second one for its blocking read. */
+  /**
+   * The place of the queue, and the connection for commands. BullMQ's worker opens a second connection for its blocking
+   * read.
+   */
   readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'>;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
-  /** The pause of all keys by hand was set or ended through this gateway. Default: nothing happens. */
+  /** Called when a pause of all keys was set or ended through this gateway. Default: nothing happens. */
   readonly onPauseChanged?: () => void;
-  /** The runs that this gateway has started of the queue of this name. Default: none. */
+  /**
+   * The runs of this queue that this gateway has started. They outlive a queue that is closed and opened again.
+   * Default: none.
+   */
   readonly ownRuns?: OwnRuns;
   readonly bounds?: QueueBounds;
   /** How many runs of all keys the history holds; 0: none but failures. Default 10,000. */
@@ -61,7 +67,7 @@ export interface QueueBounds {
   readonly idlePace?: IdlePace;
   /** How many runs of the controller's tenant may begin. Default: any number. */
   readonly starts?: StartRate | undefined;
-  /** Why there is no memory for more of its keys. Default: there is. */
+  /** Returns why Redis has no memory for more of its keys; undefined: it has. Default: it always has. */
   readonly leftOut?: () => string | undefined;
 }
 
@@ -69,7 +75,7 @@ export interface QueueBounds {
 export interface QueueState {
   readonly incarnation: string | undefined;
   readonly runId: string | undefined;
-  /** The hash under which all keys were queued once. */
+  /** The hash of the declaration and its views for which all keys were queued (`Resyncer`). */
   readonly initial: string | undefined;
   /** When all keys are queued again. */
   readonly resyncAtMs: number | undefined;
@@ -87,7 +93,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly name: string;
   /** The related objects of its keys. */
   readonly relatedRules: RelatedRules;
-  /** Of its metrics: those of controller-runtime, whose queues have the names of their controllers. */
+  /** The labels of its metrics. As in controller-runtime, a queue has the name of its controller. */
   readonly #labels: { readonly name: string; readonly controller: string };
   readonly #behaviour: QueueOptions;
   readonly #runtime: WorkQueueOptions['runtime'];
@@ -129,7 +135,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   /** The runs in flight that have started since it was set, while it is not Infinity. */
   readonly #counted = new Set<string>();
   #circuit: OpenCircuit | undefined;
-  /** The last keys that became ready have one among them that other gateways should have first. */
+  /** Whether the last ready keys include a key that other gateways should start first (`Runner.giveAway`). */
   #givesAway = false;
 
   constructor(options: WorkQueueOptions) {
@@ -283,14 +289,14 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return (await this.levels()).oldestDueMs;
   }
 
-  /** `counts`, `demand` and `oldestDueMs` with one question to Redis, for many queues. */
+  /** Reads `counts`, `demand` and `oldestDueMs` in one round trip, because a gateway may have many queues. */
   async levels(): Promise<Omit<QueueLevels, 'firstDueMs'> & { readonly oldestDueMs: number | undefined }> {
     const now = this.#runtime.clock.now();
     const { firstDueMs, ...counts } = await this.#inspector.levels(now + DEMAND_AHEAD_MS);
     return { ...counts, oldestDueMs: firstDueMs > now ? undefined : now - firstDueMs };
   }
 
-  /** How long the runs of this gateway have taken so far whose answer has not come. */
+  /** How long the unanswered runs of this gateway have taken so far. */
   unfinished(): Unfinished {
     return this.#ownRuns.unfinished(this.#runtime.clock.now());
   }
@@ -299,7 +305,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return this.#stall.ms();
   }
 
-  /** As `stalledMs` has seen them last, without a trip to Redis; undefined before. */
+  /** The facts that `stalledMs` read last, without a round trip to Redis; undefined before its first read. */
   get seenFacts(): QueueFacts | undefined {
     return this.#stall.facts;
   }
@@ -352,7 +358,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#poller = poller;
     this.#upkeep = upkeep;
     this.#takeJobs();
-    // An earlier build paused the queue in Redis while the circuit of one gateway was open.
+    // Ends the pause that an earlier build set in Redis while the circuit of one gateway was open.
     void this.#track(records.resume('breaker'));
     await this.#jobs.start((keys) => this.#processJob(keys));
     if (!this.#gate) this.#poller.start();
@@ -374,7 +380,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#gate.open();
     this.#gate = undefined;
     this.#takeJobs();
-    // Keys without a job: the answer that named them as ready may have been lost with the connection.
+    // Looks soon for ready keys without a job: the answer that named them may have been lost with the connection.
     this.#upkeep?.checkSoon(this.#runtime.clock.now());
     this.#runner?.starter.resume();
     this.#poller?.start();
@@ -412,7 +418,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     // in new jobs.
     const ended = Promise.all(this.#activeJobs).then(() => true);
     const haveEnded = await Promise.race([ended, clock.sleep(CLOSE_TIMEOUT_MS, limit.signal).then(() => false)]);
-    // Redis may be away.
+    // The wait for the recorder is bounded, because Redis may be away.
     await Promise.race([this.#recorder?.stop(), clock.sleep(CLOSE_TIMEOUT_MS, limit.signal)]);
     limit.abort();
     this.#sampler?.stop();
@@ -429,12 +435,12 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     await unlinkAll(this.#redis, `${this.#keys.prefix}:`);
   }
 
-  /** Begins all its keys in Redis. */
+  /** The prefix of all its keys in Redis. */
   get prefix(): string {
     return this.#keys.prefix;
   }
 
-  /** Why there is no memory for more of its keys; undefined: there is. */
+  /** Why Redis has no memory for more of its keys; undefined: it has. */
   get leftOut(): string | undefined {
     return this.#leftOut();
   }
@@ -479,7 +485,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     await this.#stall.mayMakeDue(this.#records.putBack(this.#ownRuns, { runId, nowMs }));
   }
 
-  /** Remembers that all keys of the controller have been queued once, under this hash of its dependencies. */
+  /** Records that all keys of the controller were queued for this hash of the declaration and its views. */
   async setInitial(initial: string): Promise<void> {
     await this.#note({ initial });
   }
@@ -567,7 +573,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     }
   }
 
-  /** Keys with a run that has passed its deadline: the start of the key settles it, but for an open circuit. */
+  /**
+   * Handles keys whose run has passed its deadline. The start of a key settles its run. While the circuit is open no
+   * key starts, so these runs are settled alone.
+   */
   async #settleOrStart(keys: readonly string[]): Promise<void> {
     const { starter } = this.#runner ?? {};
     if (!starter || !this.circuit || keys.length === 0) return this.#startOrEnqueue(keys);

@@ -13,7 +13,7 @@ const FEW = 100;
 
 /**
  * Runs dead letters again, with their failures forgotten. Each stays a dead letter until its run starts, so none is
- * lost on the way. Keys that are none are left out.
+ * lost on the way. Other keys are skipped.
  * @param onProgress called with how many of all have been queued, at the beginning and after each part.
  * @returns how many are run again.
  */
@@ -41,7 +41,7 @@ export async function dropDeadLetters(queue: DeadLetterQueue, selection: DeadLet
   return dropped;
 }
 
-/** All of them before the first is touched: the list shrinks while they are. */
+/** Lists all keys before the first is changed, because the list of dead letters shrinks with each. */
 async function select(queue: DeadLetterQueue, selection: DeadLetterSelection): Promise<string[]> {
   if ('keys' in selection) {
     const dead: string[] = [];

@@ -1,17 +1,18 @@
 /**
- * Counts of durations in buckets that grow by a fourth root of 2: a percentile is off by 9 % at most. By bucket as
- * text, so that JSON can hold it; the histograms of several gateways are added bucket by bucket.
+ * Counts of durations, by the number of a bucket as text, so that JSON can hold them. Each bucket is wider than the one
+ * before by the fourth root of 2, so a percentile is off by 9 % at most. The histograms of several gateways are added
+ * bucket by bucket.
  */
 export type Histogram = Record<string, number>;
 
-/** From half the samples on, and from 99 % of them on. Milliseconds. */
+/** Half of the durations, and 99 % of them, are at most this long. Milliseconds. */
 export interface Percentiles {
   readonly p50: number;
   readonly p99: number;
 }
 
 const PER_DOUBLING = 4;
-/** 12 days. */
+/** The bucket of 12 days, and of longer durations. */
 const LAST_BUCKET = 30 * PER_DOUBLING;
 
 export function countDuration(histogram: Histogram, ms: number): void {

@@ -1,4 +1,4 @@
-/** This number of a gateway's queues asks Redis as often as a single queue would. */
+/** Up to this number, each queue of a gateway asks Redis as often as a single queue would. */
 export const QUEUES_AT_FULL_PACE = 200;
 
 /** One queue's share of the pace. */

@@ -46,7 +46,7 @@ export function keyState(status: KeyStatus, nowMs: number): KeyState {
   if (pause) return { word: 'paused', wait: pause };
   const recovery = waitOf('recovery') ?? pauses.map(waitFor)[0];
   if (recovery) return { word: 'waits for recovery', wait: recovery };
-  // The timer of a key whose time has come is the next look at its barrier.
+  // A timer within `BARRIER_AGAIN_MS` is the next check of the key's barrier rather than a requeue.
   const isLater = timerMs !== undefined && timerMs > nowMs + BARRIER_AGAIN_MS && !queued && !backlog;
   if (isLater && failures > 0) return { word: 'failing' };
   const barrier = isLater ? undefined : waitOf('barrier');
@@ -64,7 +64,7 @@ export function keyState(status: KeyStatus, nowMs: number): KeyState {
   };
 }
 
-/** How it stands with the object of a key, as a sentence without its full stop. */
+/** The state of a key's object, as a sentence without its full stop. */
 export function objectText(object: KeyObject): string {
   switch (object.state) {
     case 'cached':

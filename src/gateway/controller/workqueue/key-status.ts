@@ -50,7 +50,7 @@ export type Wait =
   | { readonly reason: 'barrier'; readonly sinceMs: number; readonly barrier: BarrierText }
   /** Its run goes on elsewhere (a 202); its outcome is unknown after `untilMs`. */
   | { readonly reason: 'busy'; readonly untilMs: number }
-  /** The gateway that was asked does not start it, see `OpenCircuit`. */
+  /** The circuit of the gateway that reports this status is open, see `OpenCircuit`. */
   | { readonly reason: 'breaker'; readonly untilMs: number }
   | { readonly reason: 'recovery'; readonly untilMs?: number }
   | { readonly reason: 'paused'; readonly by: Exclude<PauseScope, 'recovery'> }
@@ -58,13 +58,13 @@ export type Wait =
   | { readonly reason: 'rate-limit'; readonly untilMs: number }
   | { readonly reason: 'debounce'; readonly untilMs: number };
 
-/** How it stands with the object of a key, as far as its controller is concerned. */
+/** The state of a key's object in the cache, and for the declaration of its controller. */
 export type KeyObject =
   /** The cache has it, and its events run the key. */
   | { readonly state: 'cached' }
   /** The cache is complete and does not have it. */
   | { readonly state: 'absent' }
-  /** The declaration of the controller leaves the key out: this part of it. */
+  /** This part of the controller's declaration excludes the key. */
   | { readonly state: 'not selected'; readonly by: 'namespaces' | 'labelSelector' | 'predicate' }
   | { readonly state: 'unknown'; readonly reason: string };
 
@@ -77,7 +77,7 @@ export interface KeyStatus {
   readonly queued: boolean;
   /** The run in flight. */
   readonly running?: { readonly run: number; readonly deadlineMs: number };
-  /** Touched while it runs: it will run once more. */
+  /** Woken while it runs, so it will run once more. */
   readonly dirty: boolean;
   /** Waits as a low-priority key. */
   readonly backlog: boolean;
@@ -97,8 +97,8 @@ export interface KeyStatus {
 }
 
 /**
- * The lists in which a key can be found; one key can be in several. `failing`: those of `timers` that have failed and
- * wait for their next attempt, as far as the first 5,000 timers have them.
+ * The lists in which a key can be found; one key can be in several. `failing`: the keys among the first 3,000 timers
+ * that have failed and wait for their next attempt.
  */
 export type KeyList = 'queued' | 'running' | 'timers' | 'failing' | 'backlog' | 'waiting' | 'dead';
 export const KEY_LISTS: readonly KeyList[] = ['queued', 'running', 'timers', 'failing', 'backlog', 'waiting', 'dead'];
@@ -107,8 +107,8 @@ export interface KeyPage {
   /** How many keys the list has. */
   readonly total: number;
   /**
-   * From `offset` on, in order of time. `atMs`: when it became ready or dead, began to wait or was added to the
-   * backlog, when its timer or its deadline comes.
+   * The keys from `offset` on, in order of time. `atMs` depends on the list: when the key became ready or dead, began
+   * to wait or was added to the backlog, or when its timer or its deadline comes.
    */
   readonly keys: readonly { readonly key: string; readonly atMs: number }[];
 }

@@ -18,7 +18,9 @@ export interface OwnRun {
    * was cut off or came too late, and it may go on.
    */
   readonly state: 'running' | 'accepted' | 'unknown';
-  /** Of a busy run, how many runs of this gateway had become busy then, itself included. */
+  /**
+   * Of a run that became busy, which is a run that answered 202: its number among such runs of this queue here, from 1.
+   */
   readonly busies?: number;
 }
 
@@ -55,8 +57,9 @@ export class OwnRuns {
   }
 
   /**
-   * How many runs have become busy. Each of them is written to Redis. So a Redis process that has the n-th one also has
-   * everything that happened to it since, which this gateway may not know: another gateway may have got its callback.
+   * How many runs have become busy. Redis counts a run in the write that marks it as busy. If this count includes a
+   * run, Redis has not lost its record, which is then right: another gateway may have ended the run by its callback,
+   * unknown to this gateway.
    */
   get busies(): number {
     return this.#busies;
@@ -67,19 +70,19 @@ export class OwnRuns {
     return this.#highest;
   }
 
-  /** The run begins. To be called before its trigger is sent. */
+  /** Records that the run begins. Must be called before its trigger is sent. */
   begin({ key, run, incarnation, deadlineMs }: Omit<Run, 'failures' | 'reasons'>, nowMs: number): void {
     this.#highest = Math.max(this.#highest, run);
     this.#runs.delete(key);
     this.#runs.set(key, { key, run, incarnation, startedMs: nowMs, deadlineMs, state: 'running' });
-    // The finish of a run of unknown outcome may come from another gateway.
+    // Forgets runs whose deadline and margin have passed, because another gateway may have finished them.
     for (const [oldest, { deadlineMs: endMs }] of this.#runs) {
       if (endMs + RUN_MARGIN_MS > nowMs) break;
       this.#runs.delete(oldest);
     }
   }
 
-  /** The finish of the run is sent to Redis with the next command. */
+  /** Records the finish of the run, which must be sent to Redis with the next command. */
   finish({ key, run, finish }: FinishRequest): void {
     const known = this.#runs.get(key);
     if (known?.run !== run) return;
@@ -117,7 +120,10 @@ export class OwnRuns {
     return { totalMs, longestMs };
   }
 
-  /** Whether this gateway waits for the answer of this run. Whatever Redis says, it is the one in flight of its key. */
+  /**
+   * Whether this gateway waits for the answer of this run. If so, it is the run in flight of its key, even if Redis has
+   * lost its record.
+   */
   waitsFor({ key, run, incarnation }: Pick<Run, 'key' | 'run' | 'incarnation'>, nowMs: number): boolean {
     const known = this.#runs.get(key);
     return (

@@ -3,10 +3,10 @@ import { ERROR_LENGTH } from './queue-options.ts';
 import type { Finish, Wrote } from './run.ts';
 
 /**
- * How a run ended, or the latest that is known about it:
+ * The outcome of a run, or its latest known state:
  *
  * - `done`: the run is finished. `requeue`: done, and the function asked for another run later.
- * - `deferred`: the function asked for later before it did anything.
+ * - `deferred`: the function asked for a later run (429 or 503) before it did anything.
  * - `not-sent`: the gateway sent no trigger, because the function is starting or its circuit is open.
  * - `failed`: an error; the key backs off. `dead`: the key became a dead letter.
  * - `accepted`: the run goes on after a 202. A second entry of the same run has its end.
@@ -88,7 +88,7 @@ export function isCursor(text: string): boolean {
   return /^[0-9]{1,15}\.[0-9]{1,5}$/.test(text);
 }
 
-/** The end of a run, or news of it, as the queue's own parts give it to the history. */
+/** The outcome of a run, or its latest state, as the queue passes it to the history. */
 export interface EndedRun {
   readonly key: string;
   readonly run: number;
@@ -99,14 +99,14 @@ export interface EndedRun {
   readonly attempt?: number | undefined;
   readonly tookMs?: number;
   readonly waitedMs?: number | undefined;
-  /** As `Start` has them. */
+  /** The reasons as `Start.recorded` has them: JSON, one in each line. */
   readonly recorded?: string;
   readonly reasons?: readonly Reason[];
 }
 
 /**
- * One line. It is made for each run, so it joins text instead of making objects. `lua/finish.lua` relies on `outcome`
- * being first.
+ * Encodes one line of the history. It is called for each run, so it joins text instead of building an object.
+ * `lua/finish.lua` relies on `outcome` being first.
  * @param gateway the host name of this gateway as JSON, quotes included.
  * @param leftOut see `PastRun`.
  */

@@ -63,7 +63,7 @@ export class Poller {
     await this.#loop;
   }
 
-  /** Something is due at this time, or now. */
+  /** Makes the poller tick at this time at the latest. Default: now. */
   wake(atMs = 0): void {
     if (atMs >= this.#nextMs) return;
     this.#nextMs = atMs;

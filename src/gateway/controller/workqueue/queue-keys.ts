@@ -12,7 +12,7 @@ export interface QueueKeys {
   readonly debounced: string;
   /** ZSET key -> deadline plus margin of its run in flight. */
   readonly inFlight: string;
-  /** ZSET key -> time of its add: low-priority keys, and those whose pause has ended. */
+  /** ZSET key -> time of its add: low-priority keys, and keys whose pause has ended. */
   readonly backlog: string;
   /**
    * ZSET key -> time since which it is ready to run. The key has not started yet: it has a job, or a gateway is about
@@ -21,9 +21,9 @@ export interface QueueKeys {
   readonly queued: string;
   /** ZSET key of a run that holds a slot -> time at which the slot expires, unless its gateway extends it. */
   readonly slots: string;
-  /** Followed by a gateway's id, the STRING with the low-priority keys that its last start has taken. */
+  /** Prefix of a gateway's STRING, followed by its id: the low-priority keys that its last start has taken. */
   readonly takenPrefix: string;
-  /** Followed by a gateway's id, the STRING with how many of its runs have become busy. */
+  /** Prefix of a gateway's STRING, followed by its id: how many of its runs have become busy, see `OwnRuns.busies`. */
   readonly busiesPrefix: string;
   /** ZSET key -> time of its last run: keys with nothing to do whose record has a barrier. */
   readonly resting: string;

@@ -23,8 +23,9 @@ export interface Debounce {
   /** Counted from the first add since the key's last run. */
   readonly maxMs: number;
   /**
-   * An added key waits only if it runs, or its last run has written less than `maxMs` ago; from then on `maxMs` counts.
-   * Not longer than the barrier of a key at rest is kept, a minute. Default false.
+   * An added key waits only if it runs, or if its last run wrote less than `maxMs` ago; `maxMs` then counts from that
+   * write. `maxMs` must not exceed a minute, because Redis keeps the barrier of a key at rest, and with it the time of
+   * the write, for a minute only. Default false.
    */
   readonly leading?: boolean;
 }
@@ -36,10 +37,15 @@ export interface RateLimit {
   readonly burst: number;
 }
 
-/** For how long Redis keeps how many runs of a gateway have become busy: two days, longer than any of them goes on. */
+/**
+ * For how long Redis keeps a gateway's count of busy runs (`OwnRuns.busies`): two days, longer than any of them goes
+ * on.
+ */
 export const BUSIES_MS = 172_800_000;
 
-/** After its deadline a run in flight blocks its key for this long: writes it sent in time are settled by then. */
+/**
+ * For this long after its deadline a run still blocks its key, so that a write that it sent in time has taken effect.
+ */
 export const RUN_MARGIN_MS = 1000;
 /** How long a run keeps its slot after the last sign of life of its gateway. */
 export const SLOT_MS = 12_000;

@@ -76,7 +76,7 @@ export interface FinishRequest {
   readonly run: number;
   /** After `unknown` the run stays on record with the error, for `Process.lost`. */
   readonly finish: Finish;
-  /** For the history of runs. Undefined: nothing, since the run has not begun. */
+  /** The entry for the history of runs. Undefined for a start that is taken back, because its run has not begun. */
   readonly ended?: EndedRun;
   /** Of the start that is taken back: the run ends only if this start is the one on record. Default: any start. */
   readonly nonce?: string;
@@ -96,7 +96,7 @@ export interface Finished {
   readonly dead: boolean;
   /** When the key's timer is due, if the finish has set one. */
   readonly timerMs: number | undefined;
-  /** Whether the key is ready to run again, because it was touched while it ran. */
+  /** Whether the key is ready to run again, because it was woken while it ran. */
   readonly ready: boolean;
   /** Why the key's record could not be read: the run is on record until its deadline. Undefined if it could. */
   readonly unreadable: string | undefined;

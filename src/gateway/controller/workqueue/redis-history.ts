@@ -4,8 +4,8 @@ import type { QueueKeys } from './queue-keys.ts';
 import { HISTORY_LENGTH } from './queue-options.ts';
 
 /**
- * How many calls of the script answer one question, and with how many runs each call answers at most. A call reads up
- * to 128 KiB.
+ * How many calls of the script one read makes at most, and how many runs each call returns at most. A call reads up to
+ * 128 KiB.
  */
 const MOST_CALLS = 128;
 const MOST_RUNS = 250;
@@ -36,11 +36,11 @@ export class RedisHistory {
   async runs({ limit, outcome, key, before, after }: RunQuery): Promise<RunPage> {
     const newest = await this.#newest();
     if (!newest) return { runs: [] };
-    // From the newest entry, not from the open end: runs recorded between the two calls must come with the next
-    // `after`, and only then.
+    // Reads from the newest entry that `#newest` found. Runs that are recorded after it come with the next `after`
+    // only, and so only once.
     const from = before === undefined ? { ...newest, line: newest.line + 1 } : placeOf(before);
     const last = after === undefined ? OLDEST : placeOf(after);
-    // A history that began anew counts from 0 again.
+    // A cursor beyond the newest entry is of an earlier history: a new history counts from 0 again.
     const until = sizeOf(last) > sizeOf(newest) ? OLDEST : last;
     const needles = [
       ...(outcome === undefined ? [] : [`"outcome":"${outcome}"`]),
@@ -64,12 +64,15 @@ export class RedisHistory {
     ]);
     const texts = [...lines.map(({ text }) => text), ...own];
     const runs = texts.flatMap((text) => decodePastRun(text, key) ?? []).filter((run) => run.key === key);
-    // A failure is in both.
+    // A failure is in the history of its key and in the history of all keys.
     const once = new Map(runs.map((run) => [`${run.run}/${run.outcome}`, run]));
     return [...once.values()].toSorted(newestFirst).slice(0, HISTORY_LENGTH);
   }
 
-  /** Of each key the error of its last failure or of the success after it. One small command for each, in one trip. */
+  /**
+   * The error of each key's last outcome on record; undefined after a success. Sends one small command for each key, in
+   * one round trip.
+   */
   lastErrors(keys: readonly string[]): Promise<(string | undefined)[]> {
     return Promise.all(
       keys.map(async (key) => {
@@ -124,7 +127,7 @@ function newestFirst(one: PastRun, other: PastRun): number {
   return other.atMs - one.atMs || other.run - one.run || isEnd(other) - isEnd(one);
 }
 
-/** As `encodeRun` writes it: a text within the line has its quotes escaped. */
+/** The text that only lines of this key contain, because JSON escapes the quotes within other texts of a line. */
 function keyNeedle(key: string): string {
   return `"key":${JSON.stringify(key)}`;
 }
@@ -137,7 +140,7 @@ function cursorOf({ id, line }: Place): string {
   return `${id.split('-')[0]}.${line}`;
 }
 
-/** Of everything before the entry; NaN for `OLDEST`. */
+/** The size of all entries before this one, which is its ID (`lua/record.lua`). NaN for `OLDEST`. */
 function sizeOf({ id }: Place): number {
   return Number.parseInt(id, 10);
 }

@@ -11,7 +11,7 @@ import {
 } from './key-status.ts';
 import { type QueueKeys, scopesOf } from './queue-keys.ts';
 
-/** How it stands with the keys of a queue, at one moment. */
+/** The numbers of a queue's keys at one moment. */
 export interface QueueLevels {
   /** Keys that wait to run now. */
   readonly waiting: number;
@@ -67,7 +67,7 @@ export class RedisInspector {
     if (added !== null) waits.push({ reason: 'debounce', untilMs: Number(added) });
     return {
       key,
-      // A key that was touched while it runs becomes ready at the end of its run.
+      // A key that was woken while it runs becomes ready at the end of its run.
       queued: ready !== null || (running !== undefined && queuedAt !== undefined && added === null),
       ...(running ? { running } : {}),
       dirty: dirty !== undefined || (running !== undefined && queuedAt !== undefined),
@@ -82,7 +82,10 @@ export class RedisInspector {
     };
   }
 
-  /** The pause of each scope, undefined where there is none: reads these alone, for there may be many. */
+  /**
+   * The pause of each scope; undefined where there is none. Reads these scopes only, because a queue may have many
+   * pauses.
+   */
   async #pausesOf(scopes: readonly PauseScope[]): Promise<(Pause | undefined)[]> {
     const [since, ends] = await Promise.all([
       this.#redis.hmget(this.#keys.pauses, ...scopes),
@@ -157,7 +160,7 @@ export class RedisInspector {
     return { total, keys: pairsOf(found) };
   }
 
-  /** Several sets one after the other. */
+  /** Pages through several sets, one after the other. */
   async #sorted(sets: readonly string[], offset: number, limit: number): Promise<KeyPage> {
     const keys: { key: string; atMs: number }[] = [];
     let total = 0;
@@ -173,7 +176,7 @@ export class RedisInspector {
   }
 }
 
-/** Timers at which the list of failing keys looks: some 2 ms of Redis. */
+/** The timers that the list of failing keys reads at most, in about 2 ms of Redis' time. */
 const MOST_TIMERS = 3000;
 
 function pairsOf(found: readonly string[]): KeyPage['keys'][number][] {

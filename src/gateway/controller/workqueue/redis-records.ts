@@ -69,8 +69,8 @@ export class RedisRecords {
 
   /**
    * Records the add of keys.
-   * @returns the keys that became ready to run, and when the first of the debounced ones may. The other keys wait or
-   *   run already.
+   * @returns the keys that became ready to run, and when the first debounced key may. The other keys wait or run
+   *   already.
    */
   async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<{ ready: string[]; dueMs: number | undefined }> {
     const { recordPrefix, debounced, pauses, pausedPrefix, queued } = this.#keys;
@@ -111,7 +111,7 @@ export class RedisRecords {
     await this.#redis.zadd(this.#keys.slots, 'XX', ...slots.flatMap(({ key, untilMs }) => [untilMs, key]));
   }
 
-  /** @param own this gateway's. Default: no run of it has become busy. */
+  /** @param own this gateway's count of busy runs. Default: none has become busy. */
   async finishAll(requests: readonly FinishRequest[], nowMs: number, own: Busies = NO_BUSIES): Promise<Finished[]> {
     const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots } = this.#keys;
     const each = requests.flatMap((request) => {
@@ -141,7 +141,7 @@ export class RedisRecords {
     return [failures, again, barrier, isOne ? encodeRun(ended, this.#gateway) : '', dead ? '1' : ''];
   }
 
-  /** @param limit of each. */
+  /** @param limit the most entries of each set. */
   async due(nowMs: number, limit: number): Promise<Due> {
     const { timers, debounced, inFlight, backlog, pauseEnds, recordPrefix } = this.#keys;
     const answer = await this.#scripts.due(
@@ -193,7 +193,7 @@ export class RedisRecords {
 
   /**
    * One page of the keys that were ready before `atMs` and have not started. Begin with cursor '0' and end when '0' is
-   * returned: every key that was in the set all the time has been in a page.
+   * returned: every key that stayed in the set has then been in a page.
    */
   async queuedBefore(atMs: number, cursor: string, limit: number): Promise<{ keys: string[]; cursor: string }> {
     const [next, found] = await this.#redis.zscan(this.#keys.queued, cursor, 'COUNT', limit);
@@ -201,7 +201,7 @@ export class RedisRecords {
     return { keys, cursor: next };
   }
 
-  /** As `postpone`, for due timers of keys that wait for their barriers: the records keep since when they do. */
+  /** Postpones due timers of keys that wait for their barriers, and records since when each key waits. */
   async hold(toMs: number, entries: readonly Scored[]): Promise<void> {
     if (entries.length === 0) return;
     const { timers, recordPrefix } = this.#keys;
@@ -255,7 +255,7 @@ export class RedisRecords {
     );
   }
 
-  /** Earliest time wins. */
+  /** Sets a key's timer. The earliest time wins. */
   async addTimer(key: string, atMs: number): Promise<void> {
     await this.#redis.zadd(this.#keys.timers, 'LT', atMs, key);
   }
@@ -277,11 +277,14 @@ export class RedisRecords {
     await step.exec();
   }
 
-  /** @param onlyIfEnds the end as it was read: a pause that was prolonged since stays. */
+  /**
+   * @param onlyIfEnds the end of the pause as it was read: a pause with another end stays. Default: the pause is ended
+   *   whatever its end is.
+   */
   async resume(scope: string, onlyIfEnds = ''): Promise<void> {
     const { pauses, pauseEnds, pausedPrefix, backlog } = this.#keys;
     const keys = [pauses, pauseEnds, pausedPrefix + scope, backlog];
-    // The first call ends the pause, and marks it as due for the others.
+    // The first call ends the pause and sets its end to 0 while keys are left; the other calls name this end.
     for (let ends = onlyIfEnds; ; ends = '0') {
       if ((await this.#scripts.resume(keys, [scope, ends, PAGE])) === 0) return;
     }

@@ -28,9 +28,9 @@ export class RelatedRules {
   }
 
   /**
-   * Replaces the rules of a key. Does nothing when the run is not in flight. A change that came before a new rule was
-   * stored has not woken the key.
-   * @param pay runs the work over the rules.
+   * Replaces the rules of a key. Does nothing when the run is not in flight. The caller must run a key with a new rule
+   * again, because a change before the rule was stored has not woken it.
+   * @param pay runs the work over the rules in a budget. Default: without one.
    * @returns whether one of the rules is new, and the cost of storing them, in names that a rule adds or takes away.
    */
   async replace(
@@ -56,7 +56,7 @@ export class RelatedRules {
   /**
    * The keys with a rule that matches this object. In no order, each once. The keys of rules that are replaced during
    * the lookup run again anyway, because their rules are new.
-   * @param run runs the work over one key. It may throw, to end the lookup.
+   * @param run runs the work over one key in a budget. It may throw, to end the lookup. Default: without a budget.
    */
   async keysOf(change: RelatedChange, run: <T>(work: () => T) => T = (work) => work()): Promise<string[]> {
     const { related } = this.#keys;
@@ -68,7 +68,7 @@ export class RelatedRules {
     const selected: string[] = [];
     const slice = new TimeSlice();
     for (let from = 0; from < selecting.length; from += BATCH) {
-      // Before they are read: a lookup that has no time left reads nothing.
+      // Called before the read, because a lookup without time left must read nothing.
       run(() => {});
       const keys = selecting.slice(from, from + BATCH);
       const rules = await this.#redis.hmget(related, ...keys);
@@ -80,7 +80,10 @@ export class RelatedRules {
     return [...new Set([...named, ...selected])];
   }
 
-  /** The keys at the end of the members of the index that begin with one of these texts, page by page. */
+  /**
+   * Reads the members of the index that begin with one of these texts, page by page, and returns the keys at their
+   * ends.
+   */
   async #keysAfter(starts: readonly string[]): Promise<string[]> {
     const found = await Promise.all(
       starts.map(async (start) => {
@@ -134,7 +137,7 @@ export class RelatedRules {
   }
 }
 
-/** Two lists of the same rules are the same text, in whatever order their fields and names come. */
+/** Encodes a rule so that equal rules have equal texts, whatever the order of their fields and names. */
 function canonical({ apiVersion, kind, namespace, names, labelSelector }: RelatedRule): string {
   return JSON.stringify({
     apiVersion,

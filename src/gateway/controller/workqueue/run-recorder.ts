@@ -11,13 +11,15 @@ export interface RunRecorderOptions {
   readonly keys: QueueKeys;
   /** How many runs of all keys the history holds. */
   readonly historyRuns: number;
-  /** Whether there is no memory for a history now: it ends then. */
+  /** Whether Redis has no memory for a history now. Each write then keeps the newest entry only. */
   readonly isLeftOut: () => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Of one entry: small enough that old runs leave the history in small steps. */
+/**
+ * The size of one entry, in runs and in bytes. Entries are small, so that old runs leave the history in small steps.
+ */
 const ENTRY_RUNS = 64;
 const ENTRY_LENGTH = 16_384;
 /**
@@ -32,7 +34,7 @@ const WRITE_LENGTH = 262_144;
  */
 const SECONDS = 10;
 const BURST_SHARE = 0.5;
-/** Of UTF-8 for one unit of a JavaScript string. */
+/** The most bytes of UTF-8 for one code unit of a JavaScript string. */
 const MOST_BYTES = 3;
 const LINE_FEED = 10;
 const NO_BYTES = Buffer.alloc(0);
@@ -51,15 +53,15 @@ export class RunRecorder {
   #full: (number | Buffer)[] = [];
   #length = 0;
   /**
-   * The lines of the entry that is being filled, as bytes. As many small texts they would live until they are written,
-   * which costs the garbage collector more than the lines cost.
+   * The lines of the entry that is being filled, as bytes. Single strings would live until they are written, and cost
+   * the garbage collector more than they cost to make.
    */
   #entry = NO_BYTES;
   #end = 0;
   #runs = 0;
   #written: Promise<void> = Promise.resolve();
   #timing = false;
-  /** For runs that ended well. */
+  /** Limits the recorded runs that ended well. */
   readonly #room: TokenBucket;
   #leftOut = 0;
   readonly #stopped = new AbortController();
@@ -72,7 +74,7 @@ export class RunRecorder {
     this.#room = new TokenBucket(rate, () => clock.now());
   }
 
-  /** A finish has been answered. */
+  /** Records a run whose finish Redis has answered. */
   record(ended: EndedRun, { current, dead }: Pick<Finished, 'current' | 'dead'>): void {
     if (!current) return;
     const { finish } = ended;

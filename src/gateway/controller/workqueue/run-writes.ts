@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
 
-/** A run of a queue. Run numbers begin anew with a queue that has lost its data, and its incarnation is another. */
+/** A run of a queue. A queue that has lost its data begins its run numbers anew, with another incarnation. */
 export interface FencedRun {
   readonly key: string;
   readonly run: number;
@@ -30,8 +30,8 @@ const MOST_WRITES = 200;
 const KEEP_MS = 60_000;
 
 /**
- * The writes of runs that write through the gateway. A run may write while it is the one in flight of its key; no other
- * run, and none that has ended, can begin a write. Each method is one script, so any gateway can take any write.
+ * The writes of runs that write through the gateway. A run may begin a write only while it is the run in flight of its
+ * key and its writes have not ended. Each method is one script, so any gateway can take any write.
  */
 export class RunWrites {
   readonly #keys: QueueKeys;
@@ -47,8 +47,8 @@ export class RunWrites {
   }
 
   /**
-   * Notes that the run is about to write.
-   * @returns undefined when it may not: it is not in flight, or its deadline has passed.
+   * Records that the run is about to write.
+   * @returns undefined when it may not: it is not in flight, its deadline has passed, or its writes have ended.
    */
   async begin({ key, run, incarnation }: FencedRun, note: string, nowMs: number): Promise<BegunWrite | undefined> {
     const { recordPrefix, queue } = this.#keys;
@@ -67,7 +67,7 @@ export class RunWrites {
 
   /**
    * Ends the writes of a run. May be repeated.
-   * @param leftMs until its deadline, or how long it may take to be finished.
+   * @param leftMs milliseconds until its deadline, or until its finish must have been recorded.
    */
   async endAll({ key, run }: Pick<FencedRun, 'key' | 'run'>, leftMs: number): Promise<RunWritesRecord> {
     const keepMs = Math.max(0, Math.ceil(leftMs)) + KEEP_MS;

@@ -5,7 +5,7 @@ export interface Run {
   readonly key: string;
   /** The fencing number: grows with every run of this queue. */
   readonly run: number;
-  /** Of its queue: run numbers begin anew with another one. Empty while the queue has none. */
+  /** The incarnation of its queue: each begins its run numbers anew. Empty while the queue has none. */
   readonly incarnation: string;
   /** Failures since the key was last forgotten; 0 for a key in good health. */
   readonly failures: number;
@@ -81,10 +81,13 @@ export interface Process {
    * same order; each resolves when its own run has ended.
    */
   runAll?(runs: readonly Run[]): readonly Promise<Finish>[];
-  /** A run whose deadline passed without an outcome. Counts as a failure; the answer says how to go on. */
+  /** Decides the end of a run whose deadline passed without an outcome, which counts as a failure. */
   lost(run: Pick<Run, 'key' | 'run' | 'failures'>): Promise<Ended>;
   /** Whether the views have passed this barrier. */
   passed(barrier: BarrierText): Promise<boolean>;
-  /** A barrier has not been passed for a while: do something about it. */
+  /**
+   * Called again and again for a barrier that has not passed for a second, so that the process can bring its views up
+   * to date.
+   */
   late(barrier: BarrierText): void;
 }

@@ -21,7 +21,7 @@ export interface RunnerOptions {
 }
 
 export interface RunnerEvents {
-  /** Something goes on that a stop waits for, and whose failure is worth a warning. */
+  /** Work began that a stop waits for. Its failure is logged as a warning. */
   readonly work: (work: Promise<unknown>) => void;
   /** A timer was set: something is due then. */
   readonly due: (atMs: number) => void;
@@ -37,13 +37,13 @@ export interface RunnerEvents {
 /** Takes keys through their runs: start, process, finish. Many starts and finishes share a round trip. */
 export class Runner {
   readonly #options: RunnerOptions;
-  /** Labels for the metrics of both libraries: one names the queue, the other the controller. */
+  /** Labels of the metrics: client-go names the queue, controller-runtime the controller. */
   readonly #labels: { readonly name: string; readonly controller: string };
   readonly starter: Starter;
   readonly #finishes: GroupCommit<FinishRequest, Finished>;
-  /** The barriers of keys that ended here last, and have not been started here since. */
+  /** The barriers of keys whose last run ended here, until the key starts here again. */
   readonly #barriers = new NewestMap<string, string>(MOST_REMEMBERED);
-  /** Keys whose last run here got no answer, and that have not become ready since. */
+  /** Keys that other gateways should start first, because their last run here got no answer. */
   readonly #elsewhere = new NewestMap<string, true>(MOST_REMEMBERED);
 
   constructor(options: RunnerOptions) {
@@ -66,7 +66,10 @@ export class Runner {
     this.#finishes = new GroupCommit((requests) => this.#finishAll(requests));
   }
 
-  /** Whether other gateways should have this key first, since its last run here got no answer. True once a run. */
+  /**
+   * Whether other gateways should start this key first, because its last run here got no answer. True once for each
+   * such run.
+   */
   giveAway(key: string): boolean {
     return this.#elsewhere.delete(key);
   }
@@ -88,7 +91,8 @@ export class Runner {
 
   async #finishAll(requests: readonly FinishRequest[]): Promise<Finished[]> {
     const { records, ownRuns, runtime, on } = this.#options;
-    // A start that is taken back is none of these runs, though it may have the number of a run that Redis has lost.
+    // A start that is taken back has no `ended`. It may have the number of a run here that Redis has lost, which goes
+    // on.
     for (const request of requests) if (request.ended) ownRuns.finish(request);
     const answer = records.finishAll(requests, runtime.clock.now(), ownRuns);
     for (const { key, run, finish } of requests) {
@@ -110,7 +114,7 @@ export class Runner {
   #passedBarrier(key: string): Promise<string | undefined> | undefined {
     const barrier = this.#barriers.get(key);
     if (barrier === undefined) return undefined;
-    // If it cannot be checked, the key waits for it, and the poller checks it.
+    // If the check fails, the key waits for its barrier, and the poller checks it again.
     const check = async (): Promise<string | undefined> => {
       const hasPassed = await this.#options.process.passed(barrier).catch(() => false);
       return hasPassed ? barrier : undefined;
@@ -125,7 +129,7 @@ export class Runner {
       const { key } = request;
       switch (start.kind) {
         case 'barrier':
-          // Should it not start now, its timer brings it back.
+          // If the key does not start now, its timer brings it back.
           on.due(times.nowMs + BARRIER_AGAIN_MS);
           on.work(this.#askAgain(request, start.barrier));
           break;
@@ -147,7 +151,7 @@ export class Runner {
           const { run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded } = start;
           const begun = { key, run, incarnation, failures, reasons, deadlineMs: times.deadlineMs };
           const started = { run: begun, nonce: request.nonce, queuedAtMs, heldAtMs, recorded };
-          // A key that brings down its function must not do so again and again to the keys that start with it.
+          // A key that has failed runs alone: if it crashes its function, no other key of a batch fails with it.
           if (failures === 0) together.push(started);
           else this.#run([started], times);
           break;
@@ -159,7 +163,10 @@ export class Runner {
     for (let at = 0; at < together.length; at += size) this.#run(together.slice(at, at + size), times);
   }
 
-  /** A timer is set: should its barrier not have passed, or not be found out, the key comes back. */
+  /**
+   * Asks again for a key once its barrier has passed. If it has not, or the check fails, the timer of the key brings it
+   * back.
+   */
   async #askAgain(request: Decided['request'], barrier: string): Promise<void> {
     if (await this.#options.process.passed(barrier)) {
       this.starter.enterAgain({ ...request, passedBarrier: barrier });
@@ -219,7 +226,9 @@ export class Runner {
     started.forEach((each, at) => on.work(this.#end(each, finishes[at] ?? NO_FINISH, nowMs)));
   }
 
-  /** A run that is on record does not begin. Its key may have another run on record since. */
+  /**
+   * Takes back a start that is on record, so that its run does not begin. The nonce protects a later start of the key.
+   */
   #putOff(start: Pick<FinishRequest, 'key' | 'run' | 'nonce'>, againAfterMs: number): void {
     this.#options.on.work(this.finish({ ...start, finish: { kind: 'ended', failures: 'keep', againAfterMs } }));
   }
@@ -237,7 +246,7 @@ export class Runner {
     if (finish.kind === 'ended' && finish.againAfterMs !== undefined) {
       metrics.count('workqueue_retries_total', this.#labels);
     }
-    // If it fails the run is settled at its deadline.
+    // If this finish fails, the run is settled at its deadline.
     const ended = {
       key: run.key,
       run: run.run,
@@ -258,14 +267,14 @@ function hasFailed(finish: Finish): boolean {
   return finish.failures === 'count' || finish.dead === true;
 }
 
-/** Whether a key runs because something was watched, and not because it was asked for. */
+/** Whether a key runs because of a watched event, rather than a request, a requeue or a resync. */
 function isEvent(reason: Reason | undefined): boolean {
   return reason !== undefined && ['added', 'updated', 'deleted'].includes(reason.type);
 }
 
 interface Started {
   readonly run: Run;
-  /** Of its start. */
+  /** The nonce of its start. */
   readonly nonce: string;
   readonly queuedAtMs: number | undefined;
   readonly heldAtMs: number | undefined;

@@ -20,8 +20,9 @@ export class RunsInFlight {
 
   /**
    * Whether one of these runs is in flight for its key, before its deadline. If this gateway waits for a run's answer,
-   * it knows that from memory. For any other run it asks Redis, once unless the first of them is over.
-   * @param incarnation of the queue that the runs are of.
+   * it knows that from memory. For any other run it asks Redis: about the first run, and about the others only if the
+   * first is over.
+   * @param incarnation the incarnation of the runs' queue.
    * @throws when Redis does not answer.
    */
   async hasAny(runs: readonly NamedRun[], incarnation: string): Promise<boolean> {

@@ -98,14 +98,14 @@ export class Sampler {
   readonly #counts = new Map<number, Counts>();
   readonly #end = new AbortController();
   #looping = false;
-  /** The number of waiting keys may not be 0. */
+  /** Whether keys may wait or run, so that this interval must be written. */
   #touched = false;
 
   constructor(options: SamplerOptions) {
     this.#options = options;
   }
 
-  /** Keys may wait. */
+  /** Must be called when keys may wait: this interval is then written at its end. */
   touch(): void {
     this.#touched = true;
     if (!this.#looping && !this.#end.signal.aborted) void this.#loop();

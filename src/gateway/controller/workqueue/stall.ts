@@ -12,7 +12,7 @@ export interface StallOptions {
   readonly isOpen: () => boolean;
 }
 
-/** How it stands with the keys of a queue that are to run. */
+/** The due keys and the runs of a queue. */
 export interface DueKeys {
   /** When the first key that has not been started was or will be due; Infinity when there is none. */
   readonly firstDueMs: number;
@@ -25,8 +25,8 @@ export interface DueKeys {
 }
 
 /**
- * For how long no run of a queue has started although a key is due and there is room for it. Redis is not asked again
- * before a key can be due: for a queue at rest, without dead letters, it is asked nothing.
+ * Measures for how long no run of a queue has started although a key is due and a slot is free. It asks Redis again
+ * only when a key can be due, so a queue at rest without dead letters costs no commands.
  */
 export class Stall {
   readonly #options: StallOptions;
@@ -42,7 +42,7 @@ export class Stall {
     this.#options = options;
   }
 
-  /** As they were when `ms` has last asked; undefined before. */
+  /** The facts that `ms` read last; undefined before its first read. */
   get facts(): QueueFacts | undefined {
     return this.#facts;
   }
@@ -51,7 +51,7 @@ export class Stall {
   async ms(): Promise<number> {
     const { clock, concurrency, read, readFacts, isOpen } = this.#options;
     if (isOpen()) {
-      // From when it may start runs again, it has its time to do so.
+      // A stall counts from the time at which this gateway may start runs again.
       this.#lastStart = undefined;
       this.#idleUntilMs = 0;
       return 0;
@@ -59,12 +59,13 @@ export class Stall {
     if (clock.now() < this.#idleUntilMs) return 0;
     const activity = this.#activity;
     const { firstDueMs, firstPauseEndMs, running, started } = await read();
-    // Afterwards: a run that ends between the answers would leave its key failing for as long as the queue rests.
+    // The facts are read last. If they were read first and a run ended before `read`, they would be outdated for as
+    // long as the queue rests.
     const facts = await readFacts();
     const nowMs = clock.now();
     if (started !== this.#lastStart?.count) this.#lastStart = { count: started, atMs: nowMs };
     this.#facts = facts;
-    // Another gateway ends its runs, and drops dead letters, without a word to this one.
+    // Another gateway does not notify this one when it ends a run or drops a dead letter, so this one keeps asking.
     const isAtRest = running === 0 && facts.sizes.dead === 0;
     // An add may have come to Redis after the question, and before its answer.
     if (activity === this.#activity) this.#idleUntilMs = isAtRest ? Math.min(firstDueMs, firstPauseEndMs) : 0;

@@ -58,7 +58,7 @@ export class StartRates {
   #bucketsOf(tenant: string): Buckets {
     const known = this.#tenants.get(tenant);
     if (known) return known;
-    // Full ones are as good as new ones.
+    // Full buckets equal new ones, so they are not kept.
     for (const [name, { own, reserved }] of this.#tenants) {
       if (own.isFull && reserved.isFull) this.#tenants.delete(name);
     }

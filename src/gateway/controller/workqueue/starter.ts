@@ -43,10 +43,10 @@ export interface RunGate {
   readonly closed: () => boolean;
   /** How many may begin here, as the circuit breaker of the function says. */
   readonly room: () => number;
-  /** A run has begun here, or has ended. */
+  /** A run has begun here, or has ended: `room` changes by one. */
   readonly started: (key: string, run: number) => void;
   readonly ended: (key: string, run: number) => void;
-  /** How many may begin here, as those of other tenants must not wait for them. */
+  /** How many may begin here, so that the runs of other tenants do not wait for them. */
   readonly startRate: StartRate;
 }
 
@@ -88,15 +88,15 @@ export class Starter {
   /** Since when low-priority keys have been passed over; undefined: the last call took some. */
   #lowSinceMs: number | undefined;
   /**
-   * The last call found every slot taken, or no room for keys of the backlog, or asked for as many as may begin now:
-   * until a slot is free, or a while later.
+   * Whether the last call found every slot taken, or has used up the start rate. Cleared when a slot is free, or after
+   * `FULL_AGAIN_MS`. `#isLowFull`: the same for keys of the backlog.
    */
   #isFull = false;
   #isLowFull = false;
   #retrying = false;
   #prolonging = false;
   readonly #closing = new AbortController();
-  /** Starts have failed since one last succeeded: it is logged once. */
+  /** Whether starts fail at present. The first failure and the recovery are logged. */
   #failing = false;
 
   constructor(options: StarterOptions) {
@@ -113,8 +113,9 @@ export class Starter {
   }
 
   /**
-   * Puts keys into the line. @returns those about which nothing was decided when this gateway ended, or no
-   * more could start here: they are for other gateways.
+   * Puts keys into the line.
+   * @returns the keys that were not decided upon before this gateway ended or could start no more: other gateways start
+   *   them.
    * @param hasJob `false`: a key that finds every slot taken is given to `on.full`. `true`: it waits here.
    */
   enter(keys: readonly string[], hasJob: boolean): Promise<readonly string[]> {
@@ -152,7 +153,7 @@ export class Starter {
     return full.map(({ request }) => request.key);
   }
 
-  /** There are keys in the backlog. */
+  /** Must be called when the backlog may have keys: they start in free slots. */
   enterLow(): void {
     this.#hasLow = true;
     this.#pump();
@@ -166,14 +167,14 @@ export class Starter {
     this.resume();
   }
 
-  /** There may be a slot, or runs may begin here again, or may not any more. */
+  /** Checks again which keys may start. Must be called when a slot may be free or the gate has changed. */
   resume(): void {
     this.#isFull = false;
     this.#isLowFull = false;
     this.#pump();
   }
 
-  /** Holds no slot any more. */
+  /** Stops extending the slots of its runs. */
   close(): void {
     this.#closing.abort();
   }
@@ -181,7 +182,7 @@ export class Starter {
   #pump(): void {
     const { gate, limits } = this.#options;
     if (gate.closed()) return;
-    // Also while a call is under way: its answer may be the single run that may start.
+    // Keys leave even during a call, because the call may start the single run that the gate allows.
     if (gate.room() === 0) this.#leaveAll();
     if (this.#asking || this.#isFull) return;
     const room = Math.min(limits.concurrency - this.#held.size, gate.room(), MOST);
@@ -236,7 +237,7 @@ export class Starter {
       try {
         answer = await records.startAll(requests, times, low);
       } catch (error) {
-        // One key's record may be such that the script cannot work on it.
+        // The script may have failed because of one key's record.
         if (isAboutOneCommand(error)) return this.#askAlone(asked, error);
         if (!this.#failing) {
           logger.warn({ controller: name, error: messageOf(error) }, 'runs could not be started, trying again');
@@ -265,7 +266,7 @@ export class Starter {
     return { nowMs, deadlineMs: nowMs + limits.timeoutMs, slotMs };
   }
 
-  /** With the barriers that are known here to have passed, so that the call need not be made again for them. */
+  /** Adds the barriers that this gateway knows to have passed, which saves their keys a second call. */
   async #requests(asked: readonly Waiting[]): Promise<readonly StartRequest[]> {
     return Promise.all(
       asked.map(async ({ request }) => {
@@ -297,8 +298,8 @@ export class Starter {
   }
 
   /**
-   * Its own record is in the way. It is still on record as queued or due, and comes back when the gateway looks for
-   * keys without a job.
+   * Gives up a key whose record stops the script. The key is still on record as queued or due, and comes back when
+   * `Upkeep` looks for keys without a job.
    */
   #refuse(refused: Waiting, error: unknown): void {
     const { name, runtime } = this.#options;
@@ -353,7 +354,7 @@ export class Starter {
     if (jobless.length > 0) on.full(jobless.map(({ request }) => request.key));
   }
 
-  /** Slots that other gateways give back are found by asking. */
+  /** Asks again after a time, because other gateways do not announce the slots that they free. */
   async #retry(): Promise<void> {
     if (this.#retrying) return;
     this.#retrying = true;
@@ -363,7 +364,7 @@ export class Starter {
     this.resume();
   }
 
-  /** As long as runs go on, this gateway holds their slots. */
+  /** Extends the slots of this gateway's runs until the runs end. */
   async #prolong(): Promise<void> {
     if (this.#prolonging) return;
     this.#prolonging = true;
@@ -382,7 +383,7 @@ export class Starter {
     this.#prolonging = false;
   }
 
-  /** Keys that are not asked for do not start here. */
+  /** Returns all waiting keys to their callers, so that they do not start here. */
   #leaveAll(): void {
     for (const waiting of this.#waiting.splice(0)) leave(waiting, waiting.request.key);
   }

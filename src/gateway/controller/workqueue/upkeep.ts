@@ -20,7 +20,10 @@ export interface UpkeepOptions {
 const LOST_AFTER_MS = 30_000;
 /** The same after this gateway was suspended: the answer that named ready keys may have been lost. */
 const LOST_SOON_AFTER_MS = 1000;
-/** Between two checks of all ready keys, and of all keys at rest: a little less than some idle ticks of the poller. */
+/**
+ * The least time between two checks of all ready keys, and of all keys at rest. A little less than two and six idle
+ * ticks of the poller, which calls the checks.
+ */
 const JOBS_INTERVAL_MS = 9000;
 const RESTING_INTERVAL_MS = 29_000;
 /** Between two pages of one check: many keys may wait for a slot, and the check must not delay other work. */

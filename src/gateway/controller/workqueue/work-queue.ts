@@ -59,8 +59,8 @@ export interface WorkQueue {
   /** Run this key after `ms` at the latest. */
   addAfter(key: string, ms: number): Promise<void>;
   /**
-   * The outcome of a run that was `accepted`, or a later time until which it is. @returns false when that run is not in
-   * flight any more: nothing was changed.
+   * Records the outcome of a run that was `accepted`, or a later deadline for it.
+   * @returns false when that run is not in flight any more: nothing was changed.
    */
   settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean>;
 
@@ -75,20 +75,18 @@ export interface WorkQueue {
 
   status(key: string): Promise<KeyStatus>;
   list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage>;
-  /**
-   * Of each of these keys the error of the last outcome on record; undefined for a success, and where there is none.
-   */
+  /** The error of each key's last outcome on record; undefined for a success, and where there is none. */
   lastErrors(keys: readonly string[]): Promise<readonly (string | undefined)[]>;
   /** The last runs of all keys, page by page, or those since an earlier call. Empty while the history is off. */
   runs(query: RunQuery): Promise<RunPage>;
   /**
-   * The last runs of a key, the newest first, 10 at most. A key that fails has its last ones whatever else runs; of
-   * another key, those among the last runs of all keys.
+   * The last runs of a key, the newest first, 10 at most. A key that fails or has failed has a history of its own. Of
+   * any other key, only its runs among the last runs of all keys are left.
    */
   runsOf(key: string): Promise<readonly PastRun[]>;
   /** The last hour in intervals, the oldest first. */
   samples(): Promise<readonly Sample[]>;
-  /** Forgets these dead letters. Others are left alone. @returns how many were. */
+  /** Forgets these dead letters and ignores other keys. @returns how many were dead letters. */
   drop(keys: readonly string[]): Promise<number>;
   /** Keys that wait to run now, and runs in flight. */
   counts(): Promise<{ waiting: number; running: number }>;

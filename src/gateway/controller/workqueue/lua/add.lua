@@ -28,7 +28,7 @@ local function waits_since(key, first, run, wrote)
   if redis.call('ZSCORE', KEYS[5], key) then return nil end
   -- The start of a run takes the barrier off: this one is of the run before.
   if wrote and tonumber(wrote) + longest > now then return tonumber(wrote) end
-  -- A wait that is over by the time that was asked for, but not yet by the grid, keeps its end.
+  -- The longest wait is over, but the key still waits for the next step of the grid: it keeps this end.
   return redis.call('ZSCORE', KEYS[2], key) and (tonumber(wrote) or first) or nil
 end
 

@@ -1,14 +1,14 @@
--- Notes that a run is about to write, if it may: it is the one in flight, before its deadline, and its writes have not
--- ended.
+-- Records that a run is about to write, if it may: its key must have this run in flight, its deadline must not have
+-- passed, and its writes must not have ended.
 --
 -- KEYS[1] record HASH of the key
 -- KEYS[2] writes HASH of the key: `run`, `ended`, `more`, and for each write `w` and its id
 -- KEYS[3] queue HASH
 -- ARGV[1] run
--- ARGV[2] incarnation of the queue that the run is of
+-- ARGV[2] incarnation of the run's queue
 -- ARGV[3] now
 -- ARGV[4] id of the write
--- ARGV[5] the note
+-- ARGV[5] the note of the write, until end-write.lua replaces it by the outcome
 -- ARGV[6] how long the HASH stays after the deadline, in ms
 --
 -- Answer: the run's deadline, or '' if it may not write.

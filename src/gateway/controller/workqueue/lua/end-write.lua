@@ -4,7 +4,7 @@
 -- ARGV[1] run
 -- ARGV[2] id of the write
 -- ARGV[3] the outcome, or '' if nothing was written
--- ARGV[4] how many writes the HASH holds; of further ones it only says that there are some
+-- ARGV[4] how many writes the HASH holds; further writes are only counted, in `more`
 --
 -- Answer: 1, or 0 if the HASH is that of another run by now, or gone.
 

@@ -16,7 +16,7 @@
 -- ARGV[4] how many outcomes a history holds
 -- ARGV[5] how long a history stays after its last outcome, in ms
 -- ARGV[6] how many runs of this gateway have become busy
--- ARGV[7] for how long that is kept, in ms
+-- ARGV[7] for how long KEYS[10] is kept, in ms
 -- then    eight each:
 --         key
 --         run: refused unless it is the one in flight

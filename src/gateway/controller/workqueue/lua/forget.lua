@@ -1,10 +1,10 @@
--- Takes barriers that have passed off the records of keys at rest, which else would stay for ever.
+-- Deletes the records of keys at rest whose barriers have passed, because no start of these keys may ever do so.
 --
 -- KEYS[1] prefix of a key's record HASH
 -- KEYS[2] resting ZSET
 -- ARGV    two each: key, barrier that the caller has found passed
 --
--- Answer: how many records are gone. A key that rests with another barrier stays.
+-- Answer: how many records were deleted. A key that rests with another barrier stays.
 
 local gone = 0
 for at = 1, #ARGV, 2 do
@@ -13,8 +13,8 @@ for at = 1, #ARGV, 2 do
   local barrier = redis.call('HGET', record, 'barrier')
   if not barrier or barrier == ARGV[at + 1] then
     redis.call('ZREM', KEYS[2], key)
-    -- barrier and barrierAt, and nothing else. With more on it the key has something to do, and its start takes them off.
-    -- A gateway of an earlier build leaves heldAt, which is nothing to do.
+    -- The record has the fields barrier and barrierAt only. With further fields the key has something to do, and its start
+    -- removes these two. The field heldAt, which a gateway of an earlier build leaves, does not count.
     if barrier and redis.call('HLEN', record) - redis.call('HEXISTS', record, 'heldAt') == 2 then
       redis.call('UNLINK', record)
       gone = gone + 1

@@ -6,20 +6,21 @@
 -- KEYS[3] runs counter
 -- KEYS[4] slots ZSET
 -- KEYS[5] queue HASH: runId
--- KEYS[6] STRING: how many runs of this gateway have become busy, as far as Redis knows
+-- KEYS[6] STRING: how many runs of this gateway have become busy, as Redis has counted them
 -- ARGV[1] run_id of the Redis process
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] until when a running run holds its slot
 -- ARGV[4] the highest run number that was given out
 -- ARGV[5] how many runs of this gateway have become busy
--- ARGV[6] for how long that is kept, in ms
--- then    five each: key, run, deadline, 'running' | 'accepted' | 'unknown', of a busy run how many had become busy with it
+-- ARGV[6] for how long KEYS[6] is kept, in ms
+-- then    five each: key, run, deadline, 'running' | 'accepted' (the run is busy) | 'unknown', the number of a busy run in
+--         the count of ARGV[5], else 0
 --
 -- Answer: how many runs are on record; -1 when the queue is in order on this process: keys may have started since.
 --
--- Redis has lost its last writes, so where it knows that a run has become busy it knows all that was before, and what
--- came of the run. A run that is on record for the key is an earlier one, a later one of another gateway (`back`, `busy`),
--- or a start that was sent again and has not begun.
+-- Redis loses its last writes only. If its count includes a busy run, the write of that run has survived, so the key is
+-- left as it is: the run is still on record, or has ended. The key may have another run on record: an earlier one, a later
+-- one of another gateway (`back`, `busy`), which stays, or a start that was sent again and has not begun.
 
 if redis.call('HGET', KEYS[5], 'runId') == ARGV[1] then return -1 end
 -- Else a later run of a key could have the number of an earlier one.

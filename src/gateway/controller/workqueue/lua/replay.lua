@@ -28,7 +28,7 @@ if known and known.id ~= ARGV[2] then
   if not known.endedMs and known.seenMs + tonumber(ARGV[6]) > now then return 0 end
 end
 if ARGV[4] == '1' then
-  -- Replays of removed controllers, while others go on.
+  -- Deletes old replays, also of removed controllers: the HASH does not expire while any controller replays.
   local all = redis.call('HGETALL', KEYS[1])
   for at = 1, #all, 2 do
     local replay = decoded(all[at + 1])

@@ -18,7 +18,7 @@ end
 local moved = redis.call('ZRANGE', KEYS[3], 0, tonumber(ARGV[3]) - 1, 'WITHSCORES')
 local left = redis.call('ZCARD', KEYS[3]) - #moved / 2
 redis.call('HDEL', KEYS[1], ARGV[1])
--- Its own past end, or the earliest there is: a pause that is set anew has a later one, or none.
+-- While keys are left, the end stays in the past, so that it stays due. A pause that is set anew overwrites it.
 if left == 0 then
   redis.call('ZREM', KEYS[2], ARGV[1])
 else

@@ -75,7 +75,7 @@ local function record_flight(key, takes_slot)
   if takes_slot then free = free - 1 end
 end
 
--- The first of the pauses that cover a key.
+-- Returns the first of the pauses that cover a key.
 local function paused_by(key)
   if not has[pauses] then return nil end
   local scopes = { 'controller', 'recovery', 'object/' .. key, 'key/' .. key }
@@ -87,7 +87,7 @@ local function paused_by(key)
   return nil
 end
 
--- When the key gets its token. The token is reserved once, so that keys which wait do not take further tokens.
+-- Returns when the key gets its token. The token is reserved once, so that a waiting key takes no further token.
 local function token_at(record, reserved)
   if reserved then return tonumber(reserved) end
   local full = math.max(now, tonumber(redis.call('GET', KEYS[10]) or 0)) + per_token
@@ -110,7 +110,7 @@ local function start(key, nonce, passed_barrier)
     return { 'go', tonumber(run), failures, reasons, queued_at, '', '' }
   end
 
-  -- A gateway of an earlier build leaves the field in the record: then it is of an earlier barrier.
+  -- A heldAt before barrierAt is of an earlier barrier: a gateway of an earlier build leaves the field in the record.
   local held_at = barrier and r[13] and tonumber(r[13]) >= tonumber(r[12] or 0) and r[13]
   local timer, low, waited = score(timers, key), score(backlog, key), score(debounced, key)
   -- A timer that is not due is no reason to run: a repeated job must not shorten a backoff.

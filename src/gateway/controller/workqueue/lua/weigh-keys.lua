@@ -1,4 +1,4 @@
--- Weighs what the keys of a controller take of the memory.
+-- Estimates the memory that the keys of a controller take.
 --
 -- KEYS[1] related HASH
 -- KEYS[2] related index ZSET
@@ -8,9 +8,9 @@
 --
 -- Answer: bytes, about.
 
--- As measured: a key with its record, and its job or its place in another set; a dead letter's past runs.
+-- Measured bytes: of a key with its record, and its job or its place in another set; of a dead letter's past runs.
 local EACH_KEY, EACH_DEAD = 700, 3000
--- For a server that does not tell how much memory a key takes.
+-- Bytes of one entry, for a server without MEMORY USAGE.
 local EACH_RULE, EACH_NAME, EACH_RUN = 1000, 250, 300
 
 local function usage(key, command, each)
