@@ -121,6 +121,16 @@ export class ControllerFactory {
     const connect = (connections: number): Endpoint =>
       new Endpoint(url, keys, { connections, ca, clock, ...(rules ? { rules } : {}) });
     const endpoint = connect(concurrency);
+    const tokens = new TriggerTokens({
+      controller: id,
+      declaration: spec.declaration,
+      keys: wayBack.tokenKeys,
+      goOn: description.callbackSeconds !== undefined,
+      clock,
+    });
+    // An account is resolved for a secure URL only. The URL is checked here again, so that no later change of that
+    // check can send a token over a connection without encryption.
+    const acting = account && isSecureUrl(url) ? this.#acting(spec, account, tokens) : undefined;
     // The queue is made after the steps above, which may fail, because a queue has to be closed.
     const behaviour = queueOptions(description);
     const ownRuns = this.ownRuns.of(id);
@@ -144,13 +154,6 @@ export class ControllerFactory {
     });
     queue.suspend();
     const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
-    const tokens = new TriggerTokens({
-      controller: id,
-      declaration: spec.declaration,
-      keys: wayBack.tokenKeys,
-      goOn: description.callbackSeconds !== undefined,
-      clock,
-    });
     // A token must not be sent over a connection without encryption.
     const cacheUrl = isSecureUrl(url) ? wayBack.cacheUrl : undefined;
     const cacheAccess = new CacheAccess({
@@ -160,9 +163,6 @@ export class ControllerFactory {
       api: cacheUrl === undefined ? undefined : { url: cacheUrl, tokens },
       clock,
     });
-    // An account is resolved for a secure URL only. The URL is checked here again, so that no later change of that
-    // check can send a token over a connection without encryption.
-    const acting = account && isSecureUrl(url) ? this.#acting(spec, account, tokens) : undefined;
     const callbackUrl = wayBack.callbackUrl(id);
     const callbacks =
       callbackUrl === undefined
