@@ -116,7 +116,12 @@ export class HeldFunction {
     expect(own).not.toEqual([]);
     expect(inFlight).toEqual(expect.arrayContaining(own));
     // A request about the Lease may be late on a busy machine, and is made again.
-    const warnings = lines.filter(({ level, lease }) => Number(level) >= WARNING && lease === undefined);
+    // A wakeup that comes as the queue closes stays in the outbox, and the next gateway moves it.
+    const isLate = ({ msg }: { readonly msg?: unknown }): boolean =>
+      msg === 'wakeups could not be queued, trying again';
+    const warnings = lines
+      .filter(({ level, lease }) => Number(level) >= WARNING && lease === undefined)
+      .filter((line) => !isLate(line));
     const complaints = warnings.filter((line) => [undefined, NAME].includes(line['controller'] as string | undefined));
     expect(complaints.map((line) => JSON.stringify(line)).join('\n')).toBe('');
     return { gateway, inFlight, own, fromRun, fromLines };
