@@ -149,7 +149,7 @@ export class LeaderHandover {
     this.#report(`the gateway that leads (${leader.name}) does not know ${namesOf(lacking)}: ${what}`, 'warn');
   }
 
-  /** @param level `warn` when the wait may last until somebody acts. */
+  /** @param level `warn`: a person may have to end the wait. */
   #report(reason: string | undefined, level: 'info' | 'warn'): void {
     if (reason === this.#reason) return;
     this.#reason = reason;

@@ -96,6 +96,30 @@ describe('the relay', () => {
     expect(queued).toEqual(['a/x']);
   });
 
+  it('ends with the wakeups that are under way, and leaves the others in the outbox', async () => {
+    const held = Promise.withResolvers<void>();
+    const reached = Promise.withResolvers<void>();
+    const relay = relayOf(async (at) => {
+      if (at !== 'relay:before-add') return;
+      reached.resolve();
+      await held.promise;
+    });
+    relay.push(await change('x'));
+    await reached.promise;
+    relay.push(await change('y'));
+    let isStopped = false;
+    const stopped = relay.stop().then(() => (isStopped = true));
+    await sleep(20);
+    expect(isStopped).toBe(false);
+    held.resolve();
+    await stopped;
+    relay.kick();
+    await sleep(20);
+    await view.outbox.flush();
+    expect(queued).toEqual(['a/x']);
+    expect(await outboxLength()).toBe(1);
+  });
+
   it('tells since when a key is woken: since the oldest change, also of an entry that it reads', async () => {
     const before = Date.now();
     await change('x');

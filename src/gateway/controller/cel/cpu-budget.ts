@@ -201,7 +201,7 @@ export class CpuBudget {
   #isUsedUp = false;
   /** How many calls of `run` are nested now. */
   #depth = 0;
-  /** The times up to which the outermost run has been counted. */
+  /** The outermost run has been counted up to these times. */
   #from = { atMs: 0, cpuMs: 0 };
   #spentInRun = 0;
   #freeInRun = 0;

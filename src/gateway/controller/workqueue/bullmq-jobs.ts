@@ -14,7 +14,7 @@ export interface BullMqJobsOptions {
 
 /** The jobs of a queue in BullMQ, as tools for BullMQ show them. */
 export interface BullMqLists {
-  /** Name and prefix of the queue, by which a tool for BullMQ finds it. */
+  /** A tool for BullMQ finds the queue by this name and this prefix. */
   readonly queue: string;
   readonly prefix: string;
   /** Jobs by the name of their list, such as `waiting` or `active`. */
@@ -122,7 +122,7 @@ export class BullMqJobs {
     if (this.#takes === 'none') await this.#worker.pause(true);
   }
 
-  /** Sets the factor by which the intervals of a queue at rest are longer than those of a single queue. Default 1. */
+  /** Makes the intervals of an idle queue longer by this factor. Default 1. */
   pace(factor: number): void {
     this.#paceFactor = factor;
     // BullMQ reads these options before each wait.

@@ -75,7 +75,7 @@ export interface QueueBounds {
 export interface QueueState {
   readonly incarnation: string | undefined;
   readonly runId: string | undefined;
-  /** The hash of the declaration and its views for which all keys were queued (`Resyncer`). */
+  /** `Resyncer` has queued all keys for this hash of the declaration and its views. */
   readonly initial: string | undefined;
   /** When all keys are queued again. */
   readonly resyncAtMs: number | undefined;

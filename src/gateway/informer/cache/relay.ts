@@ -82,6 +82,7 @@ export class Relay {
   #isComplete = false;
   #connection: number | undefined;
   #wake = Promise.withResolvers<void>();
+  #stopped = false;
 
   constructor(options: RelayOptions) {
     this.#options = options;
@@ -142,7 +143,14 @@ export class Relay {
     this.#after = undefined;
   }
 
+  /** Moves no further entries, which stay in the outbox for the next gateway. Resolves when none is under way. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#running;
+  }
+
   #go(): void {
+    if (this.#stopped) return;
     this.#wake.resolve();
     this.#running ??= this.#run();
   }
@@ -150,10 +158,10 @@ export class Relay {
   async #run(): Promise<void> {
     // The caller sets `#running` first, and the end of this method clears it.
     await Promise.resolve();
-    while (this.#hasMore || this.#waiting.length > 0 || this.#lanes.size > 0) {
+    while (this.#lanes.size > 0 || (!this.#stopped && (this.#hasMore || this.#waiting.length > 0))) {
       this.#wake = Promise.withResolvers();
-      if (this.#hasMore) await this.#read();
-      this.#fillLanes();
+      if (this.#hasMore && !this.#stopped) await this.#read();
+      if (!this.#stopped) this.#fillLanes();
       // The end of a lane, a push and a kick resolve it.
       if (this.#lanes.size > 0) await this.#wake.promise;
     }

@@ -68,7 +68,7 @@ const TAKE_BACK_MS = 60_000;
 const HEARD_MS = 3000;
 const HEARD_AGAIN_MS = 10;
 /** How long a stop waits for a Redis that does not answer. */
-const FLUSH_TIMEOUT_MS = 1000;
+const STOP_TIMEOUT_MS = 1000;
 
 /**
  * Keeps one view in line with the apiserver while this gateway leads: reflector, buffer, applier, outbox and relay. It
@@ -236,7 +236,9 @@ export class ViewUpdater {
     this.#stop.abort();
     this.#taken.resolve();
     await Promise.all([this.#running, this.#backfill.finished]);
-    await this.#flushOutbox();
+    // Before the connection to Redis ends: a wakeup under way would be logged as refused.
+    await this.#atMost(this.#relay.stop());
+    await this.#atMost(this.#view.outbox.flush());
     this.#view.release();
   }
 
@@ -305,10 +307,11 @@ export class ViewUpdater {
   }
 
   /** Deletes acknowledged wakeups, so that the next gateway does not queue them again. Gives up if Redis is away. */
-  async #flushOutbox(): Promise<void> {
+  /** Waits for work that ends with an answer of Redis, or never. Never rejects. */
+  async #atMost(work: Promise<unknown>): Promise<void> {
     const timeout = new AbortController();
-    const flushed = this.#view.outbox.flush().catch(() => {});
-    await Promise.race([flushed, this.#options.informer.runtime.clock.sleep(FLUSH_TIMEOUT_MS, timeout.signal)]);
+    const ended = work.catch(() => {});
+    await Promise.race([ended, this.#options.informer.runtime.clock.sleep(STOP_TIMEOUT_MS, timeout.signal)]);
     timeout.abort();
   }
 
