@@ -58,10 +58,14 @@ export const GATE: readonly string[] = [
 ];
 
 /**
- * A part of the gate that runs one file at a time at its end: it measures how long others wait, or fails Redis Cluster,
- * on which a queue has stalled in parallel runs. README.md says what is known of it.
+ * A part of the gate that runs one file at a time at its end: it measures how long others wait, sends hundreds of
+ * megabytes within the time of a run, or fails Redis Cluster, on which a queue has stalled in parallel runs. README.md
+ * says what is known of it.
  */
-export const GATE_ALONE: readonly string[] = ['test/faults/{hostile-tenant,redis-faults}.test.ts'];
+export const GATE_ALONE: readonly string[] = [
+  'test/faults/{hostile-tenant,redis-faults}.test.ts',
+  'test/integration/credentials/limits.test.ts',
+];
 
 /** What `npm run test:nightly` runs, by name. `npm test` and the gate have what these leave. */
 export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
