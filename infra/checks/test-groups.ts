@@ -43,7 +43,7 @@ export const GATE: readonly string[] = [
   'test/integration/line/rights.test.ts',
   'test/integration/reconcile-functions/{names,rights}.test.ts',
   'test/integration/server/{login,login-unavailable}.test.ts',
-  'test/integration/credentials/{killed,limits,proxy,token}.test.ts',
+  'test/integration/credentials/{killed,proxy,token}.test.ts',
   'test/faults/{hostile-answers,hostile-writes}.test.ts',
   // Faults of Redis.
   'test/faults/{dispatch-lease,redis-full,redis-lost-writes,redis-restarts}.test.ts',
@@ -58,7 +58,7 @@ export const GATE: readonly string[] = [
 ];
 
 /**
- * A part of the gate that runs one file at a time at its end: it measures how long others wait, sends hundreds of
+ * A part of the gate that runs at its end, two files at a time: it measures how long others wait, sends hundreds of
  * megabytes within the time of a run, or fails Redis Cluster, on which a queue has stalled in parallel runs. README.md
  * says what is known of it.
  */

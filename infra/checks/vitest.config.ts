@@ -102,6 +102,7 @@ export default defineConfig({
         test: {
           name: 'gate-alone',
           include: [...GATE_ALONE],
+          globalSetup: ['test/harness/global-setup.ts'],
           setupFiles: ['test/harness/failure-log.ts'],
           sequence: { groupOrder: 3 },
         },
