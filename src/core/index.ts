@@ -52,7 +52,7 @@ export {
   type OwnerIdentity,
   type OwnerReference,
 } from './kubernetes-object.ts';
-export { LimitedLines } from './limited-lines.ts';
+export { type AdmittedLine, LimitedLines } from './limited-lines.ts';
 export { type LogFields, type Logger, silentLogger } from './logger.ts';
 export { decodeObjectKey, formatObjectKey, type ObjectKey, parseObjectKey } from './object-key.ts';
 export {

@@ -3,9 +3,9 @@ import { configMapOf } from './config-maps.ts';
 import { median } from './median.ts';
 
 /**
- * Compares the codec of Kubernetes' JSON with JavaScript's own, on a line of a watch, as the gateway parses it, and on a
- * list of 100 objects, as a function does. Both run in turn in one process, so that the ratio holds on a machine whose
- * speed changes.
+ * Compares the codec of Kubernetes' JSON with JavaScript's own, on a line of a watch, as the gateway parses it, and on
+ * a list of 100 objects, as a function does. Both run in turn in one process, so that the ratio holds on a machine
+ * whose speed changes.
  */
 const ROUNDS = 400;
 

@@ -6,5 +6,5 @@ import { HeldBytes } from '../../src/gateway/controller/endpoint/held-bytes.ts';
 export function ownBounds(): ControllerBounds {
   const held = new HeldBytes();
   const budget = new CpuBudgets().of('own');
-  return { budget, reviewBudget: () => budget, openHold: () => held.open('own') };
+  return { budget, reviewBudget: () => budget, openHold: () => held.open('own'), admitLine: () => ({}) };
 }

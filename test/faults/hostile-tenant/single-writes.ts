@@ -9,10 +9,16 @@ import { Ground, World } from './world.ts';
 /** How long the victim is watched after a write. */
 export const WATCH_MS = 4000;
 
-/** Of many violations the first ones, and how many there are. */
-export function summary(violations: readonly string[], most = 6): string[] {
-  if (violations.length <= most) return [...violations];
-  return [...violations.slice(0, most), `… ${violations.length} in all`];
+/**
+ * Fails with the first violations and how many there are, and the evidence after them: the last lines of a run show
+ * only the beginning and the end of a message.
+ */
+export async function expectNone(
+  violations: readonly string[],
+  evidence: () => Promise<string> | string,
+): Promise<void> {
+  if (violations.length === 0) return;
+  expect.fail(`${violations.length} violations: ${violations.slice(0, 6).join('; ')}\n${await evidence()}`);
 }
 
 /**
@@ -81,7 +87,7 @@ export class SingleWrites {
       expect(polls).toBeGreaterThan(WATCH_MS / 1000);
     });
     const { violations } = this.world.violations(this.#startedAtMs);
-    expect(summary(violations), this.world.evidence()).toEqual([]);
+    await expectNone(violations, () => this.world.evidence());
   }
 
   async #begin(): Promise<void> {

@@ -65,6 +65,25 @@ describe('the queue in Redis', () => {
     expect(await fixture.redis.xlen(`${fixture.keys.prefix}:controller:events`)).toBeLessThan(300);
   });
 
+  it('logs few of many failures, and how many it has left out', async () => {
+    const queue = await fixture.open({ concurrency: 300, timeoutMs: 60_000 });
+    process.onRun = () => ({ kind: 'unknown' });
+    process.onLost = () => {
+      throw new Error('no version');
+    };
+    await queue.start(process);
+    await queue.add(plain(...Array.from({ length: 200 }, (_, at) => `k${at}`)));
+    await eventually(async () => expect(process.runs).toHaveLength(200));
+    clock.advance(70_000);
+    await eventually(async () => expect(process.losses.length).toBeGreaterThanOrEqual(200), 30_000);
+    const failed = 'a part of the work queue failed {"controller":"controller","part":"run","error":"no version"';
+    await eventually(async () => expect(fixture.troubles).toEqual([`${failed}}`, `${failed}}`, `${failed}}`]));
+    clock.advance(10_000);
+    await queue.add(plain('k0'));
+    await eventually(async () => expect(fixture.troubles).toHaveLength(4), 30_000);
+    expect(fixture.troubles.splice(0).at(-1)).toMatch(/"no version","leftOut":\d{3,}}$/);
+  });
+
   it('holds nothing of a queue whose data were removed while a repair or a resync was under way', async () => {
     const queue = await fixture.open();
     await queue.start(process);

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { silentLogger } from '../../../src/core/index.ts';
 import { BullMqJobs } from '../../../src/gateway/controller/workqueue/bullmq-jobs.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -162,7 +161,7 @@ describe('what BullMQ has lost', () => {
 
   it('is found by reading the jobs, unless there are too many', async () => {
     const { redis: client, keys, scope } = fixture;
-    const jobs = new BullMqJobs({ redis: client, keys, name: scope.name, concurrency: 1, clock, logger: silentLogger });
+    const jobs = new BullMqJobs({ redis: client, keys, name: scope.name, concurrency: 1, onError: () => {} });
     const all = Array.from({ length: 1000 }, (_, at) => `k${at}`);
     await jobs.add(all);
     expect([...((await jobs.keysOfJobs()) ?? [])]).toHaveLength(1000);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import {
+  type AdmittedLine,
   type CounterName,
   formatKind,
   formatObjectKey,
@@ -8,7 +9,6 @@ import {
   type RequestSource,
   type ResourceVersion,
   type Runtime,
-  TokenBucket,
 } from '../../../core/index.ts';
 import {
   type CallbackLocation,
@@ -99,6 +99,8 @@ export interface ControllerBounds {
   readonly reviewBudget: (source: RequestSource) => CpuBudget;
   /** For the bytes of one answer of its function, or of one callback. */
   readonly openHold: () => Hold;
+  /** Whether a line about a failed run may be logged; at debug it is logged in any case. */
+  readonly admitLine: () => AdmittedLine | undefined;
 }
 
 export interface DispatcherSettings {
@@ -120,8 +122,6 @@ export class Dispatcher implements Process {
   readonly #barriers: Barriers;
   readonly #circuitBreaker: EndpointCircuitBreaker;
   readonly #coldStart: ColdStart;
-  readonly #lines: TokenBucket;
-  #linesLeftOut = 0;
   /** When the version of a view at the server was last asked for. */
   readonly #askedAtMs = new Map<View, number>();
 
@@ -131,7 +131,6 @@ export class Dispatcher implements Process {
     const { endpoint } = target;
     const views = options.views.map(({ view }) => view);
     this.#barriers = new Barriers(views, runtime.clock);
-    this.#lines = new TokenBucket(FAILURE_LINES, () => runtime.clock.now());
     this.#circuitBreaker = new EndpointCircuitBreaker({ controller, ...starts, runtime });
     this.#coldStart = new ColdStart({ endpoint, clock: runtime.clock, windowMs: settings.startWindowMs });
   }
@@ -460,13 +459,10 @@ export class Dispatcher implements Process {
   }
 
   #log(run: Run, outcome: Outcome, finish: Finish, trigger: { id: string; durationMs: number }): void {
-    const { controller, runtime, settings } = this.#options;
+    const { bounds, controller, runtime, settings } = this.#options;
     const failed = !['accepted', 'deferred', 'done', 'not-sent'].includes(outcome.kind);
-    const isTold = failed && this.#lines.take();
-    if (failed && !isTold) this.#linesLeftOut += 1;
-    const linesLeftOut = isTold ? this.#linesLeftOut : 0;
-    if (isTold) this.#linesLeftOut = 0;
-    runtime.logger[isTold ? 'warn' : settings.logTriggers && !failed ? 'info' : 'debug'](
+    const admitted = failed ? bounds.admitLine() : undefined;
+    runtime.logger[admitted ? 'warn' : settings.logTriggers && !failed ? 'info' : 'debug'](
       {
         controller,
         key: run.key,
@@ -481,7 +477,7 @@ export class Dispatcher implements Process {
         ...(finish.kind === 'ended' && finish.againAfterMs !== undefined ? { againAfterMs: finish.againAfterMs } : {}),
         writes: writesOf(outcome).length,
         durationMs: trigger.durationMs,
-        ...(linesLeftOut > 0 ? { linesLeftOut } : {}),
+        ...admitted,
       },
       outcome.kind === 'not-sent' ? 'the function is starting, no trigger was sent' : 'trigger',
     );
@@ -490,11 +486,8 @@ export class Dispatcher implements Process {
 
 const BEHIND: Finish = { kind: 'ended', failures: 'keep', againAfterMs: 250, elsewhere: true };
 const ASK_EVERY_MS = 1000;
-/**
- * Limits the log lines about failed runs of one controller, so that failing keys do not fill the log. Further lines are
- * logged at debug.
- */
-const FAILURE_LINES = { perSecond: 5, burst: 200 };
+/** For `ControllerBounds.admitLine`: failing keys do not fill the log. */
+export const FAILURE_LINES = { perSecond: 5, burst: 200 };
 /** Below every version of a server. */
 const BEFORE_ALL = '1';
 const WRITES_IN_HISTORY = 5;

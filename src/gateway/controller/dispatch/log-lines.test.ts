@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
-import { type LogFields, silentLogger, silentMetrics, systemClock } from '../../../core/index.ts';
+import { LimitedLines, type LogFields, silentLogger, silentMetrics, systemClock } from '../../../core/index.ts';
 import { generateSecret, LEVELHOOK_HEADER } from '../../../contract/index.ts';
 import { importExtractableSecret } from '../../../contract/signature.ts';
 import { CacheAccess } from '../access/cache-access.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
-import { Dispatcher } from './dispatcher.ts';
+import { Dispatcher, FAILURE_LINES } from './dispatcher.ts';
 import { ownBounds } from '../../../../test/harness/own-bounds.ts';
 
 it('a key that fails again and again does not fill the log, and a later line counts those that are left out', async () => {
@@ -27,10 +27,11 @@ it('a key that fails again and again does not fill the log, and a later line cou
   });
   let nowMs = 0;
   const clock = { ...systemClock, now: () => nowMs };
+  const lines = new LimitedLines(clock, FAILURE_LINES);
   const warned: LogFields[] = [];
   const logger = { ...silentLogger, warn: (fields: LogFields) => void warned.push(fields) };
   const dispatcher = new Dispatcher({
-    bounds: ownBounds(),
+    bounds: { ...ownBounds(), admitLine: () => lines.admit('tenant') },
     controller: 'c',
     views: [],
     starts: { keys: { allow: () => {} }, ending: new AbortController().signal },
@@ -51,5 +52,5 @@ it('a key that fails again and again does not fill the log, and a later line cou
   expect(warned).toHaveLength(200);
   nowMs += 1000;
   await fail();
-  expect(warned.slice(200)).toMatchObject([{ key: 'a/b', error: 'no', linesLeftOut: 100 }]);
+  expect(warned.slice(200)).toMatchObject([{ key: 'a/b', error: 'no', leftOut: 100 }]);
 });

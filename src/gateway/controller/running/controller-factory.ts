@@ -1,6 +1,7 @@
 import {
   formatKind,
   type GroupVersionKind,
+  LimitedLines,
   namespaceOfTenant,
   type RequestSource,
   type Resource,
@@ -31,7 +32,8 @@ import { RunsInFlight } from '../workqueue/runs-in-flight.ts';
 import { IdlePace } from '../workqueue/idle-pace.ts';
 import { GatewayRuns } from '../workqueue/own-runs.ts';
 import { StartRates } from '../workqueue/start-rates.ts';
-import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
+import { FAILURE_LINES } from '../dispatch/dispatcher.ts';
+import { BullMqWorkQueue, QUEUE_LINES, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { agesOf } from './controller-source.ts';
@@ -81,11 +83,18 @@ export class ControllerFactory {
   readonly #startRates: StartRates;
   /** The bytes of answers to triggers, by tenant. */
   readonly #heldBytes = new HeldBytes();
+  /** Log lines about failed runs, by tenant. */
+  readonly #runLines: LimitedLines;
+  /** Log lines about queues that fail, by tenant and part. */
+  readonly #queueLines: LimitedLines;
   readonly #options: ControllerFactoryOptions;
 
   constructor(options: ControllerFactoryOptions) {
     this.#options = options;
-    this.#startRates = new StartRates(options.runtime.clock);
+    const { clock } = options.runtime;
+    this.#startRates = new StartRates(clock);
+    this.#runLines = new LimitedLines(clock, FAILURE_LINES);
+    this.#queueLines = new LimitedLines(clock, QUEUE_LINES);
   }
 
   /**
@@ -150,6 +159,7 @@ export class ControllerFactory {
         // Runs of a configured function begin without a limit of their rate.
         starts: tenant === undefined ? undefined : this.#startRates.of(tenant),
         leftOut: () => this.#options.bounds.memory.leftOut(prefix, 'keys', namespace),
+        admitLine: (part) => this.#queueLines.admit(`${tenant ?? id} ${part}`),
       },
     });
     queue.suspend();
@@ -206,6 +216,7 @@ export class ControllerFactory {
       reviewBudget: ({ isKnown, name }: RequestSource) =>
         isKnown ? budget : cpuBudgets.of(`${id} for ${name}`, `${tenant ?? id} for ${name}`),
       openHold: () => this.#heldBytes.open(tenant ?? id),
+      admitLine: () => this.#runLines.admit(tenant ?? id),
     };
     return new RunningController({ spec, sources, queue, target: whole, bounds, settings, runtime, onChanged });
   }

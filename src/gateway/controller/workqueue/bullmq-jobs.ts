@@ -1,5 +1,4 @@
 import { Queue, Worker } from 'bullmq';
-import { type Clock, type Logger, messageOf, NewestMap } from '../../../core/index.ts';
 import type { Redis } from '../../../ground/redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
 
@@ -8,8 +7,8 @@ export interface BullMqJobsOptions {
   readonly keys: QueueKeys;
   readonly name: string;
   readonly concurrency: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
+  /** A worker whose read fails tries again at once, so the same error may come many times. */
+  readonly onError: (error: unknown, part: 'queue' | 'worker') => void;
 }
 
 /** The jobs of a queue in BullMQ, as tools for BullMQ show them. */
@@ -40,13 +39,11 @@ export class BullMqJobs {
   readonly #options: BullMqJobsOptions;
   readonly #queue: Queue<KeysJob>;
   #worker: Worker<KeysJob> | undefined;
-  /** When an error was last logged, by its text. */
-  readonly #logged = new NewestMap<string, number>(100);
   #takes: JobsTaken = 'all';
   #paceFactor = 1;
 
   constructor(options: BullMqJobsOptions) {
-    const { name, keys, redis } = options;
+    const { name, keys, redis, onError } = options;
     this.#options = options;
     this.#queue = new Queue<KeysJob>(name, {
       connection: redis,
@@ -54,7 +51,7 @@ export class BullMqJobs {
       // Each add writes the events stream. The gateway does not read it, and BullMQ has no switch to turn it off.
       streams: { events: { maxLen: 100 } },
     });
-    this.#queue.on('error', (error) => this.#warn(error, 'queue'));
+    this.#queue.on('error', (error) => onError(error, 'queue'));
   }
 
   /** Counts the jobs in each of BullMQ's lists, as BullMQ counts them. */
@@ -117,7 +114,7 @@ export class BullMqJobs {
       // A job may stall any number of times: the records decide whether its keys may start.
       maxStalledCount: 1_000_000_000,
     });
-    this.#worker.on('error', (error) => this.#warn(error, 'worker'));
+    this.#worker.on('error', (error) => this.#options.onError(error, 'worker'));
     this.#worker.concurrency = this.#takes === 'one' ? 1 : jobsAtOnce(concurrency);
     if (this.#takes === 'none') await this.#worker.pause(true);
   }
@@ -143,7 +140,7 @@ export class BullMqJobs {
     if (jobs === this.#takes) return;
     this.#takes = jobs;
     if (this.#worker) this.#worker.concurrency = jobs === 'one' ? 1 : jobsAtOnce(this.#options.concurrency);
-    if (jobs === 'none') this.#worker?.pause(true).catch((error: unknown) => this.#warn(error, 'worker'));
+    if (jobs === 'none') this.#worker?.pause(true).catch((error: unknown) => this.#options.onError(error, 'worker'));
     else setImmediate(() => this.#resume());
   }
 
@@ -153,7 +150,7 @@ export class BullMqJobs {
    */
   #resume(): void {
     if (this.#takes === 'none') return;
-    this.#worker?.resume().catch((error: unknown) => this.#warn(error, 'worker'));
+    this.#worker?.resume().catch((error: unknown) => this.#options.onError(error, 'worker'));
   }
 
   /** @param force whether to leave active jobs to other gateways, which get them when the jobs have stalled. */
@@ -161,15 +158,6 @@ export class BullMqJobs {
     await this.#worker?.close(force);
     await this.#queue.close();
     this.#worker = undefined;
-  }
-
-  #warn(error: unknown, part: string): void {
-    const { logger, name, clock } = this.#options;
-    const text = messageOf(error);
-    // A worker whose read fails tries again at once, so the same error may come many times.
-    if (clock.now() - (this.#logged.get(text) ?? -Infinity) < LOG_INTERVAL_MS) return;
-    this.#logged.set(text, clock.now());
-    logger.warn({ controller: name, part, error: text }, 'a part of the work queue failed');
   }
 }
 
@@ -180,9 +168,6 @@ export type JobsTaken = 'all' | 'one' | 'none';
 function jobsAtOnce(concurrency: number): number {
   return Math.ceil(concurrency / JOB_KEYS) + 1;
 }
-
-/** How often the same error is logged. */
-const LOG_INTERVAL_MS = 10_000;
 
 const JOB_OPTIONS = { removeOnComplete: true, removeOnFail: true, attempts: 1 } as const;
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { messageOf, type Runtime } from '../../../core/index.ts';
+import { type AdmittedLine, LimitedLines, messageOf, type Runtime } from '../../../core/index.ts';
 import type { Incarnated } from '../../informer/cache/incarnation.ts';
 import { loadScript, type Redis, type Script, unlinkAll } from '../../../ground/redis/redis.ts';
 import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
@@ -69,6 +69,8 @@ export interface QueueBounds {
   readonly starts?: StartRate | undefined;
   /** Returns why Redis has no memory for more of its keys; undefined: it has. Default: it always has. */
   readonly leftOut?: () => string | undefined;
+  /** Whether a failure of a part of the queue may be logged. Default: three at once, and then one in ten seconds. */
+  readonly admitLine?: (part: string) => AdmittedLine | undefined;
 }
 
 /** The fields of a queue as a whole. */
@@ -80,6 +82,12 @@ export interface QueueState {
   /** When all keys are queued again. */
   readonly resyncAtMs: number | undefined;
 }
+
+/**
+ * Log lines about failures of each part of a queue: an outage fails each of its runs, and BullMQ repeats its errors at
+ * once.
+ */
+export const QUEUE_LINES = { perSecond: 0.1, burst: 3 };
 
 /** How long `stop` waits for active jobs before it closes BullMQ's worker by force. */
 const CLOSE_TIMEOUT_MS = 1000;
@@ -102,6 +110,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
   readonly #leftOut: () => string | undefined;
+  readonly #admitLine: NonNullable<QueueBounds['admitLine']>;
   readonly #weigh: Script;
   readonly #records: RedisRecords;
   readonly #inspector: RedisInspector;
@@ -142,12 +151,14 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const { name, behaviour, location, runtime, onPauseChanged = () => {}, ownRuns = new OwnRuns() } = options;
     const { historyRuns = HISTORY_RUNS, bounds = {} } = options;
     const { idlePace = new IdlePace(), starts = ANY_RATE, leftOut = () => undefined } = bounds;
+    const lines = new LimitedLines(runtime.clock, QUEUE_LINES);
+    this.#admitLine = bounds.admitLine ?? ((part) => lines.admit(part));
     const { redis } = location;
     const { clock, logger } = runtime;
     const { concurrency } = behaviour;
     const keys = queueKeys(location, name);
     const records = new RedisRecords(redis, keys, behaviour);
-    const jobs = new BullMqJobs({ redis, keys, name, concurrency, clock, logger });
+    const jobs = new BullMqJobs({ redis, keys, name, concurrency, onError: (error, part) => this.#warn(error, part) });
     this.#redis = redis;
     this.#keys = keys;
     this.#leftOut = leftOut;
@@ -621,8 +632,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   #warn(error: unknown, part: string): void {
+    const admitted = this.#admitLine(part);
+    if (!admitted) return;
     this.#runtime.logger.warn(
-      { controller: this.name, part, error: messageOf(error) },
+      { controller: this.name, part, error: messageOf(error), ...admitted },
       'a part of the work queue failed',
     );
   }

@@ -198,7 +198,7 @@ export class LoginGuard {
     const backend = this.#backend();
     const identity = TOKEN.test(token) ? await identify(backend, token) : undefined;
     if (!identity) {
-      this.#lines.write('login', (more) => logger.info(more, 'a login was refused'));
+      this.#lines.write('login', (admitted) => logger.info({ ...admitted }, 'a login was refused'));
       return this.#form(context, 401, to, 'This token is not valid here.');
     }
     // Only sessions that can be used take memory of Redis.

@@ -76,6 +76,7 @@ class Gateway {
         budget,
         reviewBudget: ({ isKnown, name }) => (isKnown ? budget : this.budgets.of(`${id} for ${name}`)),
         openHold: () => ({ add: () => true, release: () => {} }),
+        admitLine: () => ({}),
       },
     };
   }
