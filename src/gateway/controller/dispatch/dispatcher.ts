@@ -4,6 +4,7 @@ import {
   type CounterName,
   formatKind,
   formatObjectKey,
+  type LogFields,
   messageOf,
   parseObjectKey,
   type RequestSource,
@@ -99,7 +100,7 @@ export interface ControllerBounds {
   readonly reviewBudget: (source: RequestSource) => CpuBudget;
   /** For the bytes of one answer of its function, or of one callback. */
   readonly openHold: () => Hold;
-  /** Whether a line about a failed run may be logged; at debug it is logged in any case. */
+  /** Whether a line about a failed run may be logged as a warning. */
   readonly admitLine: () => AdmittedLine | undefined;
 }
 
@@ -231,9 +232,8 @@ export class Dispatcher implements Process {
     try {
       return await access.location(runs);
     } catch (error) {
-      const { controller, runtime } = this.#options;
       const reason = `there are no credentials for the function: ${messageOf(error)}`;
-      runtime.logger.warn({ controller, error: reason }, 'a trigger could not be sent');
+      this.#warn({ error: reason }, 'a trigger could not be sent');
       this.#countResult('error');
       return new Error(reason);
     }
@@ -345,13 +345,12 @@ export class Dispatcher implements Process {
   }
 
   async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'ended' }> {
-    const { controller, runtime } = this.#options;
     const barrier = await this.#barrierOfNow();
     // After it, so that the barrier does not depend on it.
     const wrote = await this.#wroteBeforeLost(run);
     const finish = { ...decideLost(run.failures), ...(wrote ? { wrote } : {}) };
     const { againAfterMs } = finish;
-    runtime.logger.warn({ controller, ...run, againAfterMs }, 'the deadline of a run has passed without an outcome');
+    this.#warn({ ...run, againAfterMs }, 'the deadline of a run has passed without an outcome');
     return { ...finish, ...(barrier === undefined ? {} : { barrier }) };
   }
 
@@ -456,6 +455,13 @@ export class Dispatcher implements Process {
     // The server's current version is after all of these writes, and is one line.
     const later = await this.#barrierOfNow().catch(() => undefined);
     return { ...finish, barrier: later ?? barrier };
+  }
+
+  /** Logs a failure that a function or its declaration can cause with each run. */
+  #warn(fields: LogFields, message: string): void {
+    const { bounds, controller, runtime } = this.#options;
+    const admitted = bounds.admitLine();
+    if (admitted) runtime.logger.warn({ controller, ...fields, ...admitted }, message);
   }
 
   #log(run: Run, outcome: Outcome, finish: Finish, trigger: { id: string; durationMs: number }): void {
