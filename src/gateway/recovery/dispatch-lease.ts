@@ -137,7 +137,8 @@ export class DispatchLease {
     } catch (error) {
       // The Lease is gone, so nothing is left to release.
       if (error instanceof ApiError && error.code === 404) return;
-      runtime.logger.warn({ error: messageOf(error) }, 'the Lease of runs in flight could not be released');
+      const fields = { lease: `${NAMESPACE}/${this.#name}`, error: messageOf(error) };
+      runtime.logger.warn(fields, 'the Lease of runs in flight could not be released');
     }
   }
 

@@ -9,6 +9,7 @@ import type { GatewayWriter, Term } from '../informer/cache/gateway-writer.ts';
 import type { RunningController } from '../controller/running/controller.ts';
 import { raiseDataVersion } from '../election/data-version.ts';
 import { CONTROLLER_FIELD } from '../election/registry-fields.ts';
+import { type Part, Parts } from './parts.ts';
 import { type UnrecordedEnd, UnrecordedRuns, type UnrecordedRunsOptions } from './unrecorded-runs.ts';
 
 export interface RecoveryOptions extends UnrecordedRunsOptions {
@@ -20,9 +21,6 @@ export interface RecoveryOptions extends UnrecordedRunsOptions {
   /** `waitsFor` may have changed. */
   readonly onWaitChanged: (controller: RunningController) => void;
 }
-
-/** A part of Redis that recovery repairs: an informer's view, or a controller's queue. */
-type Part = Informer | RunningController;
 
 /** The result of a check. */
 interface Found {
@@ -83,30 +81,10 @@ export class Recovery {
   readonly #runtime: Runtime;
   readonly #location: RecoveryOptions['location'];
   readonly #unrecorded: UnrecordedRuns;
-  /** Informers whose view this gateway has found or left in order. Data missing there later was lost. */
-  readonly #settled = new WeakSet<Informer>();
-  /** Controllers that have been found in order and let run. */
-  readonly #ran = new WeakSet<RunningController>();
-  /**
-   * The controllers in `#ran` that were suspended or have missed events since the last check that found them in order.
-   */
-  readonly #unsettled = new WeakSet<RunningController>();
+  readonly #parts = new Parts();
   /** Process and term of the last check that has read everything; undefined: the next check reads everything. */
   #whole: { readonly runId: string; readonly term: Term | undefined } | undefined;
   #nextTurn = 0;
-  /** Repairs under way. Never reject. */
-  readonly #repairs = new Map<Part, Promise<void>>();
-  /** Parts whose last repair has failed. They stay out of order until the repair that the next check begins. */
-  readonly #failed = new Set<Part>();
-  /**
-   * Parts that are out of order and that this gateway does not repair: the leader repairs them, or the first list of a
-   * view is under way.
-   */
-  #awaited: ReadonlySet<Part> = new Set();
-  /** The Redis process in which a controller's own runs were put back on record last. */
-  readonly #putBackOn = new WeakMap<RunningController, string>();
-  /** When unrecorded runs end, for controllers whose queue was lost. */
-  readonly #unknownRuns = new WeakMap<RunningController, UnrecordedEnd>();
   #checking: Promise<void> = Promise.resolve();
   /** The last requested check, until it begins. */
   #next: { readonly signal: AbortSignal; readonly check: Promise<void> } | undefined;
@@ -142,18 +120,19 @@ export class Recovery {
 
   /** Whether a view may lack objects that the server had before the view was lost. */
   isRepairing(view: View): boolean {
-    const broken = [...this.#repairs.keys(), ...this.#failed, ...this.#awaited];
-    return broken.some((part) => 'view' in part && part.view === view);
+    return this.#options.informers.all().some((informer) => informer.view === view && this.#parts.isBroken(informer));
   }
 
   /** The reason why a controller's keys do not run yet; undefined when there is none. */
   waitsFor(controller: RunningController): string | undefined {
-    if (!this.#ran.has(controller) && !this.#isBroken(controller))
+    const parts = this.#parts;
+    const isBroken = parts.isBroken(controller);
+    if (!parts.of(controller).wasSound && !isBroken)
       return 'its view and queue are being checked, or its keys are being queued';
-    const views = controller.neededInformers().filter((informer) => this.#isBroken(informer));
+    const views = controller.neededInformers().filter((informer) => parts.isBroken(informer));
     if (views.length > 0) return `reading the server again: ${views.map(({ name }) => name).join(', ')}`;
-    if (this.#awaited.has(controller)) return 'the gateway that leads has not checked its queue';
-    return this.#isBroken(controller) ? 'unrecorded runs may be in flight' : undefined;
+    if (parts.is(controller, 'awaited')) return 'the gateway that leads has not checked its queue';
+    return isBroken ? 'unrecorded runs may be in flight' : undefined;
   }
 
   /**
@@ -163,8 +142,8 @@ export class Recovery {
    */
   awaitsLeader(part: Part): boolean {
     if (this.#options.writer.term) return false;
-    if (this.#awaited.has(part)) return true;
-    return 'queue' in part && part.neededInformers().some((informer) => this.#awaited.has(informer));
+    const isAwaited = (each: Part): boolean => this.#parts.is(each, 'awaited');
+    return isAwaited(part) || ('queue' in part && part.neededInformers().some(isAwaited));
   }
 
   /** Checks every second and after each lost connection, until `signal` is aborted. */
@@ -244,9 +223,11 @@ export class Recovery {
     }
     this.#whole = undefined;
     if (!lost) return;
-    for (const part of this.#failed) if (!lost.includes(part)) this.#failed.delete(part);
-    const incomplete = informers.filter(({ synced }) => !synced);
-    this.#awaited = new Set(term ? incomplete : [...incomplete, ...lost]);
+    for (const part of [...informers, ...controllers]) {
+      const isLost = lost.includes(part);
+      const isIncomplete = 'view' in part && !part.synced;
+      this.#parts.checked(part, { isLost, awaits: isIncomplete || (isLost && !term) });
+    }
     await this.#putBackRuns(controllers, lost, runId);
     const found = { informers, controllers, read, lost, runId };
     const inOrder = term
@@ -256,14 +237,17 @@ export class Recovery {
     if (signal.aborted || this.#state.kind === 'away' || losses !== this.#losses) return;
     this.#state = { kind: 'checked' };
     this.#whole = { runId, term };
-    const isSuspended = this.#options.controllers().some((each) => this.#ran.has(each) && this.#isUnderRepair(each));
+    const isSuspended = this.#options
+      .controllers()
+      .some((each) => this.#parts.of(each).wasSound && this.#parts.isUnderRepair(each));
     metrics.set('levelhook_gateway_suspended', {}, isSuspended ? 1 : 0);
     for (const controller of inOrder) {
       // The queue was lost while its keys were queued: the next check begins its repair.
-      if (this.#isUnderRepair(controller)) continue;
-      if (!this.#ran.has(controller)) this.#options.onWaitChanged(controller);
-      this.#ran.add(controller);
-      if (controller.missesEvents === undefined) this.#unsettled.delete(controller);
+      if (this.#parts.isUnderRepair(controller)) continue;
+      if (!this.#parts.of(controller).wasSound) this.#options.onWaitChanged(controller);
+      this.#parts.found(controller);
+      // A later check queues its keys again, once its watches miss no events any more.
+      if (controller.missesEvents !== undefined) this.#parts.unsettle(controller);
       controller.queue.unsuspend();
     }
   }
@@ -279,20 +263,19 @@ export class Recovery {
     const from = this.#nextTurn % controllers.length;
     this.#nextTurn = from + IN_TURN;
     return controllers.filter((each, at) => {
-      // A later check queues its keys again, once its watches miss no events any more.
-      if (this.#isUnderRepair(each) || each.missesEvents !== undefined) this.#unsettled.add(each);
+      if (this.#parts.isUnderRepair(each) || each.missesEvents !== undefined) this.#parts.unsettle(each);
       const isInTurn = (at - from + controllers.length) % controllers.length < IN_TURN;
-      return isInTurn || !this.#ran.has(each) || this.#unsettled.has(each);
+      return isInTurn || !this.#parts.is(each, 'sound');
     });
   }
 
   /** Whether the part was in order before this check, as far as this gateway knows. */
   #wasInOrder(part: Part): boolean {
-    return 'view' in part ? !this.#isBroken(part) : this.#ran.has(part) && !this.#unsettled.has(part);
+    return 'view' in part ? !this.#parts.isBroken(part) : this.#parts.is(part, 'sound');
   }
 
   #suspend(controller: RunningController): void {
-    this.#unsettled.add(controller);
+    this.#parts.unsettle(controller);
     controller.queue.suspend();
   }
 
@@ -304,12 +287,13 @@ export class Recovery {
     // Before views are listed: if a run of another gateway has ended without a record, it has written before the list,
     // too.
     await this.#unrecorded.sweep();
-    const hasQueues = lost.some((part) => 'queue' in part && !this.#repairs.has(part));
+    const hasQueues = lost.some((part) => 'queue' in part && !this.#parts.of(part).repair);
     if (hasQueues) await this.#unrecorded.untilAnswered(PATIENCE_MS, signal);
     const begun = this.#beginRepairs(lost, controllers, runId, signal);
     if (begun.length > 0) await this.#waitFor(begun, signal);
-    for (const informer of informers) if (informer.synced && !this.#isBroken(informer)) this.#settled.add(informer);
-    const sound = read.filter((each) => this.#isCurrent(each) && !this.#isUnderRepair(each));
+    for (const informer of informers)
+      if (informer.synced && !this.#parts.isBroken(informer)) this.#parts.found(informer);
+    const sound = read.filter((each) => this.#isCurrent(each) && !this.#parts.isUnderRepair(each));
     const inOrder = await this.#ensureKeys(sound, signal);
     for (const informer of informers) informer.drainOutbox();
     await this.#register(inOrder);
@@ -322,10 +306,8 @@ export class Recovery {
    */
   async #follow({ controllers, read }: Found): Promise<readonly RunningController[]> {
     const { redis, registryKey } = this.#location;
-    // A gateway that becomes the leader checks the parts itself.
-    this.#failed.clear();
-    for (const controller of controllers) if (this.#isUnderRepair(controller)) this.#suspend(controller);
-    const sound = read.filter((each) => this.#isCurrent(each) && !this.#isUnderRepair(each));
+    for (const controller of controllers) if (this.#parts.isUnderRepair(controller)) this.#suspend(controller);
+    const sound = read.filter((each) => this.#isCurrent(each) && !this.#parts.isUnderRepair(each));
     // HSETNX keeps a removal's record, which holds the end of earlier runs.
     await Promise.all(sound.map(({ name }) => redis.hsetnx(registryKey, CONTROLLER_FIELD + name, '1')));
     return sound;
@@ -367,11 +349,11 @@ export class Recovery {
    * before the list. The leader waits for this step, so a queue is not in order before it.
    */
   async #putBackRuns(controllers: readonly RunningController[], lost: readonly Part[], runId: string): Promise<void> {
-    const queues = lost.flatMap((part) => ('queue' in part && this.#putBackOn.get(part) !== runId ? [part] : []));
+    const queues = lost.flatMap((part) => ('queue' in part && this.#parts.of(part).putBackOn !== runId ? [part] : []));
     await Promise.all(
       queues.map(async (controller) => {
         await controller.queue.putBackRuns(runId);
-        this.#putBackOn.set(controller, runId);
+        this.#parts.of(controller).putBackOn = runId;
       }),
     );
     await this.#unrecorded.announce(new Set(controllers.map(({ name }) => name)));
@@ -382,15 +364,6 @@ export class Recovery {
     return 'view' in part ? informers.all().includes(part) : controllers().includes(part);
   }
 
-  /** Whether the controller must not run, because its queue or a view that it reads is out of order. */
-  #isUnderRepair(controller: RunningController): boolean {
-    return this.#isBroken(controller) || controller.neededInformers().some((informer) => this.#isBroken(informer));
-  }
-
-  #isBroken(part: Part): boolean {
-    return this.#repairs.has(part) || this.#failed.has(part) || this.#awaited.has(part);
-  }
-
   /** @returns the repairs that begin with this call. */
   #beginRepairs(
     lost: readonly Part[],
@@ -399,19 +372,19 @@ export class Recovery {
     signal: AbortSignal,
   ): Promise<void>[] {
     const { logger, metrics } = this.#runtime;
-    const begun = lost.filter((part) => !this.#repairs.has(part));
+    const begun = lost.filter((part) => !this.#parts.of(part).repair);
     const isListedNow = (controller: RunningController): boolean =>
       controller.neededInformers().every((informer) => begun.includes(informer));
-    for (const part of begun) {
+    const repairs = begun.map((part) => {
       const repair =
         'view' in part
           ? this.#repairView(part, runId, signal)
           : this.#repairQueue(part, { runId, isListedNow: isListedNow(part) }, signal);
-      this.#repairs.set(part, this.#untilRepaired(part, repair, signal));
-      this.#failed.delete(part);
+      const ended = this.#parts.repair(part, this.#outcomeOf(part, repair, signal));
       this.#reportWait(part);
-    }
-    for (const controller of controllers) if (this.#isUnderRepair(controller)) this.#suspend(controller);
+      return ended.then(() => this.#reportWait(part));
+    });
+    for (const controller of controllers) if (this.#parts.isUnderRepair(controller)) this.#suspend(controller);
     if (begun.length > 0) {
       logger.info(
         { parts: begun.map(({ name }) => name) },
@@ -419,26 +392,22 @@ export class Recovery {
       );
       metrics.count('levelhook_recoveries_total', { reason: begun.some((part) => 'view' in part) ? 'view' : 'queue' });
     }
-    return begun.map((part) => this.#repairs.get(part) ?? Promise.resolve());
+    return repairs;
   }
 
-  async #untilRepaired(part: Part, repair: Promise<void>, signal: AbortSignal): Promise<void> {
-    const { logger } = this.#runtime;
+  /** Never rejects. */
+  async #outcomeOf(part: Part, repair: Promise<void>, signal: AbortSignal): Promise<'unseen' | 'failed'> {
     try {
       await repair;
     } catch (error) {
       // A part that was removed needs no repair. The next check begins the repair of any other part anew.
       if (!signal.aborted && this.#isCurrent(part)) {
-        this.#failed.add(part);
-        logger.warn(
-          { part: part.name, error: messageOf(error) },
-          'a part of Redis could not be repaired, trying again',
-        );
+        const fields = { part: part.name, error: messageOf(error) };
+        this.#runtime.logger.warn(fields, 'a part of Redis could not be repaired, trying again');
+        return 'failed';
       }
-    } finally {
-      this.#repairs.delete(part);
-      this.#reportWait(part);
     }
+    return 'unseen';
   }
 
   #reportWait(part: Part): void {
@@ -487,7 +456,7 @@ export class Recovery {
     if (waits || (mayHaveEnded && !isListedNow)) {
       signal.throwIfAborted();
       if (!this.#isCurrent(controller)) return;
-      for (const informer of controller.neededInformers()) await this.#repairs.get(informer);
+      for (const informer of controller.neededInformers()) await this.#parts.of(informer).repair;
       await Promise.all(controller.neededInformers().map((informer) => informer.catchUp(signal)));
       // The controller was removed during the wait, so Redis must hold nothing of it.
       if (!this.#isCurrent(controller)) return;
@@ -501,7 +470,7 @@ export class Recovery {
       );
     }
     await controller.queue.renew(runId);
-    this.#unknownRuns.delete(controller);
+    this.#parts.of(controller).unrecordedEnd = undefined;
   }
 
   /**
@@ -510,12 +479,13 @@ export class Recovery {
    */
   async #unrecordedEnd(controller: RunningController): Promise<UnrecordedEnd> {
     const now = await this.#unrecorded.endOf(controller);
-    const before = this.#unknownRuns.get(controller) ?? now;
+    const part = this.#parts.of(controller);
+    const before = part.unrecordedEnd ?? now;
     const end = {
       endMs: Math.min(before.endMs, now.endMs),
       callbackEndMs: Math.min(before.callbackEndMs, now.callbackEndMs),
     };
-    this.#unknownRuns.set(controller, end);
+    part.unrecordedEnd = end;
     return end;
   }
 
@@ -543,7 +513,7 @@ export class Recovery {
    * view is current and need not be listed again.
    */
   async #justFilled(informer: Informer): Promise<boolean> {
-    if (!informer.filledFromNothing || this.#settled.has(informer) || this.#losses > 0) return false;
+    if (!informer.filledFromNothing || this.#parts.of(informer).wasSound || this.#losses > 0) return false;
     const { version, incarnation } = await informer.view.state();
     return version !== undefined && incarnation === undefined;
   }
