@@ -263,7 +263,7 @@ export class Manager implements KnownParts {
    * Called when the facts behind a ReconcileFunction's conditions have changed; does nothing for another controller.
    */
   #wakeDeclared(id: string): void {
-    this.declared?.wake(id);
+    this.declared?.again(id, 'facts');
   }
 
   /** The kinds that keys of a controller have named at run time. */
@@ -321,7 +321,7 @@ export class Manager implements KnownParts {
       wayBack: { kubernetes, tokenKeys, readerUsers, ...urls },
       bounds: { cpuBudgets: this.#cpuBudgets, memory: this.memory },
       settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
-      on: { changed: (id) => this.#wakeDeclared(id), relatedKinds: (id) => this.declared?.review(id) },
+      on: { changed: (id) => this.#wakeDeclared(id), relatedKinds: (id) => this.declared?.again(id, 'review') },
     });
   }
 

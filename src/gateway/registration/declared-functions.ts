@@ -6,7 +6,7 @@ import { EventBuffer } from '../informer/reflector/event-buffer.ts';
 import { ListWatch } from '../informer/reflector/list-watch.ts';
 import { Reflector } from '../informer/reflector/reflector.ts';
 import type { WatchEvent } from '../informer/reflector/watch-event.ts';
-import { FunctionReconciler, type FunctionReconcilerOptions } from './function-reconciler.ts';
+import { type Again, FunctionReconciler, type FunctionReconcilerOptions } from './function-reconciler.ts';
 import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 import type { RightsReview } from './rights-review.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
@@ -91,14 +91,9 @@ export class DeclaredFunctions {
     return this.#functions.get(id)?.rights;
   }
 
-  /** A fact behind the conditions of this ReconcileFunction has changed; does nothing for any other controller. */
-  wake(id: string): void {
-    this.#functions.get(id)?.wake();
-  }
-
-  /** Its keys name other related kinds than it watches; does nothing for any other controller. */
-  review(id: string): void {
-    this.#functions.get(id)?.review();
+  /** Something about this ReconcileFunction has changed; does nothing for any other controller. */
+  again(id: string, what: Again): void {
+    this.#functions.get(id)?.again(what);
   }
 
   /** This gateway leads from now on: it writes the status of each. */
@@ -242,7 +237,7 @@ export class DeclaredFunctions {
     );
     if (now.size > 0) this.#allowed.set(namespace, now);
     else this.#allowed.delete(namespace);
-    for (const [id, managed] of all) if (now.has(id) !== before.has(id)) managed.reconsider();
+    for (const [id, managed] of all) if (now.has(id) !== before.has(id)) managed.again('object');
   }
 
   #checkLimit(id: string, namespace: string): InvalidFunctionError | undefined {

@@ -110,7 +110,7 @@ class World {
     >,
   ): void {
     Object.assign(this, what);
-    this.#managed?.wake();
+    this.#managed?.again('facts');
   }
 
   async end(): Promise<void> {

@@ -6,6 +6,7 @@ import { controllerState, type ControllerStateWord, notesOf } from '../controlle
 import { type QueueFacts, queueFacts, STATE_LISTS } from '../controller/workqueue/queue-facts.ts';
 import type { Controllers } from '../controller/running/controllers.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
+import { ControllerStart } from './controller-start.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { Reachability } from './reachability.ts';
 import { type RightsReview, RightsReviews } from './rights-review.ts';
@@ -30,7 +31,14 @@ export interface FunctionReconcilerOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
 
-/** Two looks are at least this far apart, however often something changes. */
+/**
+ * What a pass does again: reads the facts behind the conditions; reviews the object, too; begins anew, for a change of
+ * the object or of what decides whether it may run. Each includes those before it.
+ */
+export type Again = 'facts' | 'review' | 'object';
+const LEVELS: readonly Again[] = ['facts', 'review', 'object'];
+
+/** Two passes are at least this far apart, however often something changes, unless the object does. */
 const LOOK_MS = 2000;
 const RETRY_MS = [1000, 30_000] as const;
 
@@ -38,26 +46,29 @@ const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'No
 
 /**
  * Reconciles one ReconcileFunction: starts, updates and stops its controller to match the object and reports the state
- * in `status`. It is level-based: each pass reads the newest object and everything that it names; a change of the
- * object ends the current pass. An invalid object stops the controller, and the conditions say why; an apiserver that
- * does not answer changes nothing. No method throws, so one object cannot disturb another.
+ * in `status`. It is level-based: each pass of its one loop reads the newest object and everything that it names; a
+ * change of the object ends the current pass. An invalid object stops the controller, and the conditions say why; an
+ * apiserver that does not answer changes nothing. No method throws, so one object cannot disturb another.
  *
  * A review asks the apiserver. It runs after a change of the object and once a period, because no event reports a
- * change of rights. All other facts behind the conditions are read when `wake` reports a change, or when a state is
- * known to end. For an idle object Redis is asked nothing ([ADR 0032](../../../infra/adr/0032-reconcile-functions.md)).
+ * change of rights; also while a controller starts, because until then the old declaration keeps running, by rights
+ * that may be withdrawn. All other facts behind the conditions are read when `again` reports a change, or when a state
+ * is known to end. For an idle object Redis is asked nothing
+ * ([ADR 0032](../../../infra/adr/0032-reconcile-functions.md)).
  */
 export class FunctionReconciler {
   readonly #options: FunctionReconcilerOptions;
   readonly #id: string;
   readonly #stopping = new AbortController();
   #object: ReconcileFunction;
-  /** Of the newest object: aborted when a newer one comes. */
+  /** What the next pass does again. */
+  #again: Again | undefined = 'object';
+  /** Of the pass under way: aborted when the object changes. */
   #turn = new AbortController();
-  #changed = true;
-  /** The facts behind its conditions may have changed since they were read. */
-  #stale = true;
-  /** Ends the rest between two looks. */
+  /** Ends the rest between two passes. */
   #rest = new AbortController();
+  /** A pass follows as soon as it has ended. */
+  #starting: ControllerStart | undefined;
   #looked = Promise.withResolvers<void>();
   /** The resolved function that the running controller was started from. */
   #started: ResolvedFunction | undefined;
@@ -132,45 +143,36 @@ export class FunctionReconciler {
     const same = object.metadata.generation === this.#object.metadata.generation;
     // The resolver knows a spec that it has resolved before.
     this.#object = same ? { ...object, spec: this.#object.spec } : object;
-    if (!same) this.reconsider();
+    if (!same) this.again('object');
     // Our own writes of its status come back, too; another's are made good.
     else if (this.#leads && !isDeepStrictEqual(object.status, this.#status)) {
       this.#isForeign = true;
-      this.wake();
+      this.again('facts');
     }
   }
 
-  /** Something other than the object has changed that decides whether it may run. */
-  reconsider(): void {
-    this.#changed = true;
-    this.#turn.abort();
-  }
-
-  /**
-   * The facts behind its conditions may have changed: they are read again, `LOOK_MS` after the last time at the
-   * earliest.
-   */
-  wake(): void {
-    this.#stale = true;
+  /** Something has changed: another pass follows, `LOOK_MS` after the last one at the earliest, or at once (`object`). */
+  again(what: Again): void {
+    if (LEVELS.indexOf(what) > LEVELS.indexOf(this.#again ?? 'facts')) this.#again = what;
+    this.#again ??= what;
+    if (what === 'object') {
+      this.#starting?.abort();
+      this.#turn.abort();
+    }
     this.#rest.abort();
-  }
-
-  /** The kinds that its keys depend on at run time have changed: it is resolved again soon. */
-  review(): void {
-    this.#reviewAtMs = 0;
-    this.wake();
   }
 
   /** This gateway leads from now on: it reports the state that it sees, where the object's status differs. */
   lead(): void {
     this.#status = this.#object.status;
     this.#reachability.adopt(reportedReachable(this.#object));
-    this.wake();
+    this.again('facts');
   }
 
   /** Ends the loop; the controller runs on until it is stopped. */
   async end(): Promise<void> {
     this.#stopping.abort();
+    this.#starting?.abort();
     this.#turn.abort();
     await this.#ended;
   }
@@ -182,16 +184,16 @@ export class FunctionReconciler {
     while (!this.#stopping.signal.aborted) {
       this.#turn = new AbortController();
       const signal = AbortSignal.any([this.#turn.signal, this.#stopping.signal]);
-      if (this.#changed) {
-        this.#changed = false;
-        this.#stale = true;
-        this.#failures = 0;
-        this.#reviewAtMs = 0;
-      }
+      const again = this.#again;
+      this.#again = undefined;
+      if (again === 'object') this.#failures = 0;
+      if (again === 'object' || again === 'review') this.#reviewAtMs = 0;
       try {
-        if (clock.now() >= this.#reviewAtMs) await this.#review(signal);
-        if (!signal.aborted) await this.#look(signal);
+        if (this.#starting?.isAborted) await this.#giveUpStart();
+        if (this.#starting?.ended.aborted || clock.now() >= this.#reviewAtMs) await this.#review(signal);
+        if (!signal.aborted) await this.#look(again !== undefined, signal);
       } catch (error) {
+        this.again('facts');
         logger.error(
           { controller: this.#id, error: messageOf(error) },
           'the reconciliation of a ReconcileFunction failed',
@@ -200,22 +202,24 @@ export class FunctionReconciler {
       this.#looked.resolve();
       await this.#untilNext(signal);
     }
+    await this.#giveUpStart();
     this.#looked.resolve();
   }
 
-  /** Until there is a reason to look again. */
+  /** Until there is a reason for another pass. */
   async #untilNext(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options.runtime;
     this.#rest = new AbortController();
-    await clock.sleep(LOOK_MS, signal);
-    if (this.#stale || signal.aborted) return;
+    const starting = this.#starting;
+    await clock.sleep(LOOK_MS, starting ? AbortSignal.any([signal, starting.ended]) : signal);
+    if (this.#again || signal.aborted || starting?.ended.aborted) return;
     await clock.sleep(Math.max(0, this.#nextMs() - clock.now()), AbortSignal.any([signal, this.#rest.signal]));
   }
 
   /** When the next review is due, or something ends by itself. */
   #nextMs(): number {
     const controller = this.#options.controllers.get(this.#id);
-    if (!controller || !this.#started) return this.#reviewAtMs;
+    if (!controller || !this.#started || this.#starting) return this.#reviewAtMs;
     const askedMs = this.#leads ? this.#reachability.dueMs(this.#started.hash, controller.openReason) : Infinity;
     return Math.min(this.#reviewAtMs, this.#endsMs, askedMs);
   }
@@ -227,11 +231,22 @@ export class FunctionReconciler {
     try {
       const refused = this.#options.check?.();
       if (refused) throw refused;
-      const resolved = await this.#rights.during(signal, () =>
-        resolver.resolve(this.#object, signal, () => this.#looked.resolve()),
-      );
+      const ended = this.#starting?.ended.aborted ? this.#starting.resolved : undefined;
+      const resolved =
+        ended ??
+        (await this.#rights.during(signal, () => resolver.resolve(this.#object, signal, () => this.#looked.resolve())));
       this.#record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
-      if (this.#started?.hash !== resolved.hash || !controllers.get(this.#id)) await this.#start(resolved, signal);
+      if (this.#starting && this.#starting.resolved.hash !== resolved.hash) await this.#giveUpStart();
+      if (!this.#starting && (this.#started?.hash !== resolved.hash || !controllers.get(this.#id))) {
+        this.#record({ Synced: FILLING });
+        this.#facts = undefined;
+        this.#starting = new ControllerStart(resolved, controllers);
+      }
+      if (!(await this.#hasStarted(signal))) {
+        this.#failures = 0;
+        this.#reviewAtMs = clock.now() + reviewMs;
+        return;
+      }
       this.#started = resolved;
       this.#refused = undefined;
       await this.#applyPaused(resolved.paused);
@@ -263,80 +278,47 @@ export class FunctionReconciler {
     }
   }
 
-  async #start(resolved: ResolvedFunction, signal: AbortSignal): Promise<void> {
-    const { controllers } = this.#options;
-    this.#stale = true;
-    this.#record({ Synced: FILLING });
-    this.#facts = undefined;
-    const over = new AbortController();
-    const both = AbortSignal.any([signal, over.signal]);
-    let otherwise: Error | undefined;
-    const reviewing = (async () => {
-      otherwise = await this.#untilOtherwise(resolved, both);
-      over.abort();
-    })();
-    let reporting: Promise<void> | undefined;
-    const onWaiting = (controller: RunningController): void => {
-      this.#looked.resolve();
-      // The list of a large kind takes its time.
-      reporting = this.#reportFilling(controller, resolved.controller.url, both);
-    };
-    try {
-      await controllers.apply(resolved.controller, { signal: both, onWaiting });
-    } catch (error) {
-      if (error instanceof UserError) throw new InvalidFunctionError('Ready', 'NotRunnable', messageOf(error));
-      if (otherwise === undefined) throw error;
-    } finally {
-      over.abort();
-      await reporting;
-      await reviewing;
-      this.#stale = true;
-    }
-    if (otherwise !== undefined) throw otherwise;
-  }
-
-  /** Reports why its cache is not complete, whenever that changes, until the signal is aborted. Never rejects. */
-  async #reportFilling(controller: RunningController, url: string, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options.runtime;
-    while (!signal.aborted) {
-      this.#stale = false;
-      this.#rest = new AbortController();
-      this.#record({ Synced: refusedBy(controller) ?? FILLING });
-      // A write that has begun is seen to its end.
-      await this.#report(url, undefined, this.#stopping.signal);
-      await clock.sleep(LOOK_MS, signal);
-      if (this.#stale) continue;
-      await clock.sleep(this.#options.reviewMs, AbortSignal.any([signal, this.#rest.signal]));
-    }
-  }
-
   /**
-   * Resolves the function again and again: a list may take long, or never end, and until then the old declaration keeps
-   * running, by rights that may be withdrawn, and that the new declaration may not need.
-   * @returns why it resolves to something else now; undefined when the signal was aborted.
+   * Whether no start is under way any more; false: the controller waits for its part of the cache.
+   * @throws InvalidFunctionError when the controller cannot run, or the old one has lost its rights meanwhile.
    */
-  async #untilOtherwise(resolved: ResolvedFunction, signal: AbortSignal): Promise<Error | undefined> {
-    const { resolver, reviewMs, runtime } = this.#options;
-    const { clock } = runtime;
-    for (;;) {
-      await clock.sleep(reviewMs, signal);
-      if (signal.aborted) return undefined;
-      try {
-        const now = await this.#rights.during(signal, () => resolver.resolve(this.#object, signal));
-        if (now.hash !== resolved.hash) return new Error('what it names has changed while its cache was being filled');
-      } catch (error) {
-        // An apiserver that does not answer is no news.
-        if (error instanceof InvalidFunctionError && !signal.aborted) return error;
-      }
+  async #hasStarted(signal: AbortSignal): Promise<boolean> {
+    const starting = this.#starting;
+    if (!starting) return true;
+    await starting.begun;
+    this.#looked.resolve();
+    if (!starting.ended.aborted) {
       const withdrawn = await this.#withdrawn(signal);
-      if (withdrawn && !signal.aborted) return withdrawn;
+      if (withdrawn) throw withdrawn;
+      return false;
     }
+    this.#starting = undefined;
+    try {
+      await starting.done;
+      return true;
+    } catch (error) {
+      throw error instanceof UserError ? new InvalidFunctionError('Ready', 'NotRunnable', messageOf(error)) : error;
+    }
+  }
+
+  /** Ends a start that is under way. Never rejects. */
+  async #giveUpStart(): Promise<void> {
+    const starting = this.#starting;
+    if (!starting) return;
+    starting.abort();
+    const hasStarted = await starting.done.then(
+      () => true,
+      () => false,
+    );
+    if (hasStarted) this.#started = starting.resolved;
+    this.#starting = undefined;
   }
 
   /** Stops the controller of an object that must not run, because it was changed or has lost its rights. */
   async #refuse({ condition, reason, message }: InvalidFunctionError, signal: AbortSignal): Promise<void> {
     const { controllers, runtime } = this.#options;
     const { logger } = runtime;
+    await this.#giveUpStart();
     this.#started = undefined;
     this.#facts = undefined;
     this.#reachability.forget();
@@ -356,18 +338,21 @@ export class FunctionReconciler {
   }
 
   /** Reports the state that can change without the object and is cheap to read. */
-  async #look(signal: AbortSignal): Promise<void> {
+  async #look(isStale: boolean, signal: AbortSignal): Promise<void> {
     const { controllers, stalled } = this.#options;
+    if (this.#starting) {
+      const { controller, resolved } = this.#starting;
+      this.#record({ Synced: (controller && refusedBy(controller)) ?? FILLING });
+      // A write that has begun is seen to its end.
+      return this.#report(resolved.controller.url, undefined, this.#stopping.signal);
+    }
     const controller = controllers.get(this.#id);
     const resolved = this.#started;
-    if (!controller || !resolved) {
-      this.#stale = false;
-      return;
-    }
+    if (!controller || !resolved) return;
     if (controller.outdated) this.#reviewAtMs = 0;
     this.#endsMs = controller.endsMs;
     this.#record({ EventsHandled: handledBy(controller, stalled(this.#id)) });
-    if (this.#stale) await this.#read(controller, resolved.paused);
+    if (isStale || !this.#facts) await this.#read(controller, resolved.paused);
     // Only the gateway that reports it asks the function.
     if (!this.#leads) return;
     const { openReason, endpoint } = controller;
@@ -378,8 +363,6 @@ export class FunctionReconciler {
 
   /** Reads the facts that are in Redis. */
   async #read(controller: RunningController, paused: boolean | undefined): Promise<void> {
-    // Before the reads: a change during them makes it stale again.
-    this.#stale = false;
     try {
       this.#record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
       this.#facts = await queueFacts(controller.queue, STATE_LISTS);
@@ -389,7 +372,7 @@ export class FunctionReconciler {
       this.#record({ Paused: pausedBy(paused, isPaused) });
     } catch {
       // Redis does not answer: the last facts stay.
-      this.#stale = true;
+      this.again('facts');
     }
   }
 
@@ -451,8 +434,8 @@ export class FunctionReconciler {
       this.#status = status;
     } catch (error) {
       if (signal.aborted) return;
-      // Written at the next look.
-      this.#stale = true;
+      // Written by the next pass.
+      this.again('facts');
       logger.warn({ controller: this.#id, error: messageOf(error) }, 'a status could not be written');
     }
   }
