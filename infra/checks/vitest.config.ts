@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { CountsReporter } from './counts-reporter.ts';
 import { LongestFirst } from './longest-first.ts';
-import { GATE, GATE_ALONE, NIGHTLY, SYSTEM, UNIT } from './test-groups.ts';
+import { GATE, GATE_ALONE, GATE_LATE, NIGHTLY, SYSTEM, UNIT } from './test-groups.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -13,10 +13,11 @@ const WAITING_WORKERS = 6;
 /** What `npm test` leaves to the gate and to nightly groups. */
 const LATER = [
   ...GATE,
+  ...GATE_LATE,
   ...GATE_ALONE,
   ...Object.values(NIGHTLY).flatMap(({ files, repeats = false }) => (repeats ? [] : files)),
 ];
-const GATE_FILES = [...GATE, ...GATE_ALONE];
+const GATE_FILES = [...GATE, ...GATE_LATE, ...GATE_ALONE];
 
 /** What this run leaves out, said at its end. */
 function leftOut(): string[] {
@@ -38,8 +39,8 @@ function leftOut(): string[] {
 
 /**
  * `npm test` is `unit`, which needs nothing but Node and goes first, and `system`, which needs the real Redis and
- * apiserver that its global setup provides (cold: minutes). `npm run test:gate` is `gate` and, with the machine to
- * itself, `gate-alone`. Each nightly group of `test-groups.ts` is a project with its name.
+ * apiserver that its global setup provides (cold: minutes). `npm run test:gate` is `gate` and after it `gate-late` and,
+ * with the machine to itself, `gate-alone`. Each nightly group of `test-groups.ts` is a project with its name.
  */
 export default defineConfig({
   root,
@@ -100,11 +101,22 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: 'gate-late',
+          include: [...GATE_LATE],
+          globalSetup: ['test/harness/global-setup.ts'],
+          setupFiles: ['test/harness/failure-log.ts'],
+          sequence: { groupOrder: 3 },
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: 'gate-alone',
           include: [...GATE_ALONE],
           globalSetup: ['test/harness/global-setup.ts'],
           setupFiles: ['test/harness/failure-log.ts'],
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
+          maxWorkers: 1,
         },
       },
       ...Object.entries(NIGHTLY).map(([name, { files, variables = {}, alone = false }], at) => ({
@@ -116,7 +128,7 @@ export default defineConfig({
           globalSetup: ['test/harness/global-setup.ts'],
           setupFiles: ['test/harness/failure-log.ts'],
           // One group after the other: each has an apiserver of its own.
-          sequence: { groupOrder: 4 + at },
+          sequence: { groupOrder: 5 + at },
           maxWorkers: alone ? 1 : WAITING_WORKERS,
         },
       })),

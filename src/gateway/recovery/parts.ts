@@ -16,9 +16,9 @@ export type Part = Informer | RunningController;
  * - `repairing`: this gateway, which leads, repairs it.
  * - `failed`: the repair has failed, and the next check begins it again.
  *
- * A check that finds a loss makes a part `repairing` in the leader and `awaited` in a follower. A repair that ends makes
- * it `unseen` or `failed`, unless a check has made it `awaited` meanwhile. A check that finds no loss makes `awaited` and
- * `failed` `unseen`; what is `unseen` is `sound` at the end of a check that finds everything in order.
+ * A check that finds a loss makes a part `repairing` in the leader and `awaited` in a follower. A repair that ends
+ * makes it `unseen` or `failed`, unless a check has made it `awaited` meanwhile. A check that finds no loss makes
+ * `awaited` and `failed` `unseen`; what is `unseen` is `sound` at the end of a check that finds everything in order.
  */
 export type PartState = 'unseen' | 'sound' | 'awaited' | 'repairing' | 'failed';
 

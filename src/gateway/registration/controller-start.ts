@@ -3,8 +3,8 @@ import type { Controllers } from '../controller/running/controllers.ts';
 import type { ResolvedFunction } from './function-resolver.ts';
 
 /**
- * The start of a controller, which may wait for its part of the cache: the list of a large kind takes its time, or never
- * ends. Until it has ended the controller of the old declaration runs on.
+ * The start of a controller, which may wait for its part of the cache: the list of a large kind takes its time, or
+ * never ends. Until it has ended the controller of the old declaration runs on.
  */
 export class ControllerStart {
   readonly resolved: ResolvedFunction;

@@ -151,7 +151,9 @@ export class FunctionReconciler {
     }
   }
 
-  /** Something has changed: another pass follows, `LOOK_MS` after the last one at the earliest, or at once (`object`). */
+  /**
+   * Something has changed: another pass follows, `LOOK_MS` after the last one at the earliest, or at once (`object`).
+   */
   again(what: Again): void {
     if (LEVELS.indexOf(what) > LEVELS.indexOf(this.#again ?? 'facts')) this.#again = what;
     this.#again ??= what;
