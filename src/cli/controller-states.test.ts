@@ -51,9 +51,11 @@ function controllerOf({ problems, remarks, pauses, circuit, sizes: found }: Cont
   const queue = {
     name: 'web',
     circuit,
-    pauses: async () => pauses,
-    list: async (list: KeyList) => ({ total: totals[list] ?? 0, keys: [] }),
-    levels: async () => ({ waiting: 0, low: 0, running: 0, demand: 0 }),
+    inspector: {
+      pauses: async () => pauses,
+      list: async (list: KeyList) => ({ total: totals[list] ?? 0, keys: [] }),
+      levels: async () => ({ waiting: 0, low: 0, running: 0, demand: 0 }),
+    },
     unfinished: () => ({ totalMs: 0, longestMs: 0 }),
     stalledMs: async () => 0,
     seenFacts: { pauses, circuit, sizes: found },

@@ -142,10 +142,12 @@ class World {
     const queue = {
       pause: async () => this.change({ paused: true }),
       resume: async () => this.change({ paused: false }),
-      list: async (list: string) => ({ total: this.keys[list] ?? 0 }),
-      pauses: async () => {
-        this.asked.redis += 1;
-        return this.paused ? [{ scope: 'controller', sinceMs: 0 }] : [];
+      inspector: {
+        list: async (list: string) => ({ total: this.keys[list] ?? 0 }),
+        pauses: async () => {
+          this.asked.redis += 1;
+          return this.paused ? [{ scope: 'controller', sinceMs: 0 }] : [];
+        },
       },
     };
     const keptOut = async () => {

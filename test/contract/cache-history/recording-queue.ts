@@ -80,7 +80,7 @@ export class RecordingQueue {
       setResyncAt: (resyncAtMs: number) => write({ resyncAtMs }),
       // No run is in flight in these histories, and nothing is paused.
       putBackRuns: async () => {},
-      pauses: async () => [],
+      inspector: { pauses: async () => [] },
       suspend() {},
       unsuspend() {},
     };

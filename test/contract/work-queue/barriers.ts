@@ -19,7 +19,7 @@ export function barriersContract(create: CreateFixture): void {
       await setting().pass(900);
       expect(process.runs).toHaveLength(1);
       expect(process.lates).toEqual([]);
-      expect((await queue.status('k')).waits).toMatchObject([{ reason: 'barrier' }]);
+      expect((await queue.inspector.status('k')).waits).toMatchObject([{ reason: 'barrier' }]);
       await setting().pass(200);
       expect(process.lates).toContain('b');
       expect(process.runs).toHaveLength(1);
@@ -78,7 +78,7 @@ export function barriersContract(create: CreateFixture): void {
       await next.add(plain('k'));
       await setting().pass(1000);
       expect(after.runs).toEqual([]);
-      expect((await next.status('k')).waits).toMatchObject([{ reason: 'barrier' }]);
+      expect((await next.inspector.status('k')).waits).toMatchObject([{ reason: 'barrier' }]);
       after.unpassed.clear();
       await setting().pass(50);
       expect(after.keys()).toEqual(['k']);
@@ -113,7 +113,7 @@ export function barriersContract(create: CreateFixture): void {
       await queue.add(plain('k', 'broken', 'l'));
       await setting().pass(100_000);
       expect(await setting().records()).toBe(1);
-      expect((await queue.status('broken')).waits).toEqual([]);
+      expect((await queue.inspector.status('broken')).waits).toEqual([]);
       const troubles = setting().takeTroubles();
       expect(troubles[0]).toContain('the barrier of a key at rest could not be checked');
       // The key is postponed: its barrier is checked once a minute and not at every look.

@@ -30,16 +30,16 @@ export function circuitContract(create: CreateFixture): void {
       await setting().pass(50_000);
       expect(process.runs).toEqual([]);
       for (const key of ['added', 'low', 'timer']) {
-        expect((await queue.status(key)).waits, key).toEqual([{ reason: 'breaker', untilMs }]);
+        expect((await queue.inspector.status(key)).waits, key).toEqual([{ reason: 'breaker', untilMs }]);
       }
       expect(queue.circuit).toEqual({ sinceMs: untilMs - 60_000, untilMs });
       // What they wait for is an outage, in which the oldest grows old.
-      expect([await queue.stalledMs(), await queue.oldestDueMs()]).toEqual([0, 50_000]);
+      expect([await queue.stalledMs(), (await queue.inspector.levels()).oldestDueMs]).toEqual([0, 50_000]);
       queue.allow(Infinity);
       expect(queue.circuit).toBeUndefined();
       await setting().atRest();
       expect(process.keys().toSorted()).toEqual(['added', 'low', 'timer']);
-      expect((await queue.status('added')).waits).toEqual([]);
+      expect((await queue.inspector.status('added')).waits).toEqual([]);
     });
 
     it('lets runs in flight end, and keeps back what they ask for', async () => {

@@ -8,26 +8,26 @@ export function demandContract(create: CreateFixture): void {
 
   it('counts keys that are ready, low, in flight, or due soon, and none at rest', async () => {
     const { queue, process } = setting();
-    expect(await queue.demand()).toBe(0);
+    expect((await queue.inspector.levels()).demand).toBe(0);
     await queue.add(plain('ready'));
     await queue.addLow(['low'], 'resync');
     await queue.addAfter('soon', DEMAND_AHEAD_MS);
     await queue.addAfter('late', DEMAND_AHEAD_MS + 60_000);
     // Of ready and due keys the greater number.
-    expect(await queue.demand()).toBe(2);
+    expect((await queue.inspector.levels()).demand).toBe(2);
     const blocked = setting().blockRuns('ready');
     await queue.start(process);
     await setting().ran('ready');
     await setting().ran('low');
     // In flight, and due soon.
-    expect(await queue.demand()).toBe(2);
+    expect((await queue.inspector.levels()).demand).toBe(2);
     blocked.release();
     await setting().pass(DEMAND_AHEAD_MS + 1000);
     expect(process.keys()).toContain('soon');
-    expect(await queue.demand()).toBe(0);
+    expect((await queue.inspector.levels()).demand).toBe(0);
     await setting().pass(60_000);
     expect(process.keys()).toContain('late');
-    expect(await queue.demand()).toBe(0);
+    expect((await queue.inspector.levels()).demand).toBe(0);
   });
 
   it('leaves out keys of a pause', async () => {
@@ -37,7 +37,7 @@ export function demandContract(create: CreateFixture): void {
     await queue.add(plain('ready'));
     await queue.addLow(['low'], 'resync');
     await setting().settle();
-    expect(await queue.demand()).toBe(0);
+    expect((await queue.inspector.levels()).demand).toBe(0);
     await queue.resume('controller');
     await setting().atRest();
     expect(process.keys().toSorted()).toEqual(['low', 'ready']);

@@ -8,7 +8,7 @@ import { because, type CreateFixture, eachSetting, numbered, plain } from './set
 async function allRuns(queue: WorkQueue, query: RunQuery): Promise<PastRun[]> {
   const found: PastRun[] = [];
   for (let before: string | undefined = query.before; ;) {
-    const page = await queue.runs({ ...query, ...(before === undefined ? {} : { before }) });
+    const page = await queue.history.runs({ ...query, ...(before === undefined ? {} : { before }) });
     expect(page.runs.length).toBeLessThanOrEqual(query.limit);
     found.push(...page.runs);
     if (page.next === undefined) return found;
@@ -23,8 +23,8 @@ export function historyContract(create: CreateFixture): void {
   describe('the history of runs', () => {
     it('of an unknown key and of a queue that has never run is empty', async () => {
       const { queue } = setting();
-      expect(await queue.runsOf('a/b')).toEqual([]);
-      expect(await queue.runs({ limit: 10 })).toEqual({ runs: [] });
+      expect(await queue.history.runsOf('a/b')).toEqual([]);
+      expect(await queue.history.runs({ limit: 10 })).toEqual({ runs: [] });
     });
 
     it('tells of a key in good health why it ran, for how long, what it wrote and when it runs next', async () => {
@@ -41,7 +41,7 @@ export function historyContract(create: CreateFixture): void {
       const endMs = clock.now();
       blocked.release({ ...done, againAfterMs: 60_000, barrier: '{}', wrote });
       await setting().settle();
-      const [run] = await queue.runsOf('a/b');
+      const [run] = await queue.history.runsOf('a/b');
       expect(run).toEqual({
         outcome: 'requeue',
         key: 'a/b',
@@ -56,7 +56,7 @@ export function historyContract(create: CreateFixture): void {
         barrier: true,
         wrote,
       });
-      expect((await queue.runs({ limit: 10 })).runs).toEqual([run]);
+      expect((await queue.history.runs({ limit: 10 })).runs).toEqual([run]);
     });
 
     it('tells the last error of many keys at once, and none after a success', async () => {
@@ -66,18 +66,18 @@ export function historyContract(create: CreateFixture): void {
       await queue.add(['good', 'bad', 'worse'].flatMap((key) => plain(key)));
       for (const key of ['good', 'bad', 'worse']) await setting().ran(key);
       await setting().settle();
-      expect(await queue.lastErrors(['worse', 'good', 'never', 'bad'])).toEqual([
+      expect(await queue.history.lastErrors(['worse', 'good', 'never', 'bad'])).toEqual([
         'worse broke',
         undefined,
         undefined,
         'bad broke',
       ]);
-      expect(await queue.lastErrors([])).toEqual([]);
+      expect(await queue.history.lastErrors([])).toEqual([]);
       process.onRun = () => done;
       await queue.add(plain('bad'));
       await setting().ran('bad', 2);
       await setting().settle();
-      expect(await queue.lastErrors(['bad', 'worse'])).toEqual([undefined, 'worse broke']);
+      expect(await queue.history.lastErrors(['bad', 'worse'])).toEqual([undefined, 'worse broke']);
     });
 
     it('has both parts of a run that goes on after its answer, and its end by another gateway', async () => {
@@ -94,13 +94,13 @@ export function historyContract(create: CreateFixture): void {
         await other.settle('k', run, { kind: 'ended', failures: 'count', againAfterMs: 9_000_000, error: 'no' }),
       ).toBe(true);
       process.onRun = () => done;
-      expect((await queue.runsOf('k')).toReversed().slice(0, 2)).toMatchObject([
+      expect((await queue.history.runsOf('k')).toReversed().slice(0, 2)).toMatchObject([
         { run, outcome: 'accepted', nextMs: untilMs },
         { run, outcome: 'failed', error: 'no' },
       ]);
       await queue.add(plain('k'));
       await setting().settle();
-      expect((await queue.runsOf('k')).map(({ outcome }) => outcome)).toEqual(['done', 'failed', 'accepted']);
+      expect((await queue.history.runsOf('k')).map(({ outcome }) => outcome)).toEqual(['done', 'failed', 'accepted']);
     });
 
     it('leaves out an outcome that came too late', async () => {
@@ -109,7 +109,7 @@ export function historyContract(create: CreateFixture): void {
       await queue.add(plain('k', 'l'));
       await setting().atRest();
       expect(await queue.settle('k', process.runsOf('k')[0]?.run ?? 0, done)).toBe(false);
-      expect(await queue.runsOf('k')).toHaveLength(1);
+      expect(await queue.history.runsOf('k')).toHaveLength(1);
     });
 
     it('never has more than its bound, has the newest, in order, page by page, and goes on after a failover', async () => {
@@ -181,7 +181,7 @@ export function historyContract(create: CreateFixture): void {
         ['k', from - 400],
         ['ahead', from],
       ] as const) {
-        const [run] = await queue.runsOf(key);
+        const [run] = await queue.history.runsOf(key);
         expect(run?.waitedMs).toBeGreaterThanOrEqual((process.startedAtMs[0] ?? 0) - sinceMs);
         expect(run?.waitedMs).toBeLessThan((process.startedAtMs[0] ?? 0) - sinceMs + 200);
       }
@@ -217,13 +217,13 @@ export function historyContract(create: CreateFixture): void {
       expect(keysOf(await allRuns(queue, { limit: 8, outcome: 'requeue' }))).toEqual(later.toSorted());
       expect(await allRuns(queue, { limit: 500, outcome: 'done' })).toHaveLength(200);
       expect(await allRuns(queue, { limit: 8, outcome: 'lost' })).toEqual([]);
-      const { newest = '' } = await queue.runs({ limit: 1 });
-      expect(await queue.runs({ limit: 10, after: newest })).toEqual({ runs: [], newest });
+      const { newest = '' } = await queue.history.runs({ limit: 1 });
+      expect(await queue.history.runs({ limit: 10, after: newest })).toEqual({ runs: [], newest });
       await queue.add(plain('good0', 'bad0'));
       await setting().settle();
-      const followed = await queue.runs({ limit: 10, after: newest });
+      const followed = await queue.history.runs({ limit: 10, after: newest });
       expect(keysOf(followed.runs)).toEqual(['bad0', 'good0']);
-      expect(await queue.runs({ limit: 10, after: followed.newest ?? '' })).toMatchObject({ runs: [] });
+      expect(await queue.history.runs({ limit: 10, after: followed.newest ?? '' })).toMatchObject({ runs: [] });
     });
 
     it('has the last runs of a key among many, 10 at most, and those of no key whose name begins alike', async () => {
@@ -236,7 +236,7 @@ export function historyContract(create: CreateFixture): void {
       }
       const runs = process.runsOf('a/k').map(({ run }) => run);
       expect((await allRuns(queue, { limit: 5, key: 'a/k' })).map(({ run }) => run)).toEqual(runs.toReversed());
-      expect((await queue.runsOf('a/k')).map(({ run }) => run)).toEqual(runs.toReversed().slice(0, 10));
+      expect((await queue.history.runsOf('a/k')).map(({ run }) => run)).toEqual(runs.toReversed().slice(0, 10));
     });
 
     it('that is off has nothing of a key in good health, and no samples', async () => {
@@ -246,9 +246,11 @@ export function historyContract(create: CreateFixture): void {
       await queue.add(plain('k'));
       await setting().pass(2 * SAMPLE_MS);
       expect(process.runs).toHaveLength(1);
-      expect(await queue.runsOf('k')).toEqual([]);
-      expect(await queue.runs({ limit: 10 })).toEqual({ runs: [] });
-      expect((await queue.samples()).every(({ runs, waiting }) => runs === 0 && waiting === undefined)).toBe(true);
+      expect(await queue.history.runsOf('k')).toEqual([]);
+      expect(await queue.history.runs({ limit: 10 })).toEqual({ runs: [] });
+      expect((await queue.history.samples()).every(({ runs, waiting }) => runs === 0 && waiting === undefined)).toBe(
+        true,
+      );
     });
 
     it('is gone when the queue is obliterated', async () => {
@@ -258,9 +260,9 @@ export function historyContract(create: CreateFixture): void {
       await queue.add(plain('k'));
       await setting().pass(2 * SAMPLE_MS);
       await queue.obliterate();
-      expect(await queue.runsOf('k')).toEqual([]);
-      expect(await queue.runs({ limit: 10 })).toEqual({ runs: [] });
-      expect((await queue.samples()).every(({ runs }) => runs === 0)).toBe(true);
+      expect(await queue.history.runsOf('k')).toEqual([]);
+      expect(await queue.history.runs({ limit: 10 })).toEqual({ runs: [] });
+      expect((await queue.history.samples()).every(({ runs }) => runs === 0)).toBe(true);
     });
   });
 
@@ -279,8 +281,8 @@ export function historyContract(create: CreateFixture): void {
       await gateways[0]?.add(plain(...numbered('good', 100), ...numbered('bad', 20)));
       await setting().pass(SAMPLE_MS * 2);
       for (const process of processes) expect(process.runs.length).toBeGreaterThan(0);
-      const samples = (await gateways[1]?.samples()) ?? [];
-      expect(samples).toEqual(await gateways[0]?.samples());
+      const samples = (await gateways[1]?.history.samples()) ?? [];
+      expect(samples).toEqual(await gateways[0]?.history.samples());
       expect(samples).toHaveLength(SAMPLES);
       expect(samples.every(({ atMs }, at) => at === 0 || atMs === (samples[at - 1]?.atMs ?? 0) + SAMPLE_MS)).toBe(true);
       expect(samples.reduce((sum, { runs }) => sum + runs, 0)).toBe(120);
@@ -290,7 +292,7 @@ export function historyContract(create: CreateFixture): void {
       expect(busy[0]?.waiting).toBeGreaterThan(0);
       expect(busy[0]?.running).toBeGreaterThan(0);
       await setting().pass(SAMPLE_MS * 2);
-      expect((await gateways[0]?.samples())?.at(-1)).toMatchObject({ runs: 0 });
+      expect((await gateways[0]?.history.samples())?.at(-1)).toMatchObject({ runs: 0 });
     });
 
     it('show keys that wait while nothing runs, also after the gateway that added them has ended', async () => {
@@ -298,15 +300,15 @@ export function historyContract(create: CreateFixture): void {
       await queue.pause('controller');
       await queue.addLow(numbered('k', 7), 'initial');
       await setting().pass(SAMPLE_MS);
-      expect((await queue.samples()).at(-1)).toMatchObject({ runs: 0, waiting: 7 });
+      expect((await queue.history.samples()).at(-1)).toMatchObject({ runs: 0, waiting: 7 });
       await queue.stop(0);
       const next = await setting().open();
       await next.start(process);
       await setting().pass(SAMPLE_MS * 3);
-      expect((await next.samples()).at(-1)).toMatchObject({ runs: 0, waiting: 7 });
+      expect((await next.history.samples()).at(-1)).toMatchObject({ runs: 0, waiting: 7 });
       await next.resume('controller');
       await setting().pass(SAMPLE_MS * 2);
-      expect((await next.samples()).slice(-3).reduce((sum, { runs }) => sum + runs, 0)).toBe(7);
+      expect((await next.history.samples()).slice(-3).reduce((sum, { runs }) => sum + runs, 0)).toBe(7);
     });
   });
 }

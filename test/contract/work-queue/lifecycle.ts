@@ -124,16 +124,16 @@ export function lifecycleContract(create: CreateFixture): void {
     it('tells how many keys wait and how many run', async () => {
       const { queue, process } = setting();
       await queue.add(plain('a', 'b'));
-      expect(await queue.counts()).toEqual({ waiting: 2, running: 0 });
+      expect(await queue.inspector.levels()).toMatchObject({ waiting: 2, running: 0 });
       const one = await setting().open({ concurrency: 1 });
       const { promise, resolve } = Promise.withResolvers<Finish>();
       process.onRun = () => promise;
       await one.start(process);
       await setting().until(() => process.inFlight.length === 1, 'one run');
-      expect(await one.counts()).toEqual({ waiting: 1, running: 1 });
+      expect(await one.inspector.levels()).toMatchObject({ waiting: 1, running: 1 });
       resolve(done);
       await setting().atRest();
-      expect(await one.counts()).toEqual({ waiting: 0, running: 0 });
+      expect(await one.inspector.levels()).toMatchObject({ waiting: 0, running: 0 });
     });
 
     it('leaves nothing behind when the queue is obliterated', async () => {
@@ -144,7 +144,7 @@ export function lifecycleContract(create: CreateFixture): void {
       await queue.pause('controller', clock.now() + 1000);
       await queue.obliterate();
       expect(await setting().pending()).toBe(0);
-      expect(await queue.pauses()).toEqual([]);
+      expect(await queue.inspector.pauses()).toEqual([]);
       await queue.start(process);
       await setting().pass(61_000);
       expect(process.runs).toEqual([]);

@@ -21,7 +21,7 @@ export function limitsContract(create: CreateFixture): void {
       await queue.add(plain('once', 'often'));
       // The end of a tenth of the window, which keys share.
       const untilMs = Math.ceil((from + 100) / 10) * 10;
-      expect((await queue.status('often')).waits).toMatchObject([{ reason: 'debounce', untilMs }]);
+      expect((await queue.inspector.status('often')).waits).toMatchObject([{ reason: 'debounce', untilMs }]);
       for (let at = 0; at < 12; at += 1) {
         await queue.add(plain('often'));
         await setting().pass(50);
@@ -140,7 +140,7 @@ export function limitsContract(create: CreateFixture): void {
       // A key that is looked for 30 s after its run would be run again, and reported as lost, within this time.
       for (let at = 0; at < 8; at += 1) {
         await setting().pass(10_000);
-        expect([await queue.oldestDueMs(), await queue.stalledMs()]).toEqual([undefined, 0]);
+        expect([(await queue.inspector.levels()).oldestDueMs, await queue.stalledMs()]).toEqual([undefined, 0]);
       }
       expect(process.runs).toHaveLength(1);
       expect(setting().takeTroubles()).toEqual([]);
@@ -166,11 +166,11 @@ export function limitsContract(create: CreateFixture): void {
       await setting().ran('other');
       await setting().pass(100_000);
       // It has waited for the one slot since the end of its window.
-      expect(Math.round(((await queue.oldestDueMs()) ?? 0) / 1000)).toBe(40);
+      expect(Math.round(((await queue.inspector.levels()).oldestDueMs ?? 0) / 1000)).toBe(40);
       other.release();
       await setting().atRest();
       expect(process.keys()).toEqual(['k', 'other', 'k']);
-      expect(await queue.oldestDueMs()).toBeUndefined();
+      expect((await queue.inspector.levels()).oldestDueMs).toBeUndefined();
     });
   });
 
@@ -222,7 +222,7 @@ export function limitsContract(create: CreateFixture): void {
         await setting().settle();
         expect(process.runs).toHaveLength(5);
         const waiting = numbered('k', 15).find((key) => !process.keys().includes(key)) ?? '';
-        expect((await one.status(waiting)).waits).toMatchObject([{ reason: 'rate-limit' }]);
+        expect((await one.inspector.status(waiting)).waits).toMatchObject([{ reason: 'rate-limit' }]);
         // Touching a key that waits for its token takes no second one.
         await one.add(plain(...numbered('k', 15).filter((key) => !process.keys().includes(key))));
         await setting().atRest();
@@ -255,17 +255,17 @@ export function limitsContract(create: CreateFixture): void {
       await queue.add(plain('k'));
       await setting().pass(60_000);
       expect(process.runsOf('k').map(({ failures }) => failures)).toEqual([0, 1, 2]);
-      const status = await queue.status('k');
+      const status = await queue.inspector.status('k');
       expect(status).toMatchObject({ queued: false, failures: 3, waits: [] });
       expect(status.deadSinceMs).toBe(process.startedAtMs[2]);
       expect(status.timerMs).toBeUndefined();
-      const history = await queue.runsOf('k');
+      const history = await queue.history.runsOf('k');
       expect(history.map(({ outcome, error }) => [outcome, error])).toEqual([
         ['dead', 'no 3'],
         ['failed', 'no 2'],
         ['failed', 'no 1'],
       ]);
-      const dead = await queue.list('dead', { offset: 0, limit: 10 });
+      const dead = await queue.inspector.list('dead', { offset: 0, limit: 10 });
       expect(dead).toEqual({ total: 1, keys: [{ key: 'k', atMs: status.deadSinceMs }] });
       expect(await setting().pending()).toBe(0);
 
@@ -273,7 +273,7 @@ export function limitsContract(create: CreateFixture): void {
       await queue.add(plain('k'));
       await setting().atRest();
       expect(process.runsOf('k').map(({ failures }) => failures)).toEqual([0, 1, 2, 0]);
-      expect((await queue.list('dead', { offset: 0, limit: 10 })).total).toBe(0);
+      expect((await queue.inspector.list('dead', { offset: 0, limit: 10 })).total).toBe(0);
     });
 
     it('is what a key becomes at once when no attempt will help, unless it was touched meanwhile', async () => {
@@ -290,7 +290,7 @@ export function limitsContract(create: CreateFixture): void {
       await setting().pass(1000);
       expect(process.runsOf('k')).toHaveLength(1);
       expect(process.runsOf('touched')).toHaveLength(2);
-      expect((await queue.list('dead', { offset: 0, limit: 10 })).keys.map(({ key }) => key)).toEqual(['k']);
+      expect((await queue.inspector.list('dead', { offset: 0, limit: 10 })).keys.map(({ key }) => key)).toEqual(['k']);
     });
 
     it('is forgotten when it is dropped, and nothing else is', async () => {
@@ -303,10 +303,12 @@ export function limitsContract(create: CreateFixture): void {
       await queue.add(plain('dead1', 'dead2', 'alive'));
       await setting().settle();
       expect(await queue.drop(['dead1', 'alive', 'unknown'])).toBe(1);
-      expect(await queue.status('dead1')).toMatchObject({ failures: 0 });
-      expect((await queue.status('dead1')).deadSinceMs).toBeUndefined();
-      expect(await queue.status('alive')).toMatchObject({ failures: 1 });
-      expect((await queue.list('dead', { offset: 0, limit: 10 })).keys.map(({ key }) => key)).toEqual(['dead2']);
+      expect(await queue.inspector.status('dead1')).toMatchObject({ failures: 0 });
+      expect((await queue.inspector.status('dead1')).deadSinceMs).toBeUndefined();
+      expect(await queue.inspector.status('alive')).toMatchObject({ failures: 1 });
+      expect((await queue.inspector.list('dead', { offset: 0, limit: 10 })).keys.map(({ key }) => key)).toEqual([
+        'dead2',
+      ]);
     });
 
     it('keeps a bounded history, newest first, whatever else runs; a success ends it', async () => {
@@ -317,7 +319,7 @@ export function limitsContract(create: CreateFixture): void {
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().atRest();
-      const history = await queue.runsOf('k');
+      const history = await queue.history.runsOf('k');
       expect(history).toHaveLength(10);
       expect(history[0]).toMatchObject({ outcome: 'done', atMs: process.startedAtMs[14], run: process.runs[14]?.run });
       expect(history[1]?.error).toBe('13'.repeat(512));

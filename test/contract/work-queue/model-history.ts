@@ -200,7 +200,7 @@ export class ModelHistory implements Process {
   }
 
   async #replay(queue: WorkQueue): Promise<void> {
-    const keys = (await queue.list('dead', { offset: 0, limit: 100 })).keys.map(({ key }) => key);
+    const keys = (await queue.inspector.list('dead', { offset: 0, limit: 100 })).keys.map(({ key }) => key);
     // By the time they are looked at some may have been revived by an event.
     const causes = keys.map((key) => this.model.ask(key, this.#now(), false));
     await replayDeadLetters(queue, { keys });

@@ -26,15 +26,15 @@ export function pausesContract(create: CreateFixture): void {
       await setting().pass(60_000);
       expect(new Set(process.keys())).toEqual(new Set(keys.filter((key) => !kept.includes(key))));
       const reason = scope === 'recovery' ? { reason: scope } : { reason: 'paused', by: scope };
-      for (const key of kept) expect((await queue.status(key)).waits).toEqual([reason]);
-      expect((await queue.list('waiting', { offset: 0, limit: 10 })).keys.map(({ key }) => key).toSorted()).toEqual(
-        kept,
-      );
-      expect(await queue.counts()).toEqual({ waiting: 0, running: 0 });
+      for (const key of kept) expect((await queue.inspector.status(key)).waits).toEqual([reason]);
+      expect(
+        (await queue.inspector.list('waiting', { offset: 0, limit: 10 })).keys.map(({ key }) => key).toSorted(),
+      ).toEqual(kept);
+      expect(await queue.inspector.levels()).toMatchObject({ waiting: 0, running: 0 });
       await queue.resume(scope);
       await setting().atRest();
       for (const key of keys) expect(process.runsOf(key), key).toHaveLength(1);
-      expect(await queue.pauses()).toEqual([]);
+      expect(await queue.inspector.pauses()).toEqual([]);
     });
 
     it('lets a run in flight end, and keeps back what it asks for', async () => {
@@ -63,11 +63,11 @@ export function pausesContract(create: CreateFixture): void {
       await queue.pause('recovery', from + 5000);
       await setting().pass(4500);
       expect(process.runs).toEqual([]);
-      expect(await queue.pauses()).toMatchObject([{ scope: 'recovery', untilMs: from + 5000 }]);
+      expect(await queue.inspector.pauses()).toMatchObject([{ scope: 'recovery', untilMs: from + 5000 }]);
       await setting().atRest();
       expect(process.startedAtMs[0]).toBeGreaterThanOrEqual(from + 5000);
       expect(process.startedAtMs[0]).toBeLessThan(from + 5100);
-      expect(await queue.pauses()).toEqual([]);
+      expect(await queue.inspector.pauses()).toEqual([]);
     });
 
     it('inside another one keeps its keys when that ends', async () => {
@@ -96,30 +96,33 @@ export function pausesContract(create: CreateFixture): void {
       await queue.add([{ key: 'a/l', reasons: [], paused: false }]);
       await setting().settle();
       expect(process.keys()).toEqual(['a/l']);
-      expect(await queue.pauses()).toMatchObject([{ scope: 'object/a/k' }]);
+      expect(await queue.inspector.pauses()).toMatchObject([{ scope: 'object/a/k' }]);
       await queue.add([{ key: 'a/k', reasons: [], paused: false }]);
       await setting().atRest();
       expect(process.keys()).toEqual(['a/l', 'a/k']);
-      expect(await queue.pauses()).toEqual([]);
+      expect(await queue.inspector.pauses()).toEqual([]);
     });
 
     it('of a key by a person is not ended by what an add says of the object, and is known while nothing waits', async () => {
       const { queue, process } = setting();
       await queue.start(process);
       await queue.pause('key/a/k');
-      expect(await queue.status('a/k')).toMatchObject({ waits: [], pauses: [{ scope: 'key/a/k' }] });
+      expect(await queue.inspector.status('a/k')).toMatchObject({ waits: [], pauses: [{ scope: 'key/a/k' }] });
       await queue.add([{ key: 'a/k', reasons: [{ type: 'added' }], paused: true }]);
       await setting().settle();
-      expect((await queue.status('a/k')).pauses.map(({ scope }) => scope)).toEqual(['object/a/k', 'key/a/k']);
+      expect((await queue.inspector.status('a/k')).pauses.map(({ scope }) => scope)).toEqual(['object/a/k', 'key/a/k']);
       await queue.add([{ key: 'a/k', reasons: [{ type: 'updated' }], paused: false }]);
       await queue.addLow(['a/k'], 'resync');
       await setting().settle();
-      expect(await queue.status('a/k')).toMatchObject({ waits: [{ by: 'key/a/k' }], pauses: [{ scope: 'key/a/k' }] });
+      expect(await queue.inspector.status('a/k')).toMatchObject({
+        waits: [{ by: 'key/a/k' }],
+        pauses: [{ scope: 'key/a/k' }],
+      });
       expect(process.runs).toEqual([]);
       await queue.resume('key/a/k');
       await setting().atRest();
       expect(process.runs).toMatchObject([{ reasons: [{ type: 'added' }, { type: 'updated' }] }]);
-      expect(await queue.pauses()).toEqual([]);
+      expect(await queue.inspector.pauses()).toEqual([]);
     });
 
     it('by the annotation outlasts the one by a person', async () => {
@@ -143,8 +146,8 @@ export function pausesContract(create: CreateFixture): void {
       await queue.start(process);
       await setting().pass(200);
       expect(process.keys()).toEqual(['b/k']);
-      expect((await queue.list('waiting', { offset: 0, limit: 1 })).total).toBe(2500);
-      expect((await queue.status('a/7')).waits).toEqual([{ reason: 'paused', by: 'namespace/a' }]);
+      expect((await queue.inspector.list('waiting', { offset: 0, limit: 1 })).total).toBe(2500);
+      expect((await queue.inspector.status('a/7')).waits).toEqual([{ reason: 'paused', by: 'namespace/a' }]);
       await queue.resume('namespace/a');
       await setting().atRest();
       expect(process.runs).toHaveLength(2501);

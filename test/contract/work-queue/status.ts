@@ -7,11 +7,11 @@ import { because, type CreateFixture, eachSetting, numbered, plain } from './set
 export function statusContract(create: CreateFixture): void {
   const setting = eachSetting(create);
   const keysOf = async (list: (typeof KEY_LISTS)[number]): Promise<string[]> =>
-    (await setting().queue.list(list, { offset: 0, limit: 100 })).keys.map(({ key }) => key);
+    (await setting().queue.inspector.list(list, { offset: 0, limit: 100 })).keys.map(({ key }) => key);
 
   describe('the status of a key', () => {
     it('of an unknown key is empty', async () => {
-      expect(await setting().queue.status('a/b')).toEqual({
+      expect(await setting().queue.inspector.status('a/b')).toEqual({
         key: 'a/b',
         queued: false,
         dirty: false,
@@ -28,27 +28,31 @@ export function statusContract(create: CreateFixture): void {
       const { queue, process, clock } = setting();
       const from = clock.now();
       await queue.add([{ key: 'k', reasons: [because('1')] }]);
-      expect(await queue.status('k')).toMatchObject({ queued: true, queuedAtMs: from, reasons: [because('1')] });
+      expect(await queue.inspector.status('k')).toMatchObject({
+        queued: true,
+        queuedAtMs: from,
+        reasons: [because('1')],
+      });
       expect(await keysOf('queued')).toEqual(['k']);
       const blocked = setting().blockRuns('k');
       await queue.start(process);
       await setting().ran('k');
       const running = { run: process.runs[0]?.run, deadlineMs: from + 15_000 };
-      expect(await queue.status('k')).toMatchObject({ queued: false, running, reasons: [] });
+      expect(await queue.inspector.status('k')).toMatchObject({ queued: false, running, reasons: [] });
       expect(await keysOf('running')).toEqual(['k']);
       await queue.add([{ key: 'k', reasons: [because('2')] }]);
-      expect(await queue.status('k')).toMatchObject({ queued: true, running, reasons: [because('2')] });
+      expect(await queue.inspector.status('k')).toMatchObject({ queued: true, running, reasons: [because('2')] });
       blocked.release({ kind: 'ended', failures: 'count', againAfterMs: 60_000, error: 'no' });
       await setting().atRest();
-      expect(await queue.status('k')).toMatchObject({ queued: false, failures: 0 });
+      expect(await queue.inspector.status('k')).toMatchObject({ queued: false, failures: 0 });
     });
 
     it('with a timer tells when, and in the backlog that it is there', async () => {
       const { queue, clock } = setting();
       await queue.addAfter('timer', 60_000);
       await queue.addLow(['low'], 'initial');
-      expect((await queue.status('timer')).timerMs).toBe(clock.now() + 60_000);
-      expect(await queue.status('low')).toMatchObject({ backlog: true, queued: false });
+      expect((await queue.inspector.status('timer')).timerMs).toBe(clock.now() + 60_000);
+      expect(await queue.inspector.status('low')).toMatchObject({ backlog: true, queued: false });
       expect(await keysOf('timers')).toEqual(['timer']);
       expect(await keysOf('backlog')).toEqual(['low']);
     });
@@ -65,9 +69,9 @@ export function statusContract(create: CreateFixture): void {
       await setting().pass(1000);
       expect((await keysOf('timers')).toSorted()).toEqual(['a', 'b', 'f1', 'f2']);
       expect((await keysOf('failing')).toSorted()).toEqual(['f1', 'f2']);
-      expect(await queue.list('failing', { offset: 1, limit: 1 })).toMatchObject({ total: 2, keys: [{}] });
-      expect(keyState(await queue.status('f1'), clock.now())).toEqual({ word: 'failing' });
-      expect(keyState(await queue.status('a'), clock.now())).toEqual({ word: 'requeued' });
+      expect(await queue.inspector.list('failing', { offset: 1, limit: 1 })).toMatchObject({ total: 2, keys: [{}] });
+      expect(keyState(await queue.inspector.status('f1'), clock.now())).toEqual({ word: 'failing' });
+      expect(keyState(await queue.inspector.status('a'), clock.now())).toEqual({ word: 'requeued' });
     });
 
     it('does not wait for a cache that has what its run has written, nor says so while a retry is what it waits for', async () => {
@@ -78,11 +82,12 @@ export function statusContract(create: CreateFixture): void {
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().pass(1000);
-      const reasons = async (): Promise<string[]> => (await queue.status('k')).waits.map(({ reason }) => reason);
+      const reasons = async (): Promise<string[]> =>
+        (await queue.inspector.status('k')).waits.map(({ reason }) => reason);
       expect(await reasons()).toEqual(['barrier']);
-      expect(keyState(await queue.status('k'), clock.now()).word).toBe('failing');
+      expect(keyState(await queue.inspector.status('k'), clock.now()).word).toBe('failing');
       await setting().pass(31_000);
-      expect(keyState(await queue.status('k'), clock.now()).word).toBe('waits for the cache');
+      expect(keyState(await queue.inspector.status('k'), clock.now()).word).toBe('waits for the cache');
       process.unpassed.clear();
       expect(await reasons()).toEqual([]);
     });
@@ -98,7 +103,7 @@ export function statusContract(create: CreateFixture): void {
       }
       const found: string[] = [];
       for (let offset = 0; offset < 12; offset += 3) {
-        const page = await queue.list('waiting', { offset, limit: 3 });
+        const page = await queue.inspector.list('waiting', { offset, limit: 3 });
         expect(page.total).toBe(10);
         for (const { atMs = 0 } of page.keys) expect(atMs).toBeLessThanOrEqual(clock.now());
         found.push(...page.keys.map(({ key }) => key));

@@ -23,7 +23,7 @@ export function unknownContract(create: CreateFixture): void {
       expect(process.runs[1]?.failures).toBe(1);
       await setting().atRest();
       expect(process.runs).toHaveLength(2);
-      expect(await queue.runsOf('k')).toMatchObject([
+      expect(await queue.history.runsOf('k')).toMatchObject([
         { outcome: 'deferred', attempt: 2 },
         { outcome: 'lost', attempt: 1, error: 'no outcome before the deadline' },
         { outcome: 'unknown', attempt: 1 },
@@ -39,7 +39,7 @@ export function unknownContract(create: CreateFixture): void {
       await queue.add(plain('k'));
       await setting().ran('k', 2);
       await setting().atRest();
-      const [success, failure] = await queue.runsOf('k');
+      const [success, failure] = await queue.history.runsOf('k');
       expect(success?.error).toBeUndefined();
       expect(failure).toMatchObject({ run: process.runs[0]?.run, error: error.slice(0, 1024) });
     });
@@ -59,7 +59,7 @@ export function unknownContract(create: CreateFixture): void {
 
     it('occupies its key and no slot, until its outcome comes', async () => {
       const { queue, process, untilMs, run } = await start();
-      expect(await queue.status('k')).toMatchObject({
+      expect(await queue.inspector.status('k')).toMatchObject({
         running: { run, deadlineMs: untilMs },
         waits: [{ reason: 'busy', untilMs }],
       });
@@ -85,7 +85,7 @@ export function unknownContract(create: CreateFixture): void {
 
     it('can be given more time and never less, and none once it counts as lost', async () => {
       const { queue, process, untilMs, run } = await start();
-      const deadline = async () => (await queue.status('k')).running?.deadlineMs;
+      const deadline = async () => (await queue.inspector.status('k')).running?.deadlineMs;
       expect(await queue.settle('k', run, { kind: 'accepted', untilMs: untilMs - 1000 })).toBe(true);
       expect(await deadline()).toBe(untilMs);
       expect(await queue.settle('k', run, { kind: 'accepted', untilMs: untilMs + 60_000 })).toBe(true);

@@ -142,7 +142,7 @@ it('an upgrade keeps the secrets, and loses none of the keys that wait', async (
   for (const name of names.slice(1)) {
     await installed.cluster.create(configMaps, { metadata: { namespace: 'shop', name, labels }, data: { name } });
   }
-  // What `WorkQueue.demand` promises.
+  // What `QueueLevels.demand` promises.
   await eventually(async () => expect(await demand()).toBeGreaterThanOrEqual(KEYS / 2));
 
   // As the Deployment's strategy says: a new one is ready before an old one stops.

@@ -57,7 +57,7 @@ const dead = async (...keys: string[]): Promise<void> => {
   await eventually(async () => expect(await deadKeys()).toEqual(expect.arrayContaining(keys)));
 };
 const deadKeys = async (): Promise<string[]> =>
-  (await queue.list('dead', { offset: 0, limit: 1000 })).keys.map(({ key }) => key).toSorted();
+  (await queue.inspector.list('dead', { offset: 0, limit: 1000 })).keys.map(({ key }) => key).toSorted();
 
 async function request(path: string, body?: unknown, headers: Record<string, string> = {}): Promise<[number, unknown]> {
   const sent = {
@@ -81,9 +81,9 @@ describe('/queues', () => {
     problems = ['its view is not complete'];
     expect(await request('/queues')).toMatchObject([200, { queues: [{ state: 'problem', problems }] }]);
     expect(await request('/queues/controller/keys?list=dead&limit=1')).toMatchObject([200, { total: 2, keys: [{}] }]);
-    const history = await queue.runsOf('a/x');
+    const history = await queue.history.runsOf('a/x');
     expect(history).toMatchObject([{ outcome: 'dead', error: 'quota exceeded', reasons: [{ type: 'added' }] }]);
-    const status = await queue.status('a/x');
+    const status = await queue.inspector.status('a/x');
     expect(await request('/queues/controller/keys/a/x')).toEqual([
       200,
       { ...status, object, state: 'dead letter', history },
@@ -109,9 +109,9 @@ describe('/queues', () => {
     await dead('a/x', 'b/y');
     process.onRun = () => done;
     await queue.add([{ key: 'c/z', reasons: [] }]);
-    await eventually(async () => expect(await queue.runsOf('c/z')).toHaveLength(1));
+    await eventually(async () => expect(await queue.history.runsOf('c/z')).toHaveLength(1));
     const [, first] = (await request('/queues/controller/runs?limit=2')) as [number, RunPage];
-    expect(first).toEqual(await queue.runs({ limit: 2 }));
+    expect(first).toEqual(await queue.history.runs({ limit: 2 }));
     expect(first.runs.map(({ key }) => key)[0]).toBe('c/z');
     const [, rest] = (await request(`/queues/controller/runs?limit=2&before=${first.next}`)) as [number, RunPage];
     expect(rest.runs).toHaveLength(1);
@@ -187,7 +187,7 @@ describe('/queues', () => {
   it('pauses and resumes a controller or a namespace of it', async () => {
     expect(await request('/queues/controller/pause', { scope: 'namespace/a' })).toMatchObject([200, { pauses: [{}] }]);
     await queue.add([{ key: 'a/x', reasons: [] }]);
-    await eventually(async () => expect((await queue.status('a/x')).waits).toHaveLength(1));
+    await eventually(async () => expect((await queue.inspector.status('a/x')).waits).toHaveLength(1));
     expect(await request('/queues/controller/resume', { scope: 'namespace/a' })).toEqual([200, { pauses: [] }]);
     await eventually(async () => expect(process.keys()).toEqual(['a/x']));
   });
@@ -230,7 +230,7 @@ describe('/queues', () => {
     expect(await request('/queues')).toMatchObject([503, {}]);
     expect(await request('/queues/controller/replay', { all: true })).toMatchObject([503, {}]);
     expect(await deadKeys()).toEqual(['a/x']);
-    expect(await queue.pauses()).toEqual([]);
+    expect(await queue.inspector.pauses()).toEqual([]);
   });
 });
 

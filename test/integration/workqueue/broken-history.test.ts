@@ -36,7 +36,7 @@ const runAndRemember = async (key: string): Promise<void> => {
   await run(key);
   await eventually(async () => expect((await remembered())[0]).toBe(key));
 };
-const remembered = async (): Promise<string[]> => (await queue.runs({ limit: 100 })).runs.map(({ key }) => key);
+const remembered = async (): Promise<string[]> => (await queue.history.runs({ limit: 100 })).runs.map(({ key }) => key);
 
 describe('a history that cannot be written', () => {
   it.each([
@@ -45,13 +45,13 @@ describe('a history that cannot be written', () => {
     ['the stream is lost', () => fixture.redis.del(fixture.keys.recent)],
   ])('begins anew, and the runs end: %s', async (_, damage) => {
     await runAndRemember('before');
-    const { newest: after = '' } = await queue.runs({ limit: 1 });
+    const { newest: after = '' } = await queue.history.runs({ limit: 1 });
     await damage();
     await runAndRemember('first');
     await runAndRemember('second');
     expect(await remembered()).toEqual(['second', 'first']);
-    expect((await queue.runs({ limit: 10, after })).runs.map(({ key }) => key)[0]).toBe('second');
-    expect((await queue.runsOf('second')).map(({ outcome }) => outcome)).toEqual(['done']);
+    expect((await queue.history.runs({ limit: 10, after })).runs.map(({ key }) => key)[0]).toBe('second');
+    expect((await queue.history.runsOf('second')).map(({ outcome }) => outcome)).toEqual(['done']);
   });
 
   it('lets runs end whose count cannot be read, and whose own history has another type', async () => {
@@ -59,7 +59,7 @@ describe('a history that cannot be written', () => {
     await fixture.redis.set(`${fixture.keys.historyPrefix}k`, 'text');
     process.onRun = () => ({ kind: 'ended', failures: 'keep', dead: true, error: 'no' });
     await run('k');
-    expect(await queue.status('k')).toMatchObject({ deadSinceMs: expect.any(Number) as number });
+    expect(await queue.inspector.status('k')).toMatchObject({ deadSinceMs: expect.any(Number) as number });
     expect(process.runs).toHaveLength(1);
   });
 

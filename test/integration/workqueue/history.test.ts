@@ -114,7 +114,7 @@ it(`keeps its promises through ${ADDS} adds, killed and stalled gateways and res
   }
   for (const key of CHAINS) expect(log.used(key), key).toBeGreaterThan(CHAIN_LENGTH);
   // Nothing remembers the keys, but for the history and the dead letters.
-  const dead = (await queue.list('dead', { offset: 0, limit: 1000 })).keys.map(({ key }) => `key:${key}`);
+  const dead = (await queue.inspector.list('dead', { offset: 0, limit: 1000 })).keys.map(({ key }) => `key:${key}`);
   const names = (await fixture.names()).filter(
     (name) => !/^(history|controller|taken):/.test(name) && !dead.includes(name),
   );

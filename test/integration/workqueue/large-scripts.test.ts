@@ -42,7 +42,7 @@ describe('a tenant with a hundred thousand keys', () => {
     expect(await longestScriptMs(admin, () => queue.resume('controller'))).toBeLessThan(LONGEST_SCRIPT_MS);
     expect(await admin.zcard(backlog)).toBe(KEYS);
     expect(await admin.zrange(backlog, '0', '2')).toEqual(['a/key-0', 'a/key-1', 'a/key-2']);
-    expect(await queue.pauses()).toEqual([]);
+    expect(await queue.inspector.pauses()).toEqual([]);
   });
 
   it('has the rest of a pause ended by another gateway, if the one that ends it is killed', async () => {
@@ -58,7 +58,7 @@ describe('a tenant with a hundred thousand keys', () => {
       'resume',
     );
     expect(await resume([pauses, pauseEnds, paused, backlog], ['controller', '', 500])).toBe(KEYS - 500);
-    expect(await queue.pauses()).toEqual([]);
+    expect(await queue.inspector.pauses()).toEqual([]);
     const process = new RecordingProcess();
     process.onRun = () => new Promise(() => {});
     await queue.start(process);

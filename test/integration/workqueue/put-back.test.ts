@@ -61,7 +61,7 @@ describe('a run whose record was lost and is put back', () => {
     await queue.add(plain('a'));
     await runs('x', 2);
     expect(process.runsOf('a')).toHaveLength(1);
-    expect((await queue.status('a')).running?.run).toBe(process.runsOf('a')[0]?.run);
+    expect((await queue.inspector.status('a')).running?.run).toBe(process.runsOf('a')[0]?.run);
     end({ kind: 'ended', failures: 'count', againAfterMs: 0, barrier: 'written' });
     await eventually(async () => expect(process.runsOf('a').length).toBeGreaterThan(1));
     expect(process.runsOf('a')[1]).toMatchObject({ failures: 1 });
@@ -100,7 +100,7 @@ describe('a run whose record was lost and is put back', () => {
     end({ kind: 'accepted', untilMs });
     await eventually(async () => expect(process.inFlight).toEqual([]));
     await putBack();
-    expect((await queue.status('a')).running).toMatchObject({ deadlineMs: Math.ceil(untilMs) });
+    expect((await queue.inspector.status('a')).running).toMatchObject({ deadlineMs: Math.ceil(untilMs) });
     clock.advance(2 * TIMEOUT_MS);
     await queue.add(plain('a'));
     await runs('x', 2);

@@ -47,7 +47,7 @@ describe('a start that Redis refuses', () => {
     await eventually(async () => expect(await active()).toBe(1));
     await sleep(500);
     expect(process.runs).toEqual([]);
-    expect((await queue.counts()).waiting).toBe(8);
+    expect((await queue.inspector.levels()).waiting).toBe(8);
     await fixture.redis.del(REFUSE);
     await atRest();
     expect(process.keys().toSorted()).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
@@ -62,7 +62,7 @@ describe('a start that Redis refuses', () => {
     await eventually(async () => expect(await active()).toBe(1));
     await queue.stop(1000);
     await sleep(200);
-    expect((await queue.counts()).waiting).toBe(6);
+    expect((await queue.inspector.levels()).waiting).toBe(6);
     await fixture.redis.del(REFUSE);
     const next = await fixture.open({ timeoutMs: 1000 });
     await next.start(process);
@@ -86,7 +86,7 @@ return all\n`,
     await own.redis.set(REFUSE, '1');
     let onRecordMs = 0;
     process.onRun = async ({ key }) => {
-      onRecordMs = (await queue.status(key)).running?.deadlineMs ?? 0;
+      onRecordMs = (await queue.inspector.status(key)).running?.deadlineMs ?? 0;
       return { kind: 'ended', failures: 'forget' };
     };
     await queue.add(plain('k'));
@@ -111,13 +111,13 @@ return all\n`,
     ]);
     await queue.add(plain('e'));
     await eventually(async () => expect(process.keys()).toContain('e'));
-    expect(await queue.oldestDueMs()).toBeGreaterThan(0);
+    expect((await queue.inspector.levels()).oldestDueMs).toBeGreaterThan(0);
 
     await fixture.redis.hdel(`${fixture.keys.recordPrefix}bad`, 'run');
     clock.advance(40_000);
     await eventually(async () => expect(process.keys()).toContain('bad'));
     await atRest();
-    expect(await queue.oldestDueMs()).toBeUndefined();
+    expect((await queue.inspector.levels()).oldestDueMs).toBeUndefined();
   });
 });
 
@@ -190,7 +190,9 @@ it('a paused namespace with 100,000 low keys costs no job and no start', async (
   for (let from = 0; from < low.length; from += 5000) await queue.addLow(low.slice(from, from + 5000), 'resync');
   await queue.start(process);
   await queue.add(plain('live/a', 'live/b'));
-  await eventually(async () => expect((await queue.list('waiting', { offset: 0, limit: 1 })).total).toBe(100_000));
+  await eventually(async () =>
+    expect((await queue.inspector.list('waiting', { offset: 0, limit: 1 })).total).toBe(100_000),
+  );
   expect(process.keys().toSorted()).toEqual(['live/a', 'live/b']);
   // BullMQ counts its jobs. Both added keys started at once and needed none.
   expect(await fixture.redis.get(`${fixture.keys.bullmqPrefix}id`)).toBeNull();

@@ -210,7 +210,7 @@ describe('a queue that an earlier build left paused, since the circuit of one ga
     await first.start(process);
     await eventually(async () => expect(process.keys().toSorted()).toEqual(['ns/low', 'ns/paused']));
     await atRest();
-    expect(await first.pauses()).toEqual([]);
+    expect(await first.inspector.pauses()).toEqual([]);
     expect((await fixture.names()).filter((name) => name.startsWith('paused:'))).toEqual([]);
   });
 });

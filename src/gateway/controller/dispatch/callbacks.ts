@@ -60,7 +60,7 @@ export class Callbacks {
     if (!named || named.incarnation !== (await this.#options.incarnation())) {
       return { kind: 'over', message: 'the function is declared anew, or the queue has lost data since' };
     }
-    const { running, failures } = await queue.status(key);
+    const { running, failures } = await queue.inspector.status(key);
     if (running?.run !== run) return notInFlight(run, running?.run);
     if (named.keys[run] !== key) return { kind: 'over', message: `the token is not for run ${run} of this key` };
     const finish = await dispatcher.concluded({ key, run, failures, deadlineMs: running.deadlineMs }, result);
@@ -69,7 +69,8 @@ export class Callbacks {
       if (result.status !== 'accepted') return { kind: 'taken' };
       return { kind: 'over', message: 'this controller no longer accepts callbacks' };
     }
-    if (!(await queue.settle(key, run, finish))) return notInFlight(run, (await queue.status(key)).running?.run);
+    if (!(await queue.settle(key, run, finish)))
+      return notInFlight(run, (await queue.inspector.status(key)).running?.run);
     return finish.kind === 'accepted'
       ? { kind: 'taken', withinMs: finish.untilMs - runtime.clock.now() }
       : { kind: 'taken' };

@@ -7,35 +7,30 @@ import { BullMqJobs, type BullMqLists } from './bullmq-jobs.ts';
 import { GroupCommit } from './group-commit.ts';
 import { IdlePace, type PaceShare } from './idle-pace.ts';
 import { OwnRuns, type Unfinished } from './own-runs.ts';
-import type { EndedRun, PastRun, RunPage, RunQuery } from './past-run.ts';
+import type { EndedRun } from './past-run.ts';
 import { IDLE_POLL_INTERVAL_MS, Poller } from './poller.ts';
 import { type QueueFacts, queueFacts, STATE_LISTS } from './queue-facts.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
 import { HISTORY_RUNS, type QueueOptions } from './queue-options.ts';
 import type { Finished } from './records.ts';
 import { RedisHistory } from './redis-history.ts';
-import { type QueueLevels, RedisInspector } from './redis-inspector.ts';
+import { RedisInspector } from './redis-inspector.ts';
 import { RedisRecords } from './redis-records.ts';
 import { RunRecorder } from './run-recorder.ts';
 import { Runner } from './runner.ts';
 import { RelatedRules } from './related-rules.ts';
-import { RedisSamples, type Sample, Sampler } from './samples.ts';
+import { RedisSamples, Sampler } from './samples.ts';
 import { type DueKeys, Stall } from './stall.ts';
 import { ANY_RATE, type StartRate } from './start-rates.ts';
 import { Upkeep } from './upkeep.ts';
 import {
-  DEMAND_AHEAD_MS,
   type Finish,
   type OpenCircuit,
-  type Pause,
   type PauseScope,
-  type KeyList,
-  type Wait,
-  type KeyPage,
-  type KeyStatus,
   type LowReason,
   type Process,
   type QueuedKey,
+  type QueueHistory,
   type WorkQueue,
 } from './work-queue.ts';
 
@@ -99,6 +94,8 @@ const CLOSE_TIMEOUT_MS = 1000;
  */
 export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly name: string;
+  readonly inspector: RedisInspector;
+  readonly history: QueueHistory;
   /** The related objects of its keys. */
   readonly relatedRules: RelatedRules;
   /** The labels of its metrics. As in controller-runtime, a queue has the name of its controller. */
@@ -113,9 +110,6 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #admitLine: NonNullable<QueueBounds['admitLine']>;
   readonly #weigh: Script;
   readonly #records: RedisRecords;
-  readonly #inspector: RedisInspector;
-  readonly #history: RedisHistory;
-  readonly #samples: RedisSamples;
   /** Undefined while the history is off. */
   readonly #sampler: Sampler | undefined;
   readonly #recorder: RunRecorder | undefined;
@@ -171,13 +165,22 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#ownRuns = ownRuns;
     this.#records = records;
     this.relatedRules = new RelatedRules(redis, keys);
-    this.#inspector = new RedisInspector(redis, keys);
-    this.#history = new RedisHistory(redis, keys);
-    this.#samples = new RedisSamples(redis, keys);
+    this.inspector = new RedisInspector(redis, keys, {
+      clock,
+      circuit: () => this.#circuit,
+      passed: async (barrier) => (await this.#process?.passed(barrier)) ?? false,
+    });
+    const samples = new RedisSamples(redis, keys);
+    this.history = new RedisHistory({
+      redis,
+      keys,
+      flush: () => this.#recorder?.write(),
+      samples: () => samples.read(clock.now()),
+    });
     const isLeftOut = (): boolean => leftOut() !== undefined;
     const history = { name, redis, keys, historyRuns, isLeftOut, clock, logger };
     this.#recorder = historyRuns > 0 ? new RunRecorder(history) : undefined;
-    this.#sampler = historyRuns > 0 ? new Sampler({ name, samples: this.#samples, clock, logger }) : undefined;
+    this.#sampler = historyRuns > 0 ? new Sampler({ name, samples, clock, logger }) : undefined;
     this.#jobs = jobs;
     this.#idlePace = idlePace;
     this.#startRate = starts;
@@ -242,69 +245,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     if (scope === 'controller') this.#onPauseChanged();
   }
 
-  pauses(): Promise<readonly Pause[]> {
-    return this.#inspector.pauses();
-  }
-
-  async status(key: string): Promise<KeyStatus> {
-    const status = await this.#inspector.status(key);
-    const { circuit } = this;
-    const isHere = circuit && !status.running && (status.queued || status.backlog);
-    const breaker: readonly Wait[] = isHere ? [{ reason: 'breaker', untilMs: circuit.untilMs }] : [];
-    // A record keeps its barrier until the key starts.
-    const waits = await Promise.all(status.waits.map(async (wait) => ((await this.#isOver(wait)) ? [] : [wait])));
-    return { ...status, waits: [...waits.flat(), ...breaker] };
-  }
-
-  async #isOver(wait: Wait): Promise<boolean> {
-    if (wait.reason !== 'barrier' || !this.#process) return false;
-    return this.#process.passed(wait.barrier).catch(() => false);
-  }
-
-  list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage> {
-    return this.#inspector.list(list, page);
-  }
-
-  lastErrors(keys: readonly string[]): Promise<readonly (string | undefined)[]> {
-    return this.#history.lastErrors(keys);
-  }
-
-  async runs(query: RunQuery): Promise<RunPage> {
-    await this.#recorder?.write();
-    return this.#history.runs(query);
-  }
-
-  async runsOf(key: string): Promise<readonly PastRun[]> {
-    await this.#recorder?.write();
-    return this.#history.runsOf(key);
-  }
-
-  samples(): Promise<readonly Sample[]> {
-    return this.#samples.read(this.#runtime.clock.now());
-  }
-
   drop(keys: readonly string[]): Promise<number> {
     return this.#records.drop(keys, this.#runtime.clock.now());
-  }
-
-  async counts(): Promise<{ waiting: number; running: number }> {
-    const { waiting, running } = await this.levels();
-    return { waiting, running };
-  }
-
-  async demand(): Promise<number> {
-    return (await this.levels()).demand;
-  }
-
-  async oldestDueMs(): Promise<number | undefined> {
-    return (await this.levels()).oldestDueMs;
-  }
-
-  /** Reads `counts`, `demand` and `oldestDueMs` in one round trip, because a gateway may have many queues. */
-  async levels(): Promise<Omit<QueueLevels, 'firstDueMs'> & { readonly oldestDueMs: number | undefined }> {
-    const now = this.#runtime.clock.now();
-    const { firstDueMs, ...counts } = await this.#inspector.levels(now + DEMAND_AHEAD_MS);
-    return { ...counts, oldestDueMs: firstDueMs > now ? undefined : now - firstDueMs };
   }
 
   /** How long the unanswered runs of this gateway have taken so far. */
@@ -516,8 +458,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async #dueKeys(): Promise<DueKeys> {
     const [{ firstDueMs, running }, firstPauseEndMs, started] = await Promise.all([
-      this.#inspector.levels(this.#runtime.clock.now()),
-      this.#inspector.firstPauseEndMs(),
+      this.inspector.levels(),
+      this.inspector.firstPauseEndMs(),
       this.#records.started(),
     ]);
     return { firstDueMs, firstPauseEndMs, running, started };

@@ -1,7 +1,9 @@
-import type { WorkQueue } from './work-queue.ts';
+import type { QueueInspector, WorkQueue } from './work-queue.ts';
 
 /** The part of a queue that replaying and dropping use. */
-export type DeadLetterQueue = Pick<WorkQueue, 'list' | 'status' | 'add' | 'addLow' | 'drop'>;
+export type DeadLetterQueue = Pick<WorkQueue, 'add' | 'addLow' | 'drop'> & {
+  readonly inspector: Pick<QueueInspector, 'list' | 'status'>;
+};
 
 /** Which dead letters: some by key, those of a namespace, or all. */
 export type DeadLetterSelection =
@@ -46,7 +48,7 @@ async function select(queue: DeadLetterQueue, selection: DeadLetterSelection): P
   if ('keys' in selection) {
     const dead: string[] = [];
     for (let at = 0; at < selection.keys.length; at += PAGE) {
-      const found = await Promise.all(selection.keys.slice(at, at + PAGE).map((key) => queue.status(key)));
+      const found = await Promise.all(selection.keys.slice(at, at + PAGE).map((key) => queue.inspector.status(key)));
       dead.push(...found.filter(({ deadSinceMs }) => deadSinceMs !== undefined).map(({ key }) => key));
     }
     return dead;
@@ -54,7 +56,7 @@ async function select(queue: DeadLetterQueue, selection: DeadLetterSelection): P
   const prefix = 'namespace' in selection ? `${selection.namespace}/` : '';
   const keys = new Set<string>();
   for (let offset = 0; ; offset += PAGE) {
-    const page = await queue.list('dead', { offset, limit: PAGE });
+    const page = await queue.inspector.list('dead', { offset, limit: PAGE });
     for (const { key } of page.keys) if (key.startsWith(prefix)) keys.add(key);
     if (page.keys.length < PAGE) return [...keys];
   }

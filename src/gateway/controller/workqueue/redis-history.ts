@@ -2,6 +2,8 @@ import { loadScript, type Redis, type Script } from '../../../ground/redis/redis
 import { decodePastRun, isCursor, type PastRun, type RunPage, type RunQuery } from './past-run.ts';
 import type { QueueKeys } from './queue-keys.ts';
 import { HISTORY_LENGTH } from './queue-options.ts';
+import type { Sample } from './samples.ts';
+import type { QueueHistory } from './work-queue.ts';
 
 /**
  * How many calls of the script one read makes at most, and how many runs each call returns at most. A call reads up to
@@ -20,20 +22,33 @@ interface Line extends Place {
   readonly text: string;
 }
 
+export interface RedisHistoryOptions {
+  readonly redis: Redis;
+  readonly keys: QueueKeys;
+  /** Writes the runs that this gateway has not written yet. */
+  readonly flush: () => Promise<void> | undefined;
+  readonly samples: () => Promise<readonly Sample[]>;
+}
+
 /** Reads the history of runs that `lua/record.lua` and `lua/finish.lua` write. */
-export class RedisHistory {
+export class RedisHistory implements QueueHistory {
+  readonly samples: () => Promise<readonly Sample[]>;
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
+  readonly #flush: RedisHistoryOptions['flush'];
   readonly #script: Script;
 
-  constructor(redis: Redis, keys: QueueKeys) {
+  constructor({ redis, keys, flush, samples }: RedisHistoryOptions) {
+    this.samples = samples;
     this.#redis = redis;
     this.#keys = keys;
+    this.#flush = flush;
     this.#script = loadScript(redis, import.meta.url, 'runs');
   }
 
   /** @throws TypeError for a cursor that is none. */
   async runs({ limit, outcome, key, before, after }: RunQuery): Promise<RunPage> {
+    await this.#flush();
     const newest = await this.#newest();
     if (!newest) return { runs: [] };
     // Reads from the newest entry that `#newest` found. Runs that are recorded after it come with the next `after`
@@ -57,6 +72,7 @@ export class RedisHistory {
 
   /** The last runs of a key, the newest first: 10 at most. */
   async runsOf(key: string): Promise<readonly PastRun[]> {
+    await this.#flush();
     const query = { from: NEWEST, until: OLDEST, limit: HISTORY_LENGTH, needles: [keyNeedle(key)] };
     const [own, { lines }] = await Promise.all([
       this.#redis.lrange(this.#keys.historyPrefix + key, 0, -1),

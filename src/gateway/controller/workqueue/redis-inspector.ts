@@ -1,6 +1,8 @@
+import { type Clock, systemClock } from '../../../core/index.ts';
 import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import { decodeReasons } from './redis-records.ts';
 import {
+  type OpenCircuit,
   type Pause,
   type PauseScope,
   type KeyList,
@@ -10,29 +12,28 @@ import {
   waitFor,
 } from './key-status.ts';
 import { type QueueKeys, scopesOf } from './queue-keys.ts';
+import { DEMAND_AHEAD_MS, type QueueInspector, type QueueLevels } from './work-queue.ts';
 
-/** The numbers of a queue's keys at one moment. */
-export interface QueueLevels {
-  /** Keys that wait to run now. */
-  readonly waiting: number;
-  /** Keys in the backlog, which run when there is room; 0 while all keys are paused. */
-  readonly low: number;
-  /** Runs in flight. */
-  readonly running: number;
-  /** See `WorkQueue.demand`. */
-  readonly demand: number;
-  /** When the first key that has not been started was or will be due; Infinity when there is none. */
-  readonly firstDueMs: number;
+/** What only the gateway that asks knows. */
+export interface OwnView {
+  readonly clock: Pick<Clock, 'now'>;
+  readonly circuit: () => OpenCircuit | undefined;
+  readonly passed: (barrier: string) => Promise<boolean>;
 }
 
+const NOTHING: OwnView = { clock: systemClock, circuit: () => undefined, passed: async () => false };
+
 /** Reads the records in Redis for `levelhook queue` and the metrics. */
-export class RedisInspector {
+export class RedisInspector implements QueueInspector {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
   readonly #levels: Script;
   readonly #failing: Script;
+  readonly #own: OwnView;
 
-  constructor(redis: Redis, keys: QueueKeys) {
+  /** @param own Default: the circuit is closed, and no barrier is known to have passed. */
+  constructor(redis: Redis, keys: QueueKeys, own: OwnView = NOTHING) {
+    this.#own = own;
     this.#redis = redis;
     this.#keys = keys;
     this.#levels = loadScript(redis, import.meta.url, 'levels');
@@ -53,22 +54,26 @@ export class RedisInspector {
     ]);
     const { run, deadline, busy, dirty, failures, dead, queuedAt, reasons = '', barrier, barrierAt, tokenAt } = record;
     const running = run === undefined ? undefined : { run: Number(run), deadlineMs: Number(deadline) };
+    // A key that was woken while it runs becomes ready at the end of its run.
+    const isQueued = ready !== null || (running !== undefined && queuedAt !== undefined && added === null);
     const waits: Wait[] = [];
     if (running && busy) waits.push({ reason: 'busy', untilMs: running.deadlineMs });
     scopePauses.forEach((pause, at) => {
       // A pause of all keys leaves low-priority keys in the backlog.
       if (pause && (paused[at] ?? low)) waits.push(waitFor(pause));
     });
-    // A key at rest keeps its barrier, too. The key waits for it only when it has a reason to run.
-    if (barrier !== undefined && (timer ?? queuedAt) && !running) {
+    // A record keeps its barrier until the key starts. The key waits for it only when it has a reason to run.
+    const isHeld = barrier !== undefined && (timer ?? queuedAt) && !running;
+    if (isHeld && !(await this.#own.passed(barrier).catch(() => false))) {
       waits.push({ reason: 'barrier', sinceMs: Number(barrierAt), barrier });
     }
     if (tokenAt !== undefined) waits.push({ reason: 'rate-limit', untilMs: Number(tokenAt) });
     if (added !== null) waits.push({ reason: 'debounce', untilMs: Number(added) });
+    const circuit = this.#own.circuit();
+    if (circuit && !running && (isQueued || low !== null)) waits.push({ reason: 'breaker', untilMs: circuit.untilMs });
     return {
       key,
-      // A key that was woken while it runs becomes ready at the end of its run.
-      queued: ready !== null || (running !== undefined && queuedAt !== undefined && added === null),
+      queued: isQueued,
       ...(running ? { running } : {}),
       dirty: dirty !== undefined || (running !== undefined && queuedAt !== undefined),
       backlog: low !== null,
@@ -110,12 +115,17 @@ export class RedisInspector {
     });
   }
 
-  /** @param untilMs see `WorkQueue.demand` */
-  async levels(untilMs: number): Promise<QueueLevels> {
+  async levels(): Promise<QueueLevels> {
+    const nowMs = this.#own.clock.now();
     const { queued, inFlight, timers, debounced, backlog, pauses } = this.#keys;
-    const answer = await this.#levels([queued, inFlight, timers, debounced, backlog, pauses], [untilMs]);
+    const answer = await this.#levels(
+      [queued, inFlight, timers, debounced, backlog, pauses],
+      [nowMs + DEMAND_AHEAD_MS],
+    );
     const [waiting, running, demand, firstDue, low] = answer as [number, number, number, string, number];
-    return { waiting, low, running, demand, firstDueMs: firstDue === '' ? Infinity : Number(firstDue) };
+    const firstDueMs = firstDue === '' ? Infinity : Number(firstDue);
+    const oldestDueMs = firstDueMs > nowMs ? undefined : nowMs - firstDueMs;
+    return { waiting, low, running, demand, firstDueMs, oldestDueMs };
   }
 
   /** When the first pause ends by itself; Infinity when none does. */

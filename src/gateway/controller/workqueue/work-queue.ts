@@ -38,6 +38,54 @@ export type LowReason = Extract<Reason['type'], 'initial' | 'resync' | 'manual'>
 /** A key that is due within this time counts as demand, because an instance of a function takes seconds to start. */
 export const DEMAND_AHEAD_MS = 30_000;
 
+/** Reads a queue's keys, for people and metrics. */
+export interface QueueInspector {
+  pauses(): Promise<readonly Pause[]>;
+  status(key: string): Promise<KeyStatus>;
+  list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage>;
+  /** In one round trip, because a gateway may have many queues. */
+  levels(): Promise<QueueLevels>;
+}
+
+/** The numbers of a queue's keys at one moment. */
+export interface QueueLevels {
+  /** Keys that wait to run now. */
+  readonly waiting: number;
+  /** Keys in the backlog, which run when there is room; 0 while all keys are paused. */
+  readonly low: number;
+  /** Runs in flight. */
+  readonly running: number;
+  /**
+   * How many keys the function has to run now or within `DEMAND_AHEAD_MS`, for a scaler: max(ready, due by then) + in
+   * flight + backlog. The maximum counts a key once that is both ready and due, which most are. So it is 0 only if
+   * there is no such key, and at least half of the true number. Keys that wait for the end of a pause are left out.
+   * `waiting` does not show a key whose function has no instance, because it is in a backoff most of the time.
+   */
+  readonly demand: number;
+  /** When the first key that has not been started was or will be due; Infinity when there is none. */
+  readonly firstDueMs: number;
+  /**
+   * How long the oldest due key has waited without being started; undefined when no key is due. Keys that wait for the
+   * end of a pause, an outcome, a barrier or a token are not due. In an outage of the function they grow old.
+   */
+  readonly oldestDueMs: number | undefined;
+}
+
+/** Reads the runs of a queue that have ended. */
+export interface QueueHistory {
+  /** The error of each key's last outcome on record; undefined for a success, and where there is none. */
+  lastErrors(keys: readonly string[]): Promise<readonly (string | undefined)[]>;
+  /** The last runs of all keys, page by page, or those since an earlier call. Empty while the history is off. */
+  runs(query: RunQuery): Promise<RunPage>;
+  /**
+   * The last runs of a key, the newest first, 10 at most. A key that fails or has failed has a history of its own. Of
+   * any other key, only its runs among the last runs of all keys are left.
+   */
+  runsOf(key: string): Promise<readonly PastRun[]>;
+  /** The last hour in intervals, the oldest first. */
+  samples(): Promise<readonly Sample[]>;
+}
+
 /**
  * client-go's workqueue (util/workqueue), shared by several gateways and durable. Each queue guarantees:
  *
@@ -71,38 +119,12 @@ export interface WorkQueue {
   pause(scope: PauseScope, untilMs?: number): Promise<void>;
   /** Ends a pause. Keys that waited for its end run when there is room, as the backlog does. */
   resume(scope: PauseScope): Promise<void>;
-  pauses(): Promise<readonly Pause[]>;
-
-  status(key: string): Promise<KeyStatus>;
-  list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage>;
-  /** The error of each key's last outcome on record; undefined for a success, and where there is none. */
-  lastErrors(keys: readonly string[]): Promise<readonly (string | undefined)[]>;
-  /** The last runs of all keys, page by page, or those since an earlier call. Empty while the history is off. */
-  runs(query: RunQuery): Promise<RunPage>;
-  /**
-   * The last runs of a key, the newest first, 10 at most. A key that fails or has failed has a history of its own. Of
-   * any other key, only its runs among the last runs of all keys are left.
-   */
-  runsOf(key: string): Promise<readonly PastRun[]>;
-  /** The last hour in intervals, the oldest first. */
-  samples(): Promise<readonly Sample[]>;
+  /** What waits and runs now. */
+  readonly inspector: QueueInspector;
+  /** What has run. */
+  readonly history: QueueHistory;
   /** Forgets these dead letters and ignores other keys. @returns how many were dead letters. */
   drop(keys: readonly string[]): Promise<number>;
-  /** Keys that wait to run now, and runs in flight. */
-  counts(): Promise<{ waiting: number; running: number }>;
-  /**
-   * How many keys the function has to run now or within `DEMAND_AHEAD_MS`, for a scaler: max(ready, due by then) + in
-   * flight + backlog. The maximum counts a key once that is both ready and due, which most are. So the answer is 0 only
-   * if there is no such key, and at least half of the true number. Keys that wait for the end of a pause are left out.
-   * `counts` does not show a key whose function has no instance, because it is in a backoff most of the time.
-   */
-  demand(): Promise<number>;
-
-  /**
-   * How long the oldest due key has waited without being started; undefined when no key is due. Keys that wait for the
-   * end of a pause, an outcome, a barrier or a token are not due. In an outage of the function they grow old.
-   */
-  oldestDueMs(): Promise<number | undefined>;
   /**
    * How many milliseconds no run has started although a key is due and a slot is free, as far as this gateway has
    * asked. 0 when runs start, no key needs to, or the circuit of this gateway is open. A long queue alone is not a

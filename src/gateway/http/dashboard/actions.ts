@@ -122,7 +122,7 @@ export function actions({ data, grouping, logger }: ActionsOptions): Hono<LoginE
       audit(context, { action: 'replay-all' });
       let count = 0;
       for (const [id, queue] of data.queues()) {
-        if ((await queue.list('dead', { offset: 0, limit: 1 })).total === 0) continue;
+        if ((await queue.inspector.list('dead', { offset: 0, limit: 1 })).total === 0) continue;
         const begun = await replays().start(id, 'all dead letters', async (onProgress) => {
           const replayedKeys = await replayDeadLetters(queue, { all: true }, onProgress);
           grouping.forget();

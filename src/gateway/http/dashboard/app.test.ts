@@ -67,14 +67,18 @@ function queueOf(
 ): ShownQueue {
   const change = async (text: string): Promise<void> => void changes.push(text);
   return {
-    list: async (_, { offset, limit }) => ({
-      total: statuses.length,
-      keys: statuses.slice(offset, offset + limit).map(({ key }) => ({ key, atMs: NOW - 90_000 })),
-    }),
-    status: async (key) => statuses.find((each) => each.key === key) ?? keyStatus(key),
-    lastErrors: async (keys) => keys.map(errorOf),
-    runs: async () => ({ runs: statuses.map(({ key }) => pastRun(key, errorOf(key))) }),
-    runsOf: async (key) => [pastRun(key, errorOf(key))],
+    inspector: {
+      list: async (_, { offset, limit }) => ({
+        total: statuses.length,
+        keys: statuses.slice(offset, offset + limit).map(({ key }) => ({ key, atMs: NOW - 90_000 })),
+      }),
+      status: async (key) => statuses.find((each) => each.key === key) ?? keyStatus(key),
+    },
+    history: {
+      lastErrors: async (keys) => keys.map(errorOf),
+      runs: async () => ({ runs: statuses.map(({ key }) => pastRun(key, errorOf(key))) }),
+      runsOf: async (key) => [pastRun(key, errorOf(key))],
+    },
     add: (keys) => change(`add ${keys.map(({ key }) => key).join(' ')}`),
     addLow: (keys) => change(`add low ${keys.join(' ')}`),
     drop: async (keys) => {
@@ -112,7 +116,7 @@ function access(queue: ShownQueue, more: Partial<ControllerAccess> = {}): Contro
     namespaced: true,
     views: ['v1/ConfigMap'],
     requeue: async () => 1,
-    status: (_, key) => queue.status(key),
+    status: (_, key) => queue.inspector.status(key),
     object: async () => ({ kind: 'shown', cached: undefined, server: undefined, serverError: undefined }),
     ...more,
   };

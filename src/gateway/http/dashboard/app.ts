@@ -89,7 +89,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const controller = data.controller(id);
     const key = req.param('key') ?? '';
     if (!controller || !decodeObjectKey(key)) return undefined;
-    return keyPage(page, controller, { key, runs: await keyRuns.of(id, controller.queue, key) });
+    return keyPage(page, controller, { key, runs: await keyRuns.of(id, controller.queue.history, key) });
   });
   serve('/dead-letters', async (page, { req }) => {
     const queues = data.queues();

@@ -15,6 +15,7 @@ import type {
   OpenCircuit,
   Pause,
   Sample,
+  QueueHistory,
   WorkQueue,
 } from '../../controller/workqueue/work-queue.ts';
 
@@ -45,7 +46,10 @@ export interface DashboardData {
 
 /** The operations of a queue that the pages need. */
 export type ShownQueue = DeadLetterQueue &
-  Pick<WorkQueue, 'lastErrors' | 'runs' | 'runsOf' | 'pause' | 'resume'> & { bullMqLists(): Promise<BullMqLists> };
+  Pick<WorkQueue, 'pause' | 'resume'> & {
+    readonly history: Omit<QueueHistory, 'samples'>;
+    bullMqLists(): Promise<BullMqLists>;
+  };
 
 /** This gateway among its replicas. */
 export interface GatewaySummary {

@@ -116,8 +116,8 @@ async function* deadLetters(
   queue: ShownQueue,
 ): AsyncGenerator<{ readonly total: number; readonly letters: readonly DeadLetter[] }> {
   for (let offset = 0; offset < MOST; offset += STEP) {
-    const { keys, total } = await queue.list('dead', { offset, limit: STEP });
-    const errors = await queue.lastErrors(keys.map(({ key }) => key));
+    const { keys, total } = await queue.inspector.list('dead', { offset, limit: STEP });
+    const errors = await queue.history.lastErrors(keys.map(({ key }) => key));
     yield { total, letters: keys.map((each, at) => ({ ...each, error: errors[at] ?? 'no error is on record' })) };
     if (offset + keys.length >= total || keys.length === 0) return;
   }

@@ -7,7 +7,7 @@ const run = (number: number): PastRun => ({ outcome: 'done', key: 'a/b', run: nu
 test('later looks at a key read what has come since, and show each run once', async () => {
   const all: PastRun[] = [];
   let wholeReads = 0;
-  const queue: Parameters<KeyRuns['of']>[1] = {
+  const history: Parameters<KeyRuns['of']>[1] = {
     runs: async ({ limit, after, key }) => {
       const from = after === undefined ? 0 : Number(after);
       const found = key === undefined ? all : all.slice(from);
@@ -19,7 +19,7 @@ test('later looks at a key read what has come since, and show each run once', as
     },
   };
   const runs = new KeyRuns();
-  const numbers = async (): Promise<number[]> => (await runs.of('web', queue, 'a/b')).map((each) => each.run);
+  const numbers = async (): Promise<number[]> => (await runs.of('web', history, 'a/b')).map((each) => each.run);
   expect(await numbers()).toEqual([]);
   for (let number = 1; number <= 12; number += 1) all.push(run(number));
   expect(await numbers()).toEqual([12, 11, 10, 9, 8, 7, 6, 5, 4, 3]);

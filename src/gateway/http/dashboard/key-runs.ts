@@ -1,6 +1,6 @@
-import type { PastRun, WorkQueue } from '../../controller/workqueue/work-queue.ts';
+import type { PastRun, QueueHistory } from '../../controller/workqueue/work-queue.ts';
 
-type RunQueue = Pick<WorkQueue, 'runs' | 'runsOf'>;
+type RunHistory = Pick<QueueHistory, 'runs' | 'runsOf'>;
 
 interface Known {
   readonly runs: readonly PastRun[];
@@ -20,10 +20,10 @@ export class KeyRuns {
   readonly #known = new Map<string, Known>();
 
   /** The newest first, 10 at most. @param id of the controller. */
-  async of(id: string, queue: RunQueue, key: string): Promise<readonly PastRun[]> {
+  async of(id: string, history: RunHistory, key: string): Promise<readonly PastRun[]> {
     const name = `${id} ${key}`;
     const known = this.#known.get(name);
-    const current = known?.newest === undefined ? await first(queue, key) : await since(queue, key, known);
+    const current = known?.newest === undefined ? await first(history, key) : await since(history, key, known);
     this.#known.delete(name);
     this.#known.set(name, current);
     for (const old of [...this.#known.keys()].slice(0, -KEPT)) this.#known.delete(old);
@@ -31,16 +31,16 @@ export class KeyRuns {
   }
 }
 
-async function first(queue: RunQueue, key: string): Promise<Known> {
+async function first(history: RunHistory, key: string): Promise<Known> {
   // First: the next look reads the runs again that end after this.
-  const { newest } = await queue.runs({ limit: 1 });
-  return { newest, runs: await queue.runsOf(key) };
+  const { newest } = await history.runs({ limit: 1 });
+  return { newest, runs: await history.runsOf(key) };
 }
 
-async function since(queue: RunQueue, key: string, { runs: before, newest: after = '' }: Known): Promise<Known> {
-  const { runs, newest } = await queue.runs({ limit: SHOWN, key, after });
+async function since(history: RunHistory, key: string, { runs: before, newest: after = '' }: Known): Promise<Known> {
+  const { runs, newest } = await history.runs({ limit: SHOWN, key, after });
   // The history is gone: Redis has lost it.
-  if (newest === undefined) return first(queue, key);
+  if (newest === undefined) return first(history, key);
   const all = new Map([...runs, ...before].map((run) => [`${run.run} ${run.outcome}`, run]));
   return { newest, runs: [...all.values()].slice(0, SHOWN) };
 }

@@ -1,4 +1,4 @@
-import type { KeyList, KeyPage, WorkQueue } from '../../controller/workqueue/work-queue.ts';
+import type { KeyList, KeyPage, QueueInspector } from '../../controller/workqueue/work-queue.ts';
 
 /** Which keys of a list. Empty fields select all. */
 export interface KeySearch {
@@ -27,7 +27,7 @@ const MOST = 20_000;
  * ends, or it has looked at 20,000 keys.
  */
 export async function findKeys(
-  queue: Pick<WorkQueue, 'list'>,
+  inspector: Pick<QueueInspector, 'list'>,
   list: KeyList,
   { search, from, limit }: { readonly search: KeySearch; readonly from: number; readonly limit: number },
 ): Promise<FoundKeys> {
@@ -35,7 +35,7 @@ export async function findKeys(
   const found: KeyPage['keys'][number][] = [];
   let offset = from;
   for (;;) {
-    const { keys, total } = await queue.list(list, { offset, limit: step });
+    const { keys, total } = await inspector.list(list, { offset, limit: step });
     for (const [at, each] of keys.entries()) {
       if (!isSelected(each.key, search)) continue;
       found.push(each);

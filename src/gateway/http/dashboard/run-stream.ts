@@ -44,7 +44,7 @@ export function runStream(
       for (let look = 1; !stream.aborted; look += 1) {
         const controller = data.controller(id);
         if (!controller || data.unavailable() !== undefined) return;
-        const found = await controller.queue.runs({
+        const found = await controller.queue.history.runs({
           limit: MOST,
           ...(outcome ? { outcome } : {}),
           ...(after === undefined ? {} : { after }),

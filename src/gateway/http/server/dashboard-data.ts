@@ -139,7 +139,7 @@ class SampleCache {
     const now = this.#clock.now();
     const known = this.#known.get(controller);
     if (known && now - known.atMs < SAMPLES_FRESH_MS) return known.samples;
-    const samples = controller.queue.samples();
+    const samples = controller.queue.history.samples();
     this.#known.set(controller, { atMs: now, samples });
     samples.catch(() => this.#known.delete(controller));
     return samples;
@@ -152,9 +152,9 @@ async function summaryOf(
   cache: SampleCache,
 ): Promise<ControllerSummary> {
   const { name, origin, queue, description } = controller;
-  const [samples, oldestDueMs, facts] = await Promise.all([
+  const [samples, { oldestDueMs }, facts] = await Promise.all([
     cache.of(controller),
-    queue.oldestDueMs(),
+    queue.inspector.levels(),
     queueFacts(queue, KEY_LISTS),
   ]);
   return {
@@ -239,7 +239,7 @@ function controllerAccess(
     views: views.map((view) => view.name),
     requeue: (which, priority) => controller.requeue({ which, priority, message: 'by the dashboard' }),
     status: async (visitor, key) => {
-      const [status, object] = await Promise.all([queue.status(key), keyObject(controller, visitor, key)]);
+      const [status, object] = await Promise.all([queue.inspector.status(key), keyObject(controller, visitor, key)]);
       return { ...status, object };
     },
     object: (visitor, key) => objectStates(views, key, visitor, parts()),

@@ -130,7 +130,7 @@ export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<L
       const parsed = page.safeParse(context.req.query());
       if (!parsed.success) return wrong(context, parsed.error);
       const { list, ...range } = parsed.data;
-      return context.json(await queue.list(list, range));
+      return context.json(await queue.inspector.list(list, range));
     }),
   );
   app.get('/:name/keys/:key{[^]+}', (context) =>
@@ -153,12 +153,12 @@ export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<L
         ...(before ? { before } : {}),
         ...(after ? { after } : {}),
       };
-      return context.json(await queue.runs(query));
+      return context.json(await queue.history.runs(query));
     }),
   );
   app.get('/:name/samples', (context) =>
     withQueue(context, queues, async (queue) =>
-      context.json({ seconds: SAMPLE_MS / 1000, samples: await queue.samples() }),
+      context.json({ seconds: SAMPLE_MS / 1000, samples: await queue.history.samples() }),
     ),
   );
   app.post('/:name/replay', (context) =>
@@ -181,14 +181,14 @@ export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<L
     withBody(context, queues, pausable, async (queue, { scope }) => {
       audit(context, { controller: queue.name, action: 'pause', scope });
       await queue.pause(scope);
-      return { pauses: await queue.pauses() };
+      return { pauses: await queue.inspector.pauses() };
     }),
   );
   app.post('/:name/resume', (context) =>
     withBody(context, queues, pausable, async (queue, { scope }) => {
       audit(context, { controller: queue.name, action: 'resume', scope });
       await queue.resume(scope);
-      return { pauses: await queue.pauses() };
+      return { pauses: await queue.inspector.pauses() };
     }),
   );
   return app;
@@ -212,7 +212,7 @@ async function servedKey(
     nowMs,
   }: { readonly key: string; readonly object: KeyObject | undefined; readonly nowMs: number },
 ): Promise<ServedKey> {
-  const [found, history] = await Promise.all([queue.status(name), queue.runsOf(name)]);
+  const [found, history] = await Promise.all([queue.inspector.status(name), queue.history.runsOf(name)]);
   const status = object ? { ...found, object } : found;
   return { ...status, state: keyState(status, nowMs).word, waits: status.waits.map(servedWait), history };
 }

@@ -120,7 +120,7 @@ async function readQueues(metrics: PrometheusMetrics, parts: ScrapedParts): Prom
   // Asked together, which costs the least. Other commands of this gateway go between.
   const read = await Promise.all(
     [...queues].map(async ([name, queue]) => {
-      const [level, facts] = await Promise.all([queue.levels(), queueFacts(queue, STATE_LISTS)]);
+      const [level, facts] = await Promise.all([queue.inspector.levels(), queueFacts(queue, STATE_LISTS)]);
       return [name, { ...level, facts }] as const;
     }),
   );

@@ -50,10 +50,10 @@ export async function controllerPage(page: PageRequest, controller: ControllerAc
   const { queue } = controller;
   const summary = await controller.summary();
   const filter = { ...asked, list: asked.list ?? worstList(summary) };
-  const found = await findKeys(queue, filter.list, { search: filter, from: filter.from, limit: PAGE });
+  const found = await findKeys(queue.inspector, filter.list, { search: filter, from: filter.from, limit: PAGE });
   const [errors, statuses, lists] = await Promise.all([
-    queue.lastErrors(found.keys.map(({ key }) => key)),
-    Promise.all(found.keys.map(({ key }) => queue.status(key))),
+    queue.history.lastErrors(found.keys.map(({ key }) => key)),
+    Promise.all(found.keys.map(({ key }) => queue.inspector.status(key))),
     queue.bullMqLists(),
   ]);
   const rows = found.keys.flatMap(({ key, atMs }, at) => {

@@ -27,7 +27,7 @@ export async function runsPage(
   }: { readonly id: string; readonly controller: ControllerAccess; readonly filter: RunsFilter },
 ): Promise<Html> {
   const { outcome, before } = filter;
-  const found = await controller.queue.runs({
+  const found = await controller.queue.history.runs({
     limit: PAGE,
     ...(outcome ? { outcome } : {}),
     ...(before === undefined ? {} : { before }),
