@@ -60,7 +60,12 @@ function controllerOf({ problems, remarks, pauses, circuit, sizes: found }: Cont
     stalledMs: async () => 0,
     seenFacts: { pauses, circuit, sizes: found },
   };
-  return { name: 'web', queue, refusal: problems[0], remarks: remarks[0] } as unknown as RunningController;
+  return {
+    name: 'web',
+    queue,
+    refusal: problems[0],
+    failures: { remarks: remarks[0] },
+  } as unknown as RunningController;
 }
 
 async function servedQueues(controller: RunningController, facts: ControllerFacts): Promise<readonly ServedQueue[]> {

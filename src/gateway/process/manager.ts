@@ -380,7 +380,7 @@ export class Manager implements KnownParts {
       // A controller that was given up while it was being changed does not run at all.
       outdated: ({ name }) => {
         const controller = controllers.get(name);
-        return !controller || controller.outdated || controller.lacksRelatedKinds;
+        return !controller || controller.outdated || controller.relatedKinds?.isOutdated === true;
       },
       change: async (description, url) => controllers.apply(await spec(description, url), { signal: ending }),
       complete: async (names) => {

@@ -247,7 +247,7 @@ export class Recovery {
       if (!this.#parts.of(controller).wasSound) this.#options.onWaitChanged(controller);
       this.#parts.found(controller);
       // A later check queues its keys again, once its watches miss no events any more.
-      if (controller.missesEvents !== undefined) this.#parts.unsettle(controller);
+      if (controller.failures.missesEvents !== undefined) this.#parts.unsettle(controller);
       controller.queue.unsuspend();
     }
   }
@@ -263,7 +263,7 @@ export class Recovery {
     const from = this.#nextTurn % controllers.length;
     this.#nextTurn = from + IN_TURN;
     return controllers.filter((each, at) => {
-      if (this.#parts.isUnderRepair(each) || each.missesEvents !== undefined) this.#parts.unsettle(each);
+      if (this.#parts.isUnderRepair(each) || each.failures.missesEvents !== undefined) this.#parts.unsettle(each);
       const isInTurn = (at - from + controllers.length) % controllers.length < IN_TURN;
       return isInTurn || !this.#parts.is(each, 'sound');
     });

@@ -155,13 +155,15 @@ class World {
       return { all: this.keptOut, leftOut: this.leftOut };
     };
     // One object as long as it runs.
-    const controller = Object.defineProperties({ queue, keptOut } as unknown as RunningController, {
-      openReason: { get: () => this.openReason },
-      endpoint: { get: () => ({ lastAnswer: this.lastAnswer }) },
+    const failures = Object.defineProperties({} as { missesEvents: string | undefined; endsMs: number }, {
       missesEvents: { get: () => this.misses },
-      refusal: { get: () => this.refusal },
       // As HandlerFailures: a failure that has ended is not reported any more.
       endsMs: { get: () => (this.clock.now() < this.endsMs ? this.endsMs : Infinity) },
+    });
+    const controller = Object.defineProperties({ queue, keptOut, failures } as unknown as RunningController, {
+      openReason: { get: () => this.openReason },
+      endpoint: { get: () => ({ lastAnswer: this.lastAnswer }) },
+      refusal: { get: () => this.refusal },
     });
     const controllers = {
       get: () => this.running && controller,

@@ -352,7 +352,7 @@ export class FunctionReconciler {
     const resolved = this.#started;
     if (!controller || !resolved) return;
     if (controller.outdated) this.#reviewAtMs = 0;
-    this.#endsMs = controller.endsMs;
+    this.#endsMs = controller.failures.endsMs;
     this.#record({ EventsHandled: handledBy(controller, stalled(this.#id)) });
     if (isStale || !this.#facts) await this.#read(controller, resolved.paused);
     // Only the gateway that reports it asks the function.
@@ -459,7 +459,7 @@ function pausedBy(paused: boolean | undefined, isPaused: boolean): Finding {
   return FALSE('NotPaused', 'Its keys are run as they come.');
 }
 
-function handledBy({ missesEvents, remarks }: RunningController, stalled: string | undefined): Finding {
+function handledBy({ failures: { missesEvents, remarks } }: RunningController, stalled: string | undefined): Finding {
   if (missesEvents !== undefined) {
     return FALSE('HandlersFail', `Events are missed, and all keys are queued once that has ended: ${missesEvents}`);
   }

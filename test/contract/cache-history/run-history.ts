@@ -300,7 +300,7 @@ class Play {
     if (!gateway.recovery.healthy) return ['the gateway is not healthy'];
     const waitsFor = gateway.recovery.waitsFor(gateway.controller);
     if (waitsFor !== undefined) return [waitsFor];
-    const { missesEvents } = gateway.controller;
+    const { missesEvents } = gateway.controller.failures;
     if (missesEvents !== undefined) return [missesEvents];
     if (gateway.failures.length > 0) return gateway.failures;
     const found: string[] = [];

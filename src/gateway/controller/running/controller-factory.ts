@@ -257,7 +257,7 @@ export class ControllerFactory {
   ): Promise<Resource[]> {
     if (!relatedKinds) return [];
     const named = await new RelatedRules(this.#options.location.redis, queueKeys(this.#options.location, id)).kinds();
-    const kept = running?.relatedInUse ?? [];
+    const kept = running?.relatedKinds?.inUse ?? [];
     const kinds = new Set([...named, ...kept.map(formatKind)]);
     const found = await Promise.all(
       [...kinds].toSorted().map(async (kind) => {

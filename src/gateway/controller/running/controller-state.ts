@@ -22,7 +22,8 @@ export interface ControllerWatch {
 
 /** @param watch undefined while the gateway is starting. */
 export function notesOf(controller: RunningController, watch: ControllerWatch | undefined): ControllerNotes {
-  const { name, missesEvents, openReason, refusal, remarks } = controller;
+  const { name, openReason, refusal } = controller;
+  const { missesEvents, remarks } = controller.failures;
   const isRunning = watch?.controllers.get(name) === controller;
   const problems = [
     refusal,

@@ -1,7 +1,6 @@
 import {
   formatKind,
   formatObjectKey,
-  type GroupVersionKind,
   keyOf,
   namespaceOfTenant,
   type KubernetesObject,
@@ -10,14 +9,7 @@ import {
   type Runtime,
   type ControllerOrigin,
 } from '../../../core/index.ts';
-import type {
-  CacheScope,
-  CallbackBody,
-  Description,
-  SigningKey,
-  ViewLocation,
-  WebhookDescription,
-} from '../../../contract/index.ts';
+import type { CallbackBody, Description, SigningKey, WebhookDescription } from '../../../contract/index.ts';
 import { KEPT_OUT_INDEX, LEFT_OUT_INDEX } from '../../../contract/cache-layout.ts';
 import type { UserIndexes } from '../../informer/cache/backfill.ts';
 import { HandlerError, type KeyWakeup } from '../../informer/cache/change.ts';
@@ -27,6 +19,7 @@ import type { View } from '../../informer/cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
+import type { CacheAccess } from '../access/cache-access.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
 import type { TokenClaims } from '../access/token.ts';
 import type { TokenRun } from '../access/trigger-tokens.ts';
@@ -74,7 +67,7 @@ export interface RunningControllerOptions {
   readonly bounds: ControllerBounds;
   readonly settings: ControllerSettings;
   readonly runtime: Runtime;
-  /** `openReason`, `missesEvents` or `remarks` may have changed. */
+  /** `openReason` or `failures` may have changed. */
   readonly onChanged: () => void;
 }
 
@@ -126,13 +119,18 @@ export class RunningController {
   readonly keys: readonly SigningKey[];
   readonly queue: BullMqWorkQueue;
   readonly objects: KeyObjects;
+  /** Why it misses events at present, and the recent failures of its expressions. */
+  readonly failures: HandlerFailures;
+  /** The part of the cache that its function may read. */
+  readonly cacheAccess: CacheAccess;
+  /** The kinds that keys have named; undefined unless its runs may name related objects of any kind. */
+  readonly relatedKinds: RelatedKinds | undefined;
   readonly timeoutMs: number;
   /** How long a run may go on after its 202 without a callback; 0: no run may. */
   readonly callbackMs: number;
   readonly #options: RunningControllerOptions;
   readonly #scope: KeyScope;
   readonly #events: EventSources;
-  readonly #failures: HandlerFailures;
   #callbacks: Callbacks | undefined;
   #dispatcher: Dispatcher | undefined;
   readonly #resyncer: Resyncer;
@@ -153,7 +151,9 @@ export class RunningController {
     const views = reconciled.informers.map(({ view }) => view);
     this.#scope = new KeyScope(reconciled.resource, description.for, views);
     const failures = new HandlerFailures({ controller: id, clock, logger, metrics });
-    this.#failures = failures;
+    this.failures = failures;
+    this.cacheAccess = options.target.cacheAccess;
+    this.relatedKinds = options.target.relatedKinds;
     const onFailure = ({ field, message }: ExpressionFailure): void => {
       failures.remark(`${field} ${message}`);
       options.onChanged();
@@ -208,16 +208,6 @@ export class RunningController {
   /** The tenant that owns the controller: all controllers of a tenant share its bounds. */
   get tenant(): string {
     return this.#options.spec.tenant ?? this.name;
-  }
-
-  /** The part of the cache that its function may read. */
-  get scope(): CacheScope {
-    return this.#options.target.cacheAccess.scope;
-  }
-
-  /** The views that its function may read in Redis. */
-  get inRedis(): readonly ViewLocation[] {
-    return this.#options.target.cacheAccess.inRedis;
   }
 
   /** Undefined unless its function writes through the gateway. */
@@ -280,34 +270,9 @@ export class RunningController {
     return this.neededInformers().find((informer) => informer.refusal !== undefined)?.refusal;
   }
 
-  /** Whether keys name other related kinds than it watches: it has to be started anew. */
-  get lacksRelatedKinds(): boolean {
-    return this.#options.target.relatedKinds?.isOutdated ?? false;
-  }
-
-  /** The kinds that it watches because keys name them, or have lately. */
-  get relatedInUse(): readonly GroupVersionKind[] {
-    return this.#options.target.relatedKinds?.inUse ?? [];
-  }
-
   /** The resource of a kind that the controller watches because keys name it. Undefined for any other kind. */
   relatedResource(kind: string): Resource | undefined {
     return this.#options.spec.related?.find((each) => formatKind(each) === kind);
-  }
-
-  /** Why it misses events at present; undefined when it does not. Once it misses none, all its keys are queued. */
-  get missesEvents(): string | undefined {
-    return this.#failures.notReady;
-  }
-
-  /** The recent failures of its expressions, if any: the event passed, or woke all keys. */
-  get remarks(): string | undefined {
-    return this.#failures.remarks;
-  }
-
-  /** When the first of `missesEvents` and `remarks` ends by itself; Infinity when neither says anything. */
-  get endsMs(): number {
-    return this.#failures.endsMs;
   }
 
   /** Charges lookups of keys to this controller: they happen after a change and before the keys are queued. */
@@ -338,7 +303,7 @@ export class RunningController {
    * @param object the changed object.
    */
   recordFailure(error: unknown, object?: KubernetesObject): void {
-    this.#failures.record(error, object && `${formatKind(object)} ${formatObjectKey(keyOf(object))}`);
+    this.failures.record(error, object && `${formatKind(object)} ${formatObjectKey(keyOf(object))}`);
     this.#options.onChanged();
   }
 
@@ -519,7 +484,7 @@ export class RunningController {
         runtime,
       });
     await this.queue.start(new ScopedProcess(dispatcher, this.#scope));
-    void this.#options.target.relatedKinds?.run(this.#stopped.signal);
+    void this.relatedKinds?.run(this.#stopped.signal);
   }
 
   /** Undefined when no source has the map `related`. */

@@ -92,8 +92,7 @@ class World {
       origin,
       declaration,
       keys: [],
-      scope,
-      inRedis,
+      cacheAccess: { scope, inRedis },
       queue: { pause: async (by: string) => void this.said.push(`${url} pause ${by}`) },
       informers: () => informers,
       addHandlers: async () => {

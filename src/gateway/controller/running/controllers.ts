@@ -101,7 +101,7 @@ export class Controllers {
   notReady(): string | undefined {
     for (const controller of this.running()) {
       if (controller.origin === 'declared' || this.#options.recovery.awaitsLeader(controller)) continue;
-      const reason = this.waitsFor(controller) ?? controller.missesEvents;
+      const reason = this.waitsFor(controller) ?? controller.failures.missesEvents;
       if (reason !== undefined) return `${controller.name}: ${reason}`;
     }
     return undefined;
@@ -173,8 +173,8 @@ export class Controllers {
     const controller = this.#known.get(claims.controller);
     if (!controller) throw new TokenError('the controller of the token does not run');
     return holder.declaration === controller.declaration
-      ? controller.scope
-      : commonScope(holder.scope, controller.scope);
+      ? controller.cacheAccess.scope
+      : commonScope(holder.cacheAccess.scope, controller.cacheAccess.scope);
   }
 
   /**
@@ -333,7 +333,8 @@ export class Controllers {
   /**
    * Lets the function read in Redis the views of this controller, and no others that an earlier declaration allowed.
    */
-  async #allowReader({ name, inRedis, keys }: RunningController): Promise<void> {
+  async #allowReader({ name, cacheAccess, keys }: RunningController): Promise<void> {
+    const { inRedis } = cacheAccess;
     const { readerUsers } = this.#options;
     if (inRedis.length > 0) await readerUsers?.allow(name, inRedis, keys);
     else await readerUsers?.remove(name);

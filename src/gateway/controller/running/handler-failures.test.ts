@@ -23,7 +23,7 @@ describe('failures of handlers', () => {
       [undefined, 'for.predicate failed'],
       [undefined, undefined],
     ]) {
-      expect([failures.notReady, failures.remarks]).toEqual(shown);
+      expect([failures.missesEvents, failures.remarks]).toEqual(shown);
       clock.advance(Math.min(failures.endsMs - clock.now(), 300_000));
     }
     expect(failures.endsMs).toBe(Infinity);
@@ -31,7 +31,7 @@ describe('failures of handlers', () => {
 
   it('delay the keys that are owed until none has come for a while, longer each time', () => {
     const { clock, failures } = create();
-    expect([failures.isRecent, failures.notReady]).toEqual([false, undefined]);
+    expect([failures.isRecent, failures.missesEvents]).toEqual([false, undefined]);
     const waits = Array.from({ length: 9 }, () => {
       failures.record(new HandlerError('no'));
       let waited = 0;
@@ -70,17 +70,17 @@ describe('failures of handlers', () => {
     expect(failures.isRecent).toBe(true);
     clock.advance(901);
     expect(failures.isRecent).toBe(false);
-    expect(failures.notReady).toBe('no');
+    expect(failures.missesEvents).toBe('no');
     clock.advance(30_000);
-    expect(failures.notReady).toBeUndefined();
+    expect(failures.missesEvents).toBeUndefined();
   });
 
   it('are told with what was made to be told, and nothing that an object may hold', () => {
     const { failures } = create();
     failures.record(new HandlerError('watches.0.map was cut off'), 'v1/Pod a/b');
-    expect(failures.notReady).toBe('watches.0.map was cut off (v1/Pod a/b)');
+    expect(failures.missesEvents).toBe('watches.0.map was cut off (v1/Pod a/b)');
     failures.record(new SyntaxError('Unexpected token in "hunter2"'));
-    expect(failures.notReady).toBe('its handlers failed (SyntaxError)');
+    expect(failures.missesEvents).toBe('its handlers failed (SyntaxError)');
   });
 
   it('are one line in the log a minute', () => {

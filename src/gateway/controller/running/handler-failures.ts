@@ -81,18 +81,18 @@ export class HandlerFailures {
     this.#owedSinceMs = Infinity;
   }
 
-  /** The recent failure, for a condition; undefined when there is none. */
-  get notReady(): string | undefined {
-    return this.#options.clock.now() < this.#notReadyUntilMs ? this.#message : undefined;
+  /** Why events are missed at present; undefined when none are. Once none are, all keys are queued. */
+  get missesEvents(): string | undefined {
+    return this.#options.clock.now() < this.#missesUntilMs ? this.#message : undefined;
   }
 
-  /** When the first of `notReady` and `remarks` ends by itself; Infinity when neither says anything. */
+  /** When the first of `missesEvents` and `remarks` ends by itself; Infinity when neither says anything. */
   get endsMs(): number {
     const now = this.#options.clock.now();
-    return Math.min(...[this.#notReadyUntilMs, this.#remarkedUntilMs].filter((atMs) => now < atMs));
+    return Math.min(...[this.#missesUntilMs, this.#remarkedUntilMs].filter((atMs) => now < atMs));
   }
 
-  get #notReadyUntilMs(): number {
+  get #missesUntilMs(): number {
     return this.#atMs + Math.max(this.#waitMs, SHOWN_MS);
   }
 

@@ -221,7 +221,8 @@ function controllerAccess(
   parts: () => DashboardParts | undefined,
   samples: SampleCache,
 ): ControllerAccess {
-  const { name, origin, queue, description, endpoint, scope, reconciledViews: views } = controller;
+  const { name, origin, queue, description, endpoint, cacheAccess, reconciledViews: views } = controller;
+  const { scope } = cacheAccess;
   return {
     origin,
     description,
