@@ -2,7 +2,7 @@ import { boundedText } from '../core/index.ts';
 import type { Reason } from '../contract/index.ts';
 import type { ServedKey } from '../gateway/http/server/queue-api.ts';
 import { objectText } from '../gateway/controller/workqueue/key-state.ts';
-import type { PastRun, Wrote } from '../gateway/controller/workqueue/work-queue.ts';
+import type { PastRun, WriteSummary } from '../gateway/controller/workqueue/work-queue.ts';
 import { describeWait, inWords, pausedBy, time } from './queue-text.ts';
 
 /** A timeline of a key, the oldest run first: why it ran, the result, its current waits, and its next run. */
@@ -82,7 +82,7 @@ function describeReason({ type, object, resourceVersion, message }: Reason): str
   return parts.filter(Boolean).join(' ');
 }
 
-function describeWrote({ count, first }: Wrote): string {
+function describeWrote({ count, first }: WriteSummary): string {
   const objects = first.map(({ object, resourceVersion, deleted }) => {
     if (deleted) return `${object} (deleted)`;
     return resourceVersion === undefined ? object : `${object} at ${resourceVersion}`;

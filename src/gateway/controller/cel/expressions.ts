@@ -65,18 +65,18 @@ export class Expressions {
   reporter(field: string): (error: EvaluationError, consequence: keyof typeof CONSEQUENCES) => void {
     const { clock, controller, logger, metrics, onFailure } = this.#options;
     let quietUntilMs = -Infinity;
-    let untold = 0;
+    let leftOut = 0;
     return ({ reason, message }, consequence) => {
       metrics.count('levelhook_expression_failures_total', { controller, reason });
       onFailure?.({ field, reason, message });
       const now = clock.now();
       if (now < quietUntilMs) {
-        untold += 1;
+        leftOut += 1;
         return;
       }
       quietUntilMs = now + QUIET_MS;
-      logger.warn({ controller, field, reason, untold }, `${field} ${message}: ${CONSEQUENCES[consequence]}`);
-      untold = 0;
+      logger.warn({ controller, field, reason, leftOut }, `${field} ${message}: ${CONSEQUENCES[consequence]}`);
+      leftOut = 0;
     };
   }
 }

@@ -21,7 +21,7 @@ import {
 } from '../../../contract/index.ts';
 import type { View } from '../../informer/cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
-import type { Finish, Process, Run, Written, Wrote } from '../workqueue/work-queue.ts';
+import type { Finish, Process, Run, ShownWrite, WriteSummary } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
 import type { KubernetesAccess } from '../access/kubernetes-credentials.ts';
@@ -270,7 +270,7 @@ export class Dispatcher implements Process {
     if (outcome.kind === 'not-sent') {
       this.#circuitBreaker.countNotSent('starting');
       this.#log(run, outcome, finish, trigger);
-      return told(finish, outcome);
+      return withSummary(finish, outcome);
     }
     metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, trigger.durationMs / 1000);
     this.#countResult(result, outcome);
@@ -282,7 +282,7 @@ export class Dispatcher implements Process {
     if (this.#options.target.related) await this.#recordRelated(run, outcome);
     const reported = writesOf(outcome);
     const { recorded } = this.#options.target;
-    const ended = told(finish, outcome);
+    const ended = withSummary(finish, outcome);
     if (recorded && ended.kind === 'ended') return this.#withRecorded(recorded, run, ended, reported);
     return this.#withBarrier(ended, reported);
   }
@@ -341,7 +341,7 @@ export class Dispatcher implements Process {
     const barrier = finish.kind === 'ended' ? await this.#barrierOfNow() : undefined;
     await this.#recordRelated(run, outcome);
     this.#countResult(result, outcome);
-    return { ...told(finish, outcome), ...(barrier === undefined ? {} : { barrier }) };
+    return { ...withSummary(finish, outcome), ...(barrier === undefined ? {} : { barrier }) };
   }
 
   async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'ended' }> {
@@ -355,7 +355,7 @@ export class Dispatcher implements Process {
   }
 
   /** For people. The barrier covers all that was written before the deadline anyway. */
-  async #wroteBeforeLost(run: { key: string; run: number }): Promise<Wrote | undefined> {
+  async #wroteBeforeLost(run: { key: string; run: number }): Promise<WriteSummary | undefined> {
     const { recorded } = this.#options.target;
     const record = await recorded?.end({ ...run, deadlineMs: 0 });
     return record && record.writes.length > 0 ? wroteOf(record.writes) : undefined;
@@ -526,15 +526,15 @@ function startingOf(absence: string): Outcome {
 const NO_OUTCOME: Outcome = { kind: 'unknown', reason: 'body', message: 'the answer has no result for this request' };
 
 /** Adds the error and the writes, for the history. */
-function told(finish: Finish, outcome: Outcome): Finish {
+function withSummary(finish: Finish, outcome: Outcome): Finish {
   if (finish.kind === 'accepted') return finish;
   const withError = 'message' in outcome ? { ...finish, error: outcome.message } : finish;
   const writes = writesOf(outcome);
   return withError.kind === 'ended' && writes.length > 0 ? { ...withError, wrote: wroteOf(writes) } : withError;
 }
 
-function wroteOf(writes: readonly Write[]): Wrote {
-  const first = writes.slice(0, WRITES_IN_HISTORY).map((write): Written => {
+function wroteOf(writes: readonly Write[]): WriteSummary {
+  const first = writes.slice(0, WRITES_IN_HISTORY).map((write): ShownWrite => {
     const object = `${formatKind(write)} ${formatObjectKey(write)}`;
     const { resourceVersion, deleted } = write;
     if (deleted) return { object, deleted };

@@ -2,7 +2,7 @@ import { type Clock, formatKind, type GroupVersionKind } from '../../../core/ind
 import type { Write } from '../../../contract/index.ts';
 import type { View } from '../../informer/cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
-import type { RunWrites } from '../workqueue/run-writes.ts';
+import type { WriteRecords } from '../workqueue/write-records.ts';
 
 /** The target of a write, as far as it is known before the write is sent. */
 export interface WriteTarget extends GroupVersionKind {
@@ -29,18 +29,18 @@ export interface Recorded {
 
 /** Reads the records of the runs of one controller, which writes through the gateway. */
 export class RecordedWrites {
-  readonly #runWrites: RunWrites;
+  readonly #writeRecords: WriteRecords;
   readonly #views: readonly View[];
   readonly #clock: Pick<Clock, 'now'>;
   readonly #budget: Pick<CpuBudget, 'inTurn'>;
 
   /** @param budget pays for reading the records. */
   constructor(
-    runWrites: RunWrites,
+    writeRecords: WriteRecords,
     views: readonly View[],
     { clock, budget }: { readonly clock: Pick<Clock, 'now'>; readonly budget: Pick<CpuBudget, 'inTurn'> },
   ) {
-    this.#runWrites = runWrites;
+    this.#writeRecords = writeRecords;
     this.#views = views;
     this.#clock = clock;
     this.#budget = budget;
@@ -48,7 +48,7 @@ export class RecordedWrites {
 
   /** Ends the writes of a run that has ended, and returns them. @throws when Redis does not answer */
   async end(run: { key: string; run: number; deadlineMs: number }): Promise<Recorded> {
-    const { writes, more } = await this.#runWrites.endAll(run, run.deadlineMs - this.#clock.now());
+    const { writes, more } = await this.#writeRecords.endAll(run, run.deadlineMs - this.#clock.now());
     return this.#budget.inTurn(() => this.#read(writes, more));
   }
 

@@ -12,14 +12,14 @@ import type { Answer } from './endpoint.ts';
 /** The decoded end of a trigger. An answer that fits no other kind is `unknown`: the run may still go on. */
 export type Outcome =
   /** A `requeueAfterMs` that is 0 or absent asks for no other run. */
-  | (Told & { readonly kind: 'done'; readonly requeueAfterMs?: number })
-  | (Told & {
+  | (Reported & { readonly kind: 'done'; readonly requeueAfterMs?: number })
+  | (Reported & {
       readonly kind: 'error';
       readonly message: string;
       /** 0 or absent: the time of the backoff. */
       readonly retryAfterMs?: number;
     })
-  | (Told & { readonly kind: 'terminal'; readonly message: string })
+  | (Reported & { readonly kind: 'terminal'; readonly message: string })
   /** The run goes on; its outcome comes by callback within this time. */
   | { readonly kind: 'accepted'; readonly withinMs: number }
   /** There was no connection: nothing ran. */
@@ -31,7 +31,7 @@ export type Outcome =
   | { readonly kind: 'unknown'; readonly reason: UnknownReason; readonly message: string };
 
 /** The report of a run that has ended. */
-interface Told {
+interface Reported {
   readonly writes: readonly Write[];
   /** Undefined: the rules of an earlier run stay. */
   readonly related?: readonly RelatedRule[];
@@ -151,19 +151,24 @@ export function fromResult(result: RequestResult, callback: Pick<CallbackLocatio
     return { kind: 'accepted', withinMs: Math.min(result.withinSeconds, callback.maxSeconds) * 1000 };
   }
   const { writes = [], related } = result;
-  const told: Told = { writes, ...(related && { related }) };
+  const reported: Reported = { writes, ...(related && { related }) };
   switch (result.status) {
     case 'done': {
       const { requeueAfterSeconds: seconds } = result;
-      return { kind: 'done', ...told, ...(seconds === undefined ? {} : { requeueAfterMs: seconds * 1000 }) };
+      return { kind: 'done', ...reported, ...(seconds === undefined ? {} : { requeueAfterMs: seconds * 1000 }) };
     }
     case 'error': {
       const { retryAfterSeconds: seconds } = result;
       const message = boundedText(result.message, MAX_MESSAGE);
-      return { kind: 'error', message, ...told, ...(seconds === undefined ? {} : { retryAfterMs: seconds * 1000 }) };
+      return {
+        kind: 'error',
+        message,
+        ...reported,
+        ...(seconds === undefined ? {} : { retryAfterMs: seconds * 1000 }),
+      };
     }
     case 'terminal':
-      return { kind: 'terminal', message: boundedText(result.message, MAX_MESSAGE), ...told };
+      return { kind: 'terminal', message: boundedText(result.message, MAX_MESSAGE), ...reported };
   }
 }
 

@@ -27,7 +27,7 @@ import type { TokenKeys } from '../access/token-keys.ts';
 import { type TokenRun, TriggerTokens } from '../access/trigger-tokens.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RelatedRules } from '../workqueue/related-rules.ts';
-import { RunWrites } from '../workqueue/run-writes.ts';
+import { WriteRecords } from '../workqueue/write-records.ts';
 import { RunsInFlight } from '../workqueue/runs-in-flight.ts';
 import { IdlePace } from '../workqueue/idle-pace.ts';
 import { GatewayRuns } from '../workqueue/own-runs.ts';
@@ -286,7 +286,7 @@ export class ControllerFactory {
     if (!proxy) throw new UserError('the gateway has no address for functions');
     return {
       kubernetes: proxy,
-      proxied: { account, runWrites: new RunWrites(location.redis, queueKeys(location, id)) },
+      proxied: { account, writeRecords: new WriteRecords(location.redis, queueKeys(location, id)) },
     };
   }
 }

@@ -40,7 +40,7 @@ import { KeyScope } from '../handlers/key-scope.ts';
 import { indexOfMap } from '../handlers/mapper.ts';
 import { PAUSED_INDEX } from '../handlers/paused.ts';
 import type { MemoryHolder } from '../../../ground/redis/memory-shares.ts';
-import type { RunWrites } from '../workqueue/run-writes.ts';
+import type { WriteRecords } from '../workqueue/write-records.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
 import { type ControllerSource, informersOf } from './controller-source.ts';
@@ -74,7 +74,7 @@ export interface RunningControllerOptions {
 /** The function of a controller. */
 export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'recorded' | 'related'> {
   /** For a function that writes through the gateway. */
-  readonly proxied?: { readonly account: FunctionAccount; readonly runWrites: RunWrites } | undefined;
+  readonly proxied?: { readonly account: FunctionAccount; readonly writeRecords: WriteRecords } | undefined;
   /** Where it may send outcomes later; undefined when it can reach no such place. */
   readonly callbacks?: ControllerCallbacks | undefined;
   /** Undefined unless its runs may name related objects of any kind. */
@@ -456,7 +456,7 @@ export class RunningController {
     const recorded =
       proxied &&
       new RecordedWrites(
-        proxied.runWrites,
+        proxied.writeRecords,
         views.map(({ view }) => view),
         { clock: runtime.clock, budget: this.#options.bounds.budget },
       );

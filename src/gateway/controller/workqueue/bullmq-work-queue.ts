@@ -138,8 +138,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   /** The runs in flight that have started since it was set, while it is not Infinity. */
   readonly #counted = new Set<string>();
   #circuit: OpenCircuit | undefined;
-  /** Whether the last ready keys include a key that other gateways should start first (`Runner.giveAway`). */
-  #givesAway = false;
+  /** Whether the last ready keys include a key that other gateways should start first (`Runner.passOn`). */
+  #passesOn = false;
 
   constructor(options: WorkQueueOptions) {
     const { name, behaviour, location, runtime, onPauseChanged = () => {}, ownRuns = new OwnRuns() } = options;
@@ -211,7 +211,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
     await this.#stall.mayMakeDue(this.#records.addToBacklog(keys, this.#runtime.clock.now(), reason));
-    this.#runner?.starter.enterLow();
+    this.#runner?.starter.enterBacklog();
     this.#sampler?.touch();
     this.#runtime.metrics.count('workqueue_adds_total', this.#labels, keys.length);
   }
@@ -241,7 +241,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async resume(scope: PauseScope): Promise<void> {
     await this.#stall.mayMakeDue(this.#records.resume(scope));
-    this.#runner?.starter.enterLow();
+    this.#runner?.starter.enterBacklog();
     if (scope === 'controller') this.#onPauseChanged();
   }
 
@@ -282,7 +282,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       process,
       onReady,
       onOverdue: (keys) => this.#settleOrStart(keys),
-      onLow: () => this.#runner?.starter.enterLow(),
+      onLow: () => this.#runner?.starter.enterBacklog(),
       upkeep,
       pace,
       runtime,
@@ -486,7 +486,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
    */
   #takeJobs(): void {
     if (this.#gate || this.room === 0) this.#jobs.take('none');
-    else this.#jobs.take(this.room < Infinity || this.#givesAway ? 'one' : 'all');
+    else this.#jobs.take(this.room < Infinity || this.#passesOn ? 'one' : 'all');
   }
 
   /** Waits while this gateway is suspended. @returns false when it has ended. */
@@ -502,10 +502,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const room = runner?.starter.room ?? 0;
     const here: string[] = [];
     const others: string[] = [];
-    this.#givesAway = false;
+    this.#passesOn = false;
     for (const key of keys) {
-      const isForOthers = runner?.giveAway(key) ?? false;
-      if (isForOthers) this.#givesAway = true;
+      const isForOthers = runner?.passOn(key) ?? false;
+      if (isForOthers) this.#passesOn = true;
       (here.length < room && !isForOthers ? here : others).push(key);
     }
     if (here.length > 0) void this.#track(this.#startHere(here));

@@ -1,6 +1,6 @@
 import type { Reason } from '../../../contract/index.ts';
 import { ERROR_LENGTH } from './queue-options.ts';
-import type { Finish, Wrote } from './run.ts';
+import type { Finish, WriteSummary } from './run.ts';
 
 /**
  * The outcome of a run, or its latest known state:
@@ -47,7 +47,7 @@ export interface PastRun {
   /** At most 1 KiB. */
   readonly error?: string;
   /** The writes of the run, as its outcome lists them; absent when it lists none. */
-  readonly wrote?: Wrote;
+  readonly wrote?: WriteSummary;
   /** The key's next run waits until the cache shows the writes of this one. */
   readonly barrier?: true;
   /** When the key runs again at the latest; of an accepted run, until when its outcome must come. */

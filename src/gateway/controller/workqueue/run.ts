@@ -15,7 +15,7 @@ export interface Run {
 }
 
 /** An object that a run has written, as `apiVersion/Kind namespace/name`, for people. */
-export interface Written {
+export interface ShownWrite {
   readonly object: string;
   /** Absent for a delete. */
   readonly resourceVersion?: string;
@@ -23,10 +23,10 @@ export interface Written {
 }
 
 /** The writes of a run. */
-export interface Wrote {
+export interface WriteSummary {
   readonly count: number;
   /** The first of them, 5 at most. */
-  readonly first: readonly Written[];
+  readonly first: readonly ShownWrite[];
 }
 
 /** The barrier that the views must have passed before the key's next run; stored as text, see `dispatch/barrier`. */
@@ -43,7 +43,7 @@ export interface Ended {
   /** The error, for people: kept in the key's history, at most 1 KiB of it. */
   readonly error?: string;
   /** For people: kept in the history of runs. Undefined: nothing that the outcome names. */
-  readonly wrote?: Wrote;
+  readonly wrote?: WriteSummary;
   /**
    * Another gateway may reach an endpoint that this one could not: the key's next run goes to the first free gateway.
    */

@@ -70,7 +70,7 @@ export class Runner {
    * Whether other gateways should start this key first, because its last run here got no answer. True once for each
    * such run.
    */
-  giveAway(key: string): boolean {
+  passOn(key: string): boolean {
     return this.#elsewhere.delete(key);
   }
 

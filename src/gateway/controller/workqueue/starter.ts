@@ -154,7 +154,7 @@ export class Starter {
   }
 
   /** Must be called when the backlog may have keys: they start in free slots. */
-  enterLow(): void {
+  enterBacklog(): void {
     this.#hasLow = true;
     this.#pump();
   }

@@ -18,7 +18,7 @@ export type {
 export type { PastRun, PastOutcome, RunPage, RunQuery } from './past-run.ts';
 export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
 export type { Sample } from './samples.ts';
-export type { BarrierText, Finish, Ended, Process, Run, Written, Wrote } from './run.ts';
+export type { BarrierText, Finish, Ended, Process, Run, ShownWrite, WriteSummary } from './run.ts';
 
 /** A key to run, and why. */
 export interface QueuedKey {

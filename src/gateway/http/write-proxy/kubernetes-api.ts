@@ -15,7 +15,7 @@ import {
   unavailable,
 } from '../cache-api/kubernetes-status.ts';
 import type { WriteEntry, WriteTarget } from '../../controller/dispatch/recorded-writes.ts';
-import type { BegunWrite, FencedRun, RunWrites } from '../../controller/workqueue/run-writes.ts';
+import type { BegunWrite, FencedRun, WriteRecords } from '../../controller/workqueue/write-records.ts';
 import { passOn, readBody, stream, type TakenAnswer, takeAnswer } from './bodies.ts';
 import { HeldBytes, type Hold } from '../../controller/endpoint/held-bytes.ts';
 import { type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
@@ -25,7 +25,7 @@ import { requestOptions } from './request-options.ts';
 /** A controller whose function writes through the gateway. */
 export interface ProxiedController {
   readonly account: FunctionAccount;
-  readonly runWrites: RunWrites;
+  readonly writeRecords: WriteRecords;
   /** The kinds that it reads, as the cluster serves them. */
   readonly resources: readonly Resource[];
   /** Pays for decoding its requests and the answers to them. */
@@ -224,14 +224,14 @@ export class KubernetesApi {
     const answered = { request: what.resource, target, options, status: answer.status, text };
     const entry = answer.status === 401 ? undefined : await proxied.budget.inTurn(() => recordedWrite(answered));
     // A write with an unknown outcome stays on record, however many writes the run has.
-    if (!entry || !('open' in entry)) await proxied.runWrites.end(run, begun.id, entry && JSON.stringify(entry));
+    if (!entry || !('open' in entry)) await proxied.writeRecords.end(run, begun.id, entry && JSON.stringify(entry));
     checkIdentity(answer);
     return new Response(passOn(taken, hold, end), { status: answer.status, headers: headersOf(answer) });
   }
 
   async #begin({ proxied }: Asked, run: FencedRun, target: WriteTarget): Promise<BegunWrite> {
     const note: WriteEntry = { open: target };
-    const begun = await proxied.runWrites.begin(run, JSON.stringify(note), this.#options.runtime.clock.now());
+    const begun = await proxied.writeRecords.begin(run, JSON.stringify(note), this.#options.runtime.clock.now());
     if (begun) return begun;
     throw runIsOver(run);
   }

@@ -33,7 +33,7 @@ const KEEP_MS = 60_000;
  * The writes of runs that write through the gateway. A run may begin a write only while it is the run in flight of its
  * key and its writes have not ended. Each method is one script, so any gateway can take any write.
  */
-export class RunWrites {
+export class WriteRecords {
   readonly #keys: QueueKeys;
   readonly #begin: Script;
   readonly #end: Script;
