@@ -65,6 +65,24 @@ describe('the queue in Redis', () => {
     expect(await fixture.redis.xlen(`${fixture.keys.prefix}:controller:events`)).toBeLessThan(300);
   });
 
+  it('logs nothing of a job whose lock has expired, and runs its key once', { timeout: 60_000 }, async () => {
+    const queue = await fixture.open({ concurrency: 1 });
+    const first = Promise.withResolvers<Ended>();
+    process.onRun = ({ key }) => (key === 'first' ? first.promise : done);
+    await queue.start(process);
+    await queue.add(plain('first'));
+    await eventually(async () => expect(process.keys()).toEqual(['first']));
+    await queue.add(plain('second'));
+    await eventually(async () => expect(await fixture.redis.llen(fixture.keys.active)).toBe(1));
+    const [id = ''] = await fixture.redis.lrange(fixture.keys.active, 0, -1);
+    expect(await fixture.redis.del(`${fixture.keys.bullmqPrefix}${id}:lock`)).toBe(1);
+    // The worker renews its locks every 2 s.
+    await sleep(3000);
+    first.resolve(done);
+    await atRest();
+    expect(process.keys()).toEqual(['first', 'second']);
+  });
+
   it('logs few of many failures, and how many it has left out', async () => {
     const queue = await fixture.open({ concurrency: 300, timeoutMs: 60_000 });
     process.onRun = () => ({ kind: 'unknown' });

@@ -114,7 +114,9 @@ export class BullMqJobs {
       // A job may stall any number of times: the records decide whether its keys may start.
       maxStalledCount: 1_000_000_000,
     });
-    this.#worker.on('error', (error) => this.#options.onError(error, 'worker'));
+    this.#worker.on('error', (error) => {
+      if (!LOST_LOCK.test(error.message)) this.#options.onError(error, 'worker');
+    });
     this.#worker.concurrency = this.#takes === 'one' ? 1 : jobsAtOnce(concurrency);
     if (this.#takes === 'none') await this.#worker.pause(true);
   }
@@ -168,6 +170,13 @@ export type JobsTaken = 'all' | 'one' | 'none';
 function jobsAtOnce(concurrency: number): number {
   return Math.ceil(concurrency / JOB_KEYS) + 1;
 }
+
+/**
+ * BullMQ's errors about a job whose lock this gateway has lost, because its process or Redis stood still for seconds
+ * (BullMQ's classes/lock-manager.ts and finished-errors.ts). Another gateway gets the job, and the records decide whether
+ * its keys may start: nothing is wrong.
+ */
+const LOST_LOCK = /^(could not renew lock|Missing lock|Lock mismatch) for job /;
 
 const JOB_OPTIONS = { removeOnComplete: true, removeOnFail: true, attempts: 1 } as const;
 
