@@ -173,8 +173,8 @@ function jobsAtOnce(concurrency: number): number {
 
 /**
  * BullMQ's errors about a job whose lock this gateway has lost, because its process or Redis stood still for seconds
- * (BullMQ's classes/lock-manager.ts and finished-errors.ts). Another gateway gets the job, and the records decide whether
- * its keys may start: nothing is wrong.
+ * (BullMQ's classes/lock-manager.ts and finished-errors.ts). Another gateway gets the job, and the records decide
+ * whether its keys may start: nothing is wrong.
  */
 const LOST_LOCK = /^(could not renew lock|Missing lock|Lock mismatch) for job /;
 

@@ -38,9 +38,9 @@ export interface WorkQueueOptions {
   /** The controller's name. */
   readonly name: string;
   /**
-   * Names the thing whose keys the queue has: another thing of the same name has another queue. The incarnation in Redis
-   * names the owner, so a gateway that has not heard yet that its owner is gone starts no key of the next one. Default:
-   * the name says it all.
+   * Names the thing whose keys the queue has: another thing of the same name has another queue. The incarnation in
+   * Redis names the owner, so a gateway that has not heard yet that its owner is gone starts no key of the next one.
+   * Default: the name says it all.
    */
   readonly owner?: string | undefined;
   readonly behaviour: QueueOptions;
