@@ -38,7 +38,7 @@ export class RedisQueueFixture {
   /** One more gateway: with a connection of its own, as in a process of its own. */
   async open(
     options: Partial<QueueOptions> = {},
-    more: Pick<WorkQueueOptions, 'historyRuns' | 'bounds' | 'owner'> = {},
+    more: Pick<WorkQueueOptions, 'historyRuns' | 'bounds'> = {},
   ): Promise<BullMqWorkQueue> {
     const redis = await connectWith(this.#url, this.#scripts);
     const { clock, scope } = this;

@@ -144,7 +144,6 @@ export class FunctionResolver {
       id: idOf(object),
       origin: 'declared',
       declaration,
-      uid: objectUid,
       tenant: tenantOf(idOf(object)),
       description,
       related: related.resources,

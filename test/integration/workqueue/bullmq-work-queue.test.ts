@@ -65,32 +65,6 @@ describe('the queue in Redis', () => {
     expect(await fixture.redis.xlen(`${fixture.keys.prefix}:controller:events`)).toBeLessThan(300);
   });
 
-  it('starts no key of a queue that another owner of the same name has by now', async () => {
-    const follower = await fixture.open({}, { owner: 'old' });
-    await follower.renew('run-id');
-    await follower.start(process);
-    await follower.add(plain('before'));
-    await eventually(async () => expect(process.keys()).toEqual(['before']));
-    // The leader has heard of both, and this gateway of neither.
-    await follower.obliterate();
-    const leader = await fixture.open({}, { owner: 'new' });
-    expect((await leader.state()).incarnation).toBeUndefined();
-    await leader.add(plain('early'));
-    await leader.renew('run-id');
-    expect((await follower.state()).incarnation).toBeUndefined();
-    await leader.add(plain('late'));
-    await follower.add(plain('late'));
-    await sleep(1000);
-    expect(process.keys()).toEqual(['before']);
-    await follower.stop(1000);
-    const next = new RecordingProcess();
-    await leader.start(next);
-    clock.advance(60_000);
-    await atRest();
-    expect(next.keys().toSorted()).toEqual(['early', 'late']);
-    expect((await leader.state()).incarnation).toMatch(/^new\./);
-  });
-
   it('logs nothing of a job whose lock has expired, and runs its key once', { timeout: 60_000 }, async () => {
     const queue = await fixture.open({ concurrency: 1 });
     const first = Promise.withResolvers<Ended>();

@@ -148,7 +148,6 @@ export class ControllerFactory {
     const namespace = tenant && namespaceOfTenant(tenant);
     const queue = new BullMqWorkQueue({
       name: id,
-      owner: spec.uid,
       behaviour,
       location,
       runtime,

@@ -19,8 +19,6 @@ export interface ControllerSpec {
    * the same, since no tenant can declare one.
    */
   readonly declaration: string;
-  /** The UID of the object that declares it; undefined for a configured function. Its queue belongs to this object. */
-  readonly uid?: string;
   /** Whose share of processor time, memory and indexes it draws on. Default: one of its own. */
   readonly tenant?: string;
   readonly description: Description;

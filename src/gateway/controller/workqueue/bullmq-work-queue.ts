@@ -37,12 +37,6 @@ import {
 export interface WorkQueueOptions {
   /** The controller's name. */
   readonly name: string;
-  /**
-   * Names the thing whose keys the queue has: another thing of the same name has another queue. The incarnation in
-   * Redis names the owner, so a gateway that has not heard yet that its owner is gone starts no key of the next one.
-   * Default: the name says it all.
-   */
-  readonly owner?: string | undefined;
   readonly behaviour: QueueOptions;
   /**
    * The place of the queue, and the connection for commands. BullMQ's worker opens a second connection for its blocking
@@ -76,7 +70,6 @@ export interface QueueBounds {
 
 /** The fields of a queue as a whole. */
 export interface QueueState {
-  /** Undefined also for a queue of another owner. */
   readonly incarnation: string | undefined;
   readonly runId: string | undefined;
   /** `Resyncer` has queued all keys for this hash of the declaration and its views. */
@@ -107,7 +100,6 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly relatedRules: RelatedRules;
   /** The labels of its metrics. As in controller-runtime, a queue has the name of its controller. */
   readonly #labels: { readonly name: string; readonly controller: string };
-  readonly #owner: string | undefined;
   readonly #behaviour: QueueOptions;
   readonly #runtime: WorkQueueOptions['runtime'];
   readonly #onPauseChanged: () => void;
@@ -167,7 +159,6 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#weigh = loadScript(redis, import.meta.url, 'weigh-keys');
     this.name = name;
     this.#labels = { name, controller: name };
-    this.#owner = options.owner;
     this.#behaviour = behaviour;
     this.#runtime = runtime;
     this.#onPauseChanged = onPauseChanged;
@@ -303,7 +294,6 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       room: (): number => this.room,
       started: (key: string, run: number): void => this.#count(key, run),
       ended: (key: string, run: number): void => this.#uncount(key, run),
-      owns: (incarnation: string): boolean => this.#owns(incarnation),
       startRate: this.#startRate,
     };
     const on = {
@@ -419,7 +409,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const fields = ['incarnation', 'runId', 'initial', 'resyncAt'] as const;
     const [incarnation, runId, initial, resyncAt] = await this.#redis.hmget(this.#keys.queue, ...fields);
     return {
-      incarnation: this.#owns(incarnation ?? '') ? (incarnation ?? undefined) : undefined,
+      incarnation: incarnation ?? undefined,
       runId: runId ?? undefined,
       initial: initial ?? undefined,
       resyncAtMs: resyncAt ? Number(resyncAt) : undefined,
@@ -429,14 +419,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   async renew(runId: string): Promise<void> {
     if (this.#ended) return;
     await this.#jobs.recordSettings();
-    const incarnation = this.#owner === undefined ? randomUUID() : `${this.#owner}.${randomUUID()}`;
-    await this.#note({ incarnation, runId });
-  }
-
-  /** Incarnations of earlier builds name no owner. */
-  #owns(incarnation: string): boolean {
-    const [owner, nonce] = incarnation.split('.');
-    return this.#owner === undefined || owner === this.#owner || (owner !== '' && nonce === undefined);
+    await this.#note({ incarnation: randomUUID(), runId });
   }
 
   /** Whether a run of this queue has ever begun in this gateway. */

@@ -123,7 +123,7 @@ export class Runner {
   }
 
   #follow(decided: readonly Decided[], times: StartTimes): void {
-    const { gate, limits, process, ownRuns, on } = this.#options;
+    const { limits, process, ownRuns, on } = this.#options;
     const together: Started[] = [];
     for (const { request, start } of decided) {
       const { key } = request;
@@ -142,11 +142,6 @@ export class Runner {
         case 'go': {
           this.#barriers.delete(key);
           this.#elsewhere.delete(key);
-          if (!gate.owns(start.incarnation)) {
-            // Another controller of the same name has the queue by now, and this gateway has not heard of it yet.
-            this.#putOff({ key, run: start.run, nonce: request.nonce }, BEGIN_AGAIN_MS);
-            break;
-          }
           const heldMs = ownRuns.heldUntil({ key, run: start.run }, times.nowMs);
           if (heldMs !== undefined) {
             // Redis has lost the record of a run in flight, and recovery has not noticed yet.
@@ -289,7 +284,7 @@ interface Started {
 /** How many keys are remembered. A forgotten key costs a second request for its start, or starts here again. */
 const MOST_REMEMBERED = 10_000;
 
-/** How soon a key is started again after a process that may not run it has put it off. */
+/** How soon a key is started again after a frozen process has put it off. */
 const BEGIN_AGAIN_MS = 1000;
 
 const NO_FINISH: Promise<Finish> = Promise.resolve({ kind: 'unknown' });

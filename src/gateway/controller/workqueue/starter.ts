@@ -46,8 +46,6 @@ export interface RunGate {
   /** A run has begun here, or has ended: `room` changes by one. */
   readonly started: (key: string, run: number) => void;
   readonly ended: (key: string, run: number) => void;
-  /** Whether the keys of this incarnation of the queue are this controller's. */
-  readonly owns: (incarnation: string) => boolean;
   /** How many may begin here, so that the runs of other tenants do not wait for them. */
   readonly startRate: StartRate;
 }
