@@ -18,7 +18,7 @@ export type Part = Informer | RunningController;
  *
  * A check that finds a loss makes a part `repairing` in the leader and `awaited` in a follower. A repair that ends
  * makes it `unseen` or `failed`, unless a check has made it `awaited` meanwhile. A check that finds no loss makes
- * `awaited` and `failed` `unseen`; what is `unseen` is `sound` at the end of a check that finds everything in order.
+ * `awaited` and `failed` `unseen`, and makes a controller, or in the leader a view, `sound` at its end.
  */
 export type PartState = 'unseen' | 'sound' | 'awaited' | 'repairing' | 'failed';
 

@@ -400,12 +400,11 @@ export class Recovery {
     try {
       await repair;
     } catch (error) {
-      // A part that was removed needs no repair. The next check begins the repair of any other part anew.
-      if (!signal.aborted && this.#isCurrent(part)) {
-        const fields = { part: part.name, error: messageOf(error) };
-        this.#runtime.logger.warn(fields, 'a part of Redis could not be repaired, trying again');
-        return 'failed';
-      }
+      // A part that was removed needs no repair. The next check decides about any other part.
+      if (!this.#isCurrent(part)) return 'unseen';
+      const fields = { part: part.name, error: messageOf(error) };
+      if (!signal.aborted) this.#runtime.logger.warn(fields, 'a part of Redis could not be repaired, trying again');
+      return 'failed';
     }
     return 'unseen';
   }

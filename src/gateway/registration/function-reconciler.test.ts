@@ -443,6 +443,50 @@ describe('a ReconcileFunction at rest', () => {
     }
   }
 
+  it('changes to a declaration that does without a right which the old one has just lost', async () => {
+    world.rights = () => {
+      throw forbidden;
+    };
+    const filled = Promise.withResolvers<void>();
+    world.declare({ hash: 'b', sync: () => filled.promise });
+    await pass(5000);
+    filled.resolve();
+    await eventually(async () => expect(world.said).toEqual(['run a', 'run b']));
+  });
+
+  it('tries again at once when a start fails after a long wait, and less and less often after that', async () => {
+    const starts: number[] = [];
+    const filled = Promise.withResolvers<void>();
+    world.declare({
+      hash: 'b',
+      sync: async () => {
+        starts.push(clock.now());
+        await filled.promise;
+        throw new Error('Redis refuses it');
+      },
+    });
+    await pass(5000);
+    filled.resolve();
+    await pass(3 * MINUTE);
+    const waits = starts.slice(1).map((atMs, at) => atMs - (starts[at] ?? 0));
+    expect(waits[0]).toBeLessThan(9000);
+    expect(starts.length).toBeLessThan(15);
+    expect(world.said).toEqual(['run a']);
+  });
+
+  it('is resolved again when that was asked for while it was started', async () => {
+    const filled = Promise.withResolvers<void>();
+    const managed = world.declare({ hash: 'b', sync: () => filled.promise });
+    await pass(2500);
+    const { apiserver } = world.asked;
+    // Its start ends before the next pass.
+    managed.again('review');
+    filled.resolve();
+    await eventually(async () => expect(world.said).toEqual(['run a', 'run b']));
+    await pass(2000);
+    expect(world.asked.apiserver).toBe(apiserver + 1);
+  });
+
   it('asks Redis nothing and writes nothing, and asks the apiserver once a period', async () => {
     const { redis, apiserver } = world.asked;
     const { length } = world.written;
@@ -469,6 +513,14 @@ describe('a ReconcileFunction at rest', () => {
     world.change(what);
     await world.until(type, { reason });
     expect(clock.now()).toBe(nowMs);
+  });
+
+  it('says that its keys no longer fail, although nobody has seen them fail but itself', async () => {
+    world.change({ keys: { failing: 1 } });
+    await world.until('Ready', { reason: 'KeysFail' });
+    world.keys = {};
+    await pass(35_000);
+    expect(world.condition('Ready')).toMatchObject({ status: 'True', reason: 'Running' });
   });
 
   it('looks twice where something changes time and again, and not at each change', async () => {

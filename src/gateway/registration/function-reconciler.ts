@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { backoffMs, type Condition, messageOf, type Runtime, UserError, idOf } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
 import type { RunningController } from '../controller/running/controller.ts';
-import { controllerState, type ControllerStateWord, notesOf } from '../controller/running/controller-state.ts';
+import { controllerState, type ControllerStateWord, isWell, notesOf } from '../controller/running/controller-state.ts';
 import { type QueueFacts, queueFacts, STATE_LISTS } from '../controller/workqueue/queue-facts.ts';
 import type { Controllers } from '../controller/running/controllers.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
@@ -41,6 +41,11 @@ const LEVELS: readonly Again[] = ['facts', 'review', 'object'];
 /** Two passes are at least this far apart, however often something changes, unless the object does. */
 const LOOK_MS = 2000;
 const RETRY_MS = [1000, 30_000] as const;
+/**
+ * How often the facts of a controller that is not well are read again: keys may fail and succeed between two looks of
+ * `Progress`, which then reports no change.
+ */
+const ILL_MS = 30_000;
 
 const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'Not checked yet.' };
 
@@ -87,6 +92,7 @@ export class FunctionReconciler {
   readonly #rights: RightsReviews;
   /** The last facts read from its queue; undefined while it does not run. */
   #facts: QueueFacts | undefined;
+  #readAtMs = 0;
   #failures = 0;
   /** Why it did not run when it was looked at last, as the log has it. */
   #refused: string | undefined;
@@ -192,7 +198,8 @@ export class FunctionReconciler {
       if (again === 'object' || again === 'review') this.#reviewAtMs = 0;
       try {
         if (this.#starting?.isAborted) await this.#giveUpStart();
-        if (this.#starting?.ended.aborted || clock.now() >= this.#reviewAtMs) await this.#review(signal);
+        if (this.#starting?.ended.aborted) await this.#try(signal, () => this.#endStart());
+        if (clock.now() >= this.#reviewAtMs) await this.#try(signal, () => this.#review(signal));
         if (!signal.aborted) await this.#look(again !== undefined, signal);
       } catch (error) {
         this.again('facts');
@@ -212,10 +219,11 @@ export class FunctionReconciler {
   async #untilNext(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options.runtime;
     this.#rest = new AbortController();
-    const starting = this.#starting;
-    await clock.sleep(LOOK_MS, starting ? AbortSignal.any([signal, starting.ended]) : signal);
-    if (this.#again || signal.aborted || starting?.ended.aborted) return;
-    await clock.sleep(Math.max(0, this.#nextMs() - clock.now()), AbortSignal.any([signal, this.#rest.signal]));
+    const started = this.#starting?.ended;
+    const hurried = started ? AbortSignal.any([signal, started]) : signal;
+    await clock.sleep(LOOK_MS, hurried);
+    if (this.#again || hurried.aborted) return;
+    await clock.sleep(Math.max(0, this.#nextMs() - clock.now()), AbortSignal.any([hurried, this.#rest.signal]));
   }
 
   /** When the next review is due, or something ends by itself. */
@@ -223,37 +231,73 @@ export class FunctionReconciler {
     const controller = this.#options.controllers.get(this.#id);
     if (!controller || !this.#started || this.#starting) return this.#reviewAtMs;
     const askedMs = this.#leads ? this.#reachability.dueMs(this.#started.hash, controller.openReason) : Infinity;
-    return Math.min(this.#reviewAtMs, this.#endsMs, askedMs);
+    return Math.min(this.#reviewAtMs, this.#endsMs, askedMs, this.#rereadMs);
+  }
+
+  /** When the facts are read again although nothing has reported a change. */
+  get #rereadMs(): number {
+    const state = this.#state;
+    return this.#leads && state !== undefined && !isWell(state) ? this.#readAtMs + ILL_MS : Infinity;
   }
 
   /** Looks at everything, and starts, changes or stops the controller. */
   async #review(signal: AbortSignal): Promise<void> {
     const { controllers, resolver, reviewMs, runtime } = this.#options;
-    const { clock, logger } = runtime;
+    const refused = this.#options.check?.();
+    if (refused) throw refused;
+    const resolved = await this.#rights.during(signal, () =>
+      resolver.resolve(this.#object, signal, () => this.#looked.resolve()),
+    );
+    this.#record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
+    if (this.#starting?.resolved.hash === resolved.hash) {
+      // The new declaration still waits for its cache, and the old one runs by rights that it may have lost.
+      const withdrawn = await this.#withdrawn(signal);
+      if (withdrawn) throw withdrawn;
+    } else {
+      await this.#giveUpStart();
+      // An older object may have been resolved: the next pass resolves the newer one.
+      signal.throwIfAborted();
+      if (this.#started?.hash === resolved.hash && controllers.get(this.#id)) await this.#runs(resolved);
+      else await this.#start(resolved);
+    }
+    this.#reviewAtMs = runtime.clock.now() + reviewMs;
+  }
+
+  async #start(resolved: ResolvedFunction): Promise<void> {
+    this.#record({ Synced: FILLING });
+    this.#facts = undefined;
+    this.#starting = new ControllerStart(resolved, this.#options.controllers);
+    await this.#starting.begun;
+    this.#looked.resolve();
+    if (this.#starting.ended.aborted) await this.#endStart();
+  }
+
+  /** Takes over from a start that has ended. @throws InvalidFunctionError when the controller cannot run. */
+  async #endStart(): Promise<void> {
+    const starting = this.#starting;
+    if (!starting) return;
+    this.#starting = undefined;
     try {
-      const refused = this.#options.check?.();
-      if (refused) throw refused;
-      const ended = this.#starting?.ended.aborted ? this.#starting.resolved : undefined;
-      const resolved =
-        ended ??
-        (await this.#rights.during(signal, () => resolver.resolve(this.#object, signal, () => this.#looked.resolve())));
-      this.#record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
-      if (this.#starting && this.#starting.resolved.hash !== resolved.hash) await this.#giveUpStart();
-      if (!this.#starting && (this.#started?.hash !== resolved.hash || !controllers.get(this.#id))) {
-        this.#record({ Synced: FILLING });
-        this.#facts = undefined;
-        this.#starting = new ControllerStart(resolved, controllers);
-      }
-      if (!(await this.#hasStarted(signal))) {
-        this.#failures = 0;
-        this.#reviewAtMs = clock.now() + reviewMs;
-        return;
-      }
-      this.#started = resolved;
-      this.#refused = undefined;
-      await this.#applyPaused(resolved.paused);
-      this.#failures = 0;
-      this.#reviewAtMs = clock.now() + reviewMs;
+      await starting.done;
+    } catch (error) {
+      throw error instanceof UserError ? new InvalidFunctionError('Ready', 'NotRunnable', messageOf(error)) : error;
+    }
+    await this.#runs(starting.resolved);
+  }
+
+  /** The controller runs as resolved. */
+  async #runs(resolved: ResolvedFunction): Promise<void> {
+    this.#started = resolved;
+    this.#refused = undefined;
+    await this.#applyPaused(resolved.paused);
+    this.#failures = 0;
+  }
+
+  /** A failure is tried again after a backoff. What must not run is stopped. */
+  async #try(signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+    const { clock, logger } = this.#options.runtime;
+    try {
+      await work();
     } catch (error) {
       if (signal.aborted) return;
       this.#failures += 1;
@@ -277,29 +321,6 @@ export class FunctionReconciler {
       return undefined;
     } catch (error) {
       return error instanceof InvalidFunctionError ? error : undefined;
-    }
-  }
-
-  /**
-   * Whether no start is under way any more; false: the controller waits for its part of the cache.
-   * @throws InvalidFunctionError when the controller cannot run, or the old one has lost its rights meanwhile.
-   */
-  async #hasStarted(signal: AbortSignal): Promise<boolean> {
-    const starting = this.#starting;
-    if (!starting) return true;
-    await starting.begun;
-    this.#looked.resolve();
-    if (!starting.ended.aborted) {
-      const withdrawn = await this.#withdrawn(signal);
-      if (withdrawn) throw withdrawn;
-      return false;
-    }
-    this.#starting = undefined;
-    try {
-      await starting.done;
-      return true;
-    } catch (error) {
-      throw error instanceof UserError ? new InvalidFunctionError('Ready', 'NotRunnable', messageOf(error)) : error;
     }
   }
 
@@ -354,7 +375,8 @@ export class FunctionReconciler {
     if (controller.outdated) this.#reviewAtMs = 0;
     this.#endsMs = controller.failures.endsMs;
     this.#record({ EventsHandled: handledBy(controller, stalled(this.#id)) });
-    if (isStale || !this.#facts) await this.#read(controller, resolved.paused);
+    const isDue = this.#options.runtime.clock.now() >= this.#rereadMs;
+    if (isStale || isDue || !this.#facts) await this.#read(controller, resolved.paused);
     // Only the gateway that reports it asks the function.
     if (!this.#leads) return;
     const { openReason, endpoint } = controller;
@@ -368,6 +390,7 @@ export class FunctionReconciler {
     try {
       this.#record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
       this.#facts = await queueFacts(controller.queue, STATE_LISTS);
+      this.#readAtMs = this.#options.runtime.clock.now();
       const isPaused = this.#facts.pauses.some(({ scope }) => scope === 'controller');
       // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.
       if (paused && !isPaused && this.#leads) await controller.queue.pause('controller');

@@ -1,4 +1,4 @@
-import type { Clock, Logger, Metrics } from '../../../core/index.ts';
+import { type Clock, LimitedLines, type Logger, type Metrics } from '../../../core/index.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import { createExpression, type Expression, type ExpressionOptions, type EvaluationError } from './expression.ts';
 import { ParsedExpressions } from './parsed-expressions.ts';
@@ -22,8 +22,8 @@ export interface ExpressionsOptions {
   readonly onFailure?: ((failure: ExpressionFailure) => void) | undefined;
 }
 
-/** The least time between two log lines about one field. */
-const QUIET_MS = 60_000;
+/** Log lines about one field: one a minute. */
+const LINES = { perSecond: 1 / 60, burst: 1 };
 
 /** The consequence of a failure, for the log. */
 const CONSEQUENCES = {
@@ -40,11 +40,13 @@ export class Expressions {
   readonly budget: CpuBudget;
   readonly #options: ExpressionsOptions;
   readonly #parsed: ParsedExpressions;
+  readonly #lines: LimitedLines;
 
   constructor(options: ExpressionsOptions) {
     this.#options = options;
     this.budget = options.budget;
     this.#parsed = options.parsed ?? new ParsedExpressions();
+    this.#lines = new LimitedLines(options.clock, LINES);
   }
 
   /**
@@ -63,20 +65,13 @@ export class Expressions {
    * uses it as well.
    */
   reporter(field: string): (error: EvaluationError, consequence: keyof typeof CONSEQUENCES) => void {
-    const { clock, controller, logger, metrics, onFailure } = this.#options;
-    let quietUntilMs = -Infinity;
-    let leftOut = 0;
+    const { controller, logger, metrics, onFailure } = this.#options;
     return ({ reason, message }, consequence) => {
       metrics.count('levelhook_expression_failures_total', { controller, reason });
       onFailure?.({ field, reason, message });
-      const now = clock.now();
-      if (now < quietUntilMs) {
-        leftOut += 1;
-        return;
-      }
-      quietUntilMs = now + QUIET_MS;
-      logger.warn({ controller, field, reason, leftOut }, `${field} ${message}: ${CONSEQUENCES[consequence]}`);
-      leftOut = 0;
+      this.#lines.write(field, (admitted) => {
+        logger.warn({ controller, field, reason, ...admitted }, `${field} ${message}: ${CONSEQUENCES[consequence]}`);
+      });
     };
   }
 }

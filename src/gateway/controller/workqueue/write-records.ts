@@ -17,7 +17,7 @@ export interface BegunWrite {
 }
 
 /** The record of a run's writes. */
-export interface RunWritesRecord {
+export interface WriteRecord {
   /** Each write's note, or its outcome, as text. In no order. */
   readonly writes: readonly string[];
   /** How many further writes there were. */
@@ -69,7 +69,7 @@ export class WriteRecords {
    * Ends the writes of a run. May be repeated.
    * @param leftMs milliseconds until its deadline, or until its finish must have been recorded.
    */
-  async endAll({ key, run }: Pick<FencedRun, 'key' | 'run'>, leftMs: number): Promise<RunWritesRecord> {
+  async endAll({ key, run }: Pick<FencedRun, 'key' | 'run'>, leftMs: number): Promise<WriteRecord> {
     const keepMs = Math.max(0, Math.ceil(leftMs)) + KEEP_MS;
     const fields = (await this.#endAll([this.#writesOf(key)], [run, keepMs])) as string[];
     const writes: string[] = [];

@@ -51,7 +51,7 @@ export function runColumns(controller: string, times: Times): TableColumn<PastRu
     },
     { title: 'Attempt', look: 'number optional', cell: ({ attempt }) => attempt },
     { title: 'Why', look: 'text optional', cell: ({ reasons }) => reasonList(reasons) },
-    { title: 'WriteSummary', look: 'text optional', cell: ({ wrote }) => wroteText(wrote) },
+    { title: 'Wrote', look: 'text optional', cell: ({ wrote }) => wroteText(wrote) },
   ];
 }
 

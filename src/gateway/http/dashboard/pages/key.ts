@@ -166,7 +166,7 @@ function runText({ run, attempt, tookMs, waitedMs, gateway }: PastRun): string {
 function runFacts({ reasons, wrote, barrier, nextMs }: PastRun, times: Times): Html {
   return facts([
     ['Why', reasonList(reasons)],
-    ['WriteSummary', wroteText(wrote)],
+    ['Wrote', wroteText(wrote)],
     ['Then', barrier && 'its next run waits until the cache shows these writes'],
     ['Next', nextMs !== undefined && nextMs > times.nowMs && times.at(nextMs)],
   ]);
