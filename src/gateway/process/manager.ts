@@ -347,7 +347,10 @@ export class Manager implements KnownParts {
         kubernetes,
       }),
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
-      stalled: (id) => this.progress.stalled(id),
+      progress: {
+        stalled: (id) => this.progress.stalled(id),
+        isIll: (id) => this.progress.isIll(id),
+      },
       reviewMs,
       select: { labelSelector: which === 'all' ? undefined : which, maxPerNamespace: maxFunctionsPerNamespace },
     });

@@ -70,6 +70,11 @@ export class Progress {
     return dueMs > STALLED_MS ? `a key is due for ${seconds(dueMs)} s and does not run` : undefined;
   }
 
+  /** Whether the controller was not well at a look, and has not been well for long enough since. */
+  isIll(controller: string): boolean {
+    return this.#ill.has(controller);
+  }
+
   /** The state of a controller, from its keys at the last look, without a request to Redis. */
   stateOf(controller: RunningController): ControllerStateWord {
     const { queue } = controller;

@@ -48,7 +48,7 @@ async function start() {
     controllers: controllers as Controllers,
     resolver: resolver as FunctionResolver,
     writer: { leads: true, write: async () => {} } as unknown as FunctionStatusWriter,
-    stalled: () => undefined,
+    progress: { stalled: () => undefined, isIll: () => false },
     reviewMs: 1000,
     runtime: quietRuntime({ clock }),
   });

@@ -13,7 +13,7 @@ import { InvalidFunctionError } from './invalid-function-error.ts';
 
 export interface DeclaredFunctionsOptions extends Pick<
   FunctionReconcilerOptions,
-  'resolver' | 'controllers' | 'writer' | 'stalled' | 'reviewMs'
+  'resolver' | 'controllers' | 'writer' | 'progress' | 'reviewMs'
 > {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly client: ApiClient;
@@ -207,9 +207,9 @@ export class DeclaredFunctions {
     // Another one under the same name: nothing of the old one is for it.
     if (known) this.#drop(id, known);
     const check = (): InvalidFunctionError | undefined => this.#checkLimit(id, object.metadata.namespace ?? '');
-    const { resolver, controllers, writer, stalled, reviewMs, runtime } = this.#options;
+    const { resolver, controllers, writer, progress, reviewMs, runtime } = this.#options;
     const before = this.#leaving.get(id);
-    const parts = { resolver, controllers, writer, stalled, reviewMs, runtime };
+    const parts = { resolver, controllers, writer, progress, reviewMs, runtime };
     this.#functions.set(id, new FunctionReconciler(object, { ...parts, check, before }));
     return 'new';
   }

@@ -44,6 +44,8 @@ class World {
   keys: Readonly<Record<string, number>> = {};
   leftOut = 0;
   stalled: string | undefined;
+  /** Whether `Progress` knows that its controller is not well. */
+  isIll = false;
   openReason: string | undefined;
   lastAnswer: LastAnswer | undefined;
   /** When the failures that it reports end. */
@@ -191,7 +193,7 @@ class World {
       resolver: resolver as unknown as FunctionResolver,
       controllers: controllers as unknown as Controllers,
       writer: writer as unknown as FunctionStatusWriter,
-      stalled: () => this.stalled,
+      progress: { stalled: () => this.stalled, isIll: () => this.isIll },
       reviewMs: 10_000,
       runtime: { clock: this.clock, logger: silentLogger },
     });
@@ -519,6 +521,13 @@ describe('a ReconcileFunction at rest', () => {
     world.change({ keys: { failing: 1 } });
     await world.until('Ready', { reason: 'KeysFail' });
     world.keys = {};
+    world.isIll = true;
+    const { redis } = world.asked;
+    await pass(5 * MINUTE);
+    // `Progress` will report when it has been well for a while.
+    expect(world.condition('Ready')).toMatchObject({ reason: 'KeysFail' });
+    expect(world.asked.redis).toBe(redis);
+    world.isIll = false;
     await pass(35_000);
     expect(world.condition('Ready')).toMatchObject({ status: 'True', reason: 'Running' });
   });

@@ -2,7 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { backoffMs, type Condition, messageOf, type Runtime, UserError, idOf } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
 import type { RunningController } from '../controller/running/controller.ts';
-import { controllerState, type ControllerStateWord, isWell, notesOf } from '../controller/running/controller-state.ts';
+import {
+  controllerState,
+  type ControllerStateWord,
+  type ControllerWatch,
+  isWell,
+  notesOf,
+} from '../controller/running/controller-state.ts';
 import { type QueueFacts, queueFacts, STATE_LISTS } from '../controller/workqueue/queue-facts.ts';
 import type { Controllers } from '../controller/running/controllers.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
@@ -17,8 +23,11 @@ export interface FunctionReconcilerOptions {
   readonly resolver: FunctionResolver;
   readonly controllers: Controllers;
   readonly writer: FunctionStatusWriter;
-  /** That keys of this controller are stalled, and for how long; undefined when they do not. */
-  readonly stalled: (id: string) => string | undefined;
+  /** Looks at all controllers, and wakes this object when the state of its controller changes. */
+  readonly progress: ControllerWatch['progress'] & {
+    /** Whether it has seen that the controller is not well, and has not reported yet that it is well again. */
+    isIll(controller: string): boolean;
+  };
   /** How often rights, Secret and Service are looked at again. */
   readonly reviewMs: number;
   /**
@@ -42,8 +51,8 @@ const LEVELS: readonly Again[] = ['facts', 'review', 'object'];
 const LOOK_MS = 2000;
 const RETRY_MS = [1000, 30_000] as const;
 /**
- * How often the facts of a controller that is not well are read again: keys may fail and succeed between two looks of
- * `Progress`, which then reports no change.
+ * How often the facts of a controller that is not well are read again while `Progress` does not know it: keys may fail
+ * and succeed between two of its looks, and then it reports no change.
  */
 const ILL_MS = 30_000;
 
@@ -74,6 +83,7 @@ export class FunctionReconciler {
   #rest = new AbortController();
   /** A pass follows as soon as it has ended. */
   #starting: ControllerStart | undefined;
+  #startMs = 0;
   #looked = Promise.withResolvers<void>();
   /** The resolved function that the running controller was started from. */
   #started: ResolvedFunction | undefined;
@@ -237,7 +247,8 @@ export class FunctionReconciler {
   /** When the facts are read again although nothing has reported a change. */
   get #rereadMs(): number {
     const state = this.#state;
-    return this.#leads && state !== undefined && !isWell(state) ? this.#readAtMs + ILL_MS : Infinity;
+    if (!this.#leads || state === undefined || isWell(state)) return Infinity;
+    return this.#options.progress.isIll(this.#id) ? Infinity : this.#readAtMs + ILL_MS;
   }
 
   /** Looks at everything, and starts, changes or stops the controller. */
@@ -249,9 +260,12 @@ export class FunctionReconciler {
       resolver.resolve(this.#object, signal, () => this.#looked.resolve()),
     );
     this.#record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
+    if (this.#starting?.ended.aborted) await this.#endStart();
     if (this.#starting?.resolved.hash === resolved.hash) {
-      // The new declaration still waits for its cache, and the old one runs by rights that it may have lost.
-      const withdrawn = await this.#withdrawn(signal);
+      // The new declaration still waits for its cache, and the old one runs by rights that it may have lost. A start
+      // takes its time to begin with, and the new declaration may do without these rights.
+      const isLate = runtime.clock.now() >= this.#startMs + reviewMs;
+      const withdrawn = isLate ? await this.#withdrawn(signal) : undefined;
       if (withdrawn) throw withdrawn;
     } else {
       await this.#giveUpStart();
@@ -266,6 +280,7 @@ export class FunctionReconciler {
   async #start(resolved: ResolvedFunction): Promise<void> {
     this.#record({ Synced: FILLING });
     this.#facts = undefined;
+    this.#startMs = this.#options.runtime.clock.now();
     this.#starting = new ControllerStart(resolved, this.#options.controllers);
     await this.#starting.begun;
     this.#looked.resolve();
@@ -320,7 +335,9 @@ export class FunctionReconciler {
       await this.#rights.during(signal, () => started.checkRights(signal));
       return undefined;
     } catch (error) {
-      return error instanceof InvalidFunctionError ? error : undefined;
+      // The new declaration may have taken its place meanwhile.
+      const isOld = this.#starting?.ended.aborted === true;
+      return error instanceof InvalidFunctionError && !isOld ? error : undefined;
     }
   }
 
@@ -342,6 +359,7 @@ export class FunctionReconciler {
     const { controllers, runtime } = this.#options;
     const { logger } = runtime;
     await this.#giveUpStart();
+    if (signal.aborted) return;
     this.#started = undefined;
     this.#facts = undefined;
     this.#reachability.forget();
@@ -362,7 +380,7 @@ export class FunctionReconciler {
 
   /** Reports the state that can change without the object and is cheap to read. */
   async #look(isStale: boolean, signal: AbortSignal): Promise<void> {
-    const { controllers, stalled } = this.#options;
+    const { controllers, progress } = this.#options;
     if (this.#starting) {
       const { controller, resolved } = this.#starting;
       this.#record({ Synced: (controller && refusedBy(controller)) ?? FILLING });
@@ -374,7 +392,7 @@ export class FunctionReconciler {
     if (!controller || !resolved) return;
     if (controller.outdated) this.#reviewAtMs = 0;
     this.#endsMs = controller.failures.endsMs;
-    this.#record({ EventsHandled: handledBy(controller, stalled(this.#id)) });
+    this.#record({ EventsHandled: handledBy(controller, progress.stalled(this.#id)) });
     const isDue = this.#options.runtime.clock.now() >= this.#rereadMs;
     if (isStale || isDue || !this.#facts) await this.#read(controller, resolved.paused);
     // Only the gateway that reports it asks the function.
@@ -424,10 +442,10 @@ export class FunctionReconciler {
 
   /** Of its controller, by the queue as it was read last; undefined while it does not run. */
   get #state(): ControllerStateWord | undefined {
-    const { controllers, stalled } = this.#options;
+    const { controllers, progress } = this.#options;
     const controller = controllers.get(this.#id);
     if (!controller || !this.#facts) return undefined;
-    const notes = notesOf(controller, { controllers, progress: { stalled } });
+    const notes = notesOf(controller, { controllers, progress });
     return controllerState({ ...notes, ...this.#facts, circuit: controller.queue.circuit });
   }
 
