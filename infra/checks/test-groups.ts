@@ -58,15 +58,15 @@ export const GATE: readonly string[] = [
 ];
 
 /**
- * A part of the gate that runs after it, two files at a time: it sends hundreds of megabytes within the time of a run,
- * or fails Redis Cluster, on which a queue has stalled in parallel runs. README.md says what is known of it.
+ * A part of the gate that runs after it, two files at a time: one file sends hundreds of megabytes within the time
+ * of a run, and beside other files the other's queue on a Redis Cluster has stalled (README.md, "Not explained").
  */
 export const GATE_LATE: readonly string[] = [
   'test/faults/redis-faults.test.ts',
   'test/integration/credentials/limits.test.ts',
 ];
 
-/** The end of the gate, with nothing beside it: it bounds how long a tenant waits for another one. */
+/** Runs last and alone, because it bounds how long a tenant waits for another one. */
 export const GATE_ALONE: readonly string[] = ['test/faults/hostile-tenant.test.ts'];
 
 /** What `npm run test:nightly` runs, by name. `npm test` and the gate have what these leave. */

@@ -347,10 +347,7 @@ export class Manager implements KnownParts {
         kubernetes,
       }),
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
-      progress: {
-        stalled: (id) => this.progress.stalled(id),
-        isIll: (id) => this.progress.isIll(id),
-      },
+      progress: this.progress,
       reviewMs,
       select: { labelSelector: which === 'all' ? undefined : which, maxPerNamespace: maxFunctionsPerNamespace },
     });

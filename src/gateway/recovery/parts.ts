@@ -14,10 +14,10 @@ export type Part = Informer | RunningController;
  * - `awaited`: it is out of order and this gateway does not repair it. The leader repairs it, or the first list of a
  *   view is under way.
  * - `repairing`: this gateway, which leads, repairs it.
- * - `failed`: the repair has failed, and the next check begins it again.
+ * - `failed`: the repair has failed or was broken off, and the next check decides.
  *
  * A check that finds a loss makes a part `repairing` in the leader and `awaited` in a follower. A repair that ends
- * makes it `unseen` or `failed`, unless a check has made it `awaited` meanwhile. A check that finds no loss makes
+ * makes it `unseen` or `failed`, unless a check has made it `awaited` before the end. A check that finds no loss makes
  * `awaited` and `failed` `unseen`, and makes a controller, or in the leader a view, `sound` at its end.
  */
 export type PartState = 'unseen' | 'sound' | 'awaited' | 'repairing' | 'failed';
@@ -59,6 +59,7 @@ export class Parts {
     return this.isBroken(controller) || controller.neededInformers().some((informer) => this.isBroken(informer));
   }
 
+  /** A check has found the part in order. */
   found(part: Part): void {
     const record = this.of(part);
     record.state = 'sound';

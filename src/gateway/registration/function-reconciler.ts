@@ -6,7 +6,6 @@ import {
   controllerState,
   type ControllerStateWord,
   type ControllerWatch,
-  isWell,
   notesOf,
 } from '../controller/running/controller-state.ts';
 import { type QueueFacts, queueFacts, STATE_LISTS } from '../controller/workqueue/queue-facts.ts';
@@ -51,8 +50,8 @@ const LEVELS: readonly Again[] = ['facts', 'review', 'object'];
 const LOOK_MS = 2000;
 const RETRY_MS = [1000, 30_000] as const;
 /**
- * How often the facts of a controller that is not well are read again while `Progress` does not know it: keys may fail
- * and succeed between two of its looks, and then it reports no change.
+ * How often the facts of a controller with failing keys are read again while `Progress` does not know of them: keys may
+ * fail and succeed between two of its looks, and then it reports no change.
  */
 const ILL_MS = 30_000;
 
@@ -171,8 +170,8 @@ export class FunctionReconciler {
    * Something has changed: another pass follows, `LOOK_MS` after the last one at the earliest, or at once (`object`).
    */
   again(what: Again): void {
-    if (LEVELS.indexOf(what) > LEVELS.indexOf(this.#again ?? 'facts')) this.#again = what;
-    this.#again ??= what;
+    const asked = this.#again ?? 'facts';
+    this.#again = LEVELS.indexOf(what) > LEVELS.indexOf(asked) ? what : asked;
     if (what === 'object') {
       this.#starting?.abort();
       this.#turn.abort();
@@ -229,11 +228,11 @@ export class FunctionReconciler {
   async #untilNext(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options.runtime;
     this.#rest = new AbortController();
-    const started = this.#starting?.ended;
-    const hurried = started ? AbortSignal.any([signal, started]) : signal;
-    await clock.sleep(LOOK_MS, hurried);
-    if (this.#again || hurried.aborted) return;
-    await clock.sleep(Math.max(0, this.#nextMs() - clock.now()), AbortSignal.any([hurried, this.#rest.signal]));
+    const startEnded = this.#starting?.ended;
+    const atOnce = startEnded ? AbortSignal.any([signal, startEnded]) : signal;
+    await clock.sleep(LOOK_MS, atOnce);
+    if (this.#again || atOnce.aborted) return;
+    await clock.sleep(Math.max(0, this.#nextMs() - clock.now()), AbortSignal.any([atOnce, this.#rest.signal]));
   }
 
   /** When the next review is due, or something ends by itself. */
@@ -246,9 +245,9 @@ export class FunctionReconciler {
 
   /** When the facts are read again although nothing has reported a change. */
   get #rereadMs(): number {
-    const state = this.#state;
-    if (!this.#leads || state === undefined || isWell(state)) return Infinity;
-    return this.#options.progress.isIll(this.#id) ? Infinity : this.#readAtMs + ILL_MS;
+    const { failing = 0, dead = 0 } = this.#facts?.sizes ?? {};
+    if (!this.#leads || failing + dead === 0 || this.#options.progress.isIll(this.#id)) return Infinity;
+    return this.#readAtMs + ILL_MS;
   }
 
   /** Looks at everything, and starts, changes or stops the controller. */
@@ -335,7 +334,7 @@ export class FunctionReconciler {
       await this.#rights.during(signal, () => started.checkRights(signal));
       return undefined;
     } catch (error) {
-      // The new declaration may have taken its place meanwhile.
+      // The controller of the new declaration has replaced it during the request.
       const isOld = this.#starting?.ended.aborted === true;
       return error instanceof InvalidFunctionError && !isOld ? error : undefined;
     }

@@ -119,9 +119,9 @@ export interface WorkQueue {
   pause(scope: PauseScope, untilMs?: number): Promise<void>;
   /** Ends a pause. Keys that waited for its end run when there is room, as the backlog does. */
   resume(scope: PauseScope): Promise<void>;
-  /** What waits and runs now. */
+  /** Reads the keys that wait or run. */
   readonly inspector: QueueInspector;
-  /** What has run. */
+  /** Reads the runs that have ended. */
   readonly history: QueueHistory;
   /** Forgets these dead letters and ignores other keys. @returns how many were dead letters. */
   drop(keys: readonly string[]): Promise<number>;
