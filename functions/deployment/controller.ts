@@ -20,7 +20,6 @@ export const deployment = controller({
   name: 'deployment',
   for: Deployment,
   owns: [ReplicaSet],
-  ownNamespaceOnly: true,
   // A ReplicaSet without a controller may be adopted.
   watches: [{ resource: ReplicaSet, map: { by: 'selector', path: 'spec.selector', orphansOnly: true } }],
   // For Recreate. A pod that disappears changes the status of its ReplicaSet, which wakes the key.

@@ -2,6 +2,7 @@ import type { KubernetesObject } from 'levelhook/function';
 import { Endpoints, Event, Pod } from 'levelhook/function/kinds';
 import { MemoryApiserver, runReconciler } from 'levelhook/testing/reconciler';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { LEADER_RECORD } from '../lib/endpoint-slices.ts';
 import { ipOf, key, pod, service } from '../lib/testing-services.ts';
 import { endpoints } from './controller.ts';
 
@@ -108,6 +109,12 @@ describe('the endpoints controller', () => {
     given(own(MANAGED));
     await run();
     expect(current()).toBeUndefined();
+    expect((await run()).writes).toEqual([]);
+  });
+
+  it('leaves its own Endpoints to an election that keeps its record there', async () => {
+    const election = own(MANAGED);
+    given({ ...election, metadata: { ...election.metadata, annotations: { [LEADER_RECORD]: '{}' } } });
     expect((await run()).writes).toEqual([]);
   });
 

@@ -8,6 +8,7 @@ import {
   type ReconcileRequest,
 } from 'levelhook/function';
 import { Endpoints, Service } from 'levelhook/function/kinds';
+import { LEADER_RECORD } from '../lib/endpoint-slices.ts';
 import { isNamespaceTerminating } from '../lib/refusals.ts';
 import { podLabels, podsOfServices, selectedPods, selectorOf, oncePerSecond } from '../lib/service-pods.ts';
 import { MANAGED_BY, MANAGER, planEndpoints } from './plan.ts';
@@ -19,7 +20,6 @@ const recorder = new EventRecorder({ component: MANAGER });
 export const endpoints = controller({
   name: 'endpoints',
   for: Service,
-  ownNamespaceOnly: true,
   watches: [
     podsOfServices,
     // Endpoints have no generation, so only adds and deletes wake the Service of the same name.
@@ -60,7 +60,8 @@ export const endpoints = controller({
  * controller wrote them, or if the Service's deletion woke the key.
  */
 function belongedToService({ metadata }: Endpoints, { namespace, name, reasons }: ReconcileRequest): boolean {
-  if (metadata.labels?.[MANAGED_BY] === MANAGER) return true;
+  const isWritten = metadata.labels?.[MANAGED_BY] === MANAGER;
+  if (isWritten && metadata.annotations?.[LEADER_RECORD] === undefined) return true;
   return reasons.some(({ type, object }) => type === 'deleted' && object === `v1/Service ${namespace}/${name}`);
 }
 

@@ -1,6 +1,7 @@
 import { controller, EventRecorder } from 'levelhook/function';
 import { Endpoints, EndpointSlice, Service } from 'levelhook/function/kinds';
 import {
+  LEADER_RECORD,
   MANAGED_BY,
   NO_CHANGES,
   SERVICE_NAME,
@@ -17,7 +18,6 @@ const recorder = new EventRecorder({ component: 'endpoint-slice-mirroring-contro
 export const endpointsliceMirroring = controller({
   name: 'endpointslice-mirroring',
   for: Service,
-  ownNamespaceOnly: true,
   watches: [
     slicesManagedBy(MANAGER),
     // Not a plain watch: most Endpoints belong to a Service with a selector, and change whenever its pods do.
@@ -60,8 +60,5 @@ export const endpointsliceMirroring = controller({
 
 /** Some programs use an Endpoints object for leader election; it has no addresses. */
 function isForMirroring({ metadata: { labels = {}, annotations = {} } }: Endpoints): boolean {
-  return (
-    labels['endpointslice.kubernetes.io/skip-mirror'] !== 'true' &&
-    annotations['control-plane.alpha.kubernetes.io/leader'] === undefined
-  );
+  return labels['endpointslice.kubernetes.io/skip-mirror'] !== 'true' && annotations[LEADER_RECORD] === undefined;
 }

@@ -22,7 +22,6 @@ const isBeingSetUp = (node: string): string =>
 export const endpointslice = controller({
   name: 'endpointslice',
   for: Service,
-  ownNamespaceOnly: true,
   watches: [
     podsOfServices,
     slicesManagedBy(MANAGER),

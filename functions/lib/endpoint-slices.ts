@@ -19,6 +19,8 @@ import { isNamespaceTerminating } from './refusals.ts';
 export const SERVICE_NAME = 'kubernetes.io/service-name';
 /** Names the controller that a slice belongs to. */
 export const MANAGED_BY = 'endpointslice.kubernetes.io/managed-by';
+/** An election keeps its record in this annotation of Endpoints. Such Endpoints have no Service and no addresses. */
+export const LEADER_RECORD = 'control-plane.alpha.kubernetes.io/leader';
 export const HEADLESS = 'service.kubernetes.io/headless';
 
 /** Lists find slices by the name of their Service. */

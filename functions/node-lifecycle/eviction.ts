@@ -77,11 +77,13 @@ async function evict(pod: Pod, context: Context): Promise<void> {
     message: 'Taint manager: deleting due to NoExecute taint',
   };
   const before = pod.status?.conditions?.find(({ type }) => type === condition.type);
-  if (!(['status', 'reason', 'message'] as const).every((part) => before?.[part] === condition[part])) {
+  const isMarked = (['status', 'reason', 'message'] as const).every((part) => before?.[part] === condition[part]);
+  if (!isMarked || before?.lastProbeTime) {
     // Another controller may have marked it before; then its time stays.
     const since = before?.status === condition.status ? before.lastTransitionTime : undefined;
     const next = {
       ...condition,
+      lastProbeTime: null,
       lastTransitionTime: since ?? timestamp(Date.now()),
       ...(generation === undefined ? {} : { observedGeneration: generation }),
     };

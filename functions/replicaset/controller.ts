@@ -14,7 +14,6 @@ export const replicaset = controller({
   name: 'replicaset',
   for: ReplicaSet,
   owns: [Pod],
-  ownNamespaceOnly: true,
   // A pod without a controller may be adopted.
   watches: [{ resource: Pod, map: { by: 'selector', path: 'spec.selector', orphansOnly: true } }],
   // For the related pods that decide the rank of victims.

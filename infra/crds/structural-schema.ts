@@ -30,8 +30,7 @@ const OPAQUE = /Predicate[12]$/;
 /** The property by which alternatives are told apart. */
 const TAGS = ['by', 'type'];
 
-/** Without a bound the apiserver reckons the cost of rules inside them to be too high. */
-const MAX_ITEMS = 16;
+/** Without a bound the apiserver reckons the cost of rules about a text to be too high. */
 const MAX_LENGTH = 2048;
 
 /**
@@ -61,7 +60,7 @@ export function structuralSchema(schema: JsonSchema, definitions = schema.$defs 
     if (Math.abs(Number(kept['minimum'])) >= Number.MAX_SAFE_INTEGER) delete kept['minimum'];
   }
   if (schema.type === 'array' && schema.items) {
-    return { ...kept, maxItems: kept['maxItems'] ?? MAX_ITEMS, items: structuralSchema(schema.items, definitions) };
+    return { ...kept, items: structuralSchema(schema.items, definitions) };
   }
   if (schema.properties) {
     const properties = Object.entries(schema.properties).map(([name, each]) => [
@@ -71,11 +70,7 @@ export function structuralSchema(schema: JsonSchema, definitions = schema.$defs 
     return { ...kept, properties: Object.fromEntries(properties) };
   }
   if (typeof schema.additionalProperties === 'object') {
-    return {
-      ...kept,
-      maxProperties: MAX_ITEMS,
-      additionalProperties: structuralSchema(schema.additionalProperties, definitions),
-    };
+    return { ...kept, additionalProperties: structuralSchema(schema.additionalProperties, definitions) };
   }
   return kept;
 }

@@ -63,7 +63,7 @@ function controllerOf({ problems, remarks, pauses, circuit, sizes: found }: Cont
   return {
     name: 'web',
     queue,
-    refusal: problems[0],
+    sources: { refusal: problems[0] },
     failures: { remarks: remarks[0] },
   } as unknown as RunningController;
 }

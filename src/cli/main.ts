@@ -124,7 +124,7 @@ export async function main(argv: readonly string[]): Promise<void> {
       process.exitCode = error.exitCode;
       return;
     }
-    process.stderr.write(printable(`levelhook: ${textOf(error)}\n`));
+    process.stderr.write(printable(`levelhook: ${textOf(error, commandOf(program, argv))}\n`));
     process.exitCode = error instanceof CommanderError ? error.exitCode : 1;
   }
 }
@@ -135,11 +135,24 @@ function withErrorsAsSentences(command: Command): Command {
   return command;
 }
 
-function textOf(error: unknown): string {
+/** The subcommand that a command line names, whose help has its options: `levelhook queue list`. */
+function commandOf(program: Command, argv: readonly string[]): string {
+  const words = [program.name()];
+  let { commands } = program;
+  for (const word of argv.slice(2)) {
+    const named = commands.find((each) => each.name() === word);
+    if (!named) break;
+    words.push(word);
+    ({ commands } = named);
+  }
+  return words.join(' ');
+}
+
+function textOf(error: unknown, command: string): string {
   if (error instanceof CommanderError) {
     // `error: unknown option '--prot'`, and on a second line `(Did you mean --port?)`.
     const sentence = error.message.replace(/^error: /, '').replaceAll(/\s*\n\s*/g, ' ');
-    return `${sentence.replace(/[.]$/, '')}; levelhook --help shows the usage.`;
+    return `${sentence.replace(/[.]$/, '')}; ${command} --help shows the usage.`;
   }
   if (error instanceof UserError) return error.message.replace(/(?<![.!?])$/, '.');
   return (error instanceof Error ? error.stack : undefined) ?? messageOf(error);

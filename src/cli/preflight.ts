@@ -1,10 +1,9 @@
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { messageOf, UserError } from '../core/index.ts';
 import { ApiClient } from '../ground/apiserver/api-client.ts';
 import { loadCredentials } from '../ground/apiserver/credentials.ts';
 import { clusterIdentity } from '../ground/apiserver/discovery.ts';
+import { checkListen } from '../ground/listener.ts';
 import { type GatewayConfig, readConfig } from '../gateway/index.ts';
 
 /**
@@ -14,22 +13,8 @@ import { type GatewayConfig, readConfig } from '../gateway/index.ts';
 export async function preflight(options: { port: number; kubeconfig: string | undefined }): Promise<void> {
   const { port, kubeconfig } = options;
   const config = readConfig(process.env, { port });
-  await checkPort(config.host, port);
+  await checkListen({ host: config.host, port }, { remedy: 'with --port' });
   if (kubeconfig !== undefined) await checkCluster(kubeconfig, config);
-}
-
-async function checkPort(host: string, port: number): Promise<void> {
-  const server = createServer();
-  try {
-    server.listen(port, host);
-    await once(server, 'listening');
-  } catch (error) {
-    const taken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
-    const reason = taken ? 'another process listens there' : messageOf(error);
-    throw new UserError(`The gateway cannot listen on ${host}:${port} (${reason}): choose another with --port.`);
-  }
-  server.close();
-  await once(server, 'close');
 }
 
 async function checkCluster(kubeconfig: string, { clusterId }: GatewayConfig): Promise<void> {

@@ -13,7 +13,7 @@ import type { Selection } from './selection.ts';
  * Query parameters of the cache API that Kubernetes' API lacks: they read by index. No Kubernetes client sends them,
  * and an apiserver would ignore them.
  */
-const CONTROLLED_BY = 'levelhook-controlledBy';
+export const CONTROLLED_BY = 'levelhook-controlledBy';
 const ORPHANS = 'levelhook-orphans';
 const INDEX = 'levelhook-index';
 /**

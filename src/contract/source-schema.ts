@@ -4,14 +4,7 @@ import { FIELD_PATH, LABEL_KEY, MAX_FIELD_PATH, MAX_LABEL_KEY, MAX_LABEL_VALUE }
 import type { IndexSpec } from './cache-layout.ts';
 import { OBSERVED_FIELD } from './observed.ts';
 import { apiVersion, fieldPath, kind, labelKey, namespace } from './name-schema.ts';
-import {
-  MAX_CEL_LENGTH,
-  MAX_PREDICATE_DEPTH,
-  MAX_PREDICATE_NODES,
-  MAX_SELECTOR_REQUIREMENTS,
-  MAX_SELECTOR_VALUES,
-  type Predicate,
-} from './source.ts';
+import { MAX_CEL_LENGTH, MAX_PREDICATE_DEPTH, MAX_PREDICATE_NODES, type Predicate } from './source.ts';
 
 export const groupVersionKind = z.object({ apiVersion, kind });
 
@@ -32,23 +25,15 @@ export const observedField = z
 
 /** Strict: with a misspelt `matchLabels` it would select everything. `requirementsOf` checks its keys and values. */
 export const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
-  matchLabels: z
-    .record(z.string().max(MAX_LABEL_KEY), z.string().max(MAX_LABEL_VALUE))
-    .refine(
-      (labels) => Object.keys(labels).length <= MAX_SELECTOR_REQUIREMENTS,
-      `must have ${MAX_SELECTOR_REQUIREMENTS} labels at most`,
-    )
-    .meta({ maxProperties: MAX_SELECTOR_REQUIREMENTS })
-    .exactOptional(),
+  matchLabels: z.record(z.string().max(MAX_LABEL_KEY), z.string().max(MAX_LABEL_VALUE)).exactOptional(),
   matchExpressions: z
     .array(
       z.strictObject({
         key: z.string().max(MAX_LABEL_KEY),
         operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']),
-        values: z.array(z.string().max(MAX_LABEL_VALUE)).max(MAX_SELECTOR_VALUES).exactOptional(),
+        values: z.array(z.string().max(MAX_LABEL_VALUE)).exactOptional(),
       }),
     )
-    .max(MAX_SELECTOR_REQUIREMENTS)
     .exactOptional(),
 });
 

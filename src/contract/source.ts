@@ -116,9 +116,5 @@ export const MAX_OBSERVED = 8;
 export const MAX_EXPRESSIONS = 16;
 /** Predicates of one description that combine no others. */
 export const MAX_PREDICATE_LEAVES = 64;
-/** Labels in a selector's `matchLabels`, at most, and as many `matchExpressions`. */
-export const MAX_SELECTOR_REQUIREMENTS = 16;
-/** Values in one requirement of a label selector, at most. */
-export const MAX_SELECTOR_VALUES = 64;
-/** Bytes of a description as JSON, in UTF-8, at most. */
+/** Bytes of a description as JSON, in UTF-8, at most. They bound its label selectors too. */
 export const MAX_DESCRIPTION_BYTES = 32 * 1024;

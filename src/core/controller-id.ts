@@ -8,6 +8,12 @@ export function idOf({ metadata }: KubernetesObject): string {
   return `${metadata.namespace}.${metadata.name}`;
 }
 
+/** The namespace and the name of the ReconcileFunction that an id names: the reverse of `idOf`. */
+export function objectNamed(id: string): { namespace: string; name: string } {
+  const dot = id.indexOf('.');
+  return { namespace: id.slice(0, dot), name: id.slice(dot + 1) };
+}
+
 /**
  * Derives the origin from an id. For ids from Redis, from tokens and from the command line, when there may be no
  * controller to ask. Only the id of a ReconcileFunction has a dot: names of functions and of namespaces have none.

@@ -22,7 +22,15 @@ export {
   setStatusCondition,
 } from './conditions.ts';
 export { NewestMap } from './newest-map.ts';
-export { type ControllerOrigin, idOf, namespaceOfTenant, originOf, tenantNamed, tenantOf } from './controller-id.ts';
+export {
+  type ControllerOrigin,
+  idOf,
+  namespaceOfTenant,
+  objectNamed,
+  originOf,
+  tenantNamed,
+  tenantOf,
+} from './controller-id.ts';
 export {
   isConnectionRefused,
   isUnreachable,
@@ -32,7 +40,7 @@ export {
   withoutPackage,
 } from './errors.ts';
 export { type FieldRequirement, formatFieldSelector, parseFieldSelector } from './field-selector.ts';
-export { formatJson, parseJson, stringEnd } from './json.ts';
+export { formatBody, formatJson, parseJson, stringEnd } from './json.ts';
 export {
   formatLabelSelector,
   fulfils,

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatJson, parseJson } from './json.ts';
+import { parse as parseYaml } from 'yaml';
+import { formatBody, formatJson, parseJson } from './json.ts';
 
 const reviver = ((_: string, value: unknown, { source = '' }: { source?: string }): unknown =>
   typeof value === 'number' && !Number.isSafeInteger(value) && /^-?[0-9]{16,309}$/.test(source)
@@ -114,6 +115,15 @@ describe('JSON with integers of any size', () => {
     );
     expect(refused.true).toBeGreaterThan(500);
     expect(refused.false).toBeGreaterThan(500);
+  });
+
+  it('is YAML with the same value where the media type says so', () => {
+    const body = { 'a\u2028': 'b\u007f\u0085\u009f\u2029\ufeff\uffff', n: 9007199254740993n };
+    const text = formatBody(body, 'application/apply-patch+yaml');
+    expect(text).toMatch(/^[\u0020-\u007e]+$/);
+    expect(parseJson(text)).toEqual(body);
+    expect(parseYaml(text, { intAsBigInt: true })).toEqual(body);
+    expect(formatBody(body, 'application/json')).toBe(formatJson(body));
   });
 
   it('may have ten thousand levels', () => {

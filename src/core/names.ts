@@ -1,4 +1,5 @@
 import { isPrintable } from './bounded-text.ts';
+import { formatJson } from './json.ts';
 
 /**
  * The rules of Kubernetes for names. All text from an object, a declaration, a request or a command line is checked
@@ -96,8 +97,8 @@ export function nameOr(what: string, is: (text: unknown) => text is string, text
 
 /** Foreign text for a message: one line, cut to 100 characters. */
 export function shown(text: unknown): string {
-  // JSON.stringify returns undefined for undefined and functions.
-  return `${JSON.stringify(text) as string | undefined}`.slice(0, 100);
+  // JSON has no text for undefined and functions.
+  return `${formatJson(text) as string | undefined}`.slice(0, 100);
 }
 
 /** The value of a record's own property. `constructor` and `__proto__` are keys like any other. */

@@ -54,6 +54,11 @@ describe('a resource', () => {
   it.each<[string, Parameters<typeof resourcePath>, string]>([
     ['a namespace', [pods, { namespace: '..' }], '".." is no namespace'],
     ['an empty namespace, which would be all', [pods, { namespace: '', name: 'a' }], '"" is no namespace'],
+    [
+      'a namespace that is a long integer',
+      [pods, { namespace: (2n ** 63n) as never }],
+      '9223372036854775808 is no namespace',
+    ],
     ['an object whose namespace is undefined', [pods, { name: 'a' }], 'undefined is no namespace'],
     ['a name', [pods, { namespace: 'a', name: '..' }], '".." is no name'],
     ['a name with a slash', [pods, { namespace: 'a', name: 'b/status' }], '"b/status" is no name'],

@@ -1,6 +1,6 @@
 import {
   ApiError,
-  formatJson,
+  formatBody,
   type GroupVersionKind,
   isConnectionRefused,
   isUncertain,
@@ -135,7 +135,7 @@ export class ApiRequests {
     if (method === 'GET' || this.#namespace === undefined) return;
     if (IN_NAMESPACE.exec(path)?.[1] === this.#namespace) return;
     throw new TypeError(
-      `${method} ${path} is not sent: the controller writes to the namespace of its key alone (ownNamespaceOnly), ${this.#namespace}`,
+      `${method} ${path} is not sent: a run of this controller writes to the namespace of its key alone, ${this.#namespace}. A controller with writesAcrossNamespaces: true may write elsewhere`,
     );
   }
 
@@ -157,7 +157,7 @@ export class ApiRequests {
         method,
         path: isWrite ? withTimeout(path, remainingMs) : path,
         signal: this.#run.signal,
-        ...(body === undefined ? {} : { body: formatJson(body), contentType }),
+        ...(body === undefined ? {} : { body: formatBody(body, contentType), contentType }),
         ...(accept === undefined ? {} : { accept }),
       });
       if (answer.status >= 200 && answer.status < 300) return parse(answer.body);

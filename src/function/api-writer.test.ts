@@ -388,7 +388,7 @@ describe('ApiWriter', () => {
       () => api.create(nodes, { metadata: { name: 'a' } }),
       () => api.delete(nodes, { name: 'a' }),
     ]) {
-      await expect(write()).rejects.toThrow('writes to the namespace of its key alone (ownNamespaceOnly), a');
+      await expect(write()).rejects.toThrow('writes to the namespace of its key alone, a.');
     }
     expect(sent).toEqual([]);
     await api.list(pods);

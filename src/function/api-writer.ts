@@ -182,7 +182,7 @@ export class ApiWriter {
     const { namespace, name } = object.metadata;
     const path = `${resourcePath(resource, { namespace, name, subresource })}?fieldManager=${encodeURIComponent(fieldManager)}&force=${force}`;
     const { apiVersion, kind } = resource;
-    // The apiserver's media type is YAML, and JSON is YAML.
+    // The apiserver's media type is YAML. The body is JSON that is YAML, too.
     const contentType = 'application/apply-patch+yaml';
     return this.#write(resource, { method: 'PATCH', path, body: { apiVersion, kind, ...object }, contentType });
   }

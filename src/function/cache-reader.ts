@@ -14,7 +14,7 @@ export interface ListOptions {
   /**
    * The owner that manages the objects (`controller: true`), as the function has read it: `controlledBy: site`. Only
    * objects in the owner's namespace count, because anyone may write its UID elsewhere; objects of a cluster-scoped
-   * owner may be anywhere. Read by index.
+   * owner may be anywhere, and the controller declares its kind. Read by index.
    */
   readonly controlledBy?: OwnerIdentity;
   /** Objects in this namespace that no controller manages. Read by index. */

@@ -79,11 +79,12 @@ export interface ControllerOptions {
   /** Kinds that this controller creates: an event of such an object queues its controller owner. Default none. */
   readonly owns?: readonly (Resource | OwnedSource)[];
   /**
-   * Restricts the writes of a run to the namespace of its key: `context.api` refuses a write to another namespace, or
-   * to a cluster-scoped object, with a TypeError before it is sent. For a controller that acts with rights in all
-   * namespaces on objects that their owners may write. Without effect on cluster-scoped keys. Default false.
+   * Lets a run write outside the namespace of its key. By default `context.api` refuses a write to another namespace,
+   * or to a cluster-scoped object, with a TypeError before it is sent: what a tenant writes into its object or into a
+   * copied owner reference never leads to a write elsewhere. Reads are not restricted, nor are runs of cluster-scoped
+   * keys. Default false.
    */
-  readonly ownNamespaceOnly?: boolean;
+  readonly writesAcrossNamespaces?: boolean;
   /**
    * Kinds whose events queue objects of kind `for`, as `map` says:
    * `[{ resource: Secret, map: { by: 'annotation', annotation: 'example.com/used-by' } }]`. Default none.

@@ -95,6 +95,20 @@ async function resultsOf(app: App, given: Partial<Trigger> = {}): Promise<Reques
 }
 const resultOf = async (run: Reconcile, given: Partial<Trigger> = {}) => (await resultsOf(appOf(run), given))[0];
 
+describe('a run writes in the namespace of its key alone', () => {
+  const elsewhere: Reconcile = (_, { api }) => api.delete(pods, { namespace: 'elsewhere', name: 'x' });
+
+  it('unless the controller may write elsewhere: nothing is sent, and the run fails', async () => {
+    const [result] = await resultsOf(appOf(elsewhere));
+    expect(result).toMatchObject({ message: expect.stringContaining('the namespace of its key alone') });
+    expect(result?.status).not.toBe('ok');
+    expect(sent).toEqual([]);
+    const wide = controller({ name: 'web', for: sets, writesAcrossNamespaces: true });
+    await resultsOf(appOf(wide.reconcile(elsewhere)));
+    expect(sent).toMatchObject([{ method: 'DELETE' }]);
+  });
+});
+
 describe('a function app refuses', () => {
   const never: Reconcile = () => {
     throw new Error('nothing may run');
@@ -291,7 +305,7 @@ describe('a function app answers', () => {
             status: 200,
             body: JSON.stringify({ metadata: { name, uid: 'u', resourceVersion: '9' } }),
           });
-          await api.create(pods, { metadata: { name } });
+          await api.create(pods, { metadata: { namespace: 'a', name } });
         }
       }),
       { requests },
@@ -423,7 +437,7 @@ describe('a trigger that comes again', () => {
 
 describe('a write without an acknowledgement', () => {
   const create: Reconcile = async (_request, { api }) => {
-    await api.create(pods, { metadata: { name: 'x' } }).catch(() => {});
+    await api.create(pods, { metadata: { namespace: 'a', name: 'x' } }).catch(() => {});
   };
   const status =
     (code: number, reason: string, message = '') =>
@@ -447,7 +461,7 @@ describe('a write without an acknowledgement', () => {
     answer = given;
     expect(await resultOf(create)).toEqual({
       status: 'unknown',
-      message: expect.stringMatching(/^POST \/api\/v1\/pods\S* may have taken effect: /),
+      message: expect.stringMatching(/^POST \/api\/v1\/namespaces\/a\/pods\S* may have taken effect: /),
     });
     expect(
       await resultOf(async (...args) => {
@@ -476,7 +490,7 @@ describe('a write without an acknowledgement', () => {
     answer = () => ({ status: 502, body: '' });
     expect(
       await resultOf(async (_request, { api }) => {
-        await api.create(sets, { metadata: { name: 'x' } }).catch(() => {});
+        await api.create(sets, { metadata: { namespace: 'a', name: 'x' } }).catch(() => {});
       }),
     ).toMatchObject({ status: 'done' });
   });
@@ -570,7 +584,7 @@ describe('the deadline of a run', () => {
       appOf(async ({ name }, { api, signal }) => {
         if (name === 'done') return;
         await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-        await api.create(pods, { metadata: { name } }).catch((error: unknown) => refused.push(error));
+        await api.create(pods, { metadata: { namespace: 'a', name } }).catch((error: unknown) => refused.push(error));
         await new Promise(() => {});
       }),
       { remainingSeconds: 0.5, requests: ['hangs', 'done', 'hangs'].map((name, run) => ({ ...request, name, run })) },
@@ -590,7 +604,7 @@ describe('the deadline of a run', () => {
     const fresh = given.deadline ? { deadline: new Date(Date.now() + 1000).toISOString() } : given;
     const result = await resultOf(async (_request, { api, signal }) => {
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-      await api.create(pods, { metadata: { name: 'late' } });
+      await api.create(pods, { metadata: { namespace: 'a', name: 'late' } });
     }, fresh);
     expect(result).toMatchObject({ status: 'error', message: 'the run is over: nothing more may be sent' });
     expect(sent).toEqual([]);
@@ -615,7 +629,7 @@ describe('the deadline of a run', () => {
     answer = () => ({ status: 201, body: JSON.stringify({ metadata: {} }) });
     const outcomes: string[] = [];
     const attempt = async (api: Context['api'], name: string): Promise<void> => {
-      const end = await api.create(pods, { metadata: { name } }).then(
+      const end = await api.create(pods, { metadata: { namespace: 'a', name } }).then(
         () => 'sent',
         (error: unknown) => (error instanceof DeadlineError ? 'refused' : String(error)),
       );

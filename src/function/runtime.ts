@@ -89,7 +89,7 @@ async function runRequest(
   options: GivenRun,
 ): Promise<RequestResult> {
   const { namespace, name, run } = request;
-  const within = controller.ownNamespaceOnly ? namespace : undefined;
+  const within = controller.writesAcrossNamespaces ? undefined : namespace;
   const api = new ApiWriter(options.api(run), options.scope, within);
   const key = namespace === undefined ? { name } : { namespace, name };
   const runToken = callback && { ...callback, controller: controller.name, ...key, run };

@@ -36,7 +36,7 @@ import type { AdminServer } from './http/server/admin-server.ts';
 import { gatewayServer, gatewayChecks, type ServedParts } from './http/server/gateway-server.ts';
 import { OuterUrls } from './http/server/outer-urls.ts';
 import { Webhooks } from './http/webhooks/webhooks.ts';
-import { ReplayRecords } from './controller/workqueue/replay-records.ts';
+import { ReplayRecords } from './controller/workqueue/records/replay-records.ts';
 
 export interface GatewayOptions {
   /** Of this build, for people. Default: `unknown`. */

@@ -40,3 +40,22 @@ it('does not keep short slices waiting for the rest after a long one', async () 
   await Promise.all([user('long', 40), user('longer', 60), user('short', 0)]);
   expect(ends).toEqual(['short', 'long', 'longer']);
 });
+
+it('does not take a slice for a long one because other programs had the processor meanwhile', async () => {
+  const ends: string[] = [];
+  const long = async (): Promise<void> => {
+    const slice = new TimeSlice();
+    work(60);
+    await slice.next();
+    ends.push('long');
+  };
+  const starved = async (): Promise<void> => {
+    const slice = new TimeSlice();
+    // By the clock it is as long, without processor time.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60);
+    await slice.next();
+    ends.push('starved');
+  };
+  await Promise.all([long(), starved()]);
+  expect(ends).toEqual(['starved', 'long']);
+});

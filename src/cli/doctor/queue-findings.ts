@@ -7,7 +7,7 @@ import type { Redis } from '../../ground/redis/redis.ts';
 import { redisLocation, type RedisLocation } from '../../ground/redis/redis-location.ts';
 import { KEY_LISTS, type KeyList, type Pause } from '../../gateway/controller/workqueue/key-status.ts';
 import { queueKeys } from '../../gateway/controller/workqueue/queue-keys.ts';
-import { RedisInspector } from '../../gateway/controller/workqueue/redis-inspector.ts';
+import { RedisInspector } from '../../gateway/controller/workqueue/records/redis-inspector.ts';
 import type { Diagnoses } from './diagnosis.ts';
 
 /** A busy gateway runs a due key within this time, so a longer delay has another cause. */

@@ -1,4 +1,4 @@
-import { messageOf, type Resource, type Runtime, tenantNamed } from '../../core/index.ts';
+import { messageOf, objectNamed, originOf, type Resource, type Runtime, tenantNamed } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import { ReaderUsers } from '../controller/access/reader-users.ts';
 import type { TokenClaims } from '../controller/access/token.ts';
@@ -19,9 +19,10 @@ import { ConfiguredFunctions } from '../registration/configured-functions.ts';
 import { DeclaredFunctions } from '../registration/declared-functions.ts';
 import { FunctionResolver } from '../registration/function-resolver.ts';
 import { FunctionStatusWriter } from '../registration/function-status-writer.ts';
+import { liveUid } from '../registration/live-uid.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
 import { DispatchLease } from '../recovery/dispatch-lease.ts';
-import { collectGarbage, forgetController, isGarbage, sweepRegistry } from '../recovery/garbage-collection.ts';
+import { GarbageCollector, isGarbage } from '../recovery/garbage-collection.ts';
 import type { KnownParts, Need } from '../election/leader-handover.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { HealthWarning } from './health.ts';
@@ -74,6 +75,7 @@ export class Manager implements KnownParts {
   readonly declared: DeclaredFunctions | undefined;
   readonly #options: ManagerOptions;
   readonly #factory: ControllerFactory;
+  readonly #garbage: GarbageCollector;
   readonly #cpuBudgets = new CpuBudgets();
   /** Only the leader writes to views and statuses, and removes unused data from Redis. */
   readonly #leads = (): boolean => this.#options.writer.term !== undefined;
@@ -102,6 +104,16 @@ export class Manager implements KnownParts {
     });
     this.informers = this.#createInformers();
     this.#factory = this.#createFactory();
+    this.#garbage = new GarbageCollector({
+      location,
+      runtime,
+      liveOwner: async (id) => {
+        if (originOf(id) !== 'declared') return undefined;
+        const signal = AbortSignal.any([ending, AbortSignal.timeout(LIVE_MS)]);
+        // The tenant pays: it may declare and delete functions all the time.
+        return liveUid(client.for(id), objectNamed(id), { labelSelector: this.#labelSelector, signal });
+      },
+    });
     this.controllers = new Controllers({
       runtime,
       create: (spec) => this.#factory.create(spec),
@@ -114,21 +126,25 @@ export class Manager implements KnownParts {
       },
       events: {
         onRunning: events.onRunning,
+        forgetEarlier: async ({ name, queue }) => {
+          if (leads() && (await queue.state()).isForeign) await this.#garbage.forget(name);
+        },
         forget: async (id, endMs) => {
-          if (leads()) await forgetController(location, runtime.clock, id, endMs);
+          const isGone = leads() && (await this.#garbage.forget(id, endMs));
           await this.#forgetMetrics(id);
           await events.onForgotten(id);
           void this.#forgetLate(id, ending);
+          return isGone;
         },
       },
       drainMs: config.drainMs,
       ending,
     });
     this.recovery = new Recovery({
+      garbage: this.#garbage,
       runtime,
       location,
-      informers: this.informers,
-      controllers: () => this.controllers.running(),
+      parts: { informers: this.informers, controllers: () => this.controllers.running() },
       writer,
       lease: new DispatchLease({ runtime, client, location, clusterId: config.clusterId, gateway: cluster.identity }),
       thisGateway: { id: cluster.identity, runs: this.#factory.ownRuns },
@@ -158,7 +174,7 @@ export class Manager implements KnownParts {
    * them.
    */
   start(lifecycle: Pick<Lifecycle, 'started'>): void {
-    const { cluster, ending, runtime } = this.#options;
+    const { ending } = this.#options;
     lifecycle.started('informers', () => this.informers.stop());
     const checking = this.recovery.run(ending);
     lifecycle.started('recovery', () => checking);
@@ -168,7 +184,7 @@ export class Manager implements KnownParts {
     lifecycle.started('memory shares', () => sharing);
     const watching = this.progress.run(ending);
     lifecycle.started('progress', () => watching);
-    const sweeping = sweepRegistry(cluster.location, runtime, { signal: ending, leads: this.#leads });
+    const sweeping = this.#garbage.sweep({ signal: ending, leads: this.#leads });
     lifecycle.started('sweep', () => sweeping);
   }
 
@@ -245,9 +261,8 @@ export class Manager implements KnownParts {
   /** Does nothing before each configured function has had its controller once. */
   async #collectGarbage(): Promise<void> {
     if (!this.#configuredIds) return;
-    const { cluster, runtime } = this.#options;
     const configured = new Set([...this.#configuredIds, ...this.controllers.known().keys()]);
-    await collectGarbage(cluster.location, runtime, this.informers, { configured, declared: this.declared?.ids() });
+    await this.#garbage.collect(this.informers, { configured, declared: this.declared?.ids() });
   }
 
   #takeBack(): void {
@@ -325,10 +340,16 @@ export class Manager implements KnownParts {
     });
   }
 
+  /** Of the ReconcileFunctions that this deployment runs; undefined: all. */
+  get #labelSelector(): string | undefined {
+    const { reconcileFunctions: which } = this.#options.config;
+    return which === 'all' ? undefined : which;
+  }
+
   #createDeclared(): DeclaredFunctions {
     const { cluster, config, files, runtime, urls } = this.#options;
     const { client, kubernetes } = cluster;
-    const { allowedEndpoints, maxFunctionsPerNamespace, reconcileFunctions: which, reviewMs } = config;
+    const { allowedEndpoints, maxFunctionsPerNamespace, reviewMs } = config;
     return new DeclaredFunctions({
       runtime,
       client,
@@ -349,7 +370,7 @@ export class Manager implements KnownParts {
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
       progress: this.progress,
       reviewMs,
-      select: { labelSelector: which === 'all' ? undefined : which, maxPerNamespace: maxFunctionsPerNamespace },
+      select: { labelSelector: this.#labelSelector, maxPerNamespace: maxFunctionsPerNamespace },
     });
   }
 
@@ -380,7 +401,7 @@ export class Manager implements KnownParts {
       // A controller that was given up while it was being changed does not run at all.
       outdated: ({ name }) => {
         const controller = controllers.get(name);
-        return !controller || controller.outdated || controller.relatedKinds?.isOutdated === true;
+        return !controller || controller.sources.outdated || controller.relatedKinds?.isOutdated === true;
       },
       change: async (description, url) => controllers.apply(await spec(description, url), { signal: ending }),
       complete: async (names) => {
@@ -393,5 +414,7 @@ export class Manager implements KnownParts {
   }
 }
 
+/** How long the apiserver may take to say whose a name is. */
+const LIVE_MS = 10_000;
 /** See `ControllerSpec.declaration`. */
 const CONFIGURED = 'configured';

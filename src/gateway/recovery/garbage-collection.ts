@@ -1,11 +1,11 @@
-import { type Clock, messageOf, type Runtime, originOf } from '../../core/index.ts';
+import { messageOf, originOf, type Runtime, tenantOf } from '../../core/index.ts';
 import { MAX_CALLBACK_SECONDS } from '../../contract/outcome-schema.ts';
 import { forgetUsers } from '../informer/cache/forget-users.ts';
 import { redisRunId } from '../informer/cache/incarnation.ts';
 import type { Informers } from '../informer/cache/informers.ts';
-import { unlinkAll } from '../../ground/redis/redis.ts';
+import { keysWith, loadScript, type Script } from '../../ground/redis/redis.ts';
 import type { RedisLocation } from '../../ground/redis/redis-location.ts';
-import { queueKeys } from '../controller/workqueue/queue-keys.ts';
+import { type QueueKeys, queueKeys } from '../controller/workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../controller/workqueue/queue-options.ts';
 import { goneReplicas } from '../election/replica-record.ts';
 import { CONTROLLER_FIELD, type Removal, removalOf, removedValue } from '../election/registry-fields.ts';
@@ -17,78 +17,12 @@ export interface KnownControllers {
   readonly declared: readonly string[] | undefined;
 }
 
-/**
- * Deletes the queues and views that earlier gateways have left in Redis for controllers that no longer exist. It runs
- * once all functions have described their controllers, because a function that is only down still needs its queue. A
- * gateway without any configured function deletes no data of configured functions, because the missing setting is more
- * likely a mistake.
- *
- * One field of the registry stays until the controller's last runs must be over. If the controller comes back before
- * that, the gateway waits for them, because no queue has a record of these runs any more (ADR 0006). If the gateway
- * ends in the middle, the next gateway continues.
- */
-export async function collectGarbage(
-  location: RedisLocation,
-  { clock, logger }: Pick<Runtime, 'clock' | 'logger'>,
-  informers: Pick<Informers, 'removeUnused'>,
-  known: KnownControllers,
-): Promise<void> {
-  const { redis, registryKey } = location;
-  try {
-    const removed: string[] = [];
-    for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
-      const name = field.startsWith(CONTROLLER_FIELD) ? field.slice(CONTROLLER_FIELD.length) : undefined;
-      if (name === undefined || removalOf(value) || !isGarbage(name, known)) continue;
-      await forgetController(location, clock, name);
-      removed.push(name);
-    }
-    await sweep(location, clock);
-    const isEmpty = known.configured.size === 0 && (known.declared ?? []).length === 0;
-    const views = isEmpty && removed.length === 0 ? [] : await informers.removeUnused();
-    if (removed.length + views.length > 0) {
-      logger.info({ controllers: removed, views }, 'removed the data of removed controllers');
-    }
-  } catch (error) {
-    logger.warn({ error: messageOf(error) }, 'the data of removed controllers could not be removed, trying again');
-  }
-}
-
-/**
- * Removes a controller's data from Redis. Its views stay, because other controllers may need them.
- * @param endMs when its last runs end at the latest, if this gateway has run it. They may end earlier.
- */
-export async function forgetController(
-  location: RedisLocation,
-  clock: Clock,
-  name: string,
-  endMs?: number,
-): Promise<void> {
-  const { redis, registryKey } = location;
-  const keys = queueKeys(location, name);
-  const [known, runId] = await Promise.all([
-    redis.hget(registryKey, CONTROLLER_FIELD + name),
-    redis.hget(keys.queue, 'runId'),
-  ]);
-  // In one transaction: once its runs are known, a gateway that has not stopped the controller yet must start no more
-  // keys.
-  const both = await redis.multi().zrevrange(keys.inFlight, 0, 0, 'WITHSCORES').unlink(keys.backlog).exec();
-  const [error, inFlight] = both?.[0] ?? [new Error('Redis has not executed a transaction')];
-  if (error) throw error;
-  await unlinkAll(redis, keys.recordPrefix);
-  // Redis has the deadlines of all runs, unless it has lost its last writes since the queue was checked.
-  if (endMs !== undefined && runId === (await redisRunId(redis))) {
-    const [, last = '0'] = (inFlight ?? []) as string[];
-    // A second call, after a failure half way, finds fewer runs than the first.
-    endMs = Math.min(endMs, Math.max(Number(last), (known !== null && removalOf(known)?.endMs) || clock.now()));
-  }
-  // A controller that has never dispatched has no runs. If a removed controller came back and has not run since, the
-  // end of its earlier runs is already recorded.
-  if (known !== null && (endMs !== undefined || !removalOf(known))) {
-    const removal: Removal = { atMs: clock.now(), ...(endMs === undefined ? {} : { endMs }) };
-    await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(removal));
-  }
-  await unlinkAll(redis, `${keys.prefix}:`);
-  await removeMarks(location, [name]);
+/** What the collector asks of its gateway. */
+export interface GarbageCollectorOptions {
+  readonly location: RedisLocation;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  /** The UID of the ReconcileFunction with this id, as the apiserver has it now; undefined when there is none. */
+  readonly liveOwner: (id: string) => Promise<string | undefined>;
 }
 
 /** How long a removal stays on record at least. */
@@ -97,56 +31,175 @@ const LATE_MARK_MS = 15_000;
 const SWEEP_MS = 10_000;
 
 /**
- * Removes the last traces of removed controllers as soon as their last runs are over, and the fields of gateways that
- * are gone. Works only while this gateway leads, until the signal is aborted. Never rejects.
+ * Removes from Redis what controllers leave behind that no longer exist. The gateway that leads calls it.
+ *
+ * A controller's queue names its owner, the UID of the ReconcileFunction. The collector keeps a queue whose owner is
+ * the object that the apiserver has now, whatever this gateway has heard: the watch of a new leader may lag behind a
+ * function that was deleted and declared again. A queue without an owner is one of an earlier build or the rest of a
+ * removal.
+ *
+ * One field of the registry stays until the controller's last runs must be over. If the controller comes back before
+ * that, the gateway waits for them, because no queue has a record of these runs any more (ADR 0006).
  */
-export async function sweepRegistry(
-  location: RedisLocation,
-  { clock, logger }: Pick<Runtime, 'clock' | 'logger'>,
-  { signal, leads }: { readonly signal: AbortSignal; readonly leads: () => boolean },
-): Promise<void> {
-  while (!signal.aborted) {
-    await clock.sleep(SWEEP_MS, signal);
-    if (signal.aborted) return;
-    if (!leads()) continue;
-    await sweep(location, clock).catch((error: unknown) => {
-      logger.warn(
-        { error: messageOf(error) },
-        'indexes and fields of removed controllers could not be removed, trying again',
-      );
+export class GarbageCollector {
+  readonly #options: GarbageCollectorOptions;
+  readonly #disown: Script;
+  readonly #unlinkRest: Script;
+
+  constructor(options: GarbageCollectorOptions) {
+    this.#options = options;
+    const { redis } = options.location;
+    this.#disown = loadScript(redis, import.meta.url, 'disown');
+    this.#unlinkRest = loadScript(redis, import.meta.url, 'unlink-rest');
+  }
+
+  /**
+   * Removes the queues and views that earlier gateways have left in Redis for controllers that no longer exist. It runs
+   * once all functions have described their controllers, because a function that is only down still needs its queue. A
+   * gateway without any configured function removes no data of configured functions, because the missing setting is
+   * more likely a mistake. If the gateway ends in the middle, the next gateway continues. Never rejects.
+   */
+  async collect(informers: Pick<Informers, 'removeUnused'>, known: KnownControllers): Promise<void> {
+    const { location, runtime } = this.#options;
+    const { redis, registryKey } = location;
+    try {
+      const left: string[] = [];
+      for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
+        const name = field.startsWith(CONTROLLER_FIELD) ? field.slice(CONTROLLER_FIELD.length) : undefined;
+        if (name === undefined || !isGarbage(name, known)) continue;
+        // An earlier removal that was broken off has left the queue's hash.
+        if (removalOf(value) && (await redis.exists(queueKeys(location, name).queue)) === 0) continue;
+        left.push(name);
+      }
+      const removed = await this.#forgetAll(left);
+      await this.#sweepNow();
+      const isEmpty = known.configured.size === 0 && (known.declared ?? []).length === 0;
+      const views = isEmpty && removed.length === 0 ? [] : await informers.removeUnused();
+      if (removed.length + views.length > 0) {
+        runtime.logger.info({ controllers: removed, views }, 'removed the data of removed controllers');
+      }
+    } catch (error) {
+      const fields = { error: messageOf(error) };
+      runtime.logger.warn(fields, 'the data of removed controllers could not be removed, trying again');
+    }
+  }
+
+  /**
+   * The tenants side by side: the questions of one to the apiserver may wait for others of its own.
+   * @returns the removed ones.
+   */
+  async #forgetAll(names: readonly string[]): Promise<string[]> {
+    const removed: string[] = [];
+    const ofTenant = async (own: readonly string[]): Promise<void> => {
+      for (const name of own) if (await this.forget(name)) removed.push(name);
+    };
+    const ended = await Promise.allSettled([...Map.groupBy(names, tenantOf).values()].map(ofTenant));
+    const failed = ended.find(({ status }) => status === 'rejected');
+    if (failed?.status === 'rejected') throw failed.reason;
+    return removed;
+  }
+
+  /**
+   * Removes a controller's data from Redis. Its views stay, because other controllers may need them. The queue's hash
+   * goes last, so that a removal that was broken off is found and made again.
+   * @param endMs when its last runs end at the latest, if this gateway has run it. They may end earlier.
+   * @returns whether the data are gone; false: the present owner has them, or has begun the queue anew since.
+   * @throws when Redis or the apiserver does not answer. The next call continues.
+   */
+  async forget(name: string, endMs?: number): Promise<boolean> {
+    const { location, runtime, liveOwner } = this.#options;
+    const { clock } = runtime;
+    const { redis, registryKey } = location;
+    const keys = queueKeys(location, name);
+    const [known, exists, [owner, runId]] = await Promise.all([
+      redis.hget(registryKey, CONTROLLER_FIELD + name),
+      redis.exists(keys.queue),
+      redis.hmget(keys.queue, 'owner', 'runId'),
+    ]);
+    if (typeof owner === 'string' && owner === (await liveOwner(name))) return false;
+    // In one step: once its runs are known, a gateway that has not stopped the controller yet must start no more keys.
+    const ends = await this.#disown([keys.queue, keys.inFlight, keys.pauseEnds, keys.backlog], [owner ?? '']);
+    if (ends === null) return false;
+    // Runs without a record may go on until the end of the pause that recovery has set.
+    const last = Math.max(...(ends as [string, string]).map(Number));
+    const before = known === null ? undefined : removalOf(known);
+    let latestMs = endMs;
+    // Redis has the deadlines of all runs, unless it has lost its last writes since the queue was checked.
+    const isWhole = typeof runId === 'string' && runId === (await redisRunId(redis));
+    if (isWhole && (endMs !== undefined || !before || before.endMs !== undefined)) {
+      // A second call, after a failure half way, finds fewer runs than the first.
+      latestMs = Math.min(endMs ?? Infinity, Math.max(last, before?.endMs ?? clock.now()));
+    }
+    // A controller that has never dispatched has no runs. If a removed controller came back and has not run since, the
+    // end of its earlier runs is already recorded.
+    if (known !== null && (latestMs !== undefined || !before)) {
+      const atMs = isWhole ? clock.now() : Math.max(clock.now(), last);
+      const removal: Removal = { atMs, ...(latestMs === undefined ? {} : { endMs: latestMs }) };
+      await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(removal));
+    }
+    // Each removal scans all keys of Redis, so a function that never had a queue must not cost a scan.
+    if (exists === 1 && !(await this.#unlink(keys))) return false;
+    await removeMarks(location, [name]);
+    return (await this.#unlinkRest([keys.queue, keys.queue], [])) === 1;
+  }
+
+  /** @returns false when the queue is in use again. */
+  async #unlink({ queue, prefix }: QueueKeys): Promise<boolean> {
+    if ((await this.#unlinkRest([queue], [])) === 0) return false;
+    for await (const keys of keysWith(this.#options.location.redis, `${prefix}:`)) {
+      const gone = keys.filter((key) => key !== queue);
+      if ((await this.#unlinkRest([queue, ...gone], [])) === 0) return false;
+    }
+    return true;
+  }
+
+  /**
+   * Removes the last traces of removed controllers as soon as their last runs are over, and the fields of gateways that
+   * are gone. Works only while this gateway leads, until the signal is aborted. Never rejects.
+   */
+  async sweep({ signal, leads }: { readonly signal: AbortSignal; readonly leads: () => boolean }): Promise<void> {
+    const { clock, logger } = this.#options.runtime;
+    while (!signal.aborted) {
+      await clock.sleep(SWEEP_MS, signal);
+      if (signal.aborted) return;
+      if (!leads()) continue;
+      await this.#sweepNow().catch((error: unknown) => {
+        const fields = { error: messageOf(error) };
+        logger.warn(fields, 'indexes and fields of removed controllers could not be removed, trying again');
+      });
+    }
+  }
+
+  /**
+   * Removes the marks of removed controllers from the views, the registry's fields of controllers whose runs are over,
+   * and the fields of gateways that are gone. Each sweep covers all removed controllers again, because a late wakeup
+   * may have left a mark after the removal.
+   */
+  async #sweepNow(): Promise<void> {
+    const { location, runtime } = this.#options;
+    const { redis, registryKey } = location;
+    const nowMs = runtime.clock.now();
+    const registry = await redis.hgetall(registryKey);
+    const gone = goneReplicas(registry, nowMs);
+    if (gone.length > 0) await redis.hdel(registryKey, ...gone);
+    const removed = Object.entries(registry).flatMap(([field, value]) => {
+      const removal = field.startsWith(CONTROLLER_FIELD) ? removalOf(value) : undefined;
+      return removal ? [{ field, removal }] : [];
     });
+    await removeMarks(
+      location,
+      removed.map(({ field }) => field.slice(CONTROLLER_FIELD.length)),
+    );
+    for (const { field, removal } of removed) {
+      const { atMs, endMs = atMs + LONGEST_RUN_MS } = removal;
+      // A late wakeup may still leave a mark for some seconds.
+      if (Math.max(atMs + LATE_MARK_MS, endMs) <= nowMs) await redis.hdel(registryKey, field);
+    }
   }
 }
 
 /** The longest time that a run can go on: a day with callbacks, after 15 minutes of the run itself. */
 export const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000 + RUN_MARGIN_MS;
-
-/**
- * Removes the marks of removed controllers from the views, the registry's fields of controllers whose runs are over,
- * and the fields of gateways that are gone. Each sweep covers all removed controllers again, because a late wakeup may
- * have left a mark after the removal.
- */
-async function sweep(location: RedisLocation, clock: Clock): Promise<void> {
-  const { redis, registryKey } = location;
-  const removed: { field: string; endMs: number }[] = [];
-  const registry = await redis.hgetall(registryKey);
-  const gone = goneReplicas(registry, clock.now());
-  if (gone.length > 0) await redis.hdel(registryKey, ...gone);
-  for (const [field, value] of Object.entries(registry)) {
-    const removal = field.startsWith(CONTROLLER_FIELD) ? removalOf(value) : undefined;
-    // A late wakeup may still leave a mark for some seconds.
-    if (removal)
-      removed.push({
-        field,
-        endMs: Math.max(removal.atMs + LATE_MARK_MS, removal.endMs ?? removal.atMs + LONGEST_RUN_MS),
-      });
-  }
-  await removeMarks(
-    location,
-    removed.map(({ field }) => field.slice(CONTROLLER_FIELD.length)),
-  );
-  for (const { field, endMs } of removed) if (endMs <= clock.now()) await redis.hdel(registryKey, field);
-}
 
 async function removeMarks({ redis, viewsKey }: RedisLocation, names: readonly string[]): Promise<void> {
   if (names.length === 0) return;

@@ -30,6 +30,8 @@ interface PartRecord {
   repair?: Promise<void> | undefined;
   /** The Redis process in which a controller's own runs were put back on record last. */
   putBackOn?: string;
+  /** Another owner of the name has the controller's queue. */
+  isForeign?: boolean;
   /** When unrecorded runs end, while the queue is lost. */
   unrecordedEnd?: UnrecordedEnd | undefined;
 }
@@ -56,7 +58,7 @@ export class Parts {
 
   /** Whether the controller must not run, because its queue or a view that it reads is out of order. */
   isUnderRepair(controller: RunningController): boolean {
-    return this.isBroken(controller) || controller.neededInformers().some((informer) => this.isBroken(informer));
+    return this.isBroken(controller) || controller.sources.needed.some((informer) => this.isBroken(informer));
   }
 
   /** A check has found the part in order. */

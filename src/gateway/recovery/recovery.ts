@@ -8,14 +8,18 @@ import type { View } from '../informer/cache/view.ts';
 import type { GatewayWriter, Term } from '../informer/cache/gateway-writer.ts';
 import type { RunningController } from '../controller/running/controller.ts';
 import { raiseDataVersion } from '../election/data-version.ts';
-import { CONTROLLER_FIELD } from '../election/registry-fields.ts';
+import type { GarbageCollector } from './garbage-collection.ts';
 import { type Part, Parts } from './parts.ts';
 import { type UnrecordedEnd, UnrecordedRuns, type UnrecordedRunsOptions } from './unrecorded-runs.ts';
 
 export interface RecoveryOptions extends UnrecordedRunsOptions {
   readonly runtime: Runtime;
-  readonly informers: Pick<Informers, 'all' | 'record'>;
-  readonly controllers: () => readonly RunningController[];
+  /** The views and queues that recovery repairs. */
+  readonly parts: {
+    readonly informers: Pick<Informers, 'all' | 'record'>;
+    readonly controllers: () => readonly RunningController[];
+  };
+  readonly garbage: Pick<GarbageCollector, 'forget'>;
   /** Says whether this gateway leads. Asked when a view carries another gateway's ID. */
   readonly writer: Pick<GatewayWriter, 'term' | 'check'>;
   /** `waitsFor` may have changed. */
@@ -120,7 +124,9 @@ export class Recovery {
 
   /** Whether a view may lack objects that the server had before the view was lost. */
   isRepairing(view: View): boolean {
-    return this.#options.informers.all().some((informer) => informer.view === view && this.#parts.isBroken(informer));
+    return this.#options.parts.informers
+      .all()
+      .some((informer) => informer.view === view && this.#parts.isBroken(informer));
   }
 
   /** The reason why a controller's keys do not run yet; undefined when there is none. */
@@ -129,7 +135,7 @@ export class Recovery {
     const isBroken = parts.isBroken(controller);
     if (!parts.of(controller).wasSound && !isBroken)
       return 'its view and queue are being checked, or its keys are being queued';
-    const views = controller.neededInformers().filter((informer) => parts.isBroken(informer));
+    const views = controller.sources.needed.filter((informer) => parts.isBroken(informer));
     if (views.length > 0) return `reading the server again: ${views.map(({ name }) => name).join(', ')}`;
     if (parts.is(controller, 'awaited')) return 'the gateway that leads has not checked its queue';
     return isBroken ? 'unrecorded runs may be in flight' : undefined;
@@ -143,7 +149,7 @@ export class Recovery {
   awaitsLeader(part: Part): boolean {
     if (this.#options.writer.term) return false;
     const isAwaited = (each: Part): boolean => this.#parts.is(each, 'awaited');
-    return isAwaited(part) || ('queue' in part && part.neededInformers().some(isAwaited));
+    return isAwaited(part) || ('queue' in part && part.sources.needed.some(isAwaited));
   }
 
   /** Checks every second and after each lost connection, until `signal` is aborted. */
@@ -198,8 +204,8 @@ export class Recovery {
   async #check(signal: AbortSignal): Promise<void> {
     const { logger, metrics } = this.#runtime;
     // Snapshots: a controller added during this check has not been checked and must not be resumed.
-    const controllers = [...this.#options.controllers()];
-    const informers = [...this.#options.informers.all()];
+    const controllers = [...this.#options.parts.controllers()];
+    const informers = [...this.#options.parts.informers.all()];
     const losses = this.#losses;
     const reason = await redisNotReady(this.#location.redis, logger);
     // The answer may be that of an earlier process. The next check decides.
@@ -237,7 +243,7 @@ export class Recovery {
     if (signal.aborted || this.#state.kind === 'away' || losses !== this.#losses) return;
     this.#state = { kind: 'checked' };
     this.#whole = { runId, term };
-    const isSuspended = this.#options
+    const isSuspended = this.#options.parts
       .controllers()
       .some((each) => this.#parts.of(each).wasSound && this.#parts.isUnderRepair(each));
     metrics.set('levelhook_gateway_suspended', {}, isSuspended ? 1 : 0);
@@ -265,7 +271,7 @@ export class Recovery {
     return controllers.filter((each, at) => {
       if (this.#parts.isUnderRepair(each) || each.failures.missesEvents !== undefined) this.#parts.unsettle(each);
       const isInTurn = (at - from + controllers.length) % controllers.length < IN_TURN;
-      return isInTurn || !this.#parts.is(each, 'sound');
+      return isInTurn || !this.#parts.is(each, 'sound') || each.queue.suspended;
     });
   }
 
@@ -276,7 +282,7 @@ export class Recovery {
 
   #suspend(controller: RunningController): void {
     this.#parts.unsettle(controller);
-    controller.queue.suspend();
+    controller.queue.suspend(this.#parts.of(controller).isForeign);
   }
 
   /** The leader's part of a check: repairs the lost parts. @returns the controllers that may run. */
@@ -305,11 +311,9 @@ export class Recovery {
    * controllers.
    */
   async #follow({ controllers, read }: Found): Promise<readonly RunningController[]> {
-    const { redis, registryKey } = this.#location;
     for (const controller of controllers) if (this.#parts.isUnderRepair(controller)) this.#suspend(controller);
     const sound = read.filter((each) => this.#isCurrent(each) && !this.#parts.isUnderRepair(each));
-    // HSETNX keeps a removal's record, which holds the end of earlier runs.
-    await Promise.all(sound.map(({ name }) => redis.hsetnx(registryKey, CONTROLLER_FIELD + name, '1')));
+    await this.#unrecorded.recordControllers(namesOf(sound), 'kept');
     return sound;
   }
 
@@ -324,17 +328,19 @@ export class Recovery {
     term: Term | undefined,
   ): Promise<Part[] | undefined> {
     const { writer } = this.#options;
-    const views = await Promise.all(informers.map((informer) => informer.view.state()));
+    const views = await Promise.all(informers.map((informer) => informer.view.record.state()));
     const queues = await Promise.all(controllers.map(({ queue }) => queue.state()));
-    const isForeign = (id: string | undefined): boolean =>
+    controllers.forEach((each, at) => (this.#parts.of(each).isForeign = queues[at]?.isForeign ?? false));
+    const isTakenBy = (id: string | undefined): boolean =>
       term !== undefined && id !== undefined && id !== term.writerId;
-    const taken = informers.find((informer, at) => informer.isTaken && isForeign(views[at]?.writerId));
+    const taken = informers.find((informer, at) => informer.isTaken && isTakenBy(views[at]?.writerId));
     if (taken && this.#isCurrent(taken)) {
       void writer.check(taken.view);
       return undefined;
     }
-    const isLost = (state: { incarnation: string | undefined; runId: string | undefined } | undefined): boolean =>
-      state?.incarnation === undefined || state.runId !== runId;
+    const isLost = (
+      state: { incarnation: string | undefined; runId: string | undefined; isForeign?: boolean } | undefined,
+    ): boolean => state?.incarnation === undefined || state.runId !== runId || state.isForeign === true;
     const lost: Part[] = [
       ...informers.filter((informer, at) => informer.synced && isLost(views[at])),
       ...controllers.filter((_, at) => isLost(queues[at])),
@@ -360,7 +366,7 @@ export class Recovery {
   }
 
   #isCurrent(part: Part): boolean {
-    const { informers, controllers } = this.#options;
+    const { informers, controllers } = this.#options.parts;
     return 'view' in part ? informers.all().includes(part) : controllers().includes(part);
   }
 
@@ -374,7 +380,7 @@ export class Recovery {
     const { logger, metrics } = this.#runtime;
     const begun = lost.filter((part) => !this.#parts.of(part).repair);
     const isListedNow = (controller: RunningController): boolean =>
-      controller.neededInformers().every((informer) => begun.includes(informer));
+      controller.sources.needed.every((informer) => begun.includes(informer));
     const repairs = begun.map((part) => {
       const repair =
         'view' in part
@@ -410,8 +416,8 @@ export class Recovery {
   }
 
   #reportWait(part: Part): void {
-    for (const controller of this.#options.controllers()) {
-      if (part === controller || controller.neededInformers().some((informer) => informer === part)) {
+    for (const controller of this.#options.parts.controllers()) {
+      if (part === controller || controller.sources.needed.some((informer) => informer === part)) {
         this.#options.onWaitChanged(controller);
       }
     }
@@ -429,7 +435,7 @@ export class Recovery {
     await checkpoint('recovery:before-relist');
     if (!(await this.#justFilled(informer))) await informer.relist(signal);
     await checkpoint('recovery:before-renew');
-    await informer.view.renew(runId);
+    await informer.view.record.renew(runId);
   }
 
   /**
@@ -442,6 +448,11 @@ export class Recovery {
     signal: AbortSignal,
   ): Promise<void> {
     const { clock, logger } = this.#runtime;
+    // Of an earlier owner of the name, whose runs are waited for: another gateway led when the controller was started.
+    const { isForeign } = await controller.queue.state();
+    if (isForeign && !controller.queue.ended && !(await this.#options.garbage.forget(controller.name))) {
+      throw new Error('its ReconcileFunction is declared anew');
+    }
     let unknown = await this.#unrecordedEnd(controller);
     const waits = unknown.endMs > clock.now();
     while (unknown.endMs > clock.now()) {
@@ -455,8 +466,8 @@ export class Recovery {
     if (waits || (mayHaveEnded && !isListedNow)) {
       signal.throwIfAborted();
       if (!this.#isCurrent(controller)) return;
-      for (const informer of controller.neededInformers()) await this.#parts.of(informer).repair;
-      await Promise.all(controller.neededInformers().map((informer) => informer.catchUp(signal)));
+      for (const informer of controller.sources.needed) await this.#parts.of(informer).repair;
+      await Promise.all(controller.sources.needed.map((informer) => informer.catchUp(signal)));
       // The controller was removed during the wait, so Redis must hold nothing of it.
       if (!this.#isCurrent(controller)) return;
     }
@@ -468,6 +479,7 @@ export class Recovery {
         'the keys of a controller wait, because unrecorded runs may be in flight',
       );
     }
+    if (controller.pausedBySpec) await controller.queue.pause('controller');
     await controller.queue.renew(runId);
     this.#parts.of(controller).unrecordedEnd = undefined;
   }
@@ -513,22 +525,24 @@ export class Recovery {
    */
   async #justFilled(informer: Informer): Promise<boolean> {
     if (!informer.filledFromNothing || this.#parts.of(informer).wasSound || this.#losses > 0) return false;
-    const { version, incarnation } = await informer.view.state();
+    const { version, incarnation } = await informer.view.record.state();
     return version !== undefined && incarnation === undefined;
   }
 
   /** Writes the registry's data again that a gateway otherwise writes only at the beginning of its term. */
   async #register(controllers: readonly RunningController[]): Promise<void> {
-    const { redis, registryKey } = this.#location;
     await raiseDataVersion(this.#location);
-    await this.#options.informers.record();
-    const fields = controllers.map(({ name }) => [CONTROLLER_FIELD + name, '1']);
-    if (fields.length > 0) await redis.hset(registryKey, Object.fromEntries(fields));
+    await this.#options.parts.informers.record();
+    await this.#unrecorded.recordControllers(namesOf(controllers), 'replaced');
   }
 
   #suspendAll(state: State & { kind: 'unusable' | 'away' }): void {
     this.#state = state;
     this.#runtime.metrics.set('levelhook_gateway_suspended', {}, 1);
-    for (const controller of this.#options.controllers()) this.#suspend(controller);
+    for (const controller of this.#options.parts.controllers()) this.#suspend(controller);
   }
+}
+
+function namesOf(controllers: readonly RunningController[]): string[] {
+  return controllers.map(({ name }) => name);
 }

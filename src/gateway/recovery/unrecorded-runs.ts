@@ -2,8 +2,9 @@ import { z } from 'zod';
 import type { Runtime } from '../../core/index.ts';
 import { redisRunId } from '../informer/cache/incarnation.ts';
 import type { RunningController } from '../controller/running/controller.ts';
+import { loadScript, type Script } from '../../ground/redis/redis.ts';
 import type { RedisLocation } from '../../ground/redis/redis-location.ts';
-import type { GatewayRuns } from '../controller/workqueue/own-runs.ts';
+import type { GatewayRuns } from '../controller/workqueue/records/own-runs.ts';
 import { queueKeys } from '../controller/workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../controller/workqueue/queue-options.ts';
 import type { DispatchLease, OtherRuns } from './dispatch-lease.ts';
@@ -63,6 +64,7 @@ const ASK_AGAIN_MS = 50;
  */
 export class UnrecordedRuns {
   readonly #options: UnrecordedRunsOptions;
+  readonly #recordControllers: Script;
   /** Gateways that may have unrecorded runs, read from the Lease when this gateway met the Redis process. */
   #others: readonly OtherRuns[] = [];
   /** Their announcements about the process, as read last. */
@@ -77,6 +79,7 @@ export class UnrecordedRuns {
 
   constructor(options: UnrecordedRunsOptions) {
     this.#options = options;
+    this.#recordControllers = loadScript(options.location.redis, import.meta.url, 'record-controllers');
   }
 
   /** Whether other gateways may have started runs that were not on record when the Redis process was met. */
@@ -104,6 +107,21 @@ export class UnrecordedRuns {
     this.#hasReported = false;
     if (known !== runId) await redis.hset(registryKey, { runId, [LOST_FIELD]: beforeMs });
     this.#runId = runId;
+  }
+
+  /**
+   * Records, before they run, that controllers have runs on the Redis process of the last `recordProcess`.
+   * @param removals whether the record of an earlier removal stays, which holds the end of earlier runs.
+   * @throws Error when the registry is about another process by now.
+   */
+  async recordControllers(names: readonly string[], removals: 'kept' | 'replaced'): Promise<void> {
+    if (this.#runId === undefined || names.length === 0) return;
+    const fields = names.map((name) => CONTROLLER_FIELD + name);
+    const answer = await this.#recordControllers(
+      [this.#options.location.registryKey],
+      [this.#runId, removals === 'replaced' ? 1 : 0, ...fields],
+    );
+    if (answer === 0) throw new Error('the registry is about another Redis process');
   }
 
   /**

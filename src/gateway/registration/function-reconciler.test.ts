@@ -162,10 +162,10 @@ class World {
       // As HandlerFailures: a failure that has ended is not reported any more.
       endsMs: { get: () => (this.clock.now() < this.endsMs ? this.endsMs : Infinity) },
     });
-    const controller = Object.defineProperties({ queue, keptOut, failures } as unknown as RunningController, {
+    const controller = Object.defineProperties({ queue, failures } as unknown as RunningController, {
       openReason: { get: () => this.openReason },
       endpoint: { get: () => ({ lastAnswer: this.lastAnswer }) },
-      refusal: { get: () => this.refusal },
+      sources: { get: () => ({ keptOut, refusal: this.refusal }) },
     });
     const controllers = {
       get: () => this.running && controller,

@@ -389,7 +389,7 @@ export class FunctionReconciler {
     const controller = controllers.get(this.#id);
     const resolved = this.#started;
     if (!controller || !resolved) return;
-    if (controller.outdated) this.#reviewAtMs = 0;
+    if (controller.sources.outdated) this.#reviewAtMs = 0;
     this.#endsMs = controller.failures.endsMs;
     this.#record({ EventsHandled: handledBy(controller, progress.stalled(this.#id)) });
     const isDue = this.#options.runtime.clock.now() >= this.#rereadMs;
@@ -423,8 +423,10 @@ export class FunctionReconciler {
    * or removing the field, resumes it. Without the field the queue is left alone.
    */
   async #applyPaused(paused: boolean | undefined): Promise<void> {
-    const queue = this.#options.controllers.get(this.#id)?.queue;
-    if (!queue || paused === this.#paused || !this.#leads) return;
+    const controller = this.#options.controllers.get(this.#id);
+    if (controller) controller.pausedBySpec = paused === true;
+    if (!controller || paused === this.#paused || !this.#leads) return;
+    const { queue } = controller;
     if (paused) await queue.pause('controller');
     else if (paused === false || this.#paused) await queue.resume('controller');
     this.#paused = paused;
@@ -509,7 +511,7 @@ function handledBy({ failures: { missesEvents, remarks } }: RunningController, s
 }
 
 /** The apiserver refuses the gateway, whatever the rights of the function. */
-function refusedBy({ refusal }: RunningController): Finding | undefined {
+function refusedBy({ sources: { refusal } }: RunningController): Finding | undefined {
   if (refusal === undefined) return undefined;
   return FALSE('GatewayForbidden', `The cache does not follow all that it reads: ${refusal}.`);
 }
@@ -519,7 +521,7 @@ async function syncedOf(controller: RunningController, waitsFor: string | undefi
   const refused = refusedBy(controller);
   if (refused) return refused;
   if (waitsFor !== undefined) return FALSE('Recovering', `Its keys wait after a loss of data: ${waitsFor}.`);
-  const keptOut = await controller.keptOut();
+  const keptOut = await controller.sources.keptOut();
   const { all, leftOut } = keptOut;
   if (all === 0) return COMPLETE;
   const reasons = [

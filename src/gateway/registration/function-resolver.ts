@@ -144,6 +144,7 @@ export class FunctionResolver {
       id: idOf(object),
       origin: 'declared',
       declaration,
+      uid: objectUid,
       tenant: tenantOf(idOf(object)),
       description,
       related: related.resources,

@@ -1,16 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import {
-  ApiError,
-  boundedText,
-  messageOf,
-  orUndefined,
-  resource,
-  resourcePath,
-  type Runtime,
-  idOf,
-} from '../../core/index.ts';
+import { ApiError, boundedText, messageOf, resource, resourcePath, type Runtime, idOf } from '../../core/index.ts';
 import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { DEAD_LETTERS, KEYS_FAIL } from './conditions.ts';
+import { liveUid } from './live-uid.ts';
 import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 
 const EVENT = resource('events.k8s.io/v1', 'Event');
@@ -67,10 +59,8 @@ export class FunctionStatusWriter {
   /** No object has this UID any more. A test that fails in a patch is a 422 as a wrong status is. */
   async #isGone(object: ReconcileFunction, error: unknown, signal: AbortSignal): Promise<boolean> {
     if (!(error instanceof ApiError) || (error.code !== 404 && error.code !== 422)) return false;
-    const { namespace, name, uid } = object.metadata;
-    const path = resourcePath(ReconcileFunction, { namespace, name });
-    const found = await orUndefined(this.#options.client.for(idOf(object)).json<ReconcileFunction>({ path, signal }));
-    return found?.metadata.uid !== uid;
+    const { namespace = '', name, uid } = object.metadata;
+    return (await liveUid(this.#options.client.for(idOf(object)), { namespace, name }, { signal })) !== uid;
   }
 
   async #event(

@@ -3,7 +3,7 @@ import { type Dispatcher, request } from 'undici';
 import {
   ApiError,
   BodyBuffer,
-  formatJson,
+  formatBody,
   type Metrics,
   parseJson,
   parseRetryAfter,
@@ -170,6 +170,7 @@ export class ApiClient {
 
   async #send(options: ApiRequest): Promise<Readable> {
     const { server, dispatcher, headers } = await this.#credentials.access();
+    const { contentType = 'application/json' } = options;
     const response = await this.#request(url(server, options), {
       dispatcher,
       method: options.method ?? 'GET',
@@ -177,9 +178,9 @@ export class ApiClient {
         ...headers,
         accept: options.accept ?? 'application/json',
         'user-agent': 'levelhook-gateway',
-        ...(options.body === undefined ? {} : { 'content-type': options.contentType ?? 'application/json' }),
+        ...(options.body === undefined ? {} : { 'content-type': contentType }),
       },
-      body: options.body === undefined ? null : formatJson(options.body),
+      body: options.body === undefined ? null : formatBody(options.body, contentType),
       signal: options.signal ?? null,
     });
     if (response.statusCode >= 200 && response.statusCode < 300) return response.body;

@@ -189,10 +189,15 @@ export function loadScript(redis: Redis, moduleUrl: string, name: string, answer
 
 /** Removes every key that begins with `prefix`, which has a hash tag, a batch at a time. */
 export async function unlinkAll(redis: Redis, prefix: string): Promise<void> {
+  for await (const keys of keysWith(redis, prefix)) await redis.unlink(...keys);
+}
+
+/** The keys that begin with `prefix`, a batch at a time. A batch is never empty. */
+export async function* keysWith(redis: Redis, prefix: string): AsyncGenerator<string[]> {
   const match = `${prefix.replace(/[\\[\]*?^]/g, '\\$&')}*`;
   for (const node of masters(redis)) {
     for await (const keys of node.scanStream({ match, count: 1000 }) as AsyncIterable<string[]>) {
-      if (keys.length > 0) await redis.unlink(...keys);
+      if (keys.length > 0) yield keys;
     }
   }
 }

@@ -1,5 +1,11 @@
+{{/*
+The name of the Service, too, so it begins with a letter (before Kubernetes 1.36) and has no dot, as that of a release
+may.
+*/}}
 {{- define "levelhook.name" -}}
-{{- .Values.fullnameOverride | default .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- $release := .Release.Name | replace "." "-" -}}
+{{- $name := ternary $release (printf "levelhook-%s" $release) (regexMatch "^[a-z]" $release) -}}
+{{- .Values.fullnameOverride | default $name | trunc 52 | trimSuffix "-" -}}
 {{- end }}
 
 {{/* The first part of the names of objects that are not in the release's own namespace. */}}

@@ -7,10 +7,11 @@ import { TriggerTokens } from './trigger-tokens.ts';
 
 const viewOf = (kind: string, namespace?: string, position?: number): View =>
   ({
-    position: async () => position,
+    record: { position: async () => position },
+    objects: { encrypted: false },
     resource: resource('v1', kind),
     location: { prefix: `${kind}-${namespace}`, ...(namespace === undefined ? {} : { namespace }) },
-  }) as View;
+  }) as unknown as View;
 
 const RUN = { key: 'a/b', run: 7, incarnation: 'i', deadlineMs: 15_000 };
 

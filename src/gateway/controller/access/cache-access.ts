@@ -31,7 +31,7 @@ export class CacheAccess {
     this.#options = options;
     const { scope, views } = options;
     // Encrypted views, and views that hold more than the function may read, are served through the cache API only.
-    const [inRedis, behindApi] = partition(views, (view) => !view.encrypted && isWhole(view, scope));
+    const [inRedis, behindApi] = partition(views, (view) => !view.objects.encrypted && isWhole(view, scope));
     const encrypted = scopeOf(behindApi, scope);
     this.#inRedis = inRedis;
     this.inRedis = inRedis.map(({ location }) => location);
@@ -50,7 +50,7 @@ export class CacheAccess {
   async location(runs: readonly TokenRun[]): Promise<CacheLocation> {
     const positions = new Map<View, number>();
     const read = async (view: View): Promise<void> => {
-      const position = await view.position();
+      const position = await view.record.position();
       if (position !== undefined) positions.set(view, position);
     };
     await Promise.all(this.#options.views.map(read));

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { TokenBucket } from '../../../core/index.ts';
-import { threadMs, TimeLimitError, withinTime } from './time-limit.ts';
+import { threadMs } from '../../../ground/time-slice.ts';
+import { TimeLimitError, withinTime } from './time-limit.ts';
 
 /**
  * Milliseconds of processor time that one evaluation may take, and that all evaluations of one controller for one

@@ -1,6 +1,6 @@
 import { celLibrary } from './library.ts';
 import { ExpressionError, type ParsedExpression, parseExpression } from './parse-expression.ts';
-import { threadMs } from './time-limit.ts';
+import { threadMs } from '../../../ground/time-slice.ts';
 
 /** Milliseconds of processor time for parsing all expressions of one declaration. */
 const LIMIT_MS = 500;

@@ -1,4 +1,5 @@
 import { createContext, Script } from 'node:vm';
+import { threadMs } from '../../../ground/time-slice.ts';
 
 /** The work took longer than its limit and was interrupted. */
 export class TimeLimitError extends Error {
@@ -45,10 +46,4 @@ export function withinTime<T>(limitMs: number, work: () => T): T {
     }
     if (result) return result.value;
   }
-}
-
-/** Processor time of this thread, in milliseconds. */
-export function threadMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1000;
 }

@@ -154,14 +154,14 @@ export class Barriers {
   }
 
   async #viewPassed(view: View, wanted: ViewBarrier): Promise<boolean> {
-    const { version, incarnation } = await view.progress();
+    const { version, incarnation } = await view.record.progress();
     if (version === undefined) return false;
     if (this.#highWaterMarks.get(view)?.incarnation !== incarnation) this.#highWaterMarks.delete(view);
     const highWaterMark = this.#highWaterMarkFor(view, wanted);
     if (highWaterMark && compareResourceVersions(version, highWaterMark.version) >= 0) return true;
     if (wanted.version !== undefined && compareResourceVersions(version, wanted.version) < 0) return false;
     if (!wanted.deleted) return true;
-    const entries = await view.entries(wanted.deleted.map(([key]) => key));
+    const entries = await view.objects.entries(wanted.deleted.map(([key]) => key));
     return wanted.deleted.every(([, uid, gone], at) => {
       const entry = entries[at];
       return !entry || entry.uid !== uid || (entry.terminating && !gone);

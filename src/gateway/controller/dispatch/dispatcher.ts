@@ -411,7 +411,7 @@ export class Dispatcher implements Process {
     if (askedAtMs - (this.#askedAtMs.get(view) ?? 0) < ASK_EVERY_MS) return;
     this.#askedAtMs.set(view, askedAtMs);
     try {
-      const { incarnation } = await view.state();
+      const { incarnation } = await view.record.state();
       const version = await currentVersion();
       // A kind that is not served has no events, so any version of its view is new enough.
       this.#barriers.learn(view, { version: version ?? BEFORE_ALL, incarnation, askedAtMs });

@@ -2,7 +2,7 @@ import { type Clock, formatKind, type GroupVersionKind } from '../../../core/ind
 import type { Write } from '../../../contract/index.ts';
 import type { View } from '../../informer/cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
-import type { WriteRecords } from '../workqueue/write-records.ts';
+import type { WriteRecords } from '../workqueue/records/write-records.ts';
 
 /** The target of a write, as far as it is known before the write is sent. */
 export interface WriteTarget extends GroupVersionKind {

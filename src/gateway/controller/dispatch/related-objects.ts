@@ -2,7 +2,7 @@ import { formatKind } from '../../../core/index.ts';
 import type { RelatedRule } from '../../../contract/index.ts';
 import { MAX_RELATED_BYTES, MAX_RELATED_KINDS } from '../../../contract/outcome.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
-import type { RelatedRules } from '../workqueue/related-rules.ts';
+import type { RelatedRules } from '../workqueue/records/related-rules.ts';
 import type { Run, WorkQueue } from '../workqueue/work-queue.ts';
 
 export interface RelatedObjectsOptions {

@@ -1,4 +1,4 @@
-import { formatKind, messageOf, type Resource } from '../../../core/index.ts';
+import { formatJson, formatKind, messageOf, type Resource } from '../../../core/index.ts';
 import type { Description, SourceDescription, WatchMap } from '../../../contract/index.ts';
 import {
   MAX_DESCRIPTION_BYTES,
@@ -85,7 +85,7 @@ export function checkBounds(sources: Sources): void {
 export function checkBytes(declaration: unknown, what: string): void {
   let bytes: number;
   try {
-    bytes = Buffer.byteLength(JSON.stringify(declaration) ?? '');
+    bytes = Buffer.byteLength(formatJson(declaration) ?? '');
   } catch {
     throw new SourceError('SpecTooLarge', `${what} is nested too deep.`);
   }

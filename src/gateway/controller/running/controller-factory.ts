@@ -26,12 +26,12 @@ import type { FunctionAccount } from '../access/account-tokens.ts';
 import type { TokenKeys } from '../access/token-keys.ts';
 import { type TokenRun, TriggerTokens } from '../access/trigger-tokens.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
-import { RelatedRules } from '../workqueue/related-rules.ts';
-import { WriteRecords } from '../workqueue/write-records.ts';
-import { RunsInFlight } from '../workqueue/runs-in-flight.ts';
-import { IdlePace } from '../workqueue/idle-pace.ts';
-import { GatewayRuns } from '../workqueue/own-runs.ts';
-import { StartRates } from '../workqueue/start-rates.ts';
+import { RelatedRules } from '../workqueue/records/related-rules.ts';
+import { WriteRecords } from '../workqueue/records/write-records.ts';
+import { RunsInFlight } from '../workqueue/records/runs-in-flight.ts';
+import { IdlePace } from '../workqueue/worker/idle-pace.ts';
+import { GatewayRuns } from '../workqueue/records/own-runs.ts';
+import { StartRates } from '../workqueue/worker/start-rates.ts';
 import { FAILURE_LINES } from '../dispatch/dispatcher.ts';
 import { BullMqWorkQueue, QUEUE_LINES, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
@@ -149,7 +149,7 @@ export class ControllerFactory {
     const queue = new BullMqWorkQueue({
       name: id,
       behaviour,
-      location,
+      location: { ...location, owner: spec.uid },
       runtime,
       onPauseChanged: onChanged,
       ownRuns,

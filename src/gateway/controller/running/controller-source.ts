@@ -1,4 +1,4 @@
-import { formatKind, type Resource } from '../../../core/index.ts';
+import { formatKind, type GroupVersionKind, type Resource } from '../../../core/index.ts';
 import type { Informer } from '../../informer/cache/informer.ts';
 
 /**
@@ -14,6 +14,18 @@ export interface ControllerSource {
    */
   readonly isRelated?: boolean;
 }
+
+/**
+ * The namespaces that sources of a description name for a kind.
+ * @returns undefined when one of them names none: then the kind is wanted everywhere.
+ */
+export function namespacesNamed(sources: readonly DescribedSource[], kind: string): readonly string[] | undefined {
+  const wanted = sources.filter((each) => formatKind(each) === kind);
+  if (wanted.some(({ namespaces }) => namespaces === undefined)) return undefined;
+  return [...new Set(wanted.flatMap(({ namespaces = [] }) => namespaces))];
+}
+
+type DescribedSource = GroupVersionKind & { readonly namespaces?: readonly string[] | undefined };
 
 /** The informers of all these kinds. */
 export function informersOf(sources: readonly ControllerSource[]): Informer[] {

@@ -19,6 +19,8 @@ export interface ControllerSpec {
    * the same, since no tenant can declare one.
    */
   readonly declaration: string;
+  /** The UID of the object that declares it, whose queue it has; undefined for a configured function. */
+  readonly uid?: string;
   /** Whose share of processor time, memory and indexes it draws on. Default: one of its own. */
   readonly tenant?: string;
   readonly description: Description;

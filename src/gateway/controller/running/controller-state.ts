@@ -22,11 +22,11 @@ export interface ControllerWatch {
 
 /** @param watch undefined while the gateway is starting. */
 export function notesOf(controller: RunningController, watch: ControllerWatch | undefined): ControllerNotes {
-  const { name, openReason, refusal } = controller;
+  const { name, openReason } = controller;
   const { missesEvents, remarks } = controller.failures;
   const isRunning = watch?.controllers.get(name) === controller;
   const problems = [
-    refusal,
+    controller.sources.refusal,
     isRunning ? watch.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
     openReason,
     missesEvents,

@@ -4,16 +4,12 @@ import {
   keyOf,
   namespaceOfTenant,
   type KubernetesObject,
-  ownValue,
   type Resource,
   type Runtime,
   type ControllerOrigin,
 } from '../../../core/index.ts';
 import type { CallbackBody, Description, SigningKey, WebhookDescription } from '../../../contract/index.ts';
-import { KEPT_OUT_INDEX, LEFT_OUT_INDEX } from '../../../contract/cache-layout.ts';
-import type { UserIndexes } from '../../informer/cache/backfill.ts';
 import { HandlerError, type KeyWakeup } from '../../informer/cache/change.ts';
-import type { Informer } from '../../informer/cache/informer.ts';
 import type { LookupBudget } from '../../informer/cache/lookup.ts';
 import type { View } from '../../informer/cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
@@ -37,13 +33,11 @@ import type { KeyStarts } from '../endpoint/endpoint-circuit-breaker.ts';
 import { RelatedObjects } from '../dispatch/related-objects.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
-import { indexOfMap } from '../handlers/mapper.ts';
-import { PAUSED_INDEX } from '../handlers/paused.ts';
 import type { MemoryHolder } from '../../../ground/redis/memory-shares.ts';
-import type { WriteRecords } from '../workqueue/write-records.ts';
+import type { WriteRecords } from '../workqueue/records/write-records.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
-import { checkScopes } from '../handlers/check-sources.ts';
-import { type ControllerSource, informersOf } from './controller-source.ts';
+import type { ControllerSource } from './controller-source.ts';
+import { ControllerSources } from './controller-sources.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { EventSources } from './event-sources.ts';
 import { HandlerFailures } from './handler-failures.ts';
@@ -121,6 +115,8 @@ export class RunningController {
   readonly objects: KeyObjects;
   /** Why it misses events at present, and the recent failures of its expressions. */
   readonly failures: HandlerFailures;
+  /** Its kinds and their informers. */
+  readonly sources: ControllerSources;
   /** The part of the cache that its function may read. */
   readonly cacheAccess: CacheAccess;
   /** The kinds that keys have named; undefined unless its runs may name related objects of any kind. */
@@ -128,6 +124,8 @@ export class RunningController {
   readonly timeoutMs: number;
   /** How long a run may go on after its 202 without a callback; 0: no run may. */
   readonly callbackMs: number;
+  /** `spec.paused` is true: recovery pauses a queue that it makes anew. */
+  pausedBySpec = false;
   readonly #options: RunningControllerOptions;
   readonly #scope: KeyScope;
   readonly #events: EventSources;
@@ -153,6 +151,7 @@ export class RunningController {
     const failures = new HandlerFailures({ controller: id, clock, logger, metrics });
     this.failures = failures;
     this.cacheAccess = options.target.cacheAccess;
+    this.sources = new ControllerSources(options.spec, options.sources);
     this.relatedKinds = options.target.relatedKinds;
     const onFailure = ({ field, message }: ExpressionFailure): void => {
       failures.remark(`${field} ${message}`);
@@ -178,7 +177,7 @@ export class RunningController {
     });
     const secondary = new SecondaryKeys({
       description,
-      sources: options.sources,
+      sources: this.sources.declared,
       events: this.#events,
       budget: bounds.budget,
       lookups: this.lookupBudget,
@@ -186,7 +185,7 @@ export class RunningController {
     });
     this.#resyncer = new Resyncer({
       spec: options.spec,
-      sources: options.sources,
+      sources: this.sources,
       events: this.#events,
       secondary,
       queue,
@@ -217,26 +216,14 @@ export class RunningController {
         readonly budget: CpuBudget;
       })
     | undefined {
-    const { bounds, sources, target } = this.#options;
+    const { bounds, target } = this.#options;
     const { budget } = bounds;
-    return target.proxied && { ...target.proxied, resources: sources.map(({ resource }) => resource), budget };
+    return target.proxied && { ...target.proxied, resources: this.sources.all.map(({ resource }) => resource), budget };
   }
 
   /** Undefined when it has no webhooks. */
   get reviews(): ControllerReviews | undefined {
     return this.#options.target.reviews;
-  }
-
-  /** The kinds that its description names, whose age its webhooks may bound. */
-  get declaredKinds(): readonly string[] {
-    return this.#options.sources.flatMap(({ isRelated, resource }) => (isRelated ? [] : [formatKind(resource)]));
-  }
-
-  /** Whether the views of all kinds that its description names are complete. */
-  get isComplete(): boolean {
-    return this.#options.sources.every(
-      ({ informers, isRelated }) => isRelated || informers.every((each) => each.synced),
-    );
   }
 
   get description(): Description {
@@ -256,18 +243,6 @@ export class RunningController {
   /** Why no triggers are sent to its function at present, if so. */
   get openReason(): string | undefined {
     return this.#dispatcher?.openReason;
-  }
-
-  /** Whether the cluster now serves one of its kinds in another scope, so that it has to be started anew. */
-  get outdated(): boolean {
-    return this.informers().some((informer) => informer.outdated);
-  }
-
-  /**
-   * The right that the gateway lacks to fill or follow a view that this controller reads; undefined when it lacks none.
-   */
-  get refusal(): string | undefined {
-    return this.neededInformers().find((informer) => informer.refusal !== undefined)?.refusal;
   }
 
   /** The resource of a kind that the controller watches because keys name it. Undefined for any other kind. */
@@ -313,83 +288,16 @@ export class RunningController {
     if (tenant === undefined) return undefined;
     const { queue } = this;
     const weigh = async (): Promise<ReadonlyMap<string, number>> =>
-      new Map([[namespaceOfTenant(tenant), await queue.weigh()]]);
+      new Map([[namespaceOfTenant(tenant), await queue.inspector.weigh()]]);
     return { prefix: queue.prefix, holding: 'keys', weigh };
-  }
-
-  /**
-   * How many objects of its kinds, in the namespaces that it names, are kept out of the cache, and how many of them
-   * only for want of memory.
-   */
-  async keptOut(): Promise<{ readonly all: number; readonly leftOut: number }> {
-    const [all, leftOut] = await Promise.all([this.#marked(KEPT_OUT_INDEX), this.#marked(LEFT_OUT_INDEX)]);
-    return { all, leftOut };
-  }
-
-  async #marked(index: string): Promise<number> {
-    const { spec, sources } = this.#options;
-    const { description } = spec;
-    const { for: reconciled, owns, watches, reads } = description;
-    const declared = [reconciled, ...owns, ...watches, ...reads];
-    const counts = await Promise.all(
-      sources.flatMap(({ resource, informers }) => {
-        const wanted = declared.filter((each) => formatKind(each) === formatKind(resource));
-        const isEverywhere = wanted.some(({ namespaces }) => namespaces === undefined);
-        const named = [...new Set(wanted.flatMap(({ namespaces = [] }) => namespaces))];
-        return informers.map(({ view }) => view.indexer.keptOutCount(isEverywhere ? undefined : named, index));
-      }),
-    );
-    return counts.reduce((sum, count) => sum + count, 0);
   }
 
   /**
    * From now on the informers' events wake this controller's keys; informers that were not needed before begin.
    * @throws UserError for namespaces of a kind that has none.
    */
-  async addHandlers(): Promise<void> {
-    const { spec, sources } = this.#options;
-    const { description } = spec;
-    const { webhooks = [] } = this.reviews ?? {};
-    checkScopes(
-      description,
-      [...sources, ...webhooks].map(({ resource }) => resource),
-    );
-    const heard: Promise<void>[] = [];
-    const limits = webhooks.map(({ webhook }) => ('cache' in webhook ? webhook.cache.maxAgeSeconds * 1000 : Infinity));
-    const ageLimitMs = Math.min(...limits);
-    for (const { resource, informers, isRelated = false } of sources) {
-      for (const informer of informers) {
-        informer.setAgeLimit(this.name, isRelated ? Infinity : ageLimitMs);
-        const kind = formatKind(resource);
-        informer.setIndexes(this.name, this.#indexesOf(kind, informer.view.encrypted));
-        heard.push(informer.setHandlers(this.name, this.#events.handlersFor(resource)));
-      }
-    }
-    await Promise.all(this.informers().map((informer) => informer.begin()));
-    await Promise.all(heard);
-  }
-
-  /** Indexes that the function declares, or that finding the referrers of a watched object needs. */
-  #indexesOf(kind: string, isEncrypted: boolean): UserIndexes {
-    const { description, scope, tenant } = this.#options.spec;
-    const declared = description.indexes.filter((each) => formatKind(each) === kind).map(({ index }) => index);
-    const allowed = scope === undefined ? '*' : (ownValue(scope, kind) ?? []);
-    const own = {
-      tenant: tenant && namespaceOfTenant(tenant),
-      namespaces: allowed === '*' ? undefined : allowed,
-      observed: (description.observes ?? []).filter((each) => formatKind(each) === kind).map(({ field }) => field),
-    };
-    if (kind !== formatKind(description.for)) return { specs: declared, ...own };
-    const specs = [
-      ...declared,
-      ...description.watches
-        .flatMap(({ map }) => indexOfMap(map) ?? [])
-        .filter((index) => {
-          // The index's entries would show parts of encrypted objects. Without the index each object is read.
-          return !isEncrypted || !index.startsWith('selector:');
-        }),
-    ];
-    return { specs, ...own, needed: [PAUSED_INDEX] };
+  addHandlers(): Promise<void> {
+    return this.sources.addHandlers(this.#events, this.reviews?.webhooks ?? []);
   }
 
   /**
@@ -409,11 +317,6 @@ export class RunningController {
         chunk.map(({ controller: _, ...wakeup }) => ({ ...wakeup, paused: paused.has(wakeup.key) })),
       );
     }
-  }
-
-  async waitForSync(signal: AbortSignal): Promise<void> {
-    const declared = this.#options.sources.filter(({ isRelated }) => !isRelated);
-    await Promise.all(informersOf(declared).map((informer) => informer.waitForSync(signal)));
   }
 
   /**
@@ -439,7 +342,7 @@ export class RunningController {
     this.#beginSeries();
     const { runtime, settings } = this.#options;
     const { cacheAccess, endpoint, kubernetes, proxied } = this.#options.target;
-    const views = this.informers().map((informer) => ({
+    const views = this.sources.informers.map((informer) => ({
       view: informer.view,
       isComplete: () => informer.synced,
       currentVersion: () => informer.currentVersion({ controller: this.name, signal: this.#stopped.signal }),
@@ -498,12 +401,8 @@ export class RunningController {
     const leftOut = (): string | undefined => queue.leftOut;
     const exists = (key: string): Promise<boolean> => this.objects.exists(key);
     if (!relatedKinds) return new RelatedObjects({ queue, leftOut, rules, budget, kinds, exists });
-    const complete = (): ReadonlySet<string> => {
-      const related = this.#options.sources.filter(({ isRelated, informers }) => {
-        return isRelated && informers.every(({ synced }) => synced);
-      });
-      return new Set(related.map(({ resource }) => formatKind(resource)));
-    };
+    const complete = (): ReadonlySet<string> =>
+      new Set(this.sources.completeRelated.map(({ resource }) => formatKind(resource)));
     return new RelatedObjects({ queue, leftOut, rules, budget, kinds: undefined, complete, exists });
   }
 
@@ -537,20 +436,5 @@ export class RunningController {
   /** Queues keys at a caller's request. @throws UserError as `requeue`. */
   async requeue(request: RequeueRequest): Promise<number> {
     return requeue({ scope: this.#scope, queue: this.queue }, request);
-  }
-
-  /** The informers of all its kinds. */
-  informers(): Informer[] {
-    return informersOf(this.#options.sources);
-  }
-
-  /**
-   * The informers that its runs wait for: of all kinds that its description names, and of other kinds once they are
-   * complete.
-   */
-  neededInformers(): Informer[] {
-    return this.#options.sources.flatMap(({ informers, isRelated }) =>
-      isRelated ? informers.filter(({ synced }) => synced) : informers,
-    );
   }
 }

@@ -47,7 +47,11 @@ class World {
       },
       events: {
         onRunning: () => {},
-        forget: async (id) => void this.said.push(`forget ${id}`),
+        forgetEarlier: async () => {},
+        forget: async (id) => {
+          this.said.push(`forget ${id}`);
+          return true;
+        },
       },
       drainMs: 10,
       ending: this.ending.signal,
@@ -94,14 +98,13 @@ class World {
       keys: [],
       cacheAccess: { scope, inRedis },
       queue: { pause: async (by: string) => void this.said.push(`${url} pause ${by}`) },
-      informers: () => informers,
       addHandlers: async () => {
         for (const kind of kinds) {
           const users = this.handlers.get(`v1/${kind}`) ?? new Map<string, string>();
           this.handlers.set(`v1/${kind}`, users.set(id, url));
         }
       },
-      waitForSync: sync,
+      sources: { informers, waitForSync: sync },
       wake: async () => void this.said.push(`${url} wake`),
       start: async () => {
         this.said.push(`${url} start`);

@@ -44,11 +44,14 @@ export interface ControllerRecovery {
 /** Callbacks for controllers that come and go. */
 export interface ControllerEvents {
   readonly onRunning: (controller: RunningController) => void;
+  /** A controller is about to be woken: removes the data that an earlier one of its name has left in Redis. */
+  readonly forgetEarlier: (controller: RunningController) => Promise<void>;
   /**
    * The controller was removed: removes its data in Redis.
    * @param endMs when its last runs are over, if this gateway has run it.
+   * @returns whether they are gone: only the gateway that leads removes data, and a new owner keeps its own.
    */
-  readonly forget: (id: string, endMs: number | undefined) => Promise<void>;
+  readonly forget: (id: string, endMs: number | undefined) => Promise<boolean>;
 }
 
 export interface StartOptions {
@@ -86,7 +89,7 @@ export class Controllers {
    */
   reviewer(id: string): RunningController | undefined {
     const newest = this.#known.get(id);
-    return newest?.isComplete ? newest : this.#running.get(id);
+    return newest?.sources.isComplete ? newest : this.#running.get(id);
   }
 
   /** Why a controller's keys wait after a loss of data in Redis; undefined when they do not wait. */
@@ -210,11 +213,14 @@ export class Controllers {
     let controller: RunningController | undefined;
     try {
       controller = await create(spec);
+      controller.pausedBySpec = spec.paused === true;
       this.#known.set(id, controller);
+      // Before the first event adds a key to the queue. If Redis is away, recovery does it when the queue is read.
+      if (!before && origin === 'declared') await events.forgetEarlier(controller).catch(() => {});
       await controller.addHandlers();
       if (!before) await this.#allowReader(controller);
       onWaiting(controller);
-      await controller.waitForSync(signal);
+      await controller.sources.waitForSync(signal);
       signal.throwIfAborted();
       if (before) {
         await this.#stopNow(before);
@@ -229,7 +235,7 @@ export class Controllers {
     }
     this.#running.set(id, controller);
     events.onRunning(controller);
-    if (before) await this.#releaseUnused(before.informers(), controller);
+    if (before) await this.#releaseUnused(before.sources.informers, controller);
     runtime.logger.info(
       { controller: id, url, for: formatKind(description.for) },
       before ? 'controller changed' : 'controller started',
@@ -261,9 +267,12 @@ export class Controllers {
     await this.#release(id);
     // A check that began earlier may still be writing its findings about the queue.
     await this.#options.recovery.check(this.#options.ending);
-    await this.#options.events.forget(id, this.#lastRunsEndMs.get(id));
+    const isGone = await this.#options.events.forget(id, this.#lastRunsEndMs.get(id));
     this.#lastRunsEndMs.delete(id);
-    this.#options.runtime.logger.info({ controller: id }, 'controller removed, with its data');
+    const how = isGone
+      ? 'controller removed, with its data'
+      : 'controller removed, another gateway or owner has its data';
+    this.#options.runtime.logger.info({ controller: id }, how);
   }
 
   /** Stops all controllers at the end of the gateway. Their data stays for the next gateway. */
@@ -293,7 +302,7 @@ export class Controllers {
       if (before && this.#running.has(id)) {
         this.#known.set(id, before);
         await before.addHandlers();
-        await this.#releaseUnused(controller?.informers() ?? [], before);
+        await this.#releaseUnused(controller?.sources.informers ?? [], before);
       } else {
         await this.#removeUser(id, [controller, before]);
       }
@@ -308,7 +317,7 @@ export class Controllers {
     this.#known.delete(id);
     try {
       for (const controller of controllers) {
-        for (const informer of controller?.informers() ?? []) informer.removeUser(id);
+        for (const informer of controller?.sources.informers ?? []) informer.removeUser(id);
       }
       await this.#options.readerUsers?.remove(id);
       await this.#release(id);
@@ -319,8 +328,8 @@ export class Controllers {
 
   /** Releases the informers that only another declaration of this controller needed. */
   async #releaseUnused(others: readonly Informer[], now: RunningController): Promise<void> {
-    const needed = new Set(now.informers());
-    const kinds = new Set(now.informers().map(({ view }) => servedAs(view.resource)));
+    const needed = new Set(now.sources.informers);
+    const kinds = new Set(now.sources.informers.map(({ view }) => servedAs(view.resource)));
     for (const informer of others) if (!needed.has(informer)) informer.removeUser(now.name);
     await this.#release(now.name, kinds);
   }

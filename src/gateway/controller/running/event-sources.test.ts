@@ -15,7 +15,7 @@ import { descriptionSchema } from '../../../contract/description-schema.ts';
 import type { Change, Lookup } from '../../informer/cache/change.ts';
 import { View } from '../../informer/cache/view.ts';
 import { CpuBudgets } from '../cel/cpu-budget.ts';
-import { threadMs } from '../cel/time-limit.ts';
+import { threadMs } from '../../../ground/time-slice.ts';
 import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import { HandlerCutOffError } from '../handlers/handler-cut-off-error.ts';
 import { KeyScope } from '../handlers/key-scope.ts';

@@ -29,7 +29,8 @@ export async function* keysInScope(
 
 /** All keys of a place, in parts. */
 export async function* partsOf({ view, namespace }: Place): AsyncGenerator<string[]> {
-  const found = namespace === undefined ? view.keys() : [await view.indexer.keysWith([namespaceIndex(namespace)])];
+  const found =
+    namespace === undefined ? view.objects.keys() : [await view.indexer.keysWith([namespaceIndex(namespace)])];
   for await (const keys of found) {
     for (let from = 0; from < keys.length; from += CHUNK) yield keys.slice(from, from + CHUNK);
   }
@@ -43,7 +44,7 @@ async function selected(
 ): Promise<string[]> {
   const found: string[] = [];
   for (let from = 0; from < keys.length; from += OBJECTS) {
-    for await (const { key, object } of view.each(keys.slice(from, from + OBJECTS))) {
+    for await (const { key, object } of view.objects.each(keys.slice(from, from + OBJECTS))) {
       if (object !== undefined && scope.selects(object) && (passes?.(object) ?? true)) found.push(key);
     }
   }

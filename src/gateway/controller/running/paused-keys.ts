@@ -7,7 +7,7 @@ export async function pausedAmong(views: readonly View[], keys: readonly string[
   const paused = new Set<string>();
   for (const view of views) {
     const inView = keys.filter((key) => view.contains(parseObjectKey(key).namespace));
-    const entries = await view.recentEntries(inView);
+    const entries = await view.objects.recentEntries(inView);
     inView.forEach((key, at) => isPaused(entries[at]) && paused.add(key));
   }
   return paused;

@@ -1,6 +1,7 @@
 import { formatKind, type GroupVersionKind, messageOf, type Runtime } from '../../../core/index.ts';
 import type { Description, WatchedDescription } from '../../../contract/index.ts';
-import type { RelatedRules } from '../workqueue/related-rules.ts';
+import type { RelatedRules } from '../workqueue/records/related-rules.ts';
+import { namespacesNamed } from './controller-source.ts';
 
 export interface RelatedKindsOptions {
   readonly controller: string;
@@ -116,9 +117,8 @@ export function relatedWatches(
     const [{ apiVersion, kind }] = sources as [GroupVersionKind];
     const isRelated = (each: WatchedDescription): boolean => each.map.by === 'related';
     if (watches.some((each) => sources.includes(each) && isRelated(each))) return [];
-    const isEverywhere = sources.some(({ namespaces }) => namespaces === undefined);
-    const namespaces = [...new Set(sources.flatMap((each) => each.namespaces ?? []))];
-    return [{ apiVersion, kind, map, ...(isEverywhere ? {} : { namespaces }) }];
+    const namespaces = namespacesNamed(sources, formatKind({ apiVersion, kind }));
+    return [{ apiVersion, kind, map, ...(namespaces && { namespaces }) }];
   });
   return [...own, ...named.map(({ apiVersion, kind }) => ({ apiVersion, kind, map }))];
 }

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { formatKind, type KubernetesObject, type Runtime } from '../../../core/index.ts';
 import type { BullMqWorkQueue, QueueState } from '../workqueue/bullmq-work-queue.ts';
-import { type ControllerSource, informersOf } from './controller-source.ts';
+import { informersOf } from './controller-source.ts';
+import type { ControllerSources } from './controller-sources.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import type { EventSources } from './event-sources.ts';
 import type { HandlerFailures } from './handler-failures.ts';
@@ -11,8 +12,7 @@ import type { SecondaryKeys } from './secondary-keys.ts';
 
 export interface ResyncerOptions {
   readonly spec: Pick<ControllerSpec, 'id' | 'description'>;
-  /** The kinds that the description names, and the kinds that keys have named at run time. */
-  readonly sources: readonly ControllerSource[];
+  readonly sources: Pick<ControllerSources, 'declared' | 'completeRelated'>;
   readonly events: Pick<EventSources, 'reconciled' | 'scope'>;
   readonly secondary: SecondaryKeys;
   readonly queue: BullMqWorkQueue;
@@ -78,9 +78,9 @@ export class Resyncer {
    */
   async #ensureInitial({ incarnation, initial }: QueueState): Promise<void> {
     const { spec, queue, failures, runtime } = this.#options;
-    const declared = informersOf(this.#options.sources.filter(({ isRelated }) => !isRelated));
-    const states = await Promise.all(declared.map(({ view }) => view.state()));
-    const missed = await Promise.all(declared.map(({ view }) => view.missedBy(spec.id)));
+    const declared = informersOf(this.#options.sources.declared);
+    const states = await Promise.all(declared.map(({ view }) => view.record.state()));
+    const missed = await Promise.all(declared.map(({ view }) => view.record.missedBy(spec.id)));
     const wanted = this.#initialHash([incarnation, ...states.map((state) => state.incarnation), ...missed]);
     if (wanted === undefined || wanted === initial || failures.isRecent || queue.leftOut !== undefined) return;
     failures.delivered();
@@ -114,15 +114,15 @@ export class Resyncer {
     const { queue, sources, runtime, spec, failures } = this.#options;
     const rules = queue.relatedRules;
     const told = spec.description.relatedKinds ? await rules.views() : new Map<string, string>();
-    const complete = sources.filter(({ isRelated, informers }) => isRelated && informers.every(({ synced }) => synced));
+    const complete = sources.completeRelated;
     const kinds = new Set(complete.map(({ resource }) => formatKind(resource)));
     for (const kind of told.keys()) if (!kinds.has(kind)) await rules.removeView(kind);
     for (const { resource, informers } of complete) {
       const kind = formatKind(resource);
       // As for all keys: lookups that fail at each change must not queue the keys each time.
       if (failures.isRecent && told.has(kind)) continue;
-      const states = await Promise.all(informers.map(({ view }) => view.state()));
-      const missed = await Promise.all(informers.map(({ view }) => view.missedBy(spec.id)));
+      const states = await Promise.all(informers.map(({ view }) => view.record.state()));
+      const missed = await Promise.all(informers.map(({ view }) => view.record.missedBy(spec.id)));
       if (states.some(({ incarnation }) => incarnation === undefined)) continue;
       const state = JSON.stringify([states.map(({ incarnation }) => incarnation), missed]);
       if (state === told.get(kind)) continue;

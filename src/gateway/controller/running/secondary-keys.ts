@@ -2,16 +2,17 @@ import { formatKind, parseObjectKey } from '../../../core/index.ts';
 import type { Description } from '../../../contract/index.ts';
 import { type Change, HandlerError, type Lookup, type Wakeup } from '../../informer/cache/change.ts';
 import { type LookupBudget, resolveLookup } from '../../informer/cache/lookup.ts';
-import type { EncodedObject, View } from '../../informer/cache/view.ts';
+import type { View } from '../../informer/cache/view.ts';
+import type { EncodedObject } from '../../informer/cache/view-objects.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { Place } from '../handlers/key-scope.ts';
-import { type ControllerSource, informersOf } from './controller-source.ts';
+import { type ControllerSource, namespacesNamed } from './controller-source.ts';
 import type { EventSources } from './event-sources.ts';
 import { type KeysWanted, OBJECTS, partsOf } from './keys-in-scope.ts';
 
 export interface SecondaryKeysOptions {
   readonly description: Pick<Description, 'owns' | 'watches'>;
-  /** The kinds that the description names, and the kinds that keys have named at run time. */
+  /** The kinds that the description names. */
   readonly sources: readonly ControllerSource[];
   readonly events: Pick<EventSources, 'scope' | 'secondaryHandlerFor'>;
   /** Each object is decoded and handled when the budget allows it. */
@@ -46,11 +47,11 @@ export class SecondaryKeys {
     const { sources, events } = this.#options;
     const known = new Set<string>();
     for (const source of sources) {
-      const handler = source.isRelated ? undefined : events.secondaryHandlerFor(source.resource);
+      const handler = events.secondaryHandlerFor(source.resource);
       if (!handler) continue;
       for await (const { view, keys: names } of this.#partsOf(source)) {
         const found = new Set<string>();
-        for await (const { encoded } of view.eachEncoded(names)) {
+        for await (const { encoded } of view.objects.eachEncoded(names)) {
           for (const wakeup of encoded ? await this.#handle(handler, encoded) : []) {
             for (const key of await this.#resolve(wakeup, passes, known)) if (!known.has(key)) found.add(key);
           }
@@ -66,13 +67,11 @@ export class SecondaryKeys {
   /** The objects of a kind in the declared namespaces, by key. */
   async *#partsOf(source: ControllerSource): AsyncGenerator<{ view: View; keys: string[] }, void, undefined> {
     const { owns, watches } = this.#options.description;
-    const declared = [...owns, ...watches].filter((each) => formatKind(each) === formatKind(source.resource));
-    const isEverywhere = declared.some(({ namespaces }) => namespaces === undefined);
-    const named = [...new Set(declared.flatMap(({ namespaces = [] }) => namespaces))];
-    for (const { view } of informersOf([source])) {
-      const places: readonly Place[] = isEverywhere
-        ? [{ view }]
-        : named.filter((namespace) => view.contains(namespace)).map((namespace) => ({ view, namespace }));
+    const named = namespacesNamed([...owns, ...watches], formatKind(source.resource));
+    for (const { view } of source.informers) {
+      const places: readonly Place[] = named
+        ? named.filter((namespace) => view.contains(namespace)).map((namespace) => ({ view, namespace }))
+        : [{ view }];
       for (const place of places) for await (const keys of partsOf(place)) yield { view, keys };
     }
   }
@@ -132,7 +131,7 @@ export class SecondaryKeys {
     passes: NonNullable<KeysWanted['passes']>,
   ): Promise<readonly string[]> {
     const refused: string[] = [];
-    for await (const { key, object } of view.each(keys)) {
+    for await (const { key, object } of view.objects.each(keys)) {
       if (!object || (this.#options.events.scope.selects(object) && !passes(object))) refused.push(key);
     }
     return refused;
@@ -140,6 +139,6 @@ export class SecondaryKeys {
 }
 
 async function withoutObject(view: View, keys: readonly string[]): Promise<readonly string[]> {
-  const entries = await view.entries(keys);
+  const entries = await view.objects.entries(keys);
   return keys.filter((_, at) => entries[at] === undefined);
 }

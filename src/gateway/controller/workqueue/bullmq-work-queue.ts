@@ -1,28 +1,30 @@
 import { randomUUID } from 'node:crypto';
 import { type AdmittedLine, LimitedLines, messageOf, type Runtime } from '../../../core/index.ts';
 import type { Incarnated } from '../../informer/cache/incarnation.ts';
-import { loadScript, type Redis, type Script, unlinkAll } from '../../../ground/redis/redis.ts';
+import type { Redis } from '../../../ground/redis/redis.ts';
 import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
-import { BullMqJobs, type BullMqLists } from './bullmq-jobs.ts';
-import { GroupCommit } from './group-commit.ts';
-import { IdlePace, type PaceShare } from './idle-pace.ts';
-import { OwnRuns, type Unfinished } from './own-runs.ts';
-import type { EndedRun } from './past-run.ts';
-import { IDLE_POLL_INTERVAL_MS, Poller } from './poller.ts';
+import { BarrierChecks } from './worker/barrier-checks.ts';
+import { BullMqJobs, type BullMqLists } from './worker/bullmq-jobs.ts';
+import { GroupCommit } from './worker/group-commit.ts';
+import { IdlePace, type PaceShare } from './worker/idle-pace.ts';
+import { OwnRuns, type Unfinished } from './records/own-runs.ts';
+import type { EndedRun } from './history/past-run.ts';
+import { IDLE_POLL_INTERVAL_MS, Poller } from './worker/poller.ts';
 import { type QueueFacts, queueFacts, STATE_LISTS } from './queue-facts.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
 import { HISTORY_RUNS, type QueueOptions } from './queue-options.ts';
-import type { Finished } from './records.ts';
-import { RedisHistory } from './redis-history.ts';
-import { RedisInspector } from './redis-inspector.ts';
-import { RedisRecords } from './redis-records.ts';
-import { RunRecorder } from './run-recorder.ts';
-import { Runner } from './runner.ts';
-import { RelatedRules } from './related-rules.ts';
-import { RedisSamples, Sampler } from './samples.ts';
-import { type DueKeys, Stall } from './stall.ts';
-import { ANY_RATE, type StartRate } from './start-rates.ts';
-import { Upkeep } from './upkeep.ts';
+import type { Finished } from './records/records.ts';
+import { RedisHistory } from './history/redis-history.ts';
+import { RedisInspector } from './records/redis-inspector.ts';
+import { RedisRecords } from './records/redis-records.ts';
+import { RunRecorder } from './history/run-recorder.ts';
+import { RunGate } from './worker/run-gate.ts';
+import { RelatedRules } from './records/related-rules.ts';
+import { RedisSamples, Sampler } from './history/samples.ts';
+import { type DueKeys, Stall } from './worker/stall.ts';
+import { ANY_RATE, type StartRate } from './worker/start-rates.ts';
+import { Upkeep } from './worker/upkeep.ts';
+import { QueueWorker } from './worker/queue-worker.ts';
 import {
   type Finish,
   type OpenCircuit,
@@ -40,9 +42,10 @@ export interface WorkQueueOptions {
   readonly behaviour: QueueOptions;
   /**
    * The place of the queue, and the connection for commands. BullMQ's worker opens a second connection for its blocking
-   * read.
+   * read. `owner` names the thing whose keys the queue has: a gateway that has not heard yet that its owner is gone
+   * starts no key of the next owner of the name. Default: the name says it all.
    */
-  readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'>;
+  readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'> & { readonly owner?: string | undefined };
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   /** Called when a pause of all keys was set or ended through this gateway. Default: nothing happens. */
   readonly onPauseChanged?: () => void;
@@ -71,6 +74,10 @@ export interface QueueBounds {
 /** The fields of a queue as a whole. */
 export interface QueueState {
   readonly incarnation: string | undefined;
+  /**
+   * Whether the data belong to another owner of the name, earlier or later, or a removal has left a part of them.
+   */
+  readonly isForeign: boolean;
   readonly runId: string | undefined;
   /** `Resyncer` has queued all keys for this hash of the declaration and its views. */
   readonly initial: string | undefined;
@@ -100,6 +107,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly relatedRules: RelatedRules;
   /** The labels of its metrics. As in controller-runtime, a queue has the name of its controller. */
   readonly #labels: { readonly name: string; readonly controller: string };
+  readonly #owner: string | undefined;
   readonly #behaviour: QueueOptions;
   readonly #runtime: WorkQueueOptions['runtime'];
   readonly #onPauseChanged: () => void;
@@ -108,22 +116,19 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #keys: QueueKeys;
   readonly #leftOut: () => string | undefined;
   readonly #admitLine: NonNullable<QueueBounds['admitLine']>;
-  readonly #weigh: Script;
   readonly #records: RedisRecords;
   /** Undefined while the history is off. */
   readonly #sampler: Sampler | undefined;
   readonly #recorder: RunRecorder | undefined;
   readonly #jobs: BullMqJobs;
   readonly #idlePace: IdlePace;
-  readonly #startRate: StartRate;
+  readonly #gate: RunGate;
   #paceShare: PaceShare | undefined;
-  /** Runs the keys; set by `start`. */
-  #process: Process | undefined;
+  /** Set by `start`, as the other parts that run keys. */
+  #barriers: BarrierChecks | undefined;
   #poller: Poller | undefined;
   readonly #stall: Stall;
-  #runner: Runner | undefined;
-  #ended = false;
-  readonly #ending = new AbortController();
+  #worker: QueueWorker | undefined;
   /** Ready keys whose jobs could not be added: the poller tries again. */
   readonly #keysToRetry = new Set<string>();
   readonly #adds: GroupCommit<readonly QueuedKey[], Promise<void>>;
@@ -131,14 +136,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #inFlight = new Set<Promise<void>>();
   /** Jobs that BullMQ has given to this gateway and whose keys have not all started. */
   readonly #activeJobs = new Set<Promise<void>>();
-  /** Present while suspended: starts wait for it. */
-  #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
-  /** See `allow`. */
-  #mostInFlight = Infinity;
-  /** The runs in flight that have started since it was set, while it is not Infinity. */
-  readonly #counted = new Set<string>();
   #circuit: OpenCircuit | undefined;
-  /** Whether the last ready keys include a key that other gateways should start first (`Runner.passOn`). */
+  /** Whether the last ready keys include a key that other gateways should start first (`QueueWorker.passOn`). */
   #passesOn = false;
 
   constructor(options: WorkQueueOptions) {
@@ -151,14 +150,14 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const { clock, logger } = runtime;
     const { concurrency } = behaviour;
     const keys = queueKeys(location, name);
-    const records = new RedisRecords(redis, keys, behaviour);
+    const records = new RedisRecords(redis, keys, behaviour, location.owner);
     const jobs = new BullMqJobs({ redis, keys, name, concurrency, onError: (error, part) => this.#warn(error, part) });
     this.#redis = redis;
     this.#keys = keys;
     this.#leftOut = leftOut;
-    this.#weigh = loadScript(redis, import.meta.url, 'weigh-keys');
     this.name = name;
     this.#labels = { name, controller: name };
+    this.#owner = location.owner;
     this.#behaviour = behaviour;
     this.#runtime = runtime;
     this.#onPauseChanged = onPauseChanged;
@@ -168,7 +167,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.inspector = new RedisInspector(redis, keys, {
       clock,
       circuit: () => this.#circuit,
-      passed: async (barrier) => (await this.#process?.passed(barrier)) ?? false,
+      passed: async (barrier) => (await this.#barriers?.passed(barrier)) ?? false,
     });
     const samples = new RedisSamples(redis, keys);
     this.history = new RedisHistory({
@@ -183,8 +182,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#sampler = historyRuns > 0 ? new Sampler({ name, samples, clock, logger }) : undefined;
     this.#jobs = jobs;
     this.#idlePace = idlePace;
-    this.#startRate = starts;
-    const isOpen = (): boolean => this.room === 0;
+    this.#gate = new RunGate({ startRate: starts, onRoom: () => this.#roomChanged() });
+    const isOpen = (): boolean => this.hasNoRoom;
     this.#stall = new Stall({
       concurrency,
       clock,
@@ -211,7 +210,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
     await this.#stall.mayMakeDue(this.#records.addToBacklog(keys, this.#runtime.clock.now(), reason));
-    this.#runner?.starter.enterBacklog();
+    this.#worker?.enterBacklog();
     this.#sampler?.touch();
     this.#runtime.metrics.count('workqueue_adds_total', this.#labels, keys.length);
   }
@@ -225,7 +224,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   async settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean> {
     const nowMs = this.#runtime.clock.now();
     const request = { key, run, finish, ended: { key, run, finish, atMs: nowMs } };
-    if (this.#runner) return this.#stall.mayMakeDue(this.#runner.finish(request));
+    if (this.#worker) return this.#stall.mayMakeDue(this.#worker.finish(request));
     this.#ownRuns.finish(request);
     const [finished] = await this.#stall.mayMakeDue(this.#records.finishAll([request], nowMs, this.#ownRuns));
     if (finished) this.#recorder?.record(request.ended, finished);
@@ -241,7 +240,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async resume(scope: PauseScope): Promise<void> {
     await this.#stall.mayMakeDue(this.#records.resume(scope));
-    this.#runner?.starter.enterBacklog();
+    this.#worker?.enterBacklog();
     if (scope === 'controller') this.#onPauseChanged();
   }
 
@@ -264,8 +263,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async start(process: Process): Promise<void> {
-    if (this.#runner || this.#ended) return;
-    this.#process = process;
+    if (this.#worker || this.#gate.ended) return;
     const { name } = this;
     const { concurrency, timeoutMs, maxBatch = 1 } = this.#behaviour;
     const runtime = this.#runtime;
@@ -276,36 +274,32 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const pace = this.#idlePace.join((factor) => this.#jobs.pace(factor));
     this.#paceShare = pace;
     this.#jobs.pace(pace.factor);
-    const upkeep = new Upkeep({ name, records, process, onReady, keysOfJobs, clock, logger, metrics });
+    const onError = (error: unknown): void => this.#warn(error, 'barrier');
+    const barriers = new BarrierChecks({ process, clock, onError });
+    this.#barriers = barriers;
+    const upkeep = new Upkeep({ name, records, barriers, onReady, keysOfJobs, clock, logger, metrics });
     const poller = new Poller({
       records,
-      process,
+      barriers,
       onReady,
       onOverdue: (keys) => this.#settleOrStart(keys),
-      onLow: () => this.#runner?.starter.enterBacklog(),
+      onLow: () => this.#worker?.enterBacklog(),
       upkeep,
       pace,
       runtime,
     });
-    const gate = {
-      ending: this.#ending.signal,
-      opened: (): Promise<boolean> => this.#opened(),
-      closed: (): boolean => this.#gate !== undefined,
-      room: (): number => this.room,
-      started: (key: string, run: number): void => this.#count(key, run),
-      ended: (key: string, run: number): void => this.#uncount(key, run),
-      startRate: this.#startRate,
-    };
     const on = {
       work: (work: Promise<unknown>): void => void this.#track(work),
       due: (atMs: number): void => poller.wake(atMs),
+      foreign: (): void => this.suspend(true),
       ready: (keys: readonly string[]): void => void this.#track(this.#startOrEnqueue(keys)),
       finished: (run: EndedRun, finished: Finished): void => this.#recorder?.record(run, finished),
       started: (waitedMs: number): void => this.#sampler?.started(waitedMs),
       ended: (tookMs: number, hasFailed: boolean): void => this.#sampler?.ended(tookMs, hasFailed),
     };
-    const limits = { timeoutMs, concurrency, maxBatch };
-    this.#runner = new Runner({ name, records, process, limits, runtime, gate, ownRuns: this.#ownRuns, on });
+    const queue = { name, timeoutMs, concurrency, maxBatch };
+    const [gate, ownRuns] = [this.#gate, this.#ownRuns];
+    this.#worker = new QueueWorker({ queue, records, process, runtime, gate, barriers, ownRuns, on });
     // A gateway before this one may have left keys that wait.
     this.#sampler?.touch();
     this.#poller = poller;
@@ -314,56 +308,59 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     // Ends the pause that an earlier build set in Redis while the circuit of one gateway was open.
     void this.#track(records.resume('breaker'));
     await this.#jobs.start((keys) => this.#processJob(keys));
-    if (!this.#gate) this.#poller.start();
+    if (!this.#gate.closed) this.#poller.start();
   }
 
-  suspend(): void {
-    if (this.#gate) return;
-    let open = (): void => {};
-    const opened = new Promise<void>((resolve) => (open = resolve));
-    this.#gate = { opened, open };
+  suspend(isForeign = false): void {
+    const isFirst = this.#gate.close(isForeign);
+    if (isForeign) this.#worker?.resume();
+    if (!isFirst) return;
     // Nothing here waits for Redis, which may be away. The gate holds keys of jobs that BullMQ still gives out.
     this.#poller?.stop().catch((error: unknown) => this.#warn(error, 'poller'));
     this.#takeJobs();
   }
 
+  /** Whether it has been stopped. */
+  get ended(): boolean {
+    return this.#gate.ended;
+  }
+
+  /** Whether no run may begin here. */
+  get suspended(): boolean {
+    return this.#gate.closed;
+  }
+
   unsuspend(): void {
     // A stopped queue stays stopped: another object may use the queue under its name by now.
-    if (!this.#gate || this.#ended) return;
-    this.#gate.open();
-    this.#gate = undefined;
+    if (!this.#gate.open()) return;
     this.#takeJobs();
     // Looks soon for ready keys without a job: the answer that named them may have been lost with the connection.
     this.#upkeep?.checkSoon(this.#runtime.clock.now());
-    this.#runner?.starter.resume();
+    this.#worker?.resume();
     this.#poller?.start();
   }
 
   allow(most: number, circuit?: OpenCircuit): void {
-    if (this.#ended) return;
+    if (this.#gate.ended) return;
     this.#circuit = most === Infinity ? undefined : circuit;
-    this.#mostInFlight = most;
-    this.#counted.clear();
-    this.#roomChanged();
+    this.#gate.allow(most);
   }
 
   get circuit(): OpenCircuit | undefined {
     return this.#circuit;
   }
 
-  /** How many runs may start here now, as `allow` has it. */
-  get room(): number {
-    return Math.max(0, this.#mostInFlight - this.#counted.size);
+  /** Whether `allow` lets no run begin here now. */
+  get hasNoRoom(): boolean {
+    return this.#gate.room === 0;
   }
 
   async stop(drainMs: number): Promise<void> {
     const { clock } = this.#runtime;
-    const wasSuspended = this.#gate !== undefined;
-    this.#ended = true;
+    const wasSuspended = this.#gate.closed;
     // From here on no run starts, even if BullMQ still gives out jobs.
     this.suspend();
-    this.#gate?.open();
-    this.#ending.abort();
+    this.#gate.end();
     const limit = new AbortController();
     const end = clock.sleep(drainMs, limit.signal);
     await Promise.race([this.#drained(), end]);
@@ -375,17 +372,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     await Promise.race([this.#recorder?.stop(), clock.sleep(CLOSE_TIMEOUT_MS, limit.signal)]);
     limit.abort();
     this.#sampler?.stop();
-    this.#runner?.starter.close();
+    this.#worker?.close();
     this.#paceShare?.leave();
     await this.#jobs.close(wasSuspended || !haveEnded);
   }
 
   bullMqLists(): Promise<BullMqLists> {
     return this.#jobs.lists();
-  }
-
-  async obliterate(): Promise<void> {
-    await unlinkAll(this.#redis, `${this.#keys.prefix}:`);
   }
 
   /** The prefix of all its keys in Redis. */
@@ -398,18 +391,16 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return this.#leftOut();
   }
 
-  /** The bytes that its keys take in Redis, about. */
-  async weigh(): Promise<number> {
-    const { backlog, dead, debounced, inFlight, queued, recent, related, relatedIndex, resting, timers } = this.#keys;
-    const sets = [queued, backlog, timers, debounced, inFlight, resting];
-    return Number(await this.#weigh([related, relatedIndex, recent, dead, ...sets], []));
-  }
-
   async state(): Promise<QueueState> {
-    const fields = ['incarnation', 'runId', 'initial', 'resyncAt'] as const;
-    const [incarnation, runId, initial, resyncAt] = await this.#redis.hmget(this.#keys.queue, ...fields);
+    const fields = ['incarnation', 'owner', 'runId', 'initial', 'resyncAt'] as const;
+    const [incarnation, owner, runId, initial, resyncAt] = await this.#redis.hmget(this.#keys.queue, ...fields);
+    // An earlier build has written no owner.
+    const isOthers = this.#owner !== undefined && typeof owner === 'string' && owner !== this.#owner;
+    // A removal begins with the incarnation.
+    const isRest = typeof incarnation !== 'string' && typeof runId === 'string';
     return {
       incarnation: incarnation ?? undefined,
+      isForeign: isOthers || isRest,
       runId: runId ?? undefined,
       initial: initial ?? undefined,
       resyncAtMs: resyncAt ? Number(resyncAt) : undefined,
@@ -417,9 +408,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async renew(runId: string): Promise<void> {
-    if (this.#ended) return;
+    if (this.#gate.ended) return;
     await this.#jobs.recordSettings();
-    await this.#note({ incarnation: randomUUID(), runId });
+    const owner = this.#owner === undefined ? {} : { owner: this.#owner };
+    await this.#note({ incarnation: randomUUID(), runId, ...owner });
   }
 
   /** Whether a run of this queue has ever begun in this gateway. */
@@ -452,7 +444,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
    * with all data, and a repair or a resync that was under way would leave the hash for good.
    */
   async #note(fields: Readonly<Record<string, string | number>>): Promise<void> {
-    if (this.#ended) return;
+    if (this.#gate.ended) return;
     await this.#stall.mayMakeDue(this.#redis.hset(this.#keys.queue, fields));
   }
 
@@ -465,19 +457,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return { firstDueMs, firstPauseEndMs, running, started };
   }
 
-  #count(key: string, run: number): void {
-    if (this.#mostInFlight === Infinity) return;
-    this.#counted.add(`${run} ${key}`);
-    this.#roomChanged();
-  }
-
-  #uncount(key: string, run: number): void {
-    if (this.#counted.size > 0 && this.#counted.delete(`${run} ${key}`)) this.#roomChanged();
-  }
-
   #roomChanged(): void {
     this.#takeJobs();
-    this.#runner?.starter.resume();
+    this.#worker?.resume();
   }
 
   /**
@@ -485,26 +467,21 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
    * the others for the next one.
    */
   #takeJobs(): void {
-    if (this.#gate || this.room === 0) this.#jobs.take('none');
-    else this.#jobs.take(this.room < Infinity || this.#passesOn ? 'one' : 'all');
-  }
-
-  /** Waits while this gateway is suspended. @returns false when it has ended. */
-  async #opened(): Promise<boolean> {
-    while (this.#gate && !this.#ended) await this.#gate.opened;
-    return !this.#ended;
+    const { room } = this.#gate;
+    if (this.#gate.closed || room === 0) this.#jobs.take('none');
+    else this.#jobs.take(room < Infinity || this.#passesOn ? 'one' : 'all');
   }
 
   /** Starts ready keys here while slots may be free, and adds jobs for the others. */
   async #startOrEnqueue(keys: readonly string[]): Promise<void> {
     if (keys.length === 0) return;
-    const runner = this.#runner;
-    const room = runner?.starter.room ?? 0;
+    const worker = this.#worker;
+    const room = worker?.room ?? 0;
     const here: string[] = [];
     const others: string[] = [];
     this.#passesOn = false;
     for (const key of keys) {
-      const isForOthers = runner?.passOn(key) ?? false;
+      const isForOthers = worker?.passOn(key) ?? false;
       if (isForOthers) this.#passesOn = true;
       (here.length < room && !isForOthers ? here : others).push(key);
     }
@@ -517,6 +494,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   /** Adds jobs for ready keys. If Redis refuses them, the poller tries the keys again, or `Upkeep` finds them. */
   async #enqueue(keys: readonly string[]): Promise<void> {
     try {
+      // A removed queue gets no jobs, which no gateway would take.
+      if (this.#gate.isForeign && (await this.#redis.exists(this.#keys.queue)) === 0) return;
       await this.#jobs.add(keys);
       for (const key of keys) this.#keysToRetry.delete(key);
     } catch (error) {
@@ -531,15 +510,15 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
    * key starts, so these runs are settled alone.
    */
   async #settleOrStart(keys: readonly string[]): Promise<void> {
-    const { starter } = this.#runner ?? {};
-    if (!starter || !this.circuit || keys.length === 0) return this.#startOrEnqueue(keys);
+    const worker = this.#worker;
+    if (!worker || !this.circuit || keys.length === 0) return this.#startOrEnqueue(keys);
     // A record that cannot be read must not stop the other keys: each start then reports its own error.
-    await this.#startOrEnqueue(await starter.settle(keys).catch(() => keys));
+    await this.#startOrEnqueue(await worker.settleLost(keys).catch(() => keys));
   }
 
   /** Keys that have not started when this gateway ends go into jobs again, and other gateways start them. */
   async #startHere(keys: readonly string[]): Promise<void> {
-    await this.#enqueue((await this.#runner?.starter.enter(keys, false)) ?? []);
+    await this.#enqueue((await this.#worker?.enter(keys, false)) ?? []);
   }
 
   /**
@@ -547,7 +526,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
    * lock, and `Upkeep` counts its keys as keys with a job.
    */
   async #processJob(keys: readonly string[]): Promise<void> {
-    const startKeys = async (): Promise<void> => this.#enqueue((await this.#runner?.starter.enter(keys, true)) ?? keys);
+    const startKeys = async (): Promise<void> => this.#enqueue((await this.#worker?.enter(keys, true)) ?? keys);
     const job = this.#stall.mayMakeDue(startKeys()).catch((error: unknown) => this.#warn(error, 'job'));
     this.#activeJobs.add(job);
     await job;

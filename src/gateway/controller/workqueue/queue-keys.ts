@@ -1,25 +1,41 @@
 import type { PauseScope } from './key-status.ts';
 
-/** The Redis keys of one queue. All share a hash tag, with BullMQ's own, so that scripts may touch them together. */
+/**
+ * The Redis keys of one queue. All share a hash tag, with BullMQ's own, so that scripts may touch them together.
+ *
+ * A key's record says its state, and sorted sets order the keys. A key may be in several of them at a time, with times
+ * that change independently, so each has a set of its own: one set of them all would keep one time of each key, and the
+ * record the others.
+ */
 export interface QueueKeys {
   /** BullMQ's `prefix` option; its keys are `<prefix>:<queue name>:*`. */
   readonly prefix: string;
-  /** HASH: `incarnation`, `runId`, `initial`, `resyncAt`, `lowReason`, `recorded`. */
+  /** HASH: `incarnation`, `owner`, `runId`, `initial`, `resyncAt`, `lowReason`, `recorded`. */
   readonly queue: string;
   /** ZSET key -> due time: requeues and backoffs. A timer ends only with a run. */
   readonly timers: string;
-  /** ZSET key -> due time: keys that were added and wait for their adds to pause. */
+  /**
+   * ZSET key -> due time: keys that were added and wait for their adds to pause. Apart from `timers`, because the next
+   * add moves this time and must leave a requeue or a backoff of the key where it is.
+   */
   readonly debounced: string;
   /** ZSET key -> deadline plus margin of its run in flight. */
   readonly inFlight: string;
-  /** ZSET key -> time of its add: low-priority keys, and keys whose pause has ended. */
+  /**
+   * ZSET key -> time of its add: low-priority keys, and keys whose pause has ended. Apart from `queued`, because these
+   * keys have no job: a start takes its first keys when slots are left.
+   */
   readonly backlog: string;
   /**
    * ZSET key -> time since which it is ready to run. The key has not started yet: it has a job, or a gateway is about
    * to start it.
    */
   readonly queued: string;
-  /** ZSET key of a run that holds a slot -> time at which the slot expires, unless its gateway extends it. */
+  /**
+   * ZSET key of a run that holds a slot -> time at which the slot expires, unless its gateway extends it. Apart from
+   * `inFlight`, because a run that goes on after its 202 has no slot, and a slot expires 12 s after its gateway's end
+   * while the key stays blocked until the deadline.
+   */
   readonly slots: string;
   /** Prefix of a gateway's STRING, followed by its id: the low-priority keys that its last start has taken. */
   readonly takenPrefix: string;

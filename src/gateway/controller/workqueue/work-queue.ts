@@ -1,8 +1,8 @@
 import type { Reason } from '../../../contract/index.ts';
 import type { OpenCircuit, Pause, PauseScope, KeyList, KeyPage, KeyStatus } from './key-status.ts';
-import type { PastRun, RunPage, RunQuery } from './past-run.ts';
+import type { PastRun, RunPage, RunQuery } from './history/past-run.ts';
 import type { Finish, Process } from './run.ts';
-import type { Sample } from './samples.ts';
+import type { Sample } from './history/samples.ts';
 
 export type {
   OpenCircuit,
@@ -15,9 +15,9 @@ export type {
   KeyStatus,
   Wait,
 } from './key-status.ts';
-export type { PastRun, PastOutcome, RunPage, RunQuery } from './past-run.ts';
+export type { PastRun, PastOutcome, RunPage, RunQuery } from './history/past-run.ts';
 export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
-export type { Sample } from './samples.ts';
+export type { Sample } from './history/samples.ts';
 export type { BarrierText, Finish, Ended, Process, Run, ShownWrite, WriteSummary } from './run.ts';
 
 /** A key to run, and why. */
@@ -134,8 +134,11 @@ export interface WorkQueue {
 
   /** Starts running keys. */
   start(process: Process): Promise<void>;
-  /** This gateway starts no run from now on, before `start` as well as after it; those in flight go on. */
-  suspend(): void;
+  /**
+   * This gateway starts no run from now on, before `start` as well as after it; those in flight go on.
+   * @param isForeign the queue has another owner: its keys do not wait here, and go to other gateways. Default false.
+   */
+  suspend(isForeign?: boolean): void;
   unsuspend(): void;
   /**
    * At most this many of the runs that start in this gateway from now on are in flight at a time, in place of the
@@ -150,6 +153,4 @@ export interface WorkQueue {
    * Starts no more runs and waits for those in flight, at most `drainMs`; unfinished ones are settled as lost later.
    */
   stop(drainMs: number): Promise<void>;
-  /** Removes everything of this queue from Redis. */
-  obliterate(): Promise<void>;
 }

@@ -119,7 +119,7 @@ export class CacheApi {
     }
     const form = negotiate(request.headers.get('accept'));
     const positions = reader.positions?.[formatKind(kind.resource)];
-    const asked = { kind, request: info, query: url.searchParams, form, catalog, positions };
+    const asked = { kind, request: info, query: url.searchParams, form, catalog, scope: reader.scope, positions };
     const { listLimit, runtime } = this.#options;
     const options = { listLimit, clock: runtime.clock };
     const response = await (info.name === undefined ? readList(asked, options) : readObject(asked, options));
@@ -169,7 +169,7 @@ export class CacheApi {
     }
     const [prefix] = parts;
     if (prefix !== 'api' && prefix !== 'apis') throw forbiddenPath(user, path);
-    const readable = catalog.kinds().filter(({ resource }) => Object.hasOwn(scope, formatKind(resource)));
+    const readable = catalog.readable(scope);
     if (parts.length === 1 && wantsAggregated(accept)) {
       return json(await aggregatedDocument(prefix, readable, catalog), AGGREGATED);
     }

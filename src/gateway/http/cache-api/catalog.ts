@@ -8,6 +8,7 @@ import {
   versionOf,
 } from '../../../core/index.ts';
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
+import type { CacheScope } from '../../../contract/cache-scope.ts';
 import type { View } from '../../informer/cache/view.ts';
 
 /** One part of the cache that can be read. */
@@ -84,6 +85,11 @@ export class Catalog {
       const sorted = views.toSorted((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
       return first ? [{ resource: first.view.resource, views: sorted }] : [];
     });
+  }
+
+  /** The kinds that a token with this scope reads. */
+  readable(scope: CacheScope): ServedKind[] {
+    return this.kinds().filter(({ resource }) => Object.hasOwn(scope, formatKind(resource)));
   }
 
   find(group: string, version: string, plural: string): ServedKind | undefined {

@@ -5,7 +5,14 @@ import {
   ownValue,
   type ResourceVersion,
 } from '../../../core/index.ts';
-import { POSITION_HEADER, UNCHANGED, UNCHANGED_HEADER, UNCHANGED_ITEM } from '../../../contract/cache-query.ts';
+import {
+  CONTROLLED_BY,
+  POSITION_HEADER,
+  UNCHANGED,
+  UNCHANGED_HEADER,
+  UNCHANGED_ITEM,
+} from '../../../contract/cache-query.ts';
+import type { CacheScope } from '../../../contract/cache-scope.ts';
 import type { Selection } from '../../../contract/index.ts';
 import { ObjectKeptOutError } from '../../../contract/node/codec.ts';
 import {
@@ -19,6 +26,7 @@ import { type AnswerForm, answerForm, itemsOf, joined, type ListMetadata, type P
 import type { Catalog, ReadableView, ServedKind } from './catalog.ts';
 import { encodeContinue } from './continue-token.ts';
 import {
+  badRequest,
   beingChecked,
   expired,
   HEADERS,
@@ -45,6 +53,8 @@ export interface ReadRequest {
   readonly query: URLSearchParams;
   readonly form: Form;
   readonly catalog: Catalog;
+  /** What the token may read. */
+  readonly scope: CacheScope;
   /** The least positions of the kind's views, by namespace. */
   readonly positions: Readonly<Record<string, number>> | undefined;
 }
@@ -124,6 +134,7 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
   const { namespace } = request;
   const customFields = query.get('fieldSelector') ? await asked.catalog.selectableFields(kind) : [];
   const wanted = listRequest(kind.resource, query, namespace, customFields);
+  checkOwner(wanted.selection, asked);
   const form = await formOf(asked, options);
   const views = kind.views.filter(({ view }) => namespace === undefined || view.contains(namespace));
   const found = await readings(views, wanted.selection, wanted.notOlderThan, asked, options);
@@ -149,6 +160,20 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
   } catch (error) {
     throw error instanceof LostWritesError ? beingChecked() : error;
   }
+}
+
+/**
+ * A namespaced owner's UID without its namespace would select objects of other namespaces, whose authors may have
+ * copied it. A function knows the UID of an owner whose kind it reads, so only a token that reads a cluster-scoped kind
+ * can know a cluster-scoped owner.
+ * @throws StatusError 400
+ */
+function checkOwner({ controlledBy }: Selection, { catalog, scope }: ReadRequest): void {
+  if (!controlledBy || controlledBy.metadata.namespace) return;
+  if (catalog.readable(scope).some(({ resource }) => !resource.namespaced)) return;
+  throw badRequest(
+    `${CONTROLLED_BY} names a cluster-scoped owner, and all kinds that this token reads are namespaced: ask with NAMESPACE/UID of the owner, or declare the kind of the cluster-scoped owner in reads`,
+  );
 }
 
 interface List {

@@ -12,7 +12,7 @@ import {
 } from '../../../core/index.ts';
 import { namespace } from '../../../contract/name-schema.ts';
 import type { KeySelection } from '../../controller/running/requeue.ts';
-import { dropDeadLetters, replayDeadLetters } from '../../controller/workqueue/dead-letters.ts';
+import { dropDeadLetters, replayDeadLetters } from '../../controller/workqueue/records/dead-letters.ts';
 import { isPersonScope, type PersonScope } from '../../controller/workqueue/key-status.ts';
 import type { ControllerAccess, DashboardData } from './data.ts';
 import { type DeadLetterGrouping, keysOfGroup } from './dead-letter-groups.ts';

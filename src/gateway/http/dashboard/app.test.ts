@@ -419,6 +419,53 @@ test('a key offers Pause, and Resume while a person has paused it, though it has
   expect(annotated).toContain('levelhook.dev/paused-');
 });
 
+test.each([
+  ['controller', 'a person has paused the controller'],
+  ['namespace/shop', 'a person has paused the namespace shop'],
+  ['key/shop/cart', 'a person has paused this key'],
+  ['object/shop/cart', 'its object has the annotation'],
+] as const)('the page of a key names the pause that keeps it back: %s', async (scope, why) => {
+  const status = keyStatus('shop/cart', { pauses: [{ scope, sinceMs: NOW - 60_000 }], timerMs: NOW + 10 });
+  const app = served({ controller: () => access(queueOf([status])) });
+  const text = await textOf(app, '/dashboard/controllers/web/keys/shop/cart');
+  const named = text.matchAll(/a person has paused (?:the \w+ [\w/]+|the controller|this key)|its object has the \w+/g);
+  expect(new Set([...named].map(([sentence]) => sentence))).toEqual(new Set([why]));
+});
+
+test('the page of a key has its command with the address at which the gateway was asked', async () => {
+  const app = served({ controller: () => access(queueOf([keyStatus('shop/cart')])) });
+  const text = await textOf(app, 'http://127.0.0.1:18787/dashboard/controllers/web/keys/shop/cart');
+  expect(text).toContain('<code>levelhook explain web shop/cart --gateway http://127.0.0.1:18787</code>');
+});
+
+test.each([
+  ['queued', {}],
+  ['queued', { queued: 3, timers: 2 }],
+  ['failing', { queued: 3, failing: 2, running: 1 }],
+  ['dead', { queued: 3, failing: 2, dead: 1 }],
+  ['waiting', { waiting: 2, timers: 9 }],
+] as const)('the page of a controller opens on its worst list, %s, with the number of each: %o', async (list, more) => {
+  const sizesNow = { ...sizes, ...more };
+  const controller = access(queueOf([]), { summary: async () => summary({ sizes: sizesNow }) });
+  const text = await textOf(served({ controller: () => controller }), '/dashboard/controllers/web');
+  expect(/list=(\w+)"\s+aria-current="page"/.exec(text)?.[1]).toBe(list);
+  const tabs = [...text.matchAll(/\?list=(\w+)"[^>]*>[\w ]+ (\d+)<\/a>/g)].map(([, each, size]) => [
+    each,
+    Number(size),
+  ]);
+  expect(Object.fromEntries(tabs)).toEqual(sizesNow);
+});
+
+test('the overview has the age of the oldest ready key, also while its function is away', async () => {
+  const tile = async (...summaries: readonly ControllerSummary[]): Promise<string> => {
+    const text = await textOf(served({ controllers: async () => summaries }), '/dashboard');
+    return /<dt>Oldest ready<\/dt>\s*<dd>(.*?)<\/dd>/s.exec(text)?.[1] ?? '';
+  };
+  expect(await tile(summary())).toContain('none');
+  const away = { circuit: { sinceMs: NOW - 90_000, untilMs: NOW + 1000 }, oldestDueMs: 90_000 };
+  expect(await tile(summary({ oldestDueMs: 0 }), summary({ id: 'away', ...away }))).toBe('1 min 30 s');
+});
+
 test('the pauses of keys are listed with their controller, each with a link and Resume', async () => {
   const pauses = [
     { scope: 'key/shop/cart', sinceMs: NOW - 60_000 },

@@ -1,7 +1,7 @@
 import { type Context, Hono } from 'hono';
 import { decodeObjectKey, type Logger, messageOf } from '../../../core/index.ts';
 import { KEY_LISTS, type KeyList } from '../../controller/workqueue/key-status.ts';
-import { isCursor, RUN_OUTCOMES, type PastOutcome } from '../../controller/workqueue/past-run.ts';
+import { isCursor, RUN_OUTCOMES, type PastOutcome } from '../../controller/workqueue/history/past-run.ts';
 import { actions } from './actions.ts';
 import { Assets } from './assets.ts';
 import type { DashboardData } from './data.ts';

@@ -5,10 +5,10 @@ import type { SeenReviews } from '../../controller/dispatch/review-sender.ts';
 import type { HealthCheck } from '../../process/health.ts';
 import type { Visitor } from '../login/visitor.ts';
 import type { ListedReplica, ReplicaRole } from '../../election/replica-record.ts';
-import type { BullMqLists } from '../../controller/workqueue/bullmq-jobs.ts';
-import type { DeadLetterQueue } from '../../controller/workqueue/dead-letters.ts';
+import type { BullMqLists } from '../../controller/workqueue/worker/bullmq-jobs.ts';
+import type { DeadLetterQueue } from '../../controller/workqueue/records/dead-letters.ts';
 import type { RightsReview } from '../../registration/rights-review.ts';
-import type { ReplayRecords } from '../../controller/workqueue/replay-records.ts';
+import type { ReplayRecords } from '../../controller/workqueue/records/replay-records.ts';
 import type {
   KeyList,
   KeyStatus,

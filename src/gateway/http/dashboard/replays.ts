@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { boundedText, type Clock, type Logger, messageOf } from '../../../core/index.ts';
-import type { Replay, ReplayRecords } from '../../controller/workqueue/replay-records.ts';
+import type { Replay, ReplayRecords } from '../../controller/workqueue/records/replay-records.ts';
 
 export interface ReplaysOptions {
   readonly records: Pick<ReplayRecords, 'begin' | 'report'>;

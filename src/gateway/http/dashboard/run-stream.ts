@@ -2,7 +2,7 @@ import type { Context } from 'hono';
 import { streamSSE } from 'hono/streaming';
 import { type Logger, messageOf } from '../../../core/index.ts';
 import type { LoginEnv } from '../login/visitor.ts';
-import { isCursor, type PastOutcome } from '../../controller/workqueue/past-run.ts';
+import { isCursor, type PastOutcome } from '../../controller/workqueue/history/past-run.ts';
 import type { DashboardData } from './data.ts';
 import { newRows } from './pages/runs.ts';
 import { Times } from './times.ts';

@@ -1,13 +1,12 @@
-import { once } from 'node:events';
 import type { Server } from 'node:http';
-import { isIPv6 } from 'node:net';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { createAdaptorServer } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
-import { LimitedLines, type Logger, messageOf, type Metrics, systemClock, UserError } from '../../../core/index.ts';
+import { LimitedLines, type Logger, messageOf, type Metrics, systemClock } from '../../../core/index.ts';
 import type { CertificateFiles } from '../../../contract/node/certificate-files.ts';
 import { FileCertificate } from '../../certificates/serving-certificate.ts';
 import { variableOf } from '../../../ground/config/config.ts';
+import { Listener } from '../../../ground/listener.ts';
 import { type HealthCheck, report } from '../../process/health.ts';
 import { PROFILE_PATH } from '../../../contract/node/profile-request.ts';
 import type { KubernetesApi } from '../write-proxy/kubernetes-api.ts';
@@ -100,6 +99,7 @@ const LOOK_MS = 2000;
 export class AdminServer {
   readonly #options: AdminServerOptions;
   #server: Server | undefined;
+  #listener: Promise<Listener> | undefined;
   #url = '';
   #unwatch: () => void = () => {};
 
@@ -128,32 +128,25 @@ export class AdminServer {
     this.#server = server;
     server.prependListener('request', refuseScattered);
     server.on('request', readRest);
-    server.listen(port, host);
-    try {
-      await once(server, 'listening');
-    } catch (error) {
-      const taken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
-      const reason = taken ? 'another process listens there' : messageOf(error);
-      throw new UserError(`The gateway cannot listen on ${host}:${port} (${reason}): choose another with --port.`);
-    }
+    this.#listener = Listener.start(server, { host, port }, { remedy: 'with --port' });
+    const { address } = await this.#listener;
     if (certificate) {
       // New connections get the new one.
       this.#unwatch = certificate.onRenewed(() => {
         (server as unknown as HttpsServer).setSecureContext(certificate.current());
       });
     }
-    const address = server.address();
-    const actual = typeof address === 'object' && address ? address.port : port;
-    this.#url = `${tls ? 'https' : 'http'}://${isIPv6(host) ? `[${host}]` : host}:${actual}`;
+    this.#url = `${tls ? 'https' : 'http'}://${address}`;
   }
 
   async stop(): Promise<void> {
     this.#unwatch();
-    const server = this.#server;
-    if (!server?.listening) return;
-    const closed = once(server, 'close');
-    server.close();
-    server.closeAllConnections();
+    // Also of a start that goes on.
+    const listener = await this.#listener?.catch(() => undefined);
+    this.#listener = undefined;
+    if (!listener) return;
+    const closed = listener.close();
+    this.#server?.closeAllConnections();
     await closed;
   }
 }

@@ -38,7 +38,7 @@ import type { Manager } from '../../process/manager.ts';
 import { type ReplicaRecord, roleOf } from '../../election/replica-record.ts';
 import { KEY_LISTS, type KeyObject } from '../../controller/workqueue/key-status.ts';
 import { queueFacts } from '../../controller/workqueue/queue-facts.ts';
-import type { ReplayRecords } from '../../controller/workqueue/replay-records.ts';
+import type { ReplayRecords } from '../../controller/workqueue/records/replay-records.ts';
 import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { Sample } from '../../controller/workqueue/work-queue.ts';
 
@@ -202,13 +202,17 @@ async function viewSummary(
   clock: DashboardData['clock'],
 ): Promise<ViewSummary> {
   const { name, synced, view, isTaken, unappliedMs } = informer;
-  const [objects, { version }, lastList] = await Promise.all([view.size(), view.progress(), view.lastList()]);
-  const users = [...controllers.values()].filter((each) => each.informers().includes(informer));
+  const [objects, { version }, lastList] = await Promise.all([
+    view.objects.size(),
+    view.record.progress(),
+    view.record.lastList(),
+  ]);
+  const users = [...controllers.values()].filter((each) => each.sources.informers.includes(informer));
   return {
     name,
     objects,
     synced,
-    encrypted: view.encrypted,
+    encrypted: view.objects.encrypted,
     behindMs: isTaken ? unappliedMs : undefined,
     lastList: lastList && { ...lastList, atMs: Math.min(lastList.atMs, clock.now()) },
     version,
@@ -268,8 +272,8 @@ async function hiddenReason(
   visitor: ObjectVisitor,
   at: { readonly namespace?: string | undefined; readonly name?: string },
 ): Promise<string | undefined> {
-  const { resource, encrypted, location } = view;
-  const isSecret = encrypted || formatKind(resource) === 'v1/Secret';
+  const { resource, objects, location } = view;
+  const isSecret = objects.encrypted || formatKind(resource) === 'v1/Secret';
   if (isSecret) return 'Secrets are not shown here: ask the cluster with kubectl.';
   return visitor.readRefusal({ ...at, resource, namespace: at.namespace ?? location.namespace });
 }
@@ -286,7 +290,7 @@ async function objectStates(
   const at = namespace === undefined ? { name } : { namespace, name };
   const reason = await hiddenReason(view, visitor, at);
   if (reason !== undefined) return { kind: 'hidden', reason };
-  const [[cached], server] = await Promise.all([view.objects([key]), serverObject(view, at, parts)]);
+  const [[cached], server] = await Promise.all([view.objects.all([key]), serverObject(view, at, parts)]);
   return { kind: 'shown', cached, ...server };
 }
 
@@ -330,7 +334,7 @@ function viewAccess(view: View): ViewAccess {
     get: async (visitor, key) => {
       const at = decodeObjectKey(key);
       if (!at) return { kind: 'shown', object: undefined };
-      return shown(hiddenReason(view, visitor, at), async () => ({ object: (await view.objects([key]))[0] }));
+      return shown(hiddenReason(view, visitor, at), async () => ({ object: (await view.objects.all([key]))[0] }));
     },
   };
 }

@@ -10,7 +10,7 @@ import {
 } from '../../controller/running/controller-state.ts';
 import { audit, type AuditFields, type LoginEnv, type Visitor } from '../login/visitor.ts';
 import { type Awaited, awaitedBy } from '../../controller/dispatch/barrier.ts';
-import { dropDeadLetters, replayDeadLetters } from '../../controller/workqueue/dead-letters.ts';
+import { dropDeadLetters, replayDeadLetters } from '../../controller/workqueue/records/dead-letters.ts';
 import { keyState, type KeyStateWord } from '../../controller/workqueue/key-state.ts';
 import {
   isPersonScope,
@@ -20,8 +20,8 @@ import {
   type PersonScope,
 } from '../../controller/workqueue/key-status.ts';
 import { type QueueFacts, queueFacts } from '../../controller/workqueue/queue-facts.ts';
-import { isCursor, RUN_OUTCOMES } from '../../controller/workqueue/past-run.ts';
-import { SAMPLE_MS } from '../../controller/workqueue/samples.ts';
+import { isCursor, RUN_OUTCOMES } from '../../controller/workqueue/history/past-run.ts';
+import { SAMPLE_MS } from '../../controller/workqueue/history/samples.ts';
 import type { KeyStatus, OpenCircuit, PastRun, Pause, Wait, WorkQueue } from '../../controller/workqueue/work-queue.ts';
 
 /** A wait as it is served: a barrier names the versions and deletions that it waits for. */
@@ -234,8 +234,14 @@ async function servedQueue(queue: WorkQueue, controller: AskedController | undef
 /** Most of the names that a sentence lists. */
 const MOST_NAMED = 10;
 
-/** A person may have given the plural and the group in the other order, or the kind alone. */
-function noController(name: string, there: readonly string[]): string {
+/**
+ * A person may have given the plural and the group in the other order, or the kind alone, or the key before the
+ * controller.
+ */
+function noController(name: string, there: readonly string[], given?: string): string {
+  if (given !== undefined && there.includes(given)) {
+    return `there is no controller "${name}" in this gateway: there is ${given}, which comes before the key`;
+  }
   const words = new Set(name.split('.'));
   const near = there.filter((each) => each.split('.').some((word) => words.has(word)));
   const named = (near.length > 0 ? near : there).toSorted();
@@ -253,7 +259,10 @@ async function withQueue(
   if (!all) return away(context);
   const name = context.req.param('name') ?? '';
   const queue = all.get(name);
-  if (!queue) return context.json({ error: boundedText(noController(name, [...all.keys()]), 1024) }, 404);
+  if (!queue) {
+    const error = noController(name, [...all.keys()], context.req.param('key'));
+    return context.json({ error: boundedText(error, 1024) }, 404);
+  }
   return use(queue);
 }
 

@@ -200,7 +200,7 @@ async function readVersions(metrics: PrometheusMetrics, { informers, recovery }:
   const views = recovery.healthy ? filled(informers) : [];
   const found = await Promise.all(
     views.map(async (informer) => {
-      const [{ version }, behindMs] = await Promise.all([informer.view.progress(), informer.ageMs()]);
+      const [{ version }, behindMs] = await Promise.all([informer.view.record.progress(), informer.ageMs()]);
       return { informer, version, behindMs };
     }),
   );

@@ -70,7 +70,7 @@ class Gateway {
     return {
       name: id,
       tenant: 'tenant',
-      declaredKinds: [],
+      sources: { declaredKinds: [] },
       reviews: { webhooks: [{ webhook, resource: resource('v1', 'ConfigMap') }], sender },
       bounds: {
         budget,

@@ -4,6 +4,7 @@ import type { CpuBudget } from '../../controller/cel/cpu-budget.ts';
 import { TimeLimitError } from '../../controller/cel/time-limit.ts';
 import { variableOf } from '../../../ground/config/config.ts';
 import type { RunningController } from '../../controller/running/controller.ts';
+import type { ControllerSources } from '../../controller/running/controller-sources.ts';
 import type { CacheNow } from '../../controller/dispatch/review-sender.ts';
 import { methodNotAllowed, StatusError, statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
 import { checkReview, reviewKindOf, type ServedWebhook } from './declared-review.ts';
@@ -34,7 +35,9 @@ export interface ReviewTakers {
 }
 
 /** A controller whose function reviews. */
-export type ReviewTaker = Pick<RunningController, 'name' | 'tenant' | 'bounds' | 'reviews' | 'declaredKinds'>;
+export interface ReviewTaker extends Pick<RunningController, 'name' | 'tenant' | 'bounds' | 'reviews'> {
+  readonly sources: Pick<ControllerSources, 'declaredKinds'>;
+}
 
 /** Where the webhooks are. */
 export const WEBHOOKS_PATH = '/webhooks';
@@ -198,7 +201,7 @@ export class ReviewApi {
   #whenStale(controller: ReviewTaker, webhook: WebhookDescription, { ages }: CacheNow): string | undefined {
     if (webhook.type === 'conversion' || !webhook.cache) return undefined;
     const { maxAgeSeconds, otherwise } = webhook.cache;
-    const old = controller.declaredKinds.find((kind) => (ages.get(kind) ?? Infinity) > maxAgeSeconds * 1000);
+    const old = controller.sources.declaredKinds.find((kind) => (ages.get(kind) ?? Infinity) > maxAgeSeconds * 1000);
     if (old === undefined) return undefined;
     const ageMs = ages.get(old);
     const age = ageMs === undefined ? 'of unknown age' : `${Math.round(ageMs / 1000)} s old`;

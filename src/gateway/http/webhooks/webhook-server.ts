@@ -1,11 +1,11 @@
-import { once } from 'node:events';
 import { createServer, type Server } from 'node:https';
-import { isIPv6, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
-import { type Clock, messageOf, UserError } from '../../../core/index.ts';
+import type { Clock } from '../../../core/index.ts';
 import type { ClientAuthorities } from '../../certificates/client-authorities.ts';
 import type { ServingCertificate } from '../../certificates/serving-certificate.ts';
 import { variableOf } from '../../../ground/config/config.ts';
+import { Listener } from '../../../ground/listener.ts';
 import type { ReviewApi } from './review-api.ts';
 import { ReviewConnections } from './review-connections.ts';
 
@@ -26,8 +26,6 @@ const LAST_ANSWERS_MS = 1000;
  * a review is on its way, which the apiserver would not send again.
  */
 const KEEP_ALIVE_MS = 180_000;
-/** Connections that the kernel keeps until the gateway takes them: above that an apiserver's waits for a second. */
-const BACKLOG = 4096;
 /** As `REQUEST_MS` of the connections, for a client without a certificate. */
 const HANDSHAKE_MS = 10_000;
 
@@ -39,7 +37,7 @@ const HANDSHAKE_MS = 10_000;
 export class WebhookServer {
   readonly #options: WebhookServerOptions;
   readonly #connections: ReviewConnections;
-  #server: Server | undefined;
+  #listener: Promise<Listener> | undefined;
   #url = '';
   #unwatch: () => void = () => {};
 
@@ -56,7 +54,6 @@ export class WebhookServer {
   /** @throws UserError when the port is taken, the address is not this machine's, or the certificate cannot be used. */
   async start(): Promise<void> {
     const { api, authorities, certificate, listen } = this.#options;
-    const { host, port } = listen;
     const connections = this.#connections;
     const secure = () => ({ ...certificate.current(), ...(authorities ? { ca: authorities.current() } : {}) });
     const serverOptions = {
@@ -91,16 +88,9 @@ export class WebhookServer {
     server.prependListener('request', (incoming, outgoing) => connections.asked(incoming, outgoing));
     const look = setInterval(() => connections.closeLate(), LOOK_MS).unref();
     server.once('close', () => clearInterval(look));
-    this.#server = server;
-    server.listen({ port, host, backlog: BACKLOG });
-    try {
-      await once(server, 'listening');
-    } catch (error) {
-      const taken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
-      const reason = taken ? 'another process listens there' : messageOf(error);
-      const remedy = `choose another in ${variableOf('webhookListen')}`;
-      throw new UserError(`The gateway cannot listen on ${host}:${port} for reviews (${reason}): ${remedy}.`);
-    }
+    const remedy = `in ${variableOf('webhookListen')}`;
+    this.#listener = Listener.start(server, listen, { use: ' for reviews', remedy });
+    const { address } = await this.#listener;
     // New connections get the new one.
     const unwatch = [
       certificate.onRenewed(() => server.setSecureContext(secure())),
@@ -110,18 +100,17 @@ export class WebhookServer {
       }),
     ];
     this.#unwatch = () => unwatch.forEach((end) => end?.());
-    const address = server.address();
-    const actual = typeof address === 'object' && address ? address.port : port;
-    this.#url = `https://${isIPv6(host) ? `[${host}]` : host}:${actual}`;
+    this.#url = `https://${address}`;
   }
 
   /** Reviews that are being answered get their answers. */
   async stop(): Promise<void> {
     this.#unwatch();
-    const server = this.#server;
-    if (!server?.listening) return;
-    const closed = once(server, 'close');
-    server.close();
+    // Also of a start that goes on.
+    const listener = await this.#listener?.catch(() => undefined);
+    this.#listener = undefined;
+    if (!listener) return;
+    const closed = listener.close();
     // Silent connections would hold it up.
     const rest = setTimeout(() => this.#connections.closeAll(), LAST_ANSWERS_MS);
     await closed;

@@ -15,7 +15,7 @@ import {
   unavailable,
 } from '../cache-api/kubernetes-status.ts';
 import type { WriteEntry, WriteTarget } from '../../controller/dispatch/recorded-writes.ts';
-import type { BegunWrite, FencedRun, WriteRecords } from '../../controller/workqueue/write-records.ts';
+import type { BegunWrite, FencedRun, WriteRecords } from '../../controller/workqueue/records/write-records.ts';
 import { passOn, readBody, stream, type TakenAnswer, takeAnswer } from './bodies.ts';
 import { HeldBytes, type Hold } from '../../controller/endpoint/held-bytes.ts';
 import { type ProxiedRequest, proxiedRequest } from './proxied-request.ts';

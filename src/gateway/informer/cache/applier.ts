@@ -145,7 +145,7 @@ export class Applier {
     const event = events[chunk.done];
     if (event?.kind === 'init') await this.#beginList(event.rewound);
     else if (event?.kind === 'gone') await this.#clear(event.list);
-    else if (event?.kind === 'unserved') await this.#options.view.markServed(false);
+    else if (event?.kind === 'unserved') await this.#options.view.record.markServed(false);
     else if (event?.kind === 'init-done') chunk.contradicted = (await this.#endList(event)) || chunk.contradicted;
     else {
       const frame = events.findIndex((each, at) => at > chunk.done && isFrame(each));
@@ -196,16 +196,16 @@ export class Applier {
           { resource: view.name, key, error: messageOf(reason) },
           'an event is left out: the cache lacks it',
         );
-        for (const user of handlers.failAll(reason, event.object)) await view.recordMissed(user);
+        for (const user of handlers.failAll(reason, event.object)) await view.record.recordMissed(user);
       }
     }
   }
 
   async #beginList(rewound: boolean): Promise<void> {
     const { view } = this.#options;
-    const silent = (await view.state()).version === undefined;
-    const fromNothing = silent && (await view.size()) === 0;
-    if (rewound) await view.markRewound();
+    const silent = (await view.record.state()).version === undefined;
+    const fromNothing = silent && (await view.objects.size()) === 0;
+    if (rewound) await view.record.markRewound();
     this.#listing = new Listing({ rewound, silent, fromNothing }, this.#readMs);
     await this.#options.checkpoint('list:begun');
   }
@@ -219,7 +219,7 @@ export class Applier {
     await this.#deleteAll((key, entry) => listing.isGone(key, entry, version));
     await checkpoint('list:before-version');
     this.#thaw(list);
-    if (!(await view.state()).isServed) await view.markServed(true);
+    if (!(await view.record.state()).isServed) await view.record.markServed(true);
     await this.#write({
       version,
       shownMs: listing.sinceMs,
@@ -244,8 +244,8 @@ export class Applier {
     // A view that has lost its version is complete, too: it holds all there is. Below every version of the server, so
     // that the next list is a diff, which wakes, and not the silent first one.
     const nothing = { incomparable: false, operations: [], users: [], failed: [], wakeups: [] };
-    if ((await view.state()).version === undefined) await this.#write({ ...nothing, version: BEFORE_ALL });
-    await view.markServed(false);
+    if ((await view.record.state()).version === undefined) await this.#write({ ...nothing, version: BEFORE_ALL });
+    await view.record.markServed(false);
   }
 
   /**
@@ -254,8 +254,8 @@ export class Applier {
   async #deleteAll(gone: (key: string, entry: ObjectEntry) => boolean): Promise<void> {
     const { view } = this.#options;
     const incomparable = this.#listing?.rewound ?? false;
-    for await (const keys of view.keys()) {
-      const entries = await view.entries(keys);
+    for await (const keys of view.objects.keys()) {
+      const entries = await view.objects.entries(keys);
       const operations: { operation: ViewOperation; entries: number }[] = [];
       keys.forEach((key, at) => {
         const entry = entries[at];
@@ -266,7 +266,7 @@ export class Applier {
         const heard = this.#options.handlers.begin();
         const wakeups: Wakeup[] = [];
         const slice = new TimeSlice();
-        for await (const { object } of view.each(
+        for await (const { object } of view.objects.each(
           some.map(({ key }) => key),
           slice,
         )) {

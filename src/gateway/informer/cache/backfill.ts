@@ -194,12 +194,12 @@ export class Backfill {
  */
 export async function compareObserved(view: View, fields: readonly MadeIndex[], signal: AbortSignal): Promise<void> {
   const { observations } = view;
-  for await (const keys of view.keys(50)) {
+  for await (const keys of view.objects.keys(50)) {
     signal.throwIfAborted();
-    const entries = await view.entries(keys);
+    const entries = await view.objects.entries(keys);
     const objects = [];
     let at = 0;
-    for await (const { key, object } of view.each(keys)) {
+    for await (const { key, object } of view.objects.each(keys)) {
       const version = entries[at++]?.resourceVersion;
       // An object of another version than its entry has just been written, with its values.
       if (!object || object.metadata.resourceVersion !== version) continue;
@@ -236,13 +236,13 @@ export async function backfill(
   // unfinished indexes.
   const underWay = new Set([...cutOff, ...complete, ...specs]);
   await view.indexer.record(known, [...underWay]);
-  for await (const keys of view.keys(50)) {
+  for await (const keys of view.objects.keys(50)) {
     signal.throwIfAborted();
-    const entries = await view.entries(keys);
+    const entries = await view.objects.entries(keys);
     let moves: { key: string; from: ObjectEntry; to: ObjectEntry }[] = [];
     let left = MAX_ENTRIES;
     let at = 0;
-    for await (const { key, object } of view.each(keys)) {
+    for await (const { key, object } of view.objects.each(keys)) {
       const from = entries[at++];
       // Read one after the other: an object of another version than its entry has just been written, with the new
       // specs.

@@ -22,7 +22,7 @@ export async function readCached<Event extends { readonly object: KubernetesObje
 ): Promise<Map<string, CachedObject>> {
   const eventsOf = Map.groupBy(events, ({ object }) => formatObjectKey(keyOf(object)));
   const keys = [...eventsOf.keys()];
-  const entries = await view.recentEntries(keys);
+  const entries = await view.objects.recentEntries(keys);
   const cached = new Map<string, CachedObject>();
   const wanted: string[] = [];
   keys.forEach((key, at) => {
@@ -31,7 +31,7 @@ export async function readCached<Event extends { readonly object: KubernetesObje
     cached.set(key, { entry, object: undefined });
     if (eventsOf.get(key)?.some((event) => needsObject(event, entry))) wanted.push(key);
   });
-  const objects = await view.objects(wanted);
+  const objects = await view.objects.all(wanted);
   wanted.forEach((key, at) => {
     const entry = cached.get(key)?.entry;
     if (entry) cached.set(key, { entry, object: objects[at] });

@@ -140,7 +140,8 @@ export class EventComparer {
     const key = formatObjectKey(keyOf(object));
     const marks = reason === undefined ? [] : [KEPT_OUT_INDEX, ...(isShort ? [LEFT_OUT_INDEX] : [])];
     const entry = view.indexer.entryOf(object, marks, json.length);
-    const stored = reason === undefined ? view.encode(key, json) : view.encodeMark(key, { reason, object });
+    const stored =
+      reason === undefined ? view.objects.encode(key, json) : view.objects.encodeMark(key, { reason, object });
     const observed = view.observations.valuesOf(object);
     return { entry, operation: { kind: 'S', key, entry: encodeEntry(entry), object: stored, observed } };
   }

@@ -52,7 +52,7 @@ export class GatewayWriter {
     const { term } = this;
     if (!term) return;
     try {
-      const { writerId } = await view.state();
+      const { writerId } = await view.record.state();
       if (writerId !== undefined && writerId !== term.writerId && this.term === term) this.#options.onReplaced();
     } catch (error) {
       // The next chunk that is refused asks again.

@@ -107,7 +107,7 @@ export class Informer {
    * `ViewState.shownMs`); undefined when the view is not complete.
    */
   async ageMs(): Promise<number | undefined> {
-    const { shownMs, rewound } = await this.view.progress();
+    const { shownMs, rewound } = await this.view.record.progress();
     if (shownMs === undefined || rewound) return undefined;
     // The clocks of two gateways may differ a little.
     return Math.max(0, this.#options.runtime.clock.now() - shownMs);
@@ -241,7 +241,7 @@ export class Informer {
   async #follow(): Promise<void> {
     const { clock } = this.#options.runtime;
     while (!this.#stop.signal.aborted && !this.#updater && !this.#synced) {
-      const state = await this.view.state().catch(() => undefined);
+      const state = await this.view.record.state().catch(() => undefined);
       // It leads by now, and knows better.
       if (this.#updater) return;
       if (state?.version !== undefined && !state.rewound) this.#markSynced(true);
@@ -280,7 +280,7 @@ export class Informer {
     for (let waitedMs = 0; waitedMs < CATCH_UP_MS; waitedMs += CATCH_UP_LOOK_MS) {
       signal.throwIfAborted();
       this.#stop.signal.throwIfAborted();
-      const { version } = await this.view.state();
+      const { version } = await this.view.record.state();
       if (version !== undefined && compareResourceVersions(version, current) >= 0) return;
       this.requestProgress();
       await this.#options.runtime.clock.sleep(CATCH_UP_LOOK_MS, signal);
@@ -333,7 +333,7 @@ export class Informer {
         return await this.#listWatch.currentVersion(signal, asker?.controller);
       } catch (error) {
         const isMissing = error instanceof ApiError && error.code === 404;
-        if (!isMissing || (await this.view.state()).isServed) throw error;
+        if (!isMissing || (await this.view.record.state()).isServed) throw error;
         if (missing === MISSING_ANSWERS) return undefined;
       }
       await this.#options.runtime.clock.sleep(MISSING_PAUSE_MS, signal);

@@ -9,7 +9,8 @@ import {
 } from '../../../contract/cache-layout.ts';
 import type { Lookup, RelatedChange } from './change.ts';
 import { TimeSlice } from '../../../ground/time-slice.ts';
-import type { EncodedObject, View } from './view.ts';
+import type { View } from './view.ts';
+import type { EncodedObject } from './view-objects.ts';
 
 /** How many objects, which may be large, are in memory at a time. */
 const BATCH = 20;
@@ -40,7 +41,7 @@ export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBu
   const { declared, entries, anyOf = [], keys: only, labelSelector, selector } = lookup;
   if (only) return filter(view, only, lookup, budget);
   if (declared !== undefined && selector) {
-    const few = await view.findFew({ declared, entries, anyOf });
+    const few = await view.objects.findFew({ declared, entries, anyOf });
     if (few) return charged(await filter(view, few.keys, lookup, budget, few.objects), budget);
   }
   const complete = declared === undefined || isMade(await view.indexer.complete(), declared, namespaceOf(entries));
@@ -77,7 +78,7 @@ async function filter(
     // Before they are read: a lookup that has no time left reads nothing.
     if (!only) budget.run(() => {});
     const keys = candidates.slice(from, from + BATCH);
-    const stored = read?.slice(from, from + BATCH) ?? (await view.stored(keys));
+    const stored = read?.slice(from, from + BATCH) ?? (await view.objects.stored(keys));
     const slice = new TimeSlice();
     for (const [at, key] of keys.entries()) {
       const object = stored[at];

@@ -1,8 +1,9 @@
-import { type Checkpoint, type Logger, messageOf, type Metrics } from '../../../core/index.ts';
+import { type Checkpoint, type Logger, messageOf, type Metrics, tenantOf } from '../../../core/index.ts';
 import { HandlerError, type KeyWakeup, type LookupWakeup, mergeWakeups, type Wakeup } from './change.ts';
 import { type LookupBudget, resolveLookup } from './lookup.ts';
 import { isDataError } from '../../../ground/redis/redis.ts';
 import type { OutboxEntry } from './outbox.ts';
+import { TenantTurns } from './tenant-turns.ts';
 import type { View } from './view.ts';
 
 /** Puts wakeups into the queues of their controllers. Resolves when Redis has them all, except for the failed ones. */
@@ -41,7 +42,7 @@ const LANE_BATCH = 500;
 const MAX_WAITING = 10_000;
 /**
  * Lookups that are resolved at the same time. Each may decode an object of megabytes in one turn of the event loop,
- * while other work waits for a dozen turns.
+ * while other work waits for a dozen turns. So the tenants take turns.
  */
 const CONCURRENT_LOOKUPS = 2;
 
@@ -62,7 +63,7 @@ const CONCURRENT_LOOKUPS = 2;
  */
 export class Relay {
   readonly #options: RelayOptions;
-  readonly #lookups = new Slots(CONCURRENT_LOOKUPS);
+  readonly #lookups = new TenantTurns(CONCURRENT_LOOKUPS);
   /** Entries that no lane has yet, in the order of the outbox. */
   #waiting: OutboxEntry[] = [];
   /** Controllers whose wakeups are being moved. */
@@ -252,7 +253,7 @@ export class Relay {
       if ('key' in wakeup) return [wakeup];
       if (!budget) return [];
       try {
-        return await this.#lookups.run(() => this.#resolve(wakeup, budget));
+        return await this.#lookups.run(tenantOf(controller), () => this.#resolve(wakeup, budget));
       } catch (error) {
         if (!isDataError(error) && !(error instanceof HandlerError)) throw error;
         undeliverable = error;
@@ -270,7 +271,7 @@ export class Relay {
     else if (failure !== undefined) throw new Error(messageOf(failure), { cause: failure });
     const isAbsent = absent.includes(controller) || (!budget && wakeups.some((wakeup) => 'lookup' in wakeup));
     // The controller gets all its keys when this gateway runs it again, or when its handlers work again.
-    if (isAbsent || undeliverable !== undefined) await view.recordMissed(controller);
+    if (isAbsent || undeliverable !== undefined) await view.record.recordMissed(controller);
     await checkpoint('relay:after-add');
     if (view.outbox.connection === connection) view.outbox.acknowledge(entries.map(({ id }) => id));
     // The queue may have lost the keys with the connection, so they are delivered again.
@@ -297,28 +298,6 @@ export class Relay {
       );
     }
     onUndeliverable(controller, error);
-  }
-}
-
-/** Runs a limited number of tasks at a time, in the order in which they were given. */
-class Slots {
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
-
-  constructor(count: number) {
-    this.#free = count;
-  }
-
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#free += 1;
-    }
   }
 }
 

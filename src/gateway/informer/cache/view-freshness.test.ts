@@ -34,7 +34,7 @@ function quietView(limits: ReadonlyMap<string, number>, { others = true, history
     comesMs = Math.min(comesMs, clock.now() + 2000);
   };
   const freshness = new ViewFreshness({
-    view,
+    record: view,
     limits,
     currentVersion: async () => String(serverVersion()),
     requestProgress,

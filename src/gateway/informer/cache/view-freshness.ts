@@ -1,8 +1,8 @@
 import { type Clock, compareResourceVersions, type ResourceVersion } from '../../../core/index.ts';
-import type { View } from './view.ts';
+import type { ViewRecord } from './view-record.ts';
 
 export interface ViewFreshnessOptions {
-  readonly view: Pick<View, 'progress' | 'recordShown'>;
+  readonly record: Pick<ViewRecord, 'progress' | 'recordShown'>;
   /** By user, in milliseconds. */
   readonly limits: ReadonlyMap<string, number>;
   /** The server's version of the resource now, read consistently; undefined when it does not serve the kind. */
@@ -61,8 +61,8 @@ export class ViewFreshness {
 
   /** @returns when to look again. */
   async #keep(askMs: number): Promise<number> {
-    const { clock, currentVersion, isFrozen, requestProgress, signal, view } = this.#options;
-    const before = await view.progress();
+    const { clock, currentVersion, isFrozen, record, requestProgress, signal } = this.#options;
+    const before = await record.progress();
     const askedMs = clock.now();
     if (before.version === undefined || before.shownMs === undefined) return LOOK_MS;
     const leftMs = before.shownMs + askMs - askedMs;
@@ -72,10 +72,10 @@ export class ViewFreshness {
     // A view that was ahead before the question is of another history, which the reflector finds out.
     const isAhead = compareResourceVersions(before.version, current) > 0;
     for (let waitedMs = 0; waitedMs <= ARRIVE_MS; waitedMs += ARRIVE_LOOK_MS) {
-      const { version, rewound } = await view.progress();
+      const { version, rewound } = await record.progress();
       if (version === undefined || rewound || isFrozen()) return LOOK_MS;
       if (!isAhead && compareResourceVersions(version, current) >= 0) {
-        await view.recordShown(askedMs);
+        await record.recordShown(askedMs);
         return askMs;
       }
       await clock.sleep(ARRIVE_LOOK_MS, signal);

@@ -90,6 +90,8 @@ export class ViewUpdater {
   #running: Promise<unknown> = Promise.resolve();
   #isTaken = false;
   #begun = false;
+  /** All users that received the last changes have handlers here, or are not waited for any longer. */
+  #hearsAll = false;
   #filledFromNothing = false;
   #isSynced = false;
   #isOutdated = false;
@@ -142,7 +144,7 @@ export class ViewUpdater {
       signal: this.#signal,
     });
     this.#freshness = new ViewFreshness({
-      view,
+      record: view.record,
       limits,
       currentVersion: options.currentVersion,
       requestProgress: () => this.#reflector.requestProgress(),
@@ -150,7 +152,7 @@ export class ViewUpdater {
       clock,
       signal: this.#signal,
     });
-    view.onUnreadable((error) => this.#discard(error));
+    view.objects.onUnreadable((error) => this.#discard(error));
   }
 
   /** The view held nothing when it was taken: everything in it was listed since. */
@@ -185,13 +187,13 @@ export class ViewUpdater {
   /** Takes the view. Nothing else happens to it before `begin`. */
   async take(): Promise<void> {
     const view = this.#view;
-    await view.claim(this.#options.term.writerId);
+    await view.writer.claim(this.#options.term.writerId);
     // The process may have stood still between the decision and the claim.
     this.#signal.throwIfAborted();
     if (this.#options.term.isOver()) throw new Error('another gateway may lead by now');
     this.#isTaken = true;
     await this.#reencrypt();
-    const { version, rewound } = await view.state();
+    const { version, rewound } = await view.record.state();
     this.#filledFromNothing = version === undefined;
     view.indexer.maintain(await view.indexer.complete());
     this.#markSynced(version !== undefined && !rewound);
@@ -203,28 +205,30 @@ export class ViewUpdater {
     if (this.#begun) return;
     this.#begun = true;
     const view = this.#view;
-    const { version, rewound, isServed } = await view.state();
+    const { version, rewound, isServed } = await view.record.state();
     // Only a complete list removes the mark, and restores the data that was cleared with it.
     if (rewound || !isServed) this.#applier.freezeUntil(this.#reflector.relist(rewound));
-    this.#relay.kick();
     const from = rewound ? undefined : version;
-    const newest = from === undefined ? undefined : await view.newest();
+    const newest = from === undefined ? undefined : await view.objects.newest();
     const knownObject = newest && { key: newest.key, uid: newest.entry.uid, version: newest.entry.resourceVersion };
-    this.#running = this.#untilHeard().then(() =>
-      Promise.all([this.#reflector.run(from, this.#signal, knownObject), this.#applyLoop()]),
-    );
+    this.#running = this.#untilHeard().then(() => {
+      if (this.#signal.aborted) return undefined;
+      this.#hearsAll = true;
+      this.#relay.kick();
+      return Promise.all([this.#reflector.run(from, this.#signal, knownObject), this.#applyLoop()]);
+    });
     this.#freshness.start();
   }
 
   /**
    * Waits up to three seconds until all users that received the last changes have handlers here: a user that is still
-   * starting would miss a change, and run all of its keys. Never rejects.
+   * starting would miss a change, or a wakeup that waits in the outbox, and run all of its keys. Never rejects.
    */
   async #untilHeard(): Promise<void> {
     const { handlers, informer } = this.#options;
     const { clock } = informer.runtime;
     const untilMs = clock.now() + HEARD_MS;
-    const before = await this.#view.hearers().catch(() => []);
+    const before = await this.#view.record.hearers().catch(() => []);
     const isMissing = (user: string): boolean => !handlers.users.includes(user);
     while (before.some(isMissing) && clock.now() < untilMs && !this.#signal.aborted) {
       await clock.sleep(HEARD_AGAIN_MS, this.#signal);
@@ -239,7 +243,7 @@ export class ViewUpdater {
     // Before the connection to Redis ends: a wakeup under way would be logged as refused.
     await this.#atMost(this.#relay.stop());
     await this.#atMost(this.#view.outbox.flush());
-    this.#view.release();
+    this.#view.writer.release();
   }
 
   /** The limits of its age have changed. */
@@ -264,7 +268,7 @@ export class ViewUpdater {
 
   /** Sends what may be left in the outbox. */
   drainOutbox(): void {
-    this.#relay.retry();
+    if (this.#hearsAll) this.#relay.retry();
   }
 
   requestProgress(): void {
@@ -289,10 +293,10 @@ export class ViewUpdater {
 
   async #reclaim(): Promise<number> {
     const view = this.#view;
-    const { version, rewound, isServed } = await view.state();
+    const { version, rewound, isServed } = await view.record.state();
     // Redis may have come back with data from before the server's data was restored. If an event was applied to it
     // since, that set the view's version, but not the versions of the other objects.
-    const newest = rewound ? undefined : (await view.newest())?.entry.resourceVersion;
+    const newest = rewound ? undefined : (await view.objects.newest())?.entry.resourceVersion;
     // Asked last: versions of this server's history that the view holds cannot be above it.
     const current = await orUndefined(this.#options.currentVersion());
     const isAbove = (each: ResourceVersion | undefined): boolean =>
@@ -306,7 +310,6 @@ export class ViewUpdater {
     return list;
   }
 
-  /** Deletes acknowledged wakeups, so that the next gateway does not queue them again. Gives up if Redis is away. */
   /** Waits for work that ends with an answer of Redis, or never. Never rejects. */
   async #atMost(work: Promise<unknown>): Promise<void> {
     const timeout = new AbortController();
@@ -391,7 +394,7 @@ export class ViewUpdater {
       this.#backfill.start();
       const { lastList } = this.#reflector;
       // For people alone. A view that has another writer is noticed by the next apply.
-      if (lastList) void this.#view.recordList(lastList).catch(() => {});
+      if (lastList) void this.#view.record.recordList(lastList).catch(() => {});
     }
     this.#options.on.listed();
   }
@@ -405,13 +408,13 @@ export class ViewUpdater {
   async #reencrypt(): Promise<void> {
     const view = this.#view;
     try {
-      await view.reencrypt();
+      await view.objects.reencrypt();
     } catch (error) {
       if (!(error instanceof UnreadableObjectError)) throw error;
       // The listener has seen to it.
       await this.#discarding;
       await view.reclaim();
-      await view.reencrypt();
+      await view.objects.reencrypt();
     }
   }
 
@@ -444,7 +447,7 @@ export class ViewUpdater {
     // The ID was lost in the middle of the first list, which recovery does not check yet, or of a list that recovery
     // waits for.
     if (this.#isSynced && this.#relists === 0) return;
-    const state = await this.#view.state().catch(() => undefined);
+    const state = await this.#view.record.state().catch(() => undefined);
     if (state && state.writerId === undefined) await this.#reclaim().catch(() => {});
   }
 }

@@ -46,14 +46,17 @@ export class ViewWriter {
     return id === this.#id && id !== '';
   }
 
-  /** Becomes the writer in place of any other. */
+  /** Becomes the writer in place of any other: from now on the scripts refuse every other writer ID. */
   async claim(id: string): Promise<void> {
     this.#id = id;
     this.#onFailure();
     await this.#redis.hset(this.#viewKey, 'writerId', id);
   }
 
-  /** Ends the role of writer: work that is still under way fails as if another gateway had taken the view. */
+  /**
+   * Ends the role of writer: work that is still under way fails as if another gateway had taken the view. The ID in
+   * Redis stays for the next writer.
+   */
   release(): void {
     this.#id = '';
     this.#onFailure();

@@ -1,4 +1,4 @@
-import { SAMPLE_MS } from '../../../controller/workqueue/samples.ts';
+import { SAMPLE_MS } from '../../../controller/workqueue/history/samples.ts';
 import type { Sample } from '../../../controller/workqueue/work-queue.ts';
 import { activityOf, type Span } from '../activity.ts';
 import { type Content, formatCount, html, type Html } from '../html.ts';

@@ -1,10 +1,13 @@
 import { type Content, formatCount, html, type Html } from '../html.ts';
 
+type Extra = 'optional' | 'medium' | 'wide';
+type ColumnLook = 'number' | `number ${Extra}` | Extra | 'text' | 'text optional' | 'check' | 'nowrap';
+
 export interface TableColumn<T> {
   readonly title: Content;
   readonly cell: (row: T) => Content;
-  /** `optional` columns are left out on a narrow screen. */
-  readonly look?: 'number' | 'number optional' | 'optional' | 'text' | 'text optional' | 'check' | 'nowrap';
+  /** `optional` columns are left out on a narrow screen, `medium` and `wide` ones also on a wider one. */
+  readonly look?: ColumnLook;
   /** Names the row. */
   readonly heading?: boolean;
 }

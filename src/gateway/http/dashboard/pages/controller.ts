@@ -1,4 +1,4 @@
-import type { BullMqLists } from '../../../controller/workqueue/bullmq-jobs.ts';
+import type { BullMqLists } from '../../../controller/workqueue/worker/bullmq-jobs.ts';
 import { type KeyList, type KeyStatus, KEY_LISTS } from '../../../controller/workqueue/key-status.ts';
 import { activityPlots } from '../components/activity-plots.ts';
 import { controllerButtons, pauseList, selectionPanel } from '../components/controller-buttons.ts';

@@ -4,7 +4,7 @@ import { table } from '../components/table.ts';
 import type { DeadLetterGroup, DeadLetterGroups } from '../dead-letter-groups.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
 import { layout, type PageRequest } from '../page.ts';
-import { type Replay, SILENT_MS } from '../../../controller/workqueue/replay-records.ts';
+import { type Replay, SILENT_MS } from '../../../controller/workqueue/records/replay-records.ts';
 import { controllerUrl, deadLettersUrl, keyUrl } from '../urls.ts';
 
 export interface DeadLettersFilter {

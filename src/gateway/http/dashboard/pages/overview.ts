@@ -2,7 +2,7 @@ import { variableOf } from '../../../../ground/config/config.ts';
 import { controllerState, type ControllerStateWord, isWell } from '../../../controller/running/controller-state.ts';
 import { report } from '../../../process/health.ts';
 import { activityOf } from '../activity.ts';
-import { SAMPLE_MS } from '../../../controller/workqueue/samples.ts';
+import { SAMPLE_MS } from '../../../controller/workqueue/history/samples.ts';
 import { rateText, runsSpark, shareText, spanText } from '../components/activity-plots.ts';
 import { count, table } from '../components/table.ts';
 import { rightsText } from '../components/declaration.ts';
@@ -130,13 +130,16 @@ function controllerTable(
     'Controllers',
     shown,
     [
-      { title: 'Controller', heading: true, cell: ({ id }) => html`<a href="${controllerUrl(id)}">${id}</a>` },
+      {
+        title: 'Controller',
+        heading: true,
+        cell: ({ id, kind }) => html`<a href="${controllerUrl(id)}">${id}</a> <span class="reason">${kind}</span>`,
+      },
       {
         title: 'State',
         look: 'text',
         cell: (each) => html`${stateBadge(page, each)} <span class="reason">${each.problems[0]}</span>`,
       },
-      { title: 'Kind', look: 'optional', cell: ({ kind }) => html`<span class="muted">${kind}</span>` },
       { title: 'Ready', look: 'number', cell: ({ id, sizes }) => listLink(id, 'queued', sizes.queued) },
       {
         title: 'Oldest',
@@ -146,14 +149,15 @@ function controllerTable(
       },
       {
         title: 'Running',
-        look: 'number',
+        look: 'number optional',
         cell: ({ id, sizes, concurrency }) =>
           html`${listLink(id, 'running', sizes.running)}<span class="muted"> / ${concurrency}</span>`,
       },
-      { title: 'Delayed', look: 'number optional', cell: ({ id, sizes }) => listLink(id, 'timers', sizes.timers) },
       { title: 'Failing', look: 'number', cell: ({ id, sizes }) => listLink(id, 'failing', sizes.failing) },
-      { title: 'Paused', look: 'number optional', cell: ({ id, sizes }) => listLink(id, 'waiting', sizes.waiting) },
-      { title: 'Low', look: 'number optional', cell: ({ id, sizes }) => listLink(id, 'backlog', sizes.backlog) },
+      { title: 'Dead', look: 'number', cell: ({ id, sizes }) => listLink(id, 'dead', sizes.dead) },
+      { title: 'Delayed', look: 'number medium', cell: ({ id, sizes }) => listLink(id, 'timers', sizes.timers) },
+      { title: 'Paused', look: 'number medium', cell: ({ id, sizes }) => listLink(id, 'waiting', sizes.waiting) },
+      { title: 'Low', look: 'number medium', cell: ({ id, sizes }) => listLink(id, 'backlog', sizes.backlog) },
       {
         title: 'Runs',
         look: 'number optional',
@@ -172,16 +176,15 @@ function controllerTable(
         title: html`<abbr title="From the event to the start of its run, p50 / p99 of the last five minutes"
           >Event to run</abbr
         >`,
-        look: 'number optional',
+        look: 'number wide',
         cell: ({ samples }) => spanText(activityOf(samples, SAMPLE_MS).waitedMs),
       },
       {
         title: html`<abbr title="Duration of runs, p50 / p99 of the last five minutes">Run</abbr>`,
-        look: 'number optional',
+        look: 'number wide',
         cell: ({ samples }) => spanText(activityOf(samples, SAMPLE_MS).tookMs),
       },
-      { title: 'Last hour', look: 'optional', cell: ({ samples }) => runsSpark(samples) },
-      { title: 'Dead', look: 'number', cell: ({ id, sizes }) => listLink(id, 'dead', sizes.dead) },
+      { title: 'Last hour', look: 'medium', cell: ({ samples }) => runsSpark(samples) },
     ],
     ({ id }) => `controller-${id}`,
   );

@@ -1,5 +1,5 @@
 import { variableOf } from '../../../../ground/config/config.ts';
-import { RUN_OUTCOMES } from '../../../controller/workqueue/past-run.ts';
+import { RUN_OUTCOMES } from '../../../controller/workqueue/history/past-run.ts';
 import type { PastRun, PastOutcome, RunPage } from '../../../controller/workqueue/work-queue.ts';
 import { empty, panel } from '../components/panel.ts';
 import { runColumns } from '../components/runs.ts';

@@ -1,0 +1,90 @@
+import { array, assert, constant, constantFrom, integer, oneof, property, record, string } from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Reason } from '../../../../contract/index.ts';
+import { decodePastRun, encodeRun, isCursor } from './past-run.ts';
+import type { Finish } from '../run.ts';
+
+const ended = { key: 'a/b', run: 7, atMs: 1000 };
+const text = string({ unit: 'binary', maxLength: 40 });
+
+describe('a run of the history', () => {
+  it('is one line and is read as it was, whatever the texts in it are', () => {
+    const reason = record({ type: constantFrom('updated', 'manual'), message: text });
+    const finish = oneof(
+      text.map((error): Finish => ({ kind: 'ended', failures: 'count', againAfterMs: 5, error })),
+      text.map((error): Finish => ({ kind: 'unknown', error })),
+      constant<Finish>({ kind: 'accepted', untilMs: 99 }),
+      text.map((object): Finish => {
+        return { kind: 'ended', failures: 'forget', barrier: 'b', wrote: { count: 9, first: [{ object }] } };
+      }),
+    );
+    assert(
+      property(
+        text,
+        array(reason, { maxLength: 3 }),
+        finish,
+        integer({ min: 1, max: 9 }),
+        (key, reasons, how, tries) => {
+          const recorded = reasons.map((each) => JSON.stringify(each)).join('\n');
+          const line = encodeRun(
+            { ...ended, key, finish: how, attempt: tries, recorded, reasons },
+            JSON.stringify(key),
+          );
+          expect(line).not.toContain('\n');
+          const run = decodePastRun(line, undefined);
+          expect(run).toMatchObject({ key, gateway: key, run: 7, atMs: 1000, attempt: tries, reasons });
+          const { error, barrier, wrote, nextMs } = run ?? {};
+          expect({ error, barrier, wrote, nextMs }).toEqual({
+            error: 'error' in how ? how.error : undefined,
+            barrier: 'barrier' in how ? true : undefined,
+            wrote: 'wrote' in how ? how.wrote : undefined,
+            nextMs: how.kind === 'accepted' ? 99 : 'againAfterMs' in how ? 1005 : undefined,
+          });
+        },
+      ),
+    );
+  });
+
+  it.each([
+    [{ kind: 'ended', failures: 'forget' }, 'done'],
+    [{ kind: 'ended', failures: 'forget', againAfterMs: 1 }, 'requeue'],
+    [{ kind: 'ended', failures: 'keep', againAfterMs: 1 }, 'deferred'],
+    [{ kind: 'ended', failures: 'keep', againAfterMs: 0, sent: false }, 'not-sent'],
+    [{ kind: 'ended', failures: 'count', againAfterMs: 1 }, 'failed'],
+    [{ kind: 'ended', failures: 'count', dead: true }, 'dead'],
+    [{ kind: 'accepted', untilMs: 1 }, 'accepted'],
+    [{ kind: 'unknown' }, 'unknown'],
+  ] as const)('%o: %s', (finish, outcome) => {
+    expect(decodePastRun(encodeRun({ ...ended, finish }, '"g"'), undefined)?.outcome).toBe(outcome);
+  });
+
+  it('is lost where its deadline has passed, but for a dead letter', () => {
+    const outcomeOf = (finish: Finish) =>
+      decodePastRun(encodeRun({ ...ended, finish, lost: true }, '"g"'), undefined)?.outcome;
+    expect(outcomeOf({ kind: 'ended', failures: 'count' })).toBe('lost');
+    expect(outcomeOf({ kind: 'ended', failures: 'count', dead: true })).toBe('dead');
+  });
+
+  it('has the reason of the queue itself where none is on record', () => {
+    const reasons: Reason[] = [{ type: 'requeue' }];
+    const line = encodeRun({ ...ended, finish: { kind: 'unknown' }, recorded: '', reasons }, '"g"');
+    expect(decodePastRun(line, undefined)?.reasons).toEqual(reasons);
+  });
+
+  it('is read as an earlier build wrote it, and not at all where it cannot be', () => {
+    expect(decodePastRun('{"atMs":5,"run":6,"error":"no"}', 'k')).toEqual({
+      outcome: 'failed',
+      key: 'k',
+      atMs: 5,
+      run: 6,
+      error: 'no',
+    });
+    expect(decodePastRun('{"atMs":5,"run":6}', 'k')?.outcome).toBe('done');
+    for (const wrong of ['', '{', 'null', '[]', '{"run":6}']) expect(decodePastRun(wrong, 'k'), wrong).toBeUndefined();
+  });
+});
+
+it('a cursor is two numbers', () => {
+  expect(['0.1', '123456789012345.64'].map(isCursor)).toEqual([true, true]);
+  expect(['', '+', '-', '1', '1-1', '1.2.3', '1.x', '9'.repeat(16) + '.1'].filter(isCursor)).toEqual([]);
+});

@@ -1,0 +1,153 @@
+import type { Reason } from '../../../../contract/index.ts';
+import { ERROR_LENGTH } from '../queue-options.ts';
+import type { Finish, WriteSummary } from '../run.ts';
+
+/**
+ * The outcome of a run, or its latest known state:
+ *
+ * - `done`: the run is finished. `requeue`: done, and the function asked for another run later.
+ * - `deferred`: the function asked for a later run (429 or 503) before it did anything.
+ * - `not-sent`: the gateway sent no trigger, because the function is starting or its circuit is open.
+ * - `failed`: an error; the key backs off. `dead`: the key became a dead letter.
+ * - `accepted`: the run goes on after a 202. A second entry of the same run has its end.
+ * - `unknown`: no answer shows the outcome. An entry `lost` of the same run follows at its deadline.
+ * - `lost`: the deadline passed without an outcome; counts as a failure.
+ */
+export type PastOutcome = (typeof RUN_OUTCOMES)[number];
+export const RUN_OUTCOMES = [
+  'done',
+  'requeue',
+  'deferred',
+  'not-sent',
+  'failed',
+  'dead',
+  'accepted',
+  'unknown',
+  'lost',
+] as const;
+
+/** One entry of the history of runs. All texts are bounded; error and messages come from functions and are hostile. */
+export interface PastRun {
+  readonly outcome: PastOutcome;
+  readonly key: string;
+  /** The fencing number. */
+  readonly run: number;
+  /** When the outcome was known. Milliseconds since the epoch, as all times here. */
+  readonly atMs: number;
+  /** How long the run took until then. Absent when the gateway that started the run did not settle it. */
+  readonly tookMs?: number;
+  /** From the first add of the key to the start. Absent when a timer alone started the run. */
+  readonly waitedMs?: number;
+  /** 1 for the first run since the key last succeeded. Absent for the end of an accepted run. */
+  readonly attempt?: number;
+  /** The host name of the gateway that recorded this: in a cluster the name of its pod. */
+  readonly gateway?: string;
+  /** Why it ran: the oldest reasons, 2 KiB of them. Absent as `tookMs` is. */
+  readonly reasons?: readonly Reason[];
+  /** At most 1 KiB. */
+  readonly error?: string;
+  /** The writes of the run, as its outcome lists them; absent when it lists none. */
+  readonly wrote?: WriteSummary;
+  /** The key's next run waits until the cache shows the writes of this one. */
+  readonly barrier?: true;
+  /** When the key runs again at the latest; of an accepted run, until when its outcome must come. */
+  readonly nextMs?: number;
+  /**
+   * How many successful runs of all keys this gateway has left out of the record since its last entry, because they
+   * would have pushed out the history within seconds.
+   */
+  readonly leftOut?: number;
+}
+
+export interface RunQuery {
+  /** How many at most: 1 to 1000. */
+  readonly limit: number;
+  /** Only runs with this outcome. Default: all. */
+  readonly outcome?: PastOutcome;
+  /** Only runs of this key. Default: all. */
+  readonly key?: string;
+  /** Only runs that were recorded before those of this cursor: `next` of the page before. Default: from the newest. */
+  readonly before?: string;
+  /** Only runs that were recorded after this cursor: `newest` of an earlier page, to follow the runs. Default: all. */
+  readonly after?: string;
+}
+
+export interface RunPage {
+  /** In the order in which they were recorded, the newest first. */
+  readonly runs: readonly PastRun[];
+  /**
+   * Present when there may be older runs that fit. A page may have fewer runs than its limit, even none, and still have
+   * a `next`: a call looks at a bounded part of the history.
+   */
+  readonly next?: string;
+  /** The cursor of the newest run of the history. Absent when the history is empty. */
+  readonly newest?: string;
+}
+
+export function isCursor(text: string): boolean {
+  return /^[0-9]{1,15}\.[0-9]{1,5}$/.test(text);
+}
+
+/** The outcome of a run, or its latest state, as the queue passes it to the history. */
+export interface EndedRun {
+  readonly key: string;
+  readonly run: number;
+  readonly finish: Finish;
+  readonly atMs: number;
+  /** The deadline of the run passed without an outcome. */
+  readonly lost?: true;
+  readonly attempt?: number | undefined;
+  readonly tookMs?: number;
+  readonly waitedMs?: number | undefined;
+  /** The reasons as `Start.recorded` has them: JSON, one in each line. */
+  readonly recorded?: string;
+  readonly reasons?: readonly Reason[];
+}
+
+/**
+ * Encodes one line of the history. It is called for each run, so it joins text instead of building an object.
+ * `lua/finish.lua` relies on `outcome` being first.
+ * @param gateway the host name of this gateway as JSON, quotes included.
+ * @param leftOut see `PastRun`.
+ */
+export function encodeRun(ended: EndedRun, gateway: string, leftOut = 0): string {
+  const { key, run, finish, atMs, lost, attempt, tookMs, waitedMs, recorded = '', reasons } = ended;
+  let text = `{"outcome":"${lost && outcomeOf(finish) === 'failed' ? 'lost' : outcomeOf(finish)}","key":`;
+  text += `${JSON.stringify(key)},"run":${run},"atMs":${atMs},"gateway":${gateway}`;
+  if (leftOut > 0) text += `,"leftOut":${leftOut}`;
+  if (attempt !== undefined) text += `,"attempt":${attempt}`;
+  if (tookMs !== undefined) text += `,"tookMs":${tookMs}`;
+  if (waitedMs !== undefined) text += `,"waitedMs":${waitedMs}`;
+  if (recorded !== '') text += `,"reasons":[${recorded.includes('\n') ? recorded.replaceAll('\n', ',') : recorded}]`;
+  else if (reasons) text += `,"reasons":${JSON.stringify(reasons)}`;
+  if (finish.kind === 'accepted') return `${text},"nextMs":${Math.ceil(finish.untilMs)}}`;
+  if (finish.error !== undefined) text += `,"error":${JSON.stringify(finish.error.slice(0, ERROR_LENGTH))}`;
+  if (finish.kind === 'unknown') return `${text}}`;
+  if (finish.againAfterMs !== undefined && !finish.dead) text += `,"nextMs":${Math.ceil(atMs + finish.againAfterMs)}`;
+  if (finish.barrier !== undefined) text += ',"barrier":true';
+  if (finish.wrote) text += `,"wrote":${JSON.stringify(finish.wrote)}`;
+  return `${text}}`;
+}
+
+function outcomeOf(finish: Finish): PastOutcome {
+  if (finish.kind === 'accepted') return 'accepted';
+  if (finish.kind === 'unknown') return 'unknown';
+  if (finish.dead) return 'dead';
+  if (finish.failures === 'count') return 'failed';
+  if (finish.failures === 'keep') return finish.sent === false ? 'not-sent' : 'deferred';
+  return finish.againAfterMs === undefined ? 'done' : 'requeue';
+}
+
+/** @returns undefined for text that is no entry: the history is for people, and one bad entry must not hide it. */
+export function decodePastRun(text: string, key: string | undefined): PastRun | undefined {
+  try {
+    const value = JSON.parse(text) as Partial<PastRun>;
+    // An earlier build wrote `atMs`, `run` and `error` alone.
+    const { outcome = value.error === undefined ? 'done' : 'failed', key: own = key, run, atMs } = value;
+    if (own === undefined || typeof run !== 'number' || typeof atMs !== 'number') return undefined;
+    const { nextMs: _, ...others } = value;
+    return { ...(outcome === 'dead' ? others : value), outcome, key: own, run, atMs };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,108 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { GatewayRuns, OwnRuns } from './own-runs.ts';
+import { RUN_MARGIN_MS } from '../queue-options.ts';
+import type { Finish } from '../run.ts';
+
+const KNOWN: Finish = { kind: 'ended', failures: 'forget' };
+const UNKNOWN: Finish = { kind: 'unknown' };
+const TIMEOUT_MS = 1000;
+
+describe('OwnRuns', () => {
+  it('knows a run from its begin to its finish', () => {
+    const runs = new OwnRuns();
+    runs.begin({ key: 'a', run: 7, incarnation: 'i', deadlineMs: 100 }, 0);
+    expect(runs.inFlight(0)).toEqual([
+      { key: 'a', run: 7, incarnation: 'i', startedMs: 0, deadlineMs: 100, state: 'running' },
+    ]);
+    runs.finish({ key: 'a', run: 6, finish: KNOWN });
+    expect(runs.heldUntil({ key: 'a', run: 1 }, 0)).toBe(100 + RUN_MARGIN_MS);
+    expect(runs.heldUntil({ key: 'b', run: 1 }, 0)).toBeUndefined();
+    // Redis has seen to the earlier run: another gateway has recorded its end.
+    expect(runs.heldUntil({ key: 'a', run: 8 }, 0)).toBeUndefined();
+    runs.finish({ key: 'a', run: 7, finish: KNOWN });
+    expect(runs.inFlight(0)).toEqual([]);
+    expect(runs.highest).toBe(7);
+  });
+
+  it('knows a run of unknown outcome until its deadline and the margin', () => {
+    const runs = new OwnRuns();
+    runs.begin({ key: 'a', run: 1, incarnation: 'i', deadlineMs: 100 }, 0);
+    runs.finish({ key: 'a', run: 1, finish: UNKNOWN });
+    expect(runs.inFlight(100 + RUN_MARGIN_MS - 1)).toMatchObject([{ state: 'unknown', deadlineMs: 100 }]);
+    expect(runs.inFlight(100 + RUN_MARGIN_MS)).toEqual([]);
+    expect(runs.heldUntil({ key: 'a', run: 1 }, 100 + RUN_MARGIN_MS)).toBeUndefined();
+  });
+
+  it('knows a run that goes on after its 202 for as long as it may, and never for less', () => {
+    const runs = new OwnRuns();
+    runs.begin({ key: 'a', run: 1, incarnation: 'i', deadlineMs: 100 }, 0);
+    runs.finish({ key: 'a', run: 1, finish: { kind: 'accepted', untilMs: 5000 } });
+    runs.finish({ key: 'a', run: 1, finish: { kind: 'accepted', untilMs: 50 } });
+    expect(runs.inFlight(4000)).toMatchObject([{ state: 'accepted', deadlineMs: 5000 }]);
+    runs.finish({ key: 'a', run: 1, finish: KNOWN });
+    expect(runs.inFlight(4000)).toEqual([]);
+  });
+
+  it('tells how long runs without an answer have taken so far', () => {
+    const runs = new OwnRuns();
+    expect(runs.unfinished(0)).toEqual({ totalMs: 0, longestMs: 0 });
+    runs.begin({ key: 'a', run: 1, incarnation: 'i', deadlineMs: 1000 }, 0);
+    runs.begin({ key: 'b', run: 2, incarnation: 'i', deadlineMs: 1000 }, 30);
+    runs.begin({ key: 'c', run: 3, incarnation: 'i', deadlineMs: 1000 }, 40);
+    expect(runs.unfinished(100)).toEqual({ totalMs: 230, longestMs: 100 });
+    // Both have their answers: one goes on after a 202, of the other it is not known.
+    runs.finish({ key: 'a', run: 1, finish: { kind: 'accepted', untilMs: 5000 } });
+    runs.finish({ key: 'c', run: 3, finish: UNKNOWN });
+    expect(runs.unfinished(100)).toEqual({ totalMs: 70, longestMs: 70 });
+  });
+
+  it('has what a model has, in any history', () => {
+    const step = fc.record({
+      kind: fc.constantFrom('begin', 'end', 'doubt', 'accepted', 'stale', 'pass'),
+      key: fc.constantFrom('a', 'b', 'c', 'd'),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+        const runs = new OwnRuns();
+        const model = new Map<string, { run: number; endMs: number }>();
+        let [nowMs, count] = [0, 0];
+        for (const { kind, key } of steps) {
+          nowMs += kind === 'pass' ? 700 : 1;
+          for (const [each, { endMs }] of model) if (endMs + RUN_MARGIN_MS <= nowMs) model.delete(each);
+          const known = model.get(key);
+          if (kind === 'begin' && !known) {
+            count += 1;
+            runs.begin({ key, run: count, incarnation: 'i', deadlineMs: nowMs + TIMEOUT_MS }, nowMs);
+            model.set(key, { run: count, endMs: nowMs + TIMEOUT_MS });
+          }
+          const run = known?.run ?? count;
+          if (kind === 'end') {
+            runs.finish({ key, run, finish: KNOWN });
+            model.delete(key);
+          }
+          if (kind === 'stale') runs.finish({ key, run: run - 1, finish: KNOWN });
+          if (kind === 'doubt') runs.finish({ key, run, finish: UNKNOWN });
+          if (kind === 'accepted' && known) {
+            runs.finish({ key, run, finish: { kind: 'accepted', untilMs: nowMs + 2000 } });
+            known.endMs = Math.max(known.endMs, nowMs + 2000);
+          }
+          const found = runs.inFlight(nowMs).map((each) => [each.key, { run: each.run, endMs: each.deadlineMs }]);
+          expect(Object.fromEntries(found)).toEqual(Object.fromEntries(model));
+          expect(runs.highest).toBe(count);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+it('the runs of a gateway stay known when a queue is opened again', () => {
+  const gateway = new GatewayRuns();
+  expect(gateway.inFlight(0)).toEqual([]);
+  gateway.of('one').begin({ key: 'a', run: 1, incarnation: 'i', deadlineMs: 100 }, 0);
+  expect(gateway.of('one').inFlight(0)).toHaveLength(1);
+  expect(gateway.of('two').inFlight(0)).toEqual([]);
+  expect(gateway.inFlight(0)).toEqual(['one']);
+  expect(gateway.inFlight(100 + RUN_MARGIN_MS)).toEqual([]);
+});

@@ -1,0 +1,165 @@
+import { randomUUID } from 'node:crypto';
+import { RUN_MARGIN_MS } from '../queue-options.ts';
+import type { FinishRequest } from './records.ts';
+import type { Run } from '../run.ts';
+
+/** A run that this gateway has started, as it would be on record. */
+export interface OwnRun {
+  readonly key: string;
+  readonly run: number;
+  /** See `Run.incarnation`. */
+  readonly incarnation: string;
+  /** Milliseconds since the epoch. */
+  readonly startedMs: number;
+  /** The run is over after this and the margin. Milliseconds since the epoch. */
+  readonly deadlineMs: number;
+  /**
+   * `running`: its answer has not come, and it holds a slot. `accepted`: it goes on after a 202. `unknown`: its answer
+   * was cut off or came too late, and it may go on.
+   */
+  readonly state: 'running' | 'accepted' | 'unknown';
+  /**
+   * Of a run that became busy, which is a run that answered 202: its number among such runs of this queue here, from 1.
+   */
+  readonly busies?: number;
+}
+
+/** How long runs have taken so far. */
+export interface Unfinished {
+  /** All of them together. */
+  readonly totalMs: number;
+  /** The oldest; 0 when there is none. */
+  readonly longestMs: number;
+}
+
+/**
+ * The runs of one queue that this gateway has started and that may be in flight, in memory. A Redis that has lost the
+ * records of these runs gets them from here (ADR 0006). A run is known from before its trigger is sent until its finish
+ * is sent to Redis.
+ */
+export class OwnRuns {
+  /** Names these runs in Redis: see `busies`. */
+  readonly id = randomUUID();
+  readonly #beginUntilMs: () => number;
+  /** By key. The oldest entry is first; a run that becomes busy moves to the end. */
+  readonly #runs = new Map<string, OwnRun>();
+  #highest = 0;
+  #busies = 0;
+
+  /** @param beginUntilMs see `GatewayRuns.beginUntil`. Default: for ever. */
+  constructor(beginUntilMs = (): number => Infinity) {
+    this.#beginUntilMs = beginUntilMs;
+  }
+
+  /** Whether a run may begin in this gateway: see `GatewayRuns.beginUntil`. */
+  mayBegin(nowMs: number): boolean {
+    return nowMs < this.#beginUntilMs();
+  }
+
+  /**
+   * How many runs have become busy. Redis counts a run in the write that marks it as busy. If this count includes a
+   * run, Redis has not lost its record, which is then right: another gateway may have ended the run by its callback,
+   * unknown to this gateway.
+   */
+  get busies(): number {
+    return this.#busies;
+  }
+
+  /** The highest number of a run here; 0: no run has begun. */
+  get highest(): number {
+    return this.#highest;
+  }
+
+  /** Records that the run begins. Must be called before its trigger is sent. */
+  begin({ key, run, incarnation, deadlineMs }: Omit<Run, 'failures' | 'reasons'>, nowMs: number): void {
+    this.#highest = Math.max(this.#highest, run);
+    this.#runs.delete(key);
+    this.#runs.set(key, { key, run, incarnation, startedMs: nowMs, deadlineMs, state: 'running' });
+    // Forgets runs whose deadline and margin have passed, because another gateway may have finished them.
+    for (const [oldest, { deadlineMs: endMs }] of this.#runs) {
+      if (endMs + RUN_MARGIN_MS > nowMs) break;
+      this.#runs.delete(oldest);
+    }
+  }
+
+  /** Records the finish of the run, which must be sent to Redis with the next command. */
+  finish({ key, run, finish }: FinishRequest): void {
+    const known = this.#runs.get(key);
+    if (known?.run !== run) return;
+    this.#runs.delete(key);
+    if (finish.kind === 'ended') return;
+    const deadlineMs = finish.kind === 'accepted' ? Math.max(finish.untilMs, known.deadlineMs) : known.deadlineMs;
+    if (finish.kind === 'accepted') this.#busies += 1;
+    const busies = finish.kind === 'accepted' ? { busies: this.#busies } : {};
+    this.#runs.set(key, { ...known, deadlineMs, state: finish.kind, ...busies });
+  }
+
+  /**
+   * Returns when a new run of this key may begin, if Redis has lost an earlier run of it that may still be in flight. A
+   * run number that is not higher than all numbers before shows that Redis has lost data. Undefined: it may begin now.
+   */
+  heldUntil({ key, run }: Pick<Run, 'key' | 'run'>, nowMs: number): number | undefined {
+    const known = this.#runs.get(key);
+    if (!known || run > this.#highest) return undefined;
+    const endMs = known.deadlineMs + RUN_MARGIN_MS;
+    return endMs > nowMs ? endMs : undefined;
+  }
+
+  /**
+   * How long the runs whose answer has not come have taken so far: client-go's `updateUnfinishedWork`
+   * (util/workqueue/metrics.go).
+   */
+  unfinished(nowMs: number): Unfinished {
+    let [totalMs, longestMs] = [0, 0];
+    for (const { state, startedMs } of this.inFlight(nowMs)) {
+      if (state !== 'running') continue;
+      const tookMs = Math.max(0, nowMs - startedMs);
+      totalMs += tookMs;
+      longestMs = Math.max(longestMs, tookMs);
+    }
+    return { totalMs, longestMs };
+  }
+
+  /**
+   * Whether this gateway waits for the answer of this run. If so, it is the run in flight of its key, even if Redis has
+   * lost its record.
+   */
+  waitsFor({ key, run, incarnation }: Pick<Run, 'key' | 'run' | 'incarnation'>, nowMs: number): boolean {
+    const known = this.#runs.get(key);
+    return (
+      known?.run === run && known.incarnation === incarnation && known.state === 'running' && known.deadlineMs > nowMs
+    );
+  }
+
+  /** The runs that may be in flight now. */
+  inFlight(nowMs: number): OwnRun[] {
+    return [...this.#runs.values()].filter(({ deadlineMs }) => deadlineMs + RUN_MARGIN_MS > nowMs);
+  }
+}
+
+/** The runs of all queues of a gateway. A queue that is closed and opened again keeps its runs. */
+export class GatewayRuns {
+  readonly #queues = new Map<string, OwnRuns>();
+  #beginUntilMs = Infinity;
+
+  of(queue: string): OwnRuns {
+    const known = this.#queues.get(queue);
+    if (known) return known;
+    const runs = new OwnRuns(() => this.#beginUntilMs);
+    this.#queues.set(queue, runs);
+    return runs;
+  }
+
+  /**
+   * Sets until when runs may begin here; call it again to extend the time. A process that is frozen for longer may
+   * count as ended for the other gateways. Milliseconds of the gateways' clock. Default: runs begin for ever.
+   */
+  beginUntil(ms: number): void {
+    this.#beginUntilMs = ms;
+  }
+
+  /** The queues with runs that may be in flight now. */
+  inFlight(nowMs: number): string[] {
+    return [...this.#queues].flatMap(([queue, runs]) => (runs.inFlight(nowMs).length > 0 ? [queue] : []));
+  }
+}

@@ -1,0 +1,365 @@
+import { hostname } from 'node:os';
+import type { Reason } from '../../../../contract/index.ts';
+import { loadScript, type Redis, type Script } from '../../../../ground/redis/redis.ts';
+import type { QueueKeys } from '../queue-keys.ts';
+import {
+  BARRIER_AGAIN_MS,
+  BUSIES_MS,
+  type Debounce,
+  ERROR_LENGTH,
+  RUN_MARGIN_MS,
+  SLOT_MS,
+  HISTORY_LENGTH,
+  HISTORY_MS,
+  type QueueOptions,
+} from '../queue-options.ts';
+import type { OwnRuns } from './own-runs.ts';
+import { encodeRun } from '../history/past-run.ts';
+import {
+  type Busies,
+  type Due,
+  type DueTimer,
+  type Finished,
+  type FinishRequest,
+  type LowRequest,
+  type PostponedSet,
+  reasonsOrDefault,
+  type Resting,
+  type Scored,
+  type Start,
+  type StartRequest,
+  type Starts,
+  type StartTimes,
+} from './records.ts';
+import type { PauseScope, LowReason, QueuedKey } from '../work-queue.ts';
+
+const SCRIPTS = ['add', 'start', 'finish', 'due', 'wake', 'postpone', 'resume', 'drop', 'forget', 'put-back'] as const;
+/** Keys that one script moves or writes, because a large script blocks Redis. */
+const PAGE = 500;
+type Scripts = Record<(typeof SCRIPTS)[number], Script>;
+
+/**
+ * The records of the keys of one queue in Redis, shared by its gateways. Each method is one atomic step, usually a
+ * script, and may be repeated. The Lua files describe the steps.
+ */
+export class RedisRecords {
+  readonly #redis: Redis;
+  readonly #keys: QueueKeys;
+  readonly #debounce: Debounce | undefined;
+  readonly #limits: readonly [msPerToken: number, burst: number, maxAttempts: number];
+  readonly #concurrency: number;
+  readonly #owner: string;
+  /** The name of this gateway in the history of runs. */
+  readonly #gateway = JSON.stringify(hostname());
+  readonly #scripts: Scripts;
+
+  constructor(
+    redis: Redis,
+    keys: QueueKeys,
+    options: Pick<QueueOptions, 'concurrency' | 'debounce' | 'rateLimit' | 'maxAttempts'>,
+    owner = '',
+  ) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#debounce = options.debounce;
+    this.#concurrency = options.concurrency;
+    this.#owner = owner;
+    const { rateLimit, maxAttempts = 0 } = options;
+    this.#limits = [rateLimit ? 1000 / rateLimit.perSecond : 0, rateLimit?.burst ?? 0, maxAttempts];
+    const load = (name: string): Script => loadScript(redis, import.meta.url, name);
+    this.#scripts = Object.fromEntries(SCRIPTS.map((name) => [name, load(name)])) as Scripts;
+  }
+
+  /**
+   * Records the add of keys.
+   * @returns the keys that became ready to run, and when the first debounced key may. The other keys wait or run
+   *   already.
+   */
+  async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<{ ready: string[]; dueMs: number | undefined }> {
+    const { recordPrefix, debounced, pauses, pausedPrefix, queued } = this.#keys;
+    const { windowMs = 0, maxMs = 0, leading = false } = this.#debounce ?? {};
+    const args: (string | number)[] = [nowMs, windowMs, maxMs, leading ? '1' : ''];
+    for (const { key, reasons, paused, atMs = nowMs } of keys) {
+      args.push(key, reasons.map((reason) => JSON.stringify(reason)).join('\n'));
+      args.push(paused === undefined ? '' : paused ? '1' : '0', Math.min(atMs, nowMs));
+    }
+    const answer = await this.#scripts.add([recordPrefix, debounced, pauses, pausedPrefix, queued], args);
+    const [due, ...ready] = answer as [number | '', ...number[]];
+    return { ready: ready.map((at) => keys[at]?.key ?? ''), dueMs: due === '' ? undefined : due };
+  }
+
+  async startAll(requests: readonly StartRequest[], at: StartTimes, lows?: LowRequest): Promise<Starts> {
+    const { recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix } = this.#keys;
+    const { bucket, dead, queued, resting, slots, takenPrefix } = this.#keys;
+    const [msPerToken, burst] = this.#limits;
+    const { count = 0, first = 0, nonce = '', gateway = '' } = lows ?? {};
+    const args: (string | number)[] = [at.nowMs, at.deadlineMs, RUN_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst];
+    args.push(at.slots ?? this.#concurrency, at.slotMs, count, first, nonce, this.#owner);
+    for (const request of requests) args.push(request.key, request.nonce, request.passedBarrier ?? '');
+    const waits = [recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix];
+    const answer = (await this.#scripts.start(
+      [...waits, bucket, dead, queued, resting, slots, takenPrefix + gateway],
+      args,
+    )) as [StartAnswer[], (string | StartAnswer)[], number, string] | 'foreign';
+    if (answer === 'foreign') return { starts: [], low: [], lowLeft: false, isForeign: true };
+    const [answers, taken, lowLeft, incarnation] = answer;
+    const low: { key: string; start: Start }[] = [];
+    for (let each = 0; each < taken.length; each += 2) {
+      low.push({ key: taken[each] as string, start: decodeStart(taken[each + 1] as StartAnswer, incarnation) });
+    }
+    return { starts: answers.map((each) => decodeStart(each, incarnation)), low, lowLeft: lowLeft === 1 };
+  }
+
+  /** Extends the slots of runs that go on. */
+  async prolongSlots(slots: readonly { key: string; untilMs: number }[]): Promise<void> {
+    if (slots.length === 0) return;
+    await this.#redis.zadd(this.#keys.slots, 'XX', ...slots.flatMap(({ key, untilMs }) => [untilMs, key]));
+  }
+
+  /** @param own this gateway's count of busy runs. Default: none has become busy. */
+  async finishAll(requests: readonly FinishRequest[], nowMs: number, own: Busies = NO_BUSIES): Promise<Finished[]> {
+    const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots } = this.#keys;
+    const each = requests.flatMap((request) => {
+      const { key, run, nonce = '' } = request;
+      return [key, run, ...this.#finishArguments(request, nowMs), nonce];
+    });
+    const busies = this.#keys.busiesPrefix + own.id;
+    const answers = (await this.#scripts.finish(
+      [recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots, busies],
+      [nowMs, RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, own.busies, BUSIES_MS, ...each],
+    )) as [number, string, number][];
+    return answers.map(([code, timer, ready]) => ({
+      current: code > 0,
+      dead: code === 2,
+      timerMs: timer && code > 0 ? Number(timer) : undefined,
+      ready: ready === 1,
+      unreadable: code < 0 ? timer : undefined,
+    }));
+  }
+
+  #finishArguments({ finish, ended }: FinishRequest, nowMs: number): (string | number)[] {
+    if (finish.kind === 'accepted') return ['busy', Math.ceil(finish.untilMs), '', '', ''];
+    if (finish.kind === 'unknown') return ['unknown', '', '', (finish.error ?? '').slice(0, ERROR_LENGTH), ''];
+    const { failures, againAfterMs, barrier = '', dead = false } = finish;
+    const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
+    const isOne = ended && (ended.attempt !== 1 || failures === 'count' || finish.error !== undefined || dead);
+    return [failures, again, barrier, isOne ? encodeRun(ended, this.#gateway) : '', dead ? '1' : ''];
+  }
+
+  /** @param limit the most entries of each set. */
+  async due(nowMs: number, limit: number): Promise<Due> {
+    const { timers, debounced, inFlight, backlog, pauseEnds, recordPrefix } = this.#keys;
+    const answer = await this.#scripts.due(
+      [timers, debounced, inFlight, backlog, pauseEnds, recordPrefix],
+      [nowMs, limit],
+    );
+    const [due, added, expired, ends, next, low] = answer as [string[], string[], string[], string[], string, number];
+    const dueTimers: DueTimer[] = [];
+    for (let at = 0; at < due.length; at += 4) {
+      const [key = '', score = '', barrier = '', barrierAt = ''] = due.slice(at, at + 4);
+      dueTimers.push({ key, score, barrier: barrier || undefined, barrierAtMs: Number(barrierAt || 0) });
+    }
+    return {
+      timers: dueTimers,
+      debounced: pairs(added),
+      inFlight: pairs(expired),
+      backlog: low,
+      pauseEnds: pairs(ends),
+      nextMs: next ? Number(next) : undefined,
+    };
+  }
+
+  /**
+   * Makes keys ready whose time has come, unless their time has changed since it was read. Until a key starts, it stays
+   * in the set with the time `againMs`.
+   * @returns the keys that became ready to run. The other keys wait or run already.
+   */
+  async wake(set: 'timers' | 'debounced', againMs: number, entries: readonly Scored[]): Promise<string[]> {
+    if (entries.length === 0) return [];
+    const { recordPrefix, queued } = this.#keys;
+    return this.#move(this.#scripts.wake, [this.#keys[set], recordPrefix, queued], { toMs: againMs, entries });
+  }
+
+  /** Sets the scores that are still as they were read. @returns their keys. */
+  async postpone(set: PostponedSet, toMs: number, entries: readonly Scored[]): Promise<string[]> {
+    if (entries.length === 0) return [];
+    return this.#move(this.#scripts.postpone, [this.#keys[set]], { toMs, entries });
+  }
+
+  async #move(
+    script: Script,
+    keys: readonly string[],
+    { toMs, entries }: { toMs: number; entries: readonly Scored[] },
+  ): Promise<string[]> {
+    const args = entries.flatMap(({ key, score }) => [key, score]);
+    const places = (await script(keys, [toMs, ...args])) as number[];
+    return places.map((at) => entries[at]?.key ?? '');
+  }
+
+  /**
+   * One page of the keys that were ready before `atMs` and have not started. Begin with cursor '0' and end when '0' is
+   * returned: every key that stayed in the set has then been in a page.
+   */
+  async queuedBefore(atMs: number, cursor: string, limit: number): Promise<{ keys: string[]; cursor: string }> {
+    const [next, found] = await this.#redis.zscan(this.#keys.queued, cursor, 'COUNT', limit);
+    const keys = pairs(found).flatMap(({ key, score }) => (Number(score) <= atMs ? [key] : []));
+    return { keys, cursor: next };
+  }
+
+  /** Postpones due timers of keys that wait for their barriers, and records since when each key waits. */
+  async hold(toMs: number, entries: readonly Scored[]): Promise<void> {
+    if (entries.length === 0) return;
+    const { timers, recordPrefix } = this.#keys;
+    await this.#move(this.#scripts.postpone, [timers, recordPrefix], { toMs, entries });
+  }
+
+  /** Keys at rest whose last run was before `atMs`. Their records have nothing but a barrier. */
+  async restingBefore(atMs: number, limit: number): Promise<Resting[]> {
+    const { resting, recordPrefix } = this.#keys;
+    const found = await this.#redis.zrangebyscore(resting, '-inf', atMs, 'WITHSCORES', 'LIMIT', 0, limit);
+    const keys = pairs(found);
+    const barriers = await Promise.all(keys.map(({ key }) => this.#redis.hget(recordPrefix + key, 'barrier')));
+    return keys.map((each, at) => ({ ...each, barrier: barriers[at] ?? undefined }));
+  }
+
+  /**
+   * Puts runs in flight of one gateway back on record. Run numbers go on from its highest. Does nothing where the queue
+   * is in order on Redis process `runId`.
+   */
+  async putBack(own: OwnRuns, { runId, nowMs }: { runId: string; nowMs: number }): Promise<void> {
+    const { recordPrefix, inFlight, runs: counter, slots, queue, busiesPrefix } = this.#keys;
+    const each = own
+      .inFlight(nowMs)
+      .map(({ key, run, deadlineMs, state, busies = 0 }) => [key, run, Math.ceil(deadlineMs), state, busies]);
+    for (let from = 0; from === 0 || from < each.length; from += PAGE) {
+      // Each page compares with the number of busy runs that Redis knew before, so only the last page reports the new
+      // number.
+      const busies = from + PAGE >= each.length ? own.busies : 0;
+      await this.#scripts['put-back'](
+        [recordPrefix, inFlight, counter, slots, queue, busiesPrefix + own.id],
+        [
+          runId,
+          RUN_MARGIN_MS,
+          nowMs + SLOT_MS,
+          own.highest,
+          busies,
+          BUSIES_MS,
+          ...each.slice(from, from + PAGE).flat(),
+        ],
+      );
+    }
+  }
+
+  /** Deletes the records of keys that are still at rest and still have these barriers, which have passed. */
+  async forgetBarriers(passed: readonly Resting[]): Promise<void> {
+    if (passed.length === 0) return;
+    const { recordPrefix, resting } = this.#keys;
+    await this.#scripts.forget(
+      [recordPrefix, resting],
+      passed.flatMap(({ key, barrier = '' }) => [key, barrier]),
+    );
+  }
+
+  /** Sets a key's timer. The earliest time wins. */
+  async addTimer(key: string, atMs: number): Promise<void> {
+    await this.#redis.zadd(this.#keys.timers, 'LT', atMs, key);
+  }
+
+  async addToBacklog(keys: readonly string[], nowMs: number, reason: LowReason): Promise<void> {
+    if (keys.length === 0) return;
+    // One reason for all keys: it is for people, and many thousand records would cost too much.
+    await this.#redis
+      .pipeline()
+      .hset(this.#keys.queue, 'lowReason', reason)
+      .zadd(this.#keys.backlog, 'LT', ...keys.flatMap((key) => [nowMs, key]))
+      .exec();
+  }
+
+  async pause(scope: PauseScope, sinceMs: number, untilMs: number | undefined): Promise<void> {
+    const step = this.#redis.multi().hset(this.#keys.pauses, scope, sinceMs);
+    if (untilMs === undefined) step.zrem(this.#keys.pauseEnds, scope);
+    else step.zadd(this.#keys.pauseEnds, untilMs, scope);
+    await step.exec();
+  }
+
+  /**
+   * @param onlyIfEnds the end of the pause as it was read: a pause with another end stays. Default: the pause is ended
+   *   whatever its end is.
+   */
+  async resume(scope: string, onlyIfEnds = ''): Promise<void> {
+    const { pauses, pauseEnds, pausedPrefix, backlog } = this.#keys;
+    const keys = [pauses, pauseEnds, pausedPrefix + scope, backlog];
+    // The first call ends the pause and sets its end to 0 while keys are left; the other calls name this end.
+    for (let ends = onlyIfEnds; ; ends = '0') {
+      if ((await this.#scripts.resume(keys, [scope, ends, PAGE])) === 0) return;
+    }
+  }
+
+  async drop(keys: readonly string[], nowMs: number): Promise<number> {
+    if (keys.length === 0) return 0;
+    const { dead, recordPrefix, historyPrefix, resting } = this.#keys;
+    return (await this.#scripts.drop([dead, recordPrefix, historyPrefix, resting], [nowMs, ...keys])) as number;
+  }
+
+  /** Runs that have been started so far. */
+  async started(): Promise<number> {
+    return Number((await this.#redis.get(this.#keys.runs)) ?? 0);
+  }
+}
+
+const NO_BUSIES: Busies = { id: '', busies: 0 };
+
+type StartAnswer = [string, ...unknown[]];
+
+function decodeStart(answer: StartAnswer, incarnation: string): Start {
+  const [kind, first, second, third] = answer;
+  switch (kind) {
+    case 'go': {
+      const [, run, failures, recorded, queuedAt, low, heldAt] = answer as [
+        string,
+        number,
+        number,
+        string,
+        string,
+        LowReason | '',
+        string,
+      ];
+      const reasons = reasonsOrDefault(decodeReasons(recorded), { low: low || undefined, failures });
+      const queuedAtMs = queuedAt ? Number(queuedAt) : undefined;
+      const heldAtMs = heldAt ? Number(heldAt) : undefined;
+      return { kind, run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded };
+    }
+    case 'lost':
+      return { kind, run: first as number, failures: second as number, error: (third as string) || undefined };
+    case 'barrier':
+      return { kind, barrier: first as string };
+    case 'limited':
+      return { kind, untilMs: Number(first) };
+    case 'paused':
+    case 'idle':
+    case 'full':
+      return { kind };
+    default:
+      return { kind: 'busy' };
+  }
+}
+
+/** The reasons of a key's record. */
+export function decodeReasons(text: string): Reason[] {
+  return text === '' ? [] : text.split('\n').flatMap(decodeReason);
+}
+
+/** Reasons are for people: a reason that cannot be decoded must not stop its key. */
+function decodeReason(line: string): Reason[] {
+  try {
+    return [JSON.parse(line) as Reason];
+  } catch {
+    return [];
+  }
+}
+
+function pairs(flat: readonly string[]): Scored[] {
+  const found: Scored[] = [];
+  for (let at = 0; at < flat.length; at += 2) found.push({ key: flat[at] ?? '', score: flat[at + 1] ?? '' });
+  return found;
+}

@@ -1,0 +1,88 @@
+import { randomUUID } from 'node:crypto';
+import { loadScript, type Redis, type Script } from '../../../../ground/redis/redis.ts';
+import type { QueueKeys } from '../queue-keys.ts';
+
+/** A run of a queue. A queue that has lost its data begins its run numbers anew, with another incarnation. */
+export interface FencedRun {
+  readonly key: string;
+  readonly run: number;
+  readonly incarnation: string;
+}
+
+/** A write that may be sent now. */
+export interface BegunWrite {
+  readonly id: string;
+  /** The deadline of its run. */
+  readonly deadlineMs: number;
+}
+
+/** The record of a run's writes. */
+export interface WriteRecord {
+  /** Each write's note, or its outcome, as text. In no order. */
+  readonly writes: readonly string[];
+  /** How many further writes there were. */
+  readonly more: number;
+}
+
+/** How many writes of one run are on record. */
+const MOST_WRITES = 200;
+/** The record outlives the deadline, so that the run can be settled as lost. */
+const KEEP_MS = 60_000;
+
+/**
+ * The writes of runs that write through the gateway. A run may begin a write only while it is the run in flight of its
+ * key and its writes have not ended. Each method is one script, so any gateway can take any write.
+ */
+export class WriteRecords {
+  readonly #keys: QueueKeys;
+  readonly #begin: Script;
+  readonly #end: Script;
+  readonly #endAll: Script;
+
+  constructor(redis: Redis, keys: QueueKeys) {
+    this.#keys = keys;
+    this.#begin = loadScript(redis, import.meta.url, 'begin-write');
+    this.#end = loadScript(redis, import.meta.url, 'end-write');
+    this.#endAll = loadScript(redis, import.meta.url, 'end-writes');
+  }
+
+  /**
+   * Records that the run is about to write.
+   * @returns undefined when it may not: it is not in flight, its deadline has passed, or its writes have ended.
+   */
+  async begin({ key, run, incarnation }: FencedRun, note: string, nowMs: number): Promise<BegunWrite | undefined> {
+    const { recordPrefix, queue } = this.#keys;
+    const id = randomUUID();
+    const deadline = await this.#begin(
+      [recordPrefix + key, this.#writesOf(key), queue],
+      [run, incarnation, nowMs, id, note, KEEP_MS],
+    );
+    return deadline === '' ? undefined : { id, deadlineMs: Number(deadline) };
+  }
+
+  /** @param written replaces the note; undefined: nothing was written. */
+  async end({ key, run }: FencedRun, id: string, written: string | undefined): Promise<void> {
+    await this.#end([this.#writesOf(key)], [run, id, written ?? '', MOST_WRITES]);
+  }
+
+  /**
+   * Ends the writes of a run. May be repeated.
+   * @param leftMs milliseconds until its deadline, or until its finish must have been recorded.
+   */
+  async endAll({ key, run }: Pick<FencedRun, 'key' | 'run'>, leftMs: number): Promise<WriteRecord> {
+    const keepMs = Math.max(0, Math.ceil(leftMs)) + KEEP_MS;
+    const fields = (await this.#endAll([this.#writesOf(key)], [run, keepMs])) as string[];
+    const writes: string[] = [];
+    let more = 0;
+    for (let at = 0; at < fields.length; at += 2) {
+      const [name = '', value = ''] = fields.slice(at, at + 2);
+      if (name.startsWith('w')) writes.push(value);
+      if (name === 'more') more = Number(value);
+    }
+    return { writes, more };
+  }
+
+  #writesOf(key: string): string {
+    return this.#keys.writesPrefix + key;
+  }
+}

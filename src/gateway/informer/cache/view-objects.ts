@@ -1,0 +1,282 @@
+import { compareResourceVersions, type KubernetesObject, parseJson } from '../../../core/index.ts';
+import { decodeEntry, namespaceOf, type ObjectEntry, type ViewKeys } from '../../../contract/cache-layout.ts';
+import type { IndexSpec } from '../../../contract/index.ts';
+import {
+  type Mark,
+  type ObjectCodec,
+  ObjectKeptOutError,
+  UnreadableObjectError,
+} from '../../../contract/node/codec.ts';
+import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
+import type { LastWritten } from './last-written.ts';
+import type { ViewWriter } from './view-writer.ts';
+
+/** An object as Redis has it. */
+export interface EncodedObject {
+  /** Its length, encrypted or compressed as it may be. */
+  readonly bytes: number;
+  readonly decode: () => KubernetesObject;
+}
+
+/** Asks for the objects that carry all `entries` and, if `anyOf` names any, one of them. */
+export interface IndexQuery {
+  readonly entries: readonly string[];
+  readonly anyOf: readonly string[];
+  /** The declared index that some of the entries belong to; the others belong to indexes that every view has. */
+  readonly declared: IndexSpec;
+}
+
+/** The answer of an index. */
+export interface FoundObjects {
+  readonly keys: readonly string[];
+  /** In the order of the keys; undefined where the view has no object. */
+  readonly objects: readonly (EncodedObject | undefined)[];
+}
+
+/** Objects may be large, and Redis does nothing else while it collects them. */
+const MOST_FEW = 20;
+/** Objects that one answer holds, unless it is a single one. */
+const ANSWER_BYTES = 2 * 1024 * 1024;
+
+/** The objects of a view: reads, their form in Redis, and its change to another key of encryption. */
+export class ViewObjects {
+  readonly #redis: Redis;
+  readonly #keys: ViewKeys;
+  readonly #writer: ViewWriter;
+  readonly #lastWritten: LastWritten;
+  readonly #codec: ObjectCodec;
+  readonly #reencrypt: Script;
+  readonly #findFew: Script;
+  readonly #read: Script;
+  #onUnreadable: (error: UnreadableObjectError) => void = () => {};
+
+  constructor(redis: Redis, { keys, writer, lastWritten, codec }: ViewObjectsOptions) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#writer = writer;
+    this.#lastWritten = lastWritten;
+    this.#codec = codec;
+    this.#reencrypt = loadScript(redis, import.meta.url, 'reencrypt');
+    this.#read = loadScript(redis, import.meta.url, 'read', 'buffers');
+    this.#findFew = loadScript(redis, import.meta.url, 'find-few', 'buffers');
+  }
+
+  /** Whether they are encrypted in Redis. */
+  get encrypted(): boolean {
+    return this.encryptedBy !== undefined;
+  }
+
+  /** Names the key that encrypts them in Redis; undefined: none does. */
+  get encryptedBy(): string | undefined {
+    return this.#codec.encryptedBy;
+  }
+
+  /** The listener is called with each object that could not be read, whichever read found it. */
+  onUnreadable(listener: (error: UnreadableObjectError) => void): void {
+    this.#onUnreadable = listener;
+  }
+
+  /** Entries of these keys, in their order; undefined where the view has none. */
+  async entries(keys: readonly string[]): Promise<(ObjectEntry | undefined)[]> {
+    if (keys.length === 0) return [];
+    const texts = await this.#redis.hmget(this.#keys.entries, ...keys);
+    return texts.map((text) => (text === null ? undefined : decodeEntry(text)));
+  }
+
+  /** As `entries`, without a trip to Redis for objects that this process has written last (see `LastWritten`). */
+  async recentEntries(keys: readonly string[]): Promise<(ObjectEntry | undefined)[]> {
+    const known = this.#lastWritten.trusted;
+    if (!known) return this.entries(keys);
+    const found = keys.map((key) => known.entry(key));
+    const missing = keys.filter((_, at) => found[at] === 'unknown');
+    const read = (await this.entries(missing)).values();
+    return found.map((each) => (each === 'unknown' ? read.next().value : each === 'absent' ? undefined : each));
+  }
+
+  /**
+   * The objects of these keys, in their order; undefined where the view has no object. For an object that is kept out,
+   * its metadata.
+   */
+  async all(keys: readonly string[]): Promise<(KubernetesObject | undefined)[]> {
+    const objects: (KubernetesObject | undefined)[] = [];
+    for await (const { object } of this.each(keys)) objects.push(object);
+    return objects;
+  }
+
+  /** The same one by one, each decoded when it is asked for, so that large ones are not in memory together. */
+  async *each(
+    keys: readonly string[],
+    slice = new TimeSlice(),
+  ): AsyncGenerator<{ key: string; object: KubernetesObject | undefined }> {
+    for await (const { key, encoded } of this.eachEncoded(keys, slice)) yield { key, object: encoded?.decode() };
+  }
+
+  /** As `each`, but the caller decodes the objects, because decoding is the part that costs this thread time. */
+  async *eachEncoded(
+    keys: readonly string[],
+    slice = new TimeSlice(),
+  ): AsyncGenerator<{ key: string; encoded: EncodedObject | undefined }> {
+    for (let from = 0; from < keys.length;) {
+      const found = await this.#readFirst(keys.slice(from));
+      slice.restart();
+      for (const [at, encoded] of found.entries()) {
+        yield { key: keys[from + at] ?? '', encoded };
+        if (slice.isOver) await slice.next();
+      }
+      from += found.length;
+    }
+  }
+
+  /** The objects of these keys before they are decoded, because decoding is the part that costs this thread time. */
+  async stored(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
+    const found: (EncodedObject | undefined)[] = [];
+    while (found.length < keys.length) found.push(...(await this.#readFirst(keys.slice(found.length))));
+    return found;
+  }
+
+  /**
+   * The first of these objects, as many as have `ANSWER_BYTES`: Redis holds an answer in its memory, which it fills.
+   */
+  async #readFirst(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
+    const stored = (await this.#read([this.#keys.objects], [ANSWER_BYTES, ...keys])) as (Buffer | null)[];
+    return this.#encoded(keys.slice(0, stored.length), stored);
+  }
+
+  /**
+   * Objects by a declared index, in one trip.
+   * @returns undefined while the index is not complete, and if there may be more of them than are read at a time
+   */
+  async findFew({ entries, anyOf, declared }: IndexQuery): Promise<FoundObjects | undefined> {
+    const keys = [this.#keys.view, this.#keys.objects, this.#keys.indexPrefix];
+    const made = `${namespaceOf(entries) ?? ''}/${declared}`;
+    const most = [MOST_FEW, ANSWER_BYTES];
+    const answer = await this.#findFew(keys, [declared, made, ...most, entries.length, ...entries, ...anyOf]);
+    if (answer === null) return undefined;
+    const [names, objects] = answer as [Buffer[], (Buffer | null)[]];
+    const found = names.map((name) => name.toString('utf8'));
+    return { keys: found, objects: this.#encoded(found, objects) };
+  }
+
+  #encoded(keys: readonly string[], stored: readonly (Buffer | null)[]): (EncodedObject | undefined)[] {
+    return keys.map((key, at) => {
+      const bytes = stored[at];
+      return bytes ? { bytes: bytes.length, decode: () => this.#objectOf(key, bytes) } : undefined;
+    });
+  }
+
+  #objectOf(key: string, stored: Buffer): KubernetesObject {
+    try {
+      const bytes = this.decode(key, stored);
+      return parseJson(bytes.toString('utf8'), bytes) as KubernetesObject;
+    } catch (error) {
+      if (error instanceof ObjectKeptOutError) return error.metadataOnly;
+      throw error;
+    }
+  }
+
+  /** @throws UnreadableObjectError */
+  decode(key: string, stored: Buffer): Buffer {
+    try {
+      return this.#codec.decode(key, stored);
+    } catch (error) {
+      if (error instanceof UnreadableObjectError) this.#onUnreadable(error);
+      throw error;
+    }
+  }
+
+  /** The form of an object in Redis: the `object` of an operation. */
+  encode(key: string, json: string): string | Buffer {
+    return this.#codec.encode(key, json);
+  }
+
+  /** The same for an object that is kept out of the cache. */
+  encodeMark(key: string, mark: Mark): string | Buffer {
+    return this.#codec.encodeMark(key, mark);
+  }
+
+  /** All objects of an empty view will be encrypted with the writing key. @throws ForeignWriterError */
+  async nameKeyOfEmpty(): Promise<void> {
+    const { encryptedBy } = this.#codec;
+    if (encryptedBy !== undefined && (await this.size()) === 0) await this.#runReencrypt([], encryptedBy);
+  }
+
+  /**
+   * Encrypts objects again that another key than the writing key has encrypted; afterwards the other keys are not
+   * needed. Does nothing for an unencrypted view, or if the view names the writing key. Call it after the view is taken
+   * and before anything is applied.
+   * @throws UnreadableObjectError, ForeignWriterError
+   */
+  async reencrypt(): Promise<void> {
+    const { encryptedBy } = this.#codec;
+    if (encryptedBy === undefined) return;
+    if ((await this.#redis.hget(this.#keys.view, 'encryptedBy')) === encryptedBy) return;
+    for await (const keys of this.keys(50)) {
+      const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
+      const slice = new TimeSlice();
+      const pairs: (string | Buffer)[] = [];
+      for (const [at, key] of keys.entries()) {
+        const bytes = stored[at];
+        if (bytes) pairs.push(key, this.#reencoded(key, bytes));
+        if (slice.isOver) await slice.next();
+      }
+      await this.#runReencrypt(pairs);
+    }
+    // Last: a gateway that ended before this begins again.
+    await this.#runReencrypt([], encryptedBy);
+  }
+
+  #reencoded(key: string, stored: Buffer): string | Buffer {
+    try {
+      return this.#codec.encode(key, this.decode(key, stored).toString('utf8'));
+    } catch (error) {
+      if (!(error instanceof ObjectKeptOutError)) throw error;
+      return this.#codec.encodeMark(key, { reason: error.reason, object: error.metadataOnly });
+    }
+  }
+
+  async #runReencrypt(pairs: readonly (string | Buffer)[], encryptedBy = ''): Promise<void> {
+    await this.#writer.run(this.#reencrypt, [this.#keys.objects], [encryptedBy, ...pairs]);
+  }
+
+  /**
+   * All keys, in order, in parts of `count`. A caller that reads their objects asks for few at a time: each may have
+   * megabytes.
+   */
+  async *keys(count = 1000): AsyncGenerator<string[]> {
+    let after = '-';
+    for (;;) {
+      const keys = await this.#redis.zrangebylex(this.#keys.order, after, '+', 'LIMIT', 0, count);
+      if (keys.length === 0) return;
+      yield keys;
+      after = `(${keys.at(-1)}`;
+    }
+  }
+
+  /**
+   * The object with the newest version, if there is any. Reads all entries: for a resume or a relist, not for a run.
+   */
+  async newest(): Promise<{ key: string; entry: ObjectEntry } | undefined> {
+    let newest: { key: string; entry: ObjectEntry } | undefined;
+    for await (const keys of this.keys()) {
+      const entries = await this.entries(keys);
+      entries.forEach((entry, at) => {
+        if (!entry) return;
+        const newer = !newest || compareResourceVersions(entry.resourceVersion, newest.entry.resourceVersion) > 0;
+        if (newer) newest = { key: keys[at] ?? '', entry };
+      });
+    }
+    return newest;
+  }
+
+  size(): Promise<number> {
+    return this.#redis.hlen(this.#keys.entries);
+  }
+}
+
+interface ViewObjectsOptions {
+  readonly keys: ViewKeys;
+  readonly writer: ViewWriter;
+  readonly lastWritten: LastWritten;
+  readonly codec: ObjectCodec;
+}

@@ -1,0 +1,21 @@
+-- Begins the removal of a queue: from now on no gateway starts a key of it, and no key waits without a job.
+--
+-- KEYS[1] queue HASH
+-- KEYS[2] in-flight ZSET
+-- KEYS[3] pause-ends ZSET
+-- KEYS[4] backlog ZSET
+-- ARGV[1] the owner whose queue is removed, '' for none: another may have taken the queue since it was read
+--
+-- Answer: {the latest end of a run on record, the end of the pause that recovery has set}, each 0 if there is none; or
+-- nil when the queue has another owner. A client may send the script twice: a queue without an incarnation and an owner
+-- is one whose removal has begun.
+
+local incarnation, owner = unpack(redis.call('HMGET', KEYS[1], 'incarnation', 'owner'))
+if (incarnation or owner) and (owner or '') ~= ARGV[1] then
+  return nil
+end
+local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or '0'
+local pause = redis.call('ZSCORE', KEYS[3], 'recovery') or '0'
+redis.call('HDEL', KEYS[1], 'incarnation', 'owner')
+redis.call('UNLINK', KEYS[4])
+return { last, pause }
