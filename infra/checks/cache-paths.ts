@@ -90,7 +90,7 @@ function list(): Json {
       parameter('resourceVersionMatch', '`NotOlderThan`, or absent.'),
       parameter(
         'levelhook-controlledBy',
-        '`NAMESPACE/UID` of the owner with `controller: true`, or `/UID` of a cluster-scoped one.',
+        '`NAMESPACE/UID` of the owner with `controller: true`, or `/UID` of a cluster-scoped one, for a token that reads a cluster-scoped kind.',
       ),
       parameter('levelhook-orphans', 'A namespace: only its objects without an owner with `controller: true`.'),
       parameter(

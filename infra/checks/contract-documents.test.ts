@@ -144,7 +144,7 @@ describe('what gateway and SDK send', () => {
     const web = controller(declared).reconcile(async ({ name }, { api, runToken }) => {
       if (runToken) tokens.push(runToken);
       if (name === 'c') return { completesWithinSeconds: 60 };
-      await api.create(pods, { metadata: { name: 'x' } });
+      await api.create(pods, { metadata: { namespace: 'a', name: 'x' } });
       return { requeueAfterSeconds: 5 };
     });
     const app = createFunctionApp(web, {

@@ -1,7 +1,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { narrowings } from './narrowings.ts';
+import { parse } from 'yaml';
+import { narrowings, requestsOf } from './narrowings.ts';
 import { repositoryRoot } from './temp-repository.ts';
 
 const folder = join(repositoryRoot, 'infra/contract/v1');
@@ -28,6 +29,49 @@ describe('the contract since the last release', () => {
   it.each([...SENT_TO_FUNCTIONS])('%s: gateways send nothing that older functions refuse (versions.md)', (name) => {
     const file = `${name}.schema.json`;
     expect(narrowings(read(file), read(`released/${file}`))).toEqual([]);
+  });
+});
+
+describe('what was asked of the cluster and of the cache since the last release', () => {
+  it('ReconcileFunctions that an apiserver has taken are taken still', () => {
+    const schemaOf = (path: string): object => {
+      const { spec } = parse(readFileSync(join(repositoryRoot, path), 'utf8')) as {
+        spec: { versions: { name: string; schema: { openAPIV3Schema: object } }[] };
+      };
+      return {
+        properties: Object.fromEntries(spec.versions.map(({ name, schema }) => [name, schema.openAPIV3Schema])),
+      };
+    };
+    const file = 'levelhook.dev_reconcilefunctions.yaml';
+    const released = schemaOf(`infra/contract/v1/released/${file}`);
+    expect(narrowings(released as never, schemaOf(`infra/crds/${file}`) as never)).toEqual([]);
+  });
+
+  it('requests have their paths, and no new parameter that they must send', () => {
+    const [released, now] = ['released/openapi.json', 'openapi.json'].map((file) => requestsOf(read(file) as never));
+    expect(narrowings(released!, now!)).toEqual([]);
+  });
+
+  it.each<[string, (paths: Record<string, Record<string, { parameters: object[] }>>) => void]>([
+    ['a path that is gone', (paths) => delete paths['/api/{version}/{plural}']],
+    ['a method that is gone', (paths) => delete paths['/']?.['post']],
+    [
+      'a parameter that must be sent',
+      (paths) => paths['/api/{version}/{plural}']?.['get']?.parameters.push({ in: 'query', name: 'x', required: true }),
+    ],
+    [
+      'a smaller bound of a parameter',
+      (paths) =>
+        paths['/api/{version}/{plural}']?.['get']?.parameters.push({
+          in: 'query',
+          name: 'limit',
+          schema: { type: 'integer', minimum: 1, maximum: 5 },
+        }),
+    ],
+  ])('is refused: %s', (_, change) => {
+    const changed = read('openapi.json') as never as { paths: never };
+    change(changed.paths);
+    expect(narrowings(requestsOf(read('openapi.json') as never), requestsOf(changed))).not.toEqual([]);
   });
 });
 

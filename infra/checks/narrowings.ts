@@ -38,6 +38,27 @@ export function narrowings(before: Schema, now: Schema): string[] {
   return compare({ schema: before, root: before }, { schema: now, root: now }, '');
 }
 
+interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly required?: boolean;
+  readonly schema?: Schema;
+}
+
+/** The paths, methods and parameters of an OpenAPI document, as a schema whose fields are the requests. */
+export function requestsOf({ paths }: { readonly paths: Readonly<Record<string, Schema>> }): Schema {
+  const requests = Object.entries(paths).flatMap(([path, { servers: _, parameters: shared, ...methods }]) =>
+    Object.entries(methods).map(([method, operation]) => {
+      const { parameters = [] } = operation as { readonly parameters?: readonly Parameter[] };
+      const all = [...((shared ?? []) as readonly Parameter[]), ...parameters];
+      const nameOf = (parameter: Parameter): string => `${parameter.in} ${parameter.name}`;
+      const properties = Object.fromEntries(all.map((each) => [nameOf(each), each.schema ?? ANY_SCHEMA]));
+      return [`${method} ${path}`, { properties, required: all.filter(({ required }) => required).map(nameOf) }];
+    }),
+  );
+  return { properties: Object.fromEntries(requests) as Schema, additionalProperties: false };
+}
+
 function compare(given: Side, taken: Side, at: string): string[] {
   const [before, now] = [resolved(given), resolved(taken)];
   const alternatives = (side: Side): Side[] | undefined => {

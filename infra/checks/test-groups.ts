@@ -144,7 +144,8 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     protects: 'that the functions in place of Kubernetes controllers, and what any resource asks of the line, work',
     files: [
       'test/integration/line/{deployment,endpoints,hash-slots,namespace,nodes,redis-users}.test.ts',
-      'test/integration/line/{copied-identities,takeover}.test.ts',
+      'test/integration/line/takeover.test.ts',
+      'test/faults/hostile-copies.test.ts',
       'test/integration/informer/{any-resource,events}.test.ts',
       'test/integration/reconcile-functions/{at-rest,life,processor-time}.test.ts',
     ],
@@ -162,11 +163,11 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     files: [
       'test/faults/{batch-lost,churn,circuit-breaker,clocks,deep-objects,function-down}.test.ts',
       'test/faults/{functions-come-and-go,large-objects,long-runs,misbehaving-client}.test.ts',
-      'test/faults/{misbehaving-function,related-objects,rollouts}.test.ts',
+      'test/faults/{misbehaving-function,related-objects,rollouts,stop-while-cut-off}.test.ts',
       'test/faults/*/*.test.ts',
     ],
     guards: ['src/gateway', 'src/ground', 'test/faults'],
-    minutes: 6,
+    minutes: 8,
   },
   'large-objects': {
     protects: "that one tenant with many large objects delays no other and does not take all of Redis' memory",
@@ -190,7 +191,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
   soaks: {
     protects: 'that what the gate tries once holds for half an hour, twenty rounds or a million keys',
     files: [
-      'test/faults/{builds,churn,functions-come-and-go,hostile-tenant,overshoot}.test.ts',
+      'test/faults/{builds,churn,functions-come-and-go,hostile-copies,hostile-tenant,overshoot}.test.ts',
       'test/faults/{read-your-writes,redis-faults,redis-full,redis-restarts,redis-runs-in-flight}.test.ts',
       'test/faults/{replicas,rolling-updates,rollouts}.test.ts',
       'test/contract/{cache-history,cache-reading,related-objects,work-queue-history}.property.test.ts',
@@ -209,6 +210,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     variables: {
       ROLLOUTS_SECONDS: '600',
       HOSTILE_SECONDS: '1800',
+      HOSTILE_COPIES_DRAWS: '10',
       ROUNDS: '40',
       OVERSHOOT_RUNS: '20',
       READ_YOUR_WRITES_RUNS: '1000',

@@ -41,7 +41,7 @@ function configMap(at: number): KubernetesObject {
 
 async function fill(view: View): Promise<void> {
   const applier = applierOf(view);
-  await view.claim('writer');
+  await view.writer.claim('writer');
   await applier.apply([{ kind: 'init', rewound: false }]);
   for (let from = 0; from < objects; from += 200) {
     const part = Array.from({ length: Math.min(200, objects - from) }, (_, at) => configMap(from + at));

@@ -54,6 +54,22 @@ describe('overview', () => {
     expect(await page.getByText('single gateway').count()).toBe(1);
   });
 
+  it('cuts no column of its tables off, however wide the window is', async () => {
+    await page.goto(`${url}/dashboard`);
+    for (const width of [1600, 1350, 1200, 1024, 800, 390]) {
+      await page.setViewportSize({ width, height: 800 });
+      const cut = await page
+        .locator('.scroll')
+        .evaluateAll((regions) =>
+          regions
+            .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+            .map((region) => `${region.ariaLabel}: ${region.scrollWidth} in ${region.clientWidth}`),
+        );
+      expect(cut, `at ${width}`).toEqual([]);
+    }
+    await page.setViewportSize({ width: 1280, height: 800 });
+  });
+
   it('keeps its filter in the URL', async () => {
     await page.goto(`${url}/dashboard?name=greet`);
     expect(await page.getByRole('link', { name: 'moody', exact: true }).count()).toBe(0);

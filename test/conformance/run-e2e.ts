@@ -79,7 +79,7 @@ export async function runE2e({ kubeconfig, tests, processes, timeoutSeconds }: E
       `--procs=${processes}`,
       `--timeout=${timeoutSeconds}s`,
       // What an interrupted test may take for its cleanup.
-      '--grace-period=10s',
+      '--grace-period=60s',
       '--silence-skips',
       `--output-dir=${directory}`,
       '--json-report=report.json',

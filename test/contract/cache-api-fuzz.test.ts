@@ -35,7 +35,7 @@ beforeAll(async () => {
     const view = new View(redis, kind, {
       prefix: viewPrefix({ keyPrefix, clusterId: 'c', resource: kind, settings: 's' }),
     });
-    await view.claim('writer');
+    await view.writer.claim('writer');
     const applier = applierOf(view);
     const object = (namespace: string, name: string, data: string): KubernetesObject & { data: object } => ({
       apiVersion: kind.apiVersion,

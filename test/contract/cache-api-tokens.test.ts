@@ -12,6 +12,7 @@ import { uniqueName } from '../harness/levelhook.ts';
 
 const pods = resource('v1', 'Pod');
 const configMaps = resource('v1', 'ConfigMap');
+const nodes = resource('v1', 'Node', { namespaced: false });
 
 let redis: Redis;
 let server: CacheApiServer;
@@ -20,21 +21,23 @@ let keyPrefix: string;
 async function filled(of: typeof pods): Promise<View> {
   const prefix = viewPrefix({ keyPrefix, clusterId: 'c', resource: of, settings: 's' });
   const view = new View(redis, of, { prefix });
-  await view.claim('writer');
+  await view.writer.claim('writer');
   const applier = applierOf(view);
-  const object = (namespace: string) => ({
+  const controller = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'web', uid: 'o', controller: true };
+  const object = (place: { namespace?: string }) => ({
     apiVersion: 'v1',
     kind: of.kind,
-    metadata: { namespace, name: 'secret-name', uid: 'u', resourceVersion: '1' },
+    metadata: { ...place, name: 'secret-name', uid: 'u', resourceVersion: '1', ownerReferences: [controller] },
   });
-  await applier.apply(listOf('2', [object('a'), object('b')]));
+  const places = of.namespaced ? [{ namespace: 'a' }, { namespace: 'b' }] : [{}];
+  await applier.apply(listOf('2', places.map(object)));
   return view;
 }
 
 beforeAll(async () => {
   redis = await connectRedis(inject('redisUrl'));
   keyPrefix = uniqueName('test');
-  const views = [await filled(pods), await filled(configMaps)];
+  const views = [await filled(pods), await filled(configMaps), await filled(nodes)];
   server = await CacheApiServer.start({ views: () => views });
 });
 afterAll(async () => {
@@ -57,6 +60,23 @@ const PATHS = [
   '/version',
   '/nowhere',
 ];
+
+describe('the owner of a list', () => {
+  const listed = (owner: string, scope: CacheScope) =>
+    ask(`/api/v1/pods?levelhook-controlledBy=${owner}`, server.token(scope, 'x', 60));
+
+  it('has a namespace where the token reads namespaced kinds alone: others may have copied its UID', async () => {
+    const scope: CacheScope = { 'v1/Pod': '*', 'v1/ConfigMap': '*' };
+    const { status, text } = await listed('/o', scope);
+    expect([status, text]).toEqual([400, expect.stringContaining('ask with NAMESPACE/UID of the owner')]);
+    const { items } = JSON.parse((await listed('a/o', scope)).text) as { items: { metadata: object }[] };
+    expect(items.map(({ metadata }) => metadata)).toMatchObject([{ namespace: 'a' }]);
+  });
+
+  it('may be cluster-scoped where the token reads a cluster-scoped kind', async () => {
+    expect(await listed('/o', { 'v1/Pod': '*', 'v1/Node': '*' })).toMatchObject({ status: 200 });
+  });
+});
 
 describe('the cache API refuses a token', () => {
   const scope: CacheScope = { 'v1/Pod': '*' };

@@ -102,7 +102,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
   async function newView(of: typeof pods, settings: string, namespace?: string): Promise<View> {
     const prefix = viewPrefix({ keyPrefix: scope, clusterId: 'c', resource: of, settings });
     const made = new View(redis, of, { prefix, ...(namespace === undefined ? {} : { namespace }) });
-    await made.claim('writer');
+    await made.writer.claim('writer');
     return made;
   }
   const newApplier = (of: View): Applier => applierOf(of);
@@ -478,7 +478,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
     it('reads nothing older than what was there when its run began', async () => {
       const lose = await remembered();
       await applier.apply([{ kind: 'changed', object: pod('a/b', 11) }, wait]);
-      const position = await view.position();
+      const position = await view.record.position();
       location = { ...location, views: { ...location.views, 'v1/Pod': [{ ...view.location, position } as never] } };
       await close();
       await start();
@@ -498,7 +498,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       const reads = Promise.all([reader.get(pods, KEY), reader.list(pods)]);
       await sleep(150);
       // Its writer remembers no more what it has written.
-      await view.claim('writer');
+      await view.writer.claim('writer');
       await applier.apply(later);
       const [got, listed] = await reads;
       expect([got, listed.items]).toEqual([pod('a/b', 11), [pod('a/b', 11)]]);
@@ -533,7 +533,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
 
     it('waits while a list of rewound data is under way', async () => {
       await list(applier, 50, pod('a/old', 40));
-      await view.markRewound();
+      await view.record.markRewound();
       await expect(reader.get(pods, { namespace: 'a', name: 'old' })).rejects.toThrow(
         /not complete|cannot be read now/,
       );

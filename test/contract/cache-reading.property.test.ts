@@ -12,6 +12,7 @@ import { type Random, seededRandom } from '../harness/seeded-random.ts';
 import { createView } from '../harness/views.ts';
 
 const pods = resource('v1', 'Pod');
+const nodes = resource('v1', 'Node', { namespaced: false });
 const LISTS = Number(process.env['CACHE_READING_LISTS'] ?? 100);
 const NAMES = 90;
 /** The declared index, by a list of some objects' that is too long for it. */
@@ -122,7 +123,7 @@ class World {
   }
 
   async fill(): Promise<void> {
-    await this.view.claim('writer');
+    await this.view.writer.claim('writer');
     this.view.indexer.maintain([REFS]);
     await this.view.indexer.record([REFS]);
     for (let at = 0; at < NAMES; at += 1) this.#change();
@@ -177,7 +178,7 @@ class World {
   /** One list, compared with everything that happened since before it began. */
   async check(read: Reader): Promise<number> {
     const { options, belongs } = WAYS[this.#random.below(WAYS.length)] ?? { options: {}, belongs: () => true };
-    const { version: before = '0' } = await this.view.state();
+    const { version: before = '0' } = await this.view.record.state();
     const { items, version } = await read(options);
     const names = items.map(nameOf);
     const said = JSON.stringify({ options, before, version });
@@ -229,6 +230,13 @@ async function run(
   expect(found).toBeGreaterThan(LISTS);
 }
 
+/** Its token reads a cluster-scoped kind too, so it may ask for the objects of a cluster-scoped owner. */
+function httpReader(server: CacheApiServer, { location }: View): { read: Reader; close: () => Promise<unknown> } {
+  const token = server.token({ 'v1/Pod': '*', 'v1/Node': '*' }, 'x', 600);
+  const reader = new HttpReader({ views: { 'v1/Pod': [location] }, url: server.url, token });
+  return { read: (options) => reader.list(pods, options), close: () => server.stop() };
+}
+
 describe('lists during churn and while the view is listed again: all at least as new as stated, none that does not belong, each that was there throughout exactly once', () => {
   it('by RedisReader', () =>
     run('RedisReader', async ({ view }) => {
@@ -238,18 +246,15 @@ describe('lists during churn and while the view is listed again: all at least as
 
   it('by HttpReader', () =>
     run('HttpReader', async ({ view }) => {
-      const server = await CacheApiServer.start({ views: () => [view] });
-      const token = server.token({ 'v1/Pod': '*' }, 'x', 600);
-      const reader = new HttpReader({ views: { 'v1/Pod': [view.location] }, url: server.url, token });
-      return { read: (options) => reader.list(pods, options), close: () => server.stop() };
+      return httpReader(await CacheApiServer.start({ views: () => [view, createView(redis, nodes)] }), view);
     }));
 
   it('by HTTP, page by page', () =>
     run('pages', async ({ view }) => {
       // A page of seven: many changes lie between the first and the last.
-      const server = await CacheApiServer.start({ views: () => [view], listLimit: 7 });
-      const token = server.token({ 'v1/Pod': '*' }, 'x', 600);
-      const reader = new HttpReader({ views: { 'v1/Pod': [view.location] }, url: server.url, token });
-      return { read: (options) => reader.list(pods, options), close: () => server.stop() };
+      return httpReader(
+        await CacheApiServer.start({ views: () => [view, createView(redis, nodes)], listLimit: 7 }),
+        view,
+      );
     }));
 });

@@ -51,7 +51,7 @@ it('RedisReader opens one connection for all triggers, at the first read', async
   const redis = await connectRedis(inject('redisUrl'));
   const pods = resource('v1', 'Pod');
   const view = createView(redis, pods);
-  await view.claim('writer');
+  await view.writer.claim('writer');
   const metadata = { namespace: 'a', name: 'b', uid: 'u', resourceVersion: '1' };
   const applier = applierOf(view);
   await applier.apply(listOf('2', [{ apiVersion: 'v1', kind: 'Pod', metadata }]));
@@ -73,7 +73,7 @@ it('RedisReader gets all objects of a view that runs ask for at the same time wi
   const redis = await connectRedis(inject('redisUrl'));
   const pods = resource('v1', 'Pod');
   const view = createView(redis, pods);
-  await view.claim('writer');
+  await view.writer.claim('writer');
   const names = Array.from({ length: 10 }, (_, at) => `pod-${at}`);
   const objects = names.map((name) => ({
     apiVersion: 'v1',

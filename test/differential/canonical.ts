@@ -1,35 +1,36 @@
 import type { KubernetesObject } from '../../src/core/index.ts';
 
-/**
- * What `canonical` leaves out, because a function is otherwise than kube-controller-manager and says so in its README:
- *
- * - The hash in the name, the labels and the selector of a Deployment's ReplicaSet (functions/deployment/README.md).
- * - The annotations `desired-replicas` and `max-replicas` of a ReplicaSet, which the function brings up to date also
- *   when the size is right (the same README).
- * - How many writes a ReplicaSet or an EndpointSlice took (`generation`): a step scales an old ReplicaSet down once.
- *
- * And what no two planes have in common: times, addresses, versions, names that are drawn, the node of a pod that was
- * scheduled, and orders that kube-controller-manager takes from a map.
- */
-
 export function isPlainObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Fields that two control planes make differently by nature. */
-const OWN = new Set(['uid', 'resourceVersion', 'creationTimestamp', 'managedFields', 'selfLink', 'containerID']);
-/** Times: that there is one counts. */
+const OWN = new Set([
+  'uid',
+  'resourceVersion',
+  'creationTimestamp',
+  'managedFields',
+  'selfLink',
+  'containerID',
+  // kube-controller-manager remembers the times that it has seen, so its steps decide whether there is one.
+  'endpoints.kubernetes.io/last-change-trigger-time',
+]);
+/** Times of a run: that there is one counts. */
 const TIMES = /(Time|Timestamp|timeAdded|At)$/;
+/** The times of given objects (`objects.ts`) are of this year, and are compared. */
+const GIVEN_TIME = /^2001-/;
 /** Addresses that a plane gives out. */
 const ADDRESSES = new Set(['podIP', 'podIPs', 'clusterIP', 'clusterIPs', 'hostIP', 'hostIPs']);
 
 /**
  * A canonical form of the objects of a plane: what two planes must agree on. Generated names become the name of the
- * owner with its revision, and a list of pods or slices is a bag.
+ * owner with its revision, and a list of pods or slices is a bag. The table in this folder's README names each field
+ * that the form leaves out, with the reason.
  */
 export function canonical(objects: readonly KubernetesObject[]): string[] {
   const renamed = renames(objects);
-  return objects.map((object) => renamed(stable(shown(object)))).toSorted();
+  const given = new Set(objects.filter(isGiven).map(({ metadata }) => metadata.name));
+  return objects.map((object) => renamed(stable(shown(object, given)))).toSorted();
 }
 
 /** Paths at which the objects of two planes differ, at most 40; none when they are the same. */
@@ -76,7 +77,7 @@ function renames(objects: readonly KubernetesObject[]): (text: string) => string
   const names = new Map<string, string>();
   for (const { kind, metadata } of objects) {
     const [owner] = metadata.ownerReferences ?? [];
-    if (kind !== 'ReplicaSet' || owner === undefined) continue;
+    if (kind !== 'ReplicaSet' || owner?.kind !== 'Deployment') continue;
     const hash = metadata.labels?.['pod-template-hash'] ?? '';
     const revision = metadata.annotations?.['deployment.kubernetes.io/revision'] ?? '';
     names.set(metadata.name, `${owner.name}@${revision}`);
@@ -86,29 +87,35 @@ function renames(objects: readonly KubernetesObject[]): (text: string) => string
   return (text) => found.reduce((left, [name, canonicalName]) => left.replaceAll(name, canonicalName), text);
 }
 
-function shown(object: KubernetesObject): unknown {
+/** Whether a pod was given by name. No controller has made it, and its node and addresses are given, too. */
+function isGiven({ kind, metadata }: KubernetesObject): boolean {
+  return kind === 'Pod' && metadata.generateName === undefined;
+}
+
+function shown(object: KubernetesObject, given: ReadonlySet<string>): unknown {
   const { kind, metadata } = object;
-  const isGenerated = metadata.generateName !== undefined;
-  const kept = masked(object) as Record<string, unknown>;
+  const kept = masked(object, isGiven(object) ? new Set() : ADDRESSES) as Record<string, unknown>;
   const named = kept['metadata'] as Record<string, unknown>;
-  if (isGenerated) {
-    delete named['name'];
-    if (kind === 'Pod') delete named['generation'];
-  }
-  // How many steps a controller took to scale.
-  if (kind === 'ReplicaSet') delete named['generation'];
-  if (kind === 'ReplicaSet')
-    forget(
-      named,
-      ['desired-replicas', 'max-replicas'].map((each) => `deployment.kubernetes.io/${each}`),
-    );
-  if (kind === 'ReplicaSet') delete (kept['status'] as Record<string, unknown> | undefined)?.['observedGeneration'];
-  if (kind === 'Deployment') messagesOf(kept);
+  if (metadata.generateName !== undefined) delete named['name'];
+  if (kind === 'ReplicaSet') replicaSetOf(object, kept);
+  if (kind === 'Deployment' || kind === 'Pod') conditionsOf(kept);
   if (kind === 'Pod') podOf(kept);
-  if (kind === 'EndpointSlice') sliceOf(kept);
-  if (kind === 'Endpoints') endpointsOf(kept);
+  if (kind === 'EndpointSlice') sliceOf(kept, given);
+  if (kind === 'Endpoints') endpointsOf(kept, given);
+  if (kind === 'Node') taintsOf(kept);
   for (const map of ['annotations', 'labels']) if (stable(named[map]) === '{}') delete named[map];
   return kept;
+}
+
+/** The writes of a Deployment's ReplicaSet are not counted. Whether its status is of the last one is compared. */
+function replicaSetOf({ metadata }: KubernetesObject, kept: Record<string, unknown>): void {
+  if (!metadata.ownerReferences?.some(({ kind }) => kind === 'Deployment')) return;
+  const named = kept['metadata'] as Record<string, unknown>;
+  const status = kept['status'] as Record<string, unknown>;
+  status['observedGeneration'] = status['observedGeneration'] === named['generation'] ? 'current' : 'behind';
+  delete named['generation'];
+  const annotations = named['annotations'] as Record<string, unknown>;
+  for (const each of ['desired-replicas', 'max-replicas']) delete annotations[`deployment.kubernetes.io/${each}`];
 }
 
 /** Which pod of a set runs on which node is the scheduler's choice. */
@@ -125,47 +132,40 @@ function podOf(pod: Record<string, unknown>): void {
   }
 }
 
-function sliceOf(slice: Record<string, unknown>): void {
-  const metadata = slice['metadata'] as Record<string, unknown>;
+function sliceOf(slice: Record<string, unknown>, given: ReadonlySet<string>): void {
   // How often a slice was written.
-  delete metadata['generation'];
-  forgetTrigger(metadata);
+  delete (slice['metadata'] as Record<string, unknown>)['generation'];
   const endpoints = (slice['endpoints'] ?? []) as Record<string, unknown>[];
-  for (const endpoint of endpoints) targetOf(endpoint, 'addresses');
+  for (const endpoint of endpoints) targetOf(endpoint, 'addresses', given);
   slice['endpoints'] = inOrder(endpoints);
   slice['ports'] = inOrder(slice['ports']);
 }
 
-function endpointsOf(endpoints: Record<string, unknown>): void {
-  forgetTrigger(endpoints['metadata'] as Record<string, unknown>);
+function endpointsOf(endpoints: Record<string, unknown>, given: ReadonlySet<string>): void {
   for (const subset of (endpoints['subsets'] ?? []) as Record<string, unknown>[]) {
     for (const list of ['addresses', 'notReadyAddresses']) {
       const addresses = (subset[list] ?? []) as Record<string, unknown>[];
-      for (const address of addresses) targetOf(address, 'ip');
+      for (const address of addresses) targetOf(address, 'ip', given);
       if (subset[list] !== undefined) subset[list] = inOrder(addresses);
     }
     subset['ports'] = inOrder(subset['ports']);
   }
 }
 
-function forgetTrigger(metadata: Record<string, unknown>): void {
-  forget(metadata, ['endpoints.kubernetes.io/last-change-trigger-time']);
-}
-
-function forget(metadata: Record<string, unknown>, names: readonly string[]): void {
-  const annotations = metadata['annotations'] as Record<string, unknown> | undefined;
-  for (const name of names) if (annotations) delete annotations[name];
-}
-
-/** The address of a pod is its plane's, and so are name and node of a pod that a controller has made. */
-function targetOf(endpoint: Record<string, unknown>, address: string): void {
+/** Name, node and address of a pod that a controller has made are its plane's. */
+function targetOf(endpoint: Record<string, unknown>, address: string, given: ReadonlySet<string>): void {
   const target = endpoint['targetRef'] as { kind?: string; name?: string } | undefined;
-  if (target?.kind !== 'Pod') return;
+  if (target?.kind !== 'Pod' || given.has(target.name ?? '')) return;
   endpoint[address] = '*';
-  if (/^pod-\d+$/.test(target.name ?? '')) return;
   delete target.name;
   delete endpoint['nodeName'];
   delete endpoint['zone'];
+}
+
+/** Two workers of kube-controller-manager add taints. */
+function taintsOf(node: Record<string, unknown>): void {
+  const spec = node['spec'] as Record<string, unknown>;
+  spec['taints'] = inOrder(spec['taints']);
 }
 
 /** Lists whose order kube-controller-manager takes from a map. */
@@ -173,19 +173,19 @@ function inOrder(list: unknown): unknown {
   return Array.isArray(list) ? list.toSorted((a, b) => (stable(a) < stable(b) ? -1 : 1)) : list;
 }
 
-/** Sentences name generated names. */
-function messagesOf(deployment: Record<string, unknown>): void {
-  const { conditions = [] } = (deployment['status'] ?? {}) as { conditions?: { type: string }[] };
+/** The API finds conditions by their type. A patch puts a new one first. */
+function conditionsOf(object: Record<string, unknown>): void {
+  const { conditions = [] } = (object['status'] ?? {}) as { conditions?: { type: string }[] };
   conditions.sort((a, b) => (a.type < b.type ? -1 : 1));
 }
 
-function masked(value: unknown, key = ''): unknown {
-  if (ADDRESSES.has(key)) return '*';
-  if (TIMES.test(key) && typeof value === 'string') return '*';
-  if (Array.isArray(value)) return value.map((each) => masked(each));
+function masked(value: unknown, addresses: ReadonlySet<string>, key = ''): unknown {
+  if (addresses.has(key)) return '*';
+  if (TIMES.test(key) && typeof value === 'string') return GIVEN_TIME.test(value) ? value : '*';
+  if (Array.isArray(value)) return value.map((each) => masked(each, addresses));
   if (!isPlainObject(value)) return value;
   const kept = Object.entries(value).filter(([name]) => !OWN.has(name));
-  return Object.fromEntries(kept.map(([name, each]) => [name, masked(each, name)]));
+  return Object.fromEntries(kept.map(([name, each]) => [name, masked(each, addresses, name)]));
 }
 
 /** JSON with the keys in order. */

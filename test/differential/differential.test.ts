@@ -1,26 +1,42 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type KubernetesObject, type Resource, resource } from '../../src/core/index.ts';
 import { type ControlPlane, startControlPlane } from '../../src/testing/index.ts';
-import { Cluster, configMaps, pods, replicaSets } from '../harness/cluster.ts';
+import { Endpoints, Event, Node } from '../../src/function/kinds/index.ts';
+import { Cluster, configMaps, leases, pods, replicaSets } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { newSeed, randomOf } from '../harness/random.ts';
 import { Started } from '../harness/started.ts';
+import { referencesTo } from '../harness/webs.ts';
 import { PLANE_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
 import { canonical, differences, stable } from './canonical.ts';
-import { type Body, changeOf, Choice, type Given, givenOf, merged } from './objects.ts';
+import {
+  type Body,
+  changeOf,
+  Choice,
+  createIn,
+  deployments,
+  type Given,
+  givenOf,
+  isUnseen,
+  LEAVE,
+  leaveNamespaces,
+  merged,
+  services,
+  TAINTED,
+} from './objects.ts';
 
 const SEED = newSeed();
 const ROUNDS = Number(process.env['DIFFERENTIAL_ROUNDS'] ?? 16);
-const NODES = 3;
+/** Room for all pods: among pods that wait for a place, chance says which of them gets it. */
+const NODES = 16;
 const namespace = 'differential';
-const deployments = resource('apps/v1', 'Deployment');
-const services = resource('v1', 'Service');
-const endpoints = resource('v1', 'Endpoints', { plural: 'endpoints' });
 const slices = resource('discovery.k8s.io/v1', 'EndpointSlice');
-const nodes = resource('v1', 'Node', { namespaced: false });
 const namespaces = resource('v1', 'Namespace', { namespaced: false });
-const KINDS: readonly Resource[] = [deployments, replicaSets, pods, services, endpoints, slices];
+const KINDS: readonly Resource[] = [deployments, replicaSets, pods, services, Endpoints, slices];
 const AT_REST_MS = 240_000;
+/** Well within the time that a node without a status has for its first one. */
+const RENEW_EVERY_MS = 10_000;
 /** On a busy machine kwok may be late with the heartbeats of its nodes, whose pods would then be evicted. */
 const SILENCE_SECONDS = 3600;
 
@@ -32,10 +48,11 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
   const started = new Started();
   const choice = new Choice(randomOf(SEED));
   const given: Given = givenOf(choice, namespace);
+  let theirs: ControlPlane;
   let clusters: readonly [Cluster, Cluster];
 
   beforeAll(async () => {
-    const theirs: ControlPlane = await startControlPlane({
+    theirs = await startControlPlane({
       kubeControllerManager: {
         controllers: ['*'],
         extraArguments: [`--node-monitor-grace-period=${SILENCE_SECONDS}s`],
@@ -50,11 +67,19 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
       nodes: NODES,
       functionVariables: { NODE_MONITOR_GRACE_SECONDS: String(SILENCE_SECONDS) },
     });
-    await ours.startLine();
     clusters = [cluster, ours.cluster];
+    await both((each) => each.createNamespace(namespace));
+    await createAll(Endpoints, given.leftEndpoints[0]);
+    await Promise.all([startControllersAgain(), ours.startLine()]);
   }, 300_000);
 
   afterAll(() => started.stop());
+
+  /** kube-controller-manager deletes Endpoints whose Service is gone at its start alone. */
+  async function startControllersAgain(): Promise<void> {
+    await theirs.kill('kube-controller-manager');
+    await theirs.start('kube-controller-manager');
+  }
 
   const both = (act: (cluster: Cluster) => Promise<unknown>): Promise<unknown> => Promise.all(clusters.map(act));
 
@@ -92,27 +117,92 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
   }
 
   const createAll = (of: Resource, bodies: readonly Body[]): Promise<unknown> =>
-    both((cluster) => Promise.all(bodies.map((body) => cluster.create(of, body))));
+    both((cluster) => createIn(cluster, of, bodies));
 
-  it('come to rest alike', { timeout: AT_REST_MS + 120_000 }, async () => {
+  /** A ConfigMap for an owner: gives its reference to an object. */
+  async function ownedBy(cluster: Cluster, owner: string): Promise<(body: Body) => Body> {
+    const created = await cluster.create(configMaps, { metadata: { namespace, name: owner } });
+    const ownerReferences = referencesTo([created], created);
+    return (body) => ({ ...body, metadata: { ...body.metadata, ownerReferences } });
+  }
+
+  const createPodsOfFamilies = (cluster: Cluster): Promise<unknown> =>
+    Promise.all(
+      given.families.map(async ({ name, pods: own, strangers }) => {
+        const ofStranger = await ownedBy(cluster, `${name}-stranger`);
+        await createIn(cluster, pods, [...own, ...strangers.map(ofStranger)]);
+      }),
+    );
+
+  const createFamilies = (cluster: Cluster): Promise<unknown> =>
+    Promise.all(
+      given.families.map(async ({ name, sibling, replicaSet }) => {
+        const ofFamily = await ownedBy(cluster, name);
+        await createIn(cluster, replicaSets, [sibling, replicaSet].map(ofFamily));
+      }),
+    );
+
+  /** Renews the Leases of some nodes until the test is over. */
+  async function renewLeases(): Promise<void> {
+    const of = { namespace: 'kube-node-lease' };
+    const renewal = () => ({ spec: { renewTime: new Date().toISOString().replace('Z', '000Z') } });
+    const each = (act: (cluster: Cluster, name: string) => Promise<unknown>) =>
+      both((cluster) => Promise.all(given.renewed.map((name) => act(cluster, name))));
+    await each((cluster, name) => cluster.create(leases, { metadata: { ...of, name }, ...renewal() }));
+    const stopping = new AbortController();
+    const { signal } = stopping;
+    const renewing = (async () => {
+      while (!signal.aborted) {
+        await each((cluster, name) => cluster.patch(leases, { ...of, name }, renewal()));
+        await sleep(RENEW_EVERY_MS, undefined, { signal }).catch(() => undefined);
+      }
+    })();
+    started.add(() => {
+      stopping.abort();
+      return renewing;
+    });
+  }
+
+  it('come to rest alike', { timeout: 3 * AT_REST_MS }, async () => {
     const count = [
       given.deployments,
       given.replicaSets,
       given.services,
       given.endpoints,
       given.pods,
+      given.families.flatMap(({ pods: own, strangers }) => [...own, ...strangers]),
       given.nodes,
       given.leaving,
     ];
     expect(count.reduce((sum, each) => sum + each.length, 0)).toBeGreaterThanOrEqual(150);
-    await both((cluster) => cluster.createNamespace(namespace));
-    await createAll(nodes, given.nodes);
+    await createAll(Node, given.nodes);
+    await renewLeases();
+    await both(createPodsOfFamilies);
     await createAll(pods, given.pods);
+    await createAll(services, given.services);
+    await createAll(Endpoints, given.endpoints);
+    // Endpoints show that each controller has seen the pods, before ReplicaSets adopt them.
+    await both((cluster) =>
+      eventually(async () => expect(stable(await cluster.list(Endpoints, namespace))).toContain('10.9.0.'), AT_REST_MS),
+    );
+    await expectEqual(async (cluster) => canonical(await objectsOf(cluster)));
     await createAll(replicaSets, given.replicaSets);
     await createAll(deployments, given.deployments);
-    await createAll(services, given.services);
-    await createAll(endpoints, given.endpoints);
+    await both(createFamilies);
     await expectEqual(async (cluster) => canonical(await objectsOf(cluster)));
+  });
+
+  it('delete the same pod when the pods of others share its node', { timeout: AT_REST_MS + 60_000 }, async () => {
+    const names = given.families.map(({ replicaSet }) => String(replicaSet.metadata['name']));
+    await both((cluster) =>
+      Promise.all(names.map((name) => cluster.patch(replicaSets, { namespace, name }, { spec: { replicas: 2 } }))),
+    );
+    await expectEqual(async (cluster) => canonical(await objectsOf(cluster)));
+    const { items } = await clusters[1].list(pods, namespace);
+    const left = items.filter(({ metadata }) => !metadata.deletionTimestamp).map(({ metadata }) => metadata.name);
+    for (const { pods: own } of given.families) {
+      expect(own.map(({ metadata }) => left.includes(String(metadata['name'])))).toEqual([false, true, true]);
+    }
   });
 
   it(
@@ -137,15 +227,7 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
     'leave a Namespace alike, and stay alike in one that something holds',
     { timeout: AT_REST_MS + 60_000 },
     async () => {
-      await both(async (cluster) => {
-        for (const { namespace: name, held } of given.leaving) {
-          await cluster.createNamespace(name);
-          for (const body of held) {
-            await cluster.create(configMaps, { ...body, metadata: { ...body.metadata, namespace: name } });
-          }
-          await cluster.deleteNamespace(name);
-        }
-      });
+      await both((cluster) => leaveNamespaces(cluster, given));
       const prefix = `${namespace}-leaving-`;
       const isLeft = ({ metadata }: KubernetesObject): boolean => metadata.name.startsWith(prefix);
       const count = given.leaving.filter(({ held }) => held.length > 1).length;
@@ -159,40 +241,82 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
     },
   );
 
-  it('have the same taints and conditions of Nodes', { timeout: AT_REST_MS + 60_000 }, async () => {
-    const taint = (key: string) => ({ spec: { taints: [{ key, value: 'y', effect: 'NoExecute' }] } });
-    await both((cluster) =>
-      Promise.all([0, 1].map((at) => cluster.patch(nodes, { name: `hand-${at}` }, taint('leave')))),
+  it('delete Endpoints whose Service is gone', { timeout: AT_REST_MS + 60_000 }, async () => {
+    await createAll(Endpoints, given.leftEndpoints[1]);
+    await startControllersAgain();
+    await expectEqual(async (cluster) => canonical(await objectsOf(cluster)));
+    const left = await Promise.all(clusters.map(async (cluster) => (await cluster.list(Endpoints, namespace)).items));
+    const names = left.map((items) =>
+      items.map(({ metadata }) => metadata.name).filter((name) => name.startsWith('left-')),
     );
-    await expectEqual(async (cluster) => {
-      const found = (await cluster.list(nodes)).items;
-      const there = (await cluster.list(pods, namespace)).items.filter(({ metadata }) =>
-        metadata.name.startsWith('pod-'),
-      );
-      return [
-        ...found.map(({ metadata, ...node }) =>
-          stable({ kind: 'Node', name: metadata.name, labels: metadata.labels, ...nodeFacts(node) }),
-        ),
-        ...there.map(({ metadata }) => stable({ kind: 'Pod', name: metadata.name })).toSorted(),
-      ];
-    });
+    // An election has no Service.
+    expect(names).toEqual(clusters.map(() => ['left-later-leader', 'left-leader']));
+  });
+
+  /** The test's Nodes, its pods without the named ones, and the Events about both. */
+  async function nodesAndPods(cluster: Cluster, without: ReadonlySet<string> = new Set()): Promise<string[]> {
+    const [ofNodes, ofPods, ...told] = await Promise.all([
+      cluster.list(Node),
+      cluster.list(pods, namespace),
+      cluster.list(Event, namespace),
+      cluster.list(Event, 'default'),
+    ]);
+    const objects = [
+      ...ofNodes.items.filter(isNamed).map((node) => ({ ...node, kind: 'Node' })),
+      ...ofPods.items.filter(isNamed).map((pod) => ({ ...pod, kind: 'Pod' })),
+    ].filter(({ metadata }) => !without.has(metadata.name));
+    const compared = told.flatMap(({ items }) => items.filter(isCompared));
+    const sentences = compared.filter(({ involvedObject: { name = '' } }) => !without.has(name)).map(sentenceOf);
+    return [...canonical(objects), ...new Set(sentences.toSorted())];
+  }
+
+  it('have the same Nodes, and evict the same pods in the same words', { timeout: 3 * AT_REST_MS }, async () => {
+    await both((cluster) =>
+      eventually(async () => {
+        const found = (await cluster.list(Node)).items.filter(isNamed);
+        expect(found.filter(isTaintedAsLost).map(({ metadata }) => metadata.name)).toEqual(given.lost);
+      }, AT_REST_MS),
+    );
+    await expectEqual((cluster) => nodesAndPods(cluster));
+    // kube-controller-manager evicts pods that are being deleted, too (functions/node-lifecycle/README.md).
+    const there = (await clusters[0].list(pods, namespace)).items;
+    const leaving = new Set(there.filter((pod) => pod.metadata.deletionTimestamp).map(({ metadata }) => metadata.name));
+    await both((cluster) =>
+      Promise.all(given.nodes.slice(0, TAINTED).map(({ metadata }) => taint(cluster, String(metadata['name'])))),
+    );
+    await expectEqual((cluster) => nodesAndPods(cluster, leaving));
+    const evicted = (await nodesAndPods(clusters[0], leaving)).filter((text) => text.includes('Marking for deletion'));
+    expect(evicted.length).toBeGreaterThanOrEqual(10);
   });
 });
 
-/** Whether its controller has not seen the object as it is now. */
-function isUnseen(object: KubernetesObject): boolean {
-  const { status } = object as { readonly status?: { readonly observedGeneration?: number } };
-  const isWatched = object.kind === 'Deployment' || object.kind === 'ReplicaSet';
-  return isWatched && status?.observedGeneration !== object.metadata.generation;
+/** Made by the test, and not by kwok or a controller. */
+function isNamed({ metadata }: KubernetesObject): boolean {
+  return metadata.generateName === undefined && !metadata.name.startsWith('sim-');
 }
 
-function nodeFacts(node: object): object {
-  const { spec = {}, status = {} } = node as {
-    spec?: { taints?: readonly { key: string; value?: string; effect: string }[] };
-    status?: { conditions?: readonly { type: string; status: string; reason?: string }[] };
-  };
-  return {
-    taints: spec.taints?.map(({ key, value, effect }) => ({ key, value, effect })),
-    conditions: status.conditions?.map(({ type, status: is, reason }) => ({ type, is, reason })),
-  };
+function isTaintedAsLost({ spec }: Node): boolean {
+  return (spec?.taints ?? []).some(
+    ({ key, effect }) => effect === 'NoExecute' && key.startsWith('node.kubernetes.io/'),
+  );
+}
+
+/** Adds a taint to those of the controllers. */
+async function taint(cluster: Cluster, name: string): Promise<void> {
+  await eventually(async () => {
+    const node = await cluster.get(Node, { name });
+    const taints = [...(node?.spec?.taints ?? []), { key: LEAVE, value: 'y', effect: 'NoExecute' }];
+    const { resourceVersion } = node?.metadata ?? {};
+    await cluster.patch(Node, { name }, { metadata: { resourceVersion }, spec: { taints } });
+  });
+}
+
+/** Kubernetes cancels deletions that it has planned; the function plans none (functions/node-lifecycle/README.md). */
+function isCompared({ reason = '', message = '', involvedObject: { name = '' } }: Event): boolean {
+  const isOfNodes = ['NodeNotReady', 'RegisteredNode', 'TaintManagerEviction'].includes(reason);
+  return isOfNodes && !message.startsWith('Cancelling') && !name.startsWith('sim-');
+}
+
+function sentenceOf({ reason, message, involvedObject: { kind, name } }: Event): string {
+  return stable({ kind, name, reason, message });
 }

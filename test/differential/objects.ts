@@ -1,4 +1,10 @@
+import { type KubernetesObject, type Resource, resource, resourcePath } from '../../src/core/index.ts';
+import { Endpoints, Node } from '../../src/function/kinds/index.ts';
+import { type Cluster, configMaps, pods, replicaSets } from '../harness/cluster.ts';
 import { isPlainObject } from './canonical.ts';
+
+export const deployments = resource('apps/v1', 'Deployment');
+export const services = resource('v1', 'Service');
 
 /** Objects to give to two control planes. All that is random comes from the seed. */
 export interface Given {
@@ -7,9 +13,28 @@ export interface Given {
   readonly services: readonly Body[];
   readonly endpoints: readonly Body[];
   readonly pods: readonly Body[];
+  readonly families: readonly Family[];
   readonly nodes: readonly Body[];
+  /** Names of nodes that get the taint of a node that is lost. */
+  readonly lost: readonly string[];
+  /** Names of nodes whose Lease is renewed. */
+  readonly renewed: readonly string[];
+  /** Endpoints whose Service is gone: there before the controllers start, and made later. */
+  readonly leftEndpoints: readonly [readonly Body[], readonly Body[]];
   /** Namespaces that are deleted, with what they hold. */
   readonly leaving: readonly { readonly namespace: string; readonly held: readonly Body[] }[];
+}
+
+/**
+ * Two ReplicaSets of one owner. One has three pods, and gets one less. Pods of another owner, which the sibling
+ * selects, decide which of the three has to go.
+ */
+export interface Family {
+  readonly name: string;
+  readonly pods: readonly Body[];
+  readonly strangers: readonly Body[];
+  readonly sibling: Body;
+  readonly replicaSet: Body;
 }
 
 export type Body = { metadata: Readonly<Record<string, unknown>>; [field: string]: unknown };
@@ -36,6 +61,12 @@ export class Choice {
   }
 }
 
+/** A time of the year that the canonical form keeps. */
+const timeOf = (second: number): string => `2001-01-01T00:00:${String(second).padStart(2, '0')}Z`;
+
+/** Seconds around 2^53, which a float rounds, and the most that the API takes. */
+const INTEGERS = [2n ** 53n - 1n, 2n ** 53n, 2n ** 53n + 1n, 2n ** 62n + 1n, 2n ** 63n - 1n];
+
 const QUANTITIES = [
   { memory: '64Mi', cpu: '100m' },
   { memory: '67108864', cpu: '0.1' },
@@ -60,15 +91,26 @@ export function template(choice: Choice, app: string): Body {
           ...choice.once(2, { env: [{ name: 'A', value: choice.of(['1', '2', '']) }] }),
           ...choice.once(2, { resources: { limits: choice.of(QUANTITIES) } }),
           ...choice.once(3, { ports: [{ name: 'http', containerPort: 8080 }] }),
+          ...choice.once(4, {
+            livenessProbe: { tcpSocket: { port: 8080 }, terminationGracePeriodSeconds: choice.of(INTEGERS) },
+          }),
         },
       ],
-      ...choice.once(4, {
-        tolerations: [{ key: 'x', operator: 'Exists', tolerationSeconds: 300, effect: 'NoExecute' }],
-      }),
+      ...choice.once(3, { tolerations: [tolerationOf('x', choice.of([300n, ...INTEGERS]))] }),
       ...choice.once(4, { volumes: [{ name: 'v', emptyDir: { sizeLimit: choice.of(['1Gi', '1G', '1073741824']) } }] }),
     },
   };
 }
+
+const tolerationOf = (key: string, tolerationSeconds?: bigint) => ({
+  key,
+  operator: 'Exists',
+  effect: 'NoExecute',
+  ...(tolerationSeconds === undefined ? {} : { tolerationSeconds }),
+});
+
+/** No pod is evicted from a node without a kubelet before the test asks for it. */
+const STAYING = ['not-ready', 'unreachable'].map((name) => tolerationOf(`node.kubernetes.io/${name}`));
 
 const STRATEGIES = [
   { type: 'Recreate' },
@@ -87,6 +129,78 @@ const PORTS = [
   ],
   [{ name: 'dns', port: 53, protocol: 'UDP' }],
 ];
+
+const COST = 'controller.kubernetes.io/pod-deletion-cost';
+const NODES = 10;
+/** The test adds a taint with the key `LEAVE` to the first `TAINTED` nodes. */
+export const TAINTED = 2;
+export const LEAVE = 'leave';
+
+/** By node: without a kubelet, with an unknown one whose taint is missing, not ready, and ready. */
+const CONDITIONS: readonly (readonly [type: string, status: string][] | undefined)[] = [
+  ...Array.from({ length: 6 }, () => undefined),
+  [['Ready', 'Unknown']],
+  [['Ready', 'Unknown']],
+  [
+    ['MemoryPressure', 'True'],
+    ['Ready', 'False'],
+  ],
+  [
+    ['Ready', 'True'],
+    ['NetworkUnavailable', 'True'],
+  ],
+];
+
+const conditionOf = ([type, status]: [string, string]) => ({
+  type,
+  status,
+  reason: `${type}Is${status}`,
+  message: 'as given',
+  lastHeartbeatTime: timeOf(1),
+  lastTransitionTime: timeOf(2),
+});
+
+/** How another controller, or the taint manager itself, has marked a pod before it is evicted. */
+const MARKS = [
+  { status: 'True', reason: 'PreemptionByScheduler', message: 'by another' },
+  { status: 'True', reason: 'PreemptionByScheduler', message: 'by another', observedGeneration: 1 },
+  { status: 'False', reason: 'PreemptionByScheduler', message: 'no longer' },
+  { status: 'True', reason: 'DeletionByTaintManager', message: 'Taint manager: deleting due to NoExecute taint' },
+  { status: 'True', reason: 'PreemptionByScheduler', lastProbeTime: timeOf(3) },
+].map((condition, at) => ({ type: 'DisruptionTarget', lastTransitionTime: timeOf(at), ...condition }));
+
+/** The status that a kubelet would report. */
+function running(choice: Choice, at: number): object {
+  const ip = `10.9.0.${at + 1}`;
+  const status = choice.of(['True', 'True', 'False']);
+  return {
+    phase: 'Running',
+    podIP: ip,
+    podIPs: [{ ip }],
+    startTime: timeOf(0),
+    conditions: [
+      { type: 'PodScheduled', status: 'True', lastTransitionTime: timeOf(0) },
+      { type: 'Ready', status, lastTransitionTime: timeOf(1 + at) },
+    ],
+  };
+}
+
+const pausing = (terminationGracePeriodSeconds: number) => ({
+  terminationGracePeriodSeconds,
+  containers: [{ name: 'main', image: 'pause' }],
+});
+
+/** Endpoints that a controller wrote, whose Service is gone; one of them has a leader's record. */
+function leftEndpoints(namespace: string, name: string): Body[] {
+  const labels = { 'endpoints.kubernetes.io/managed-by': 'endpoint-controller' };
+  const annotations = { 'control-plane.alpha.kubernetes.io/leader': '{}' };
+  const subsets = [{ addresses: [{ ip: '10.9.1.1' }], ports: [{ port: 80 }] }];
+  return [
+    { metadata: { namespace, name: `${name}-0`, labels }, subsets },
+    { metadata: { namespace, name: `${name}-1`, labels } },
+    { metadata: { namespace, name: `${name}-leader`, labels, annotations } },
+  ];
+}
 
 export function givenOf(choice: Choice, namespace: string): Given {
   const many = <T>(count: number, make: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at));
@@ -121,13 +235,51 @@ export function givenOf(choice: Choice, namespace: string): Given {
         },
       };
     }),
-    // Of no owner: some are adopted, some are behind Services.
-    pods: many(30, (at) => {
-      const { spec } = template(choice, 'alone');
-      const labels = { app: at % 3 === 0 ? `set-${choice.below(24)}` : `alone-${at % 5}` };
+    pods: [
+      // Of no owner: some are adopted, some are behind Services.
+      ...many(30, (at) => {
+        const isAdopted = at % 3 === 0;
+        const labels = { app: isAdopted ? `set-${choice.below(24)}` : `alone-${at % 5}` };
+        const spec = template(choice, 'alone')['spec'] as { tolerations?: object[] };
+        const tolerated = [undefined, ...INTEGERS].map((seconds) => tolerationOf(LEAVE, seconds));
+        const tolerations = [...STAYING, ...(spec.tolerations ?? []), ...(at % 4 === 1 ? [choice.of(tolerated)] : [])];
+        return {
+          // Among pods with the same cost, chance decides which of them goes.
+          metadata: { namespace, name: `pod-${at}`, labels, annotations: { [COST]: String(at) } },
+          spec: { ...spec, tolerations, nodeName: `hand-${at % NODES}` },
+          ...(isAdopted ? {} : { status: running(choice, at) }),
+        };
+      }),
+      // Evicted by a taint, after another controller has marked them.
+      ...many(10, (at) => ({
+        metadata: { namespace, name: `marked-${at}`, labels: { app: 'marked' } },
+        spec: { ...pausing(30), tolerations: STAYING, nodeName: `hand-${at % TAINTED}` },
+        status: { conditions: [MARKS[at >> 1]] },
+      })),
+    ],
+    families: many(4, (at) => {
+      const name = `family-${at}`;
+      const [near, far] = [`hand-${choice.below(3)}`, `hand-${3 + choice.below(3)}`];
+      const podOf = (part: string, nth: number, nodeName: string): Body => ({
+        metadata: { namespace, name: `${name}-${part}-${nth}`, labels: { app: `${name}-${part}` } },
+        spec: { ...pausing(choice.of([0, 30])), tolerations: STAYING, nodeName },
+      });
+      const setOf = (part: string, replicas: number): Body => {
+        const labels = { app: `${name}-${part}` };
+        const spec = {
+          replicas,
+          selector: { matchLabels: labels },
+          template: { metadata: { labels }, spec: pausing(0) },
+        };
+        return { metadata: { namespace, name: `${name}-${part}` }, spec };
+      };
       return {
-        metadata: { namespace, name: `pod-${at}`, labels },
-        spec: { ...(spec as object), nodeName: `hand-${at % 6}` },
+        name,
+        // Alone, the two pods on one node would rank behind the third.
+        pods: [near, far, far].map((nodeName, nth) => podOf('own', nth, nodeName)),
+        strangers: many(3 + choice.below(2), (nth) => podOf('sibling', nth, near)),
+        sibling: setOf('sibling', choice.below(2)),
+        replicaSet: setOf('own', 3),
       };
     }),
     services: many(40, (at) => ({
@@ -164,17 +316,27 @@ export function givenOf(choice: Choice, namespace: string): Given {
         },
       ],
     })),
-    nodes: many(6, (at) => ({
+    nodes: many(NODES, (at) => ({
       metadata: {
         name: `hand-${at}`,
-        labels: { 'topology.kubernetes.io/zone': `zone-${at % 2}`, ...choice.once(2, { disk: 'fast' }) },
+        // A zone that has a ready node, too, would evict from none.
+        labels: {
+          'topology.kubernetes.io/zone': `zone-${at < 9 ? at % 2 : 'ready'}`,
+          ...choice.once(2, { disk: 'fast' }),
+        },
       },
       spec: {
         ...choice.once(2, {
           taints: [{ key: 'own', value: 'x', effect: choice.of(['NoSchedule', 'PreferNoSchedule']) }],
         }),
+        ...choice.once(4, { unschedulable: true }),
       },
+      ...(CONDITIONS[at] ? { status: { conditions: CONDITIONS[at].map(conditionOf) } } : {}),
     })),
+    // The sixth has no status, but a Lease.
+    lost: [0, 1, 2, 3, 4, 6, 7, 8].map((at) => `hand-${at}`),
+    renewed: ['hand-5', 'hand-7'],
+    leftEndpoints: [leftEndpoints(namespace, 'left'), leftEndpoints(namespace, 'left-later')],
     leaving: many(16, (at) => ({
       namespace: `${namespace}-leaving-${at}`,
       held: [
@@ -183,6 +345,47 @@ export function givenOf(choice: Choice, namespace: string): Given {
       ],
     })),
   };
+}
+
+/** Creates objects. The status of all pods is written after that, as kubelets would. */
+export async function createIn(cluster: Cluster, of: Resource, bodies: readonly Body[]): Promise<void> {
+  await Promise.all(bodies.map((body) => cluster.create(of, body)));
+  if (of !== pods) return;
+  const contentType = 'application/merge-patch+json';
+  const reported = bodies.filter(({ status }) => status !== undefined);
+  await Promise.all(
+    reported.map(({ metadata, status }) => {
+      const at = { namespace: String(metadata['namespace']), name: String(metadata['name']), subresource: 'status' };
+      return cluster.client.json({ method: 'PATCH', path: resourcePath(of, at), body: { status }, contentType });
+    }),
+  );
+}
+
+/** Creates the namespace with all that begins in it, but for families and Endpoints without a Service. */
+export async function createGiven(cluster: Cluster, given: Given, namespace: string): Promise<void> {
+  await cluster.createNamespace(namespace);
+  await createIn(cluster, Node, given.nodes);
+  await createIn(cluster, pods, given.pods);
+  await createIn(cluster, replicaSets, given.replicaSets);
+  await createIn(cluster, deployments, given.deployments);
+  await createIn(cluster, services, given.services);
+  await createIn(cluster, Endpoints, given.endpoints);
+}
+
+/** Creates the leaving namespaces with their objects, and deletes the namespaces. */
+export async function leaveNamespaces(cluster: Cluster, { leaving }: Given): Promise<void> {
+  for (const { namespace, held } of leaving) {
+    await cluster.createNamespace(namespace);
+    for (const body of held) await cluster.create(configMaps, { ...body, metadata: { ...body.metadata, namespace } });
+    await cluster.deleteNamespace(namespace);
+  }
+}
+
+/** Whether its controller has not seen the object as it is now. */
+export function isUnseen(object: KubernetesObject): boolean {
+  const { status } = object as { readonly status?: { readonly observedGeneration?: number } };
+  const isWatched = object.kind === 'Deployment' || object.kind === 'ReplicaSet';
+  return isWatched && status?.observedGeneration !== object.metadata.generation;
 }
 
 /** A change of a Deployment, as a merge patch. */

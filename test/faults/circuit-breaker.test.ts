@@ -4,7 +4,7 @@ import { LEVELHOOK_HEADER } from '../../src/contract/index.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { metric } from '../harness/gateway-view.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { createSetting, type Setting, startGateway, uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
 import { type Behaviour, done, linesAbout, RawFunction } from '../harness/raw-function.ts';
 import { QueueClient } from '../harness/queue-client.ts';
 import { configMapsOf, startObserver } from '../harness/observer.ts';
@@ -61,6 +61,10 @@ describe('a function to which triggers are not sent', () => {
     await sleep(6000);
     const attempts = NAMES.map((name) => linesAbout(gateway.process.lines, { namespace, name }).length);
     expect(attempts.reduce((a, b) => a + b) / NAMES.length).toBeLessThan(6);
+    // The oldest key grows old, for an alert and for a person.
+    expect(await metric(gateway.url, 'levelhook_queue_oldest_due_seconds', { name: 'down' })).toBeGreaterThan(5);
+    const overview = await (await fetch(`${gateway.url}/dashboard`)).text();
+    expect(overview).toMatch(/<dt>Oldest ready<\/dt>\s*<dd>\d+ (?:s|min)/);
     await fn.open();
     await eventually(async () => {
       for (const name of NAMES)
@@ -73,6 +77,8 @@ describe('a function to which triggers are not sent', () => {
   it('because it says three times in a row that it is gone, and is tried again', async () => {
     const { fn, gateway, open } = await start('gone');
     const names = NAMES.map((name) => `gone-${name}`);
+    // The objects that are there have run.
+    await untilIdle(gateway.url);
     fn.otherwise = gone;
     const before = fn.arrivals.length;
     await Promise.all(names.map((name) => cluster.create(configMaps, { metadata: { namespace, name } })));

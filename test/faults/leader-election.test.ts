@@ -149,7 +149,10 @@ describe.concurrent('leader election on a real apiserver', () => {
     expect(await event(leader, 'woke', frozenMs)).toMatchObject({ leads: false });
     await event(leader, 'end');
     await event(leader, 'follow', frozenMs);
-    expect(leader.lines.filter((each) => each['event'] === 'lead')).toHaveLength(1);
+    // It follows before it leads again. It may lead again while the other lives, which on a busy machine renews too
+    // late.
+    const woken = leader.lines.filter((each) => Number(each['ms']) > frozenMs).map((each) => each['event']);
+    expect(woken.find((each) => each === 'lead' || each === 'follow')).toBe('follow');
     await follower.kill('SIGTERM');
     await event(leader, 'lead', frozenMs);
     await leader.kill('SIGTERM');

@@ -6,7 +6,7 @@ import { type RedisServer, startRedis } from '../../src/testing/index.ts';
 import { type Cluster, configMaps, leases } from '../harness/cluster.ts';
 import { CuttingProxy } from '../harness/cutting-proxy.ts';
 import { eventually } from '../harness/eventually.ts';
-import { metric, runsOnRecord } from '../harness/gateway-view.ts';
+import { metric, runsOnRecord, storyOf } from '../harness/gateway-view.ts';
 import { HeldRuns } from '../harness/held-runs.ts';
 import {
   createSetting,
@@ -18,7 +18,7 @@ import {
   untilReady,
 } from '../harness/levelhook.ts';
 import type { Line } from '../harness/process.ts';
-import { ROUNDS, roundsOf, sightsOf, startSeer } from '../harness/seer.ts';
+import { ROUNDS, SEER, sightsOf, startSeer, unfinished } from '../harness/seer.ts';
 import { Started } from '../harness/started.ts';
 
 const OTHERS = Array.from({ length: 20 }, (_, at) => `other-${at}`);
@@ -229,7 +229,7 @@ describe.concurrent('a Redis that was restarted', () => {
     });
   }
 
-  it('a run sees what runs before it have written, through restarts of Redis', { timeout: 240_000 }, runsSeeWrites);
+  it('a run sees what runs before it have written, through restarts of Redis', { timeout: 420_000 }, runsSeeWrites);
 });
 
 /** How often Redis is restarted; the long form has more. */
@@ -251,9 +251,9 @@ async function runsSeeWrites({ onTestFinished }: TestContext): Promise<void> {
   const lagging = { ...setting, kubeconfig: await lag.kubeconfig(setting.kubeconfig, join(directory, 'lagging')) };
   const gateway = started.keep(await startGateway(lagging, [fn.url], { LEVELHOOK_LOG_TRIGGERS: 'false' }));
   await untilReady(gateway.url);
-  for (let at = 0; at < parents; at += 1) {
-    const metadata = { namespace, name: `parent-${at}` };
-    await cluster.create(configMaps, { metadata, data: { [ROUNDS]: String(rounds) } });
+  const names = Array.from({ length: parents }, (_, at) => `parent-${at}`);
+  for (const name of names) {
+    await cluster.create(configMaps, { metadata: { namespace, name }, data: { [ROUNDS]: String(rounds) } });
   }
   for (let restart = 0; restart < RESTARTS; restart += 1) {
     const count = sightsOf(fn.process).length;
@@ -263,7 +263,11 @@ async function runsSeeWrites({ onTestFinished }: TestContext): Promise<void> {
     if (restart % 2 === 1) await rm(join(directory, 'appendonlydir'), { recursive: true });
     await redis.start();
   }
-  await eventually(async () => expect(roundsOf(fn.process)).toBe(parents * rounds), 120_000, 200);
+  const behind = (): string[] => unfinished(fn.process, names, rounds);
+  await eventually(async () => expect(behind()).toEqual([]), 240_000, 200).catch(async () => {
+    const story = await storyOf(gateway.url, SEER, `${namespace}/${behind()[0]}`);
+    throw new Error(`${behind().join(', ')} have not run ${rounds} rounds, and the first: ${story}`);
+  });
   expect(sightsOf(fn.process).filter(({ missed, undead }) => missed || undead)).toEqual([]);
   expect(gateway.process.lines.filter(waits)).toEqual([]);
 }

@@ -12,6 +12,8 @@ export interface AuditedRequest {
   /** With its subresource: `replicasets/status`. */
   readonly resource: string;
   readonly namespace: string | undefined;
+  /** Undefined for a list, and for a create whose name the apiserver makes. */
+  readonly name: string | undefined;
   readonly query: URLSearchParams;
   readonly code: number;
   /** Why it failed; '' when it did not. */
@@ -30,7 +32,7 @@ interface AuditEvent {
   verb: string;
   user: { username: string };
   requestURI: string;
-  objectRef?: { apiGroup?: string; resource?: string; subresource?: string; namespace?: string };
+  objectRef?: { apiGroup?: string; resource?: string; subresource?: string; namespace?: string; name?: string };
   responseStatus?: { code?: number; message?: string };
   annotations?: Record<string, string>;
 }
@@ -79,6 +81,7 @@ export class AuditLog {
       group: objectRef?.apiGroup ?? '',
       resource: [objectRef?.resource ?? '', objectRef?.subresource].filter(Boolean).join('/'),
       namespace: objectRef?.namespace,
+      name: objectRef?.name,
       query: new URL(requestURI, 'https://apiserver').searchParams,
       code: responseStatus?.code ?? 0,
       message: responseStatus?.message ?? '',

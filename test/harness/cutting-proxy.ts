@@ -13,6 +13,7 @@ export class CuttingProxy {
   #timer: NodeJS.Timeout | undefined;
   #cuts = 0;
   #severed = false;
+  #silent = false;
 
   private constructor(target: { host: string; port: number }, lagMs: number) {
     this.#target = target;
@@ -21,15 +22,17 @@ export class CuttingProxy {
         inside.resetAndDestroy();
         return;
       }
+      if (this.#silent) {
+        this.#keep(inside);
+        return;
+      }
       const outside = connect(this.#target);
       for (const [socket, other] of [
         [inside, outside],
         [outside, inside],
       ] as const) {
-        this.#sockets.add(socket);
-        socket.on('error', () => {});
+        this.#keep(socket);
         socket.on('close', () => {
-          this.#sockets.delete(socket);
           if (lagMs === 0) other.destroy();
           else setTimeout(() => other.destroy(), lagMs);
         });
@@ -89,6 +92,12 @@ export class CuttingProxy {
     this.cut();
   }
 
+  /** Keeps all connections, takes new ones, and lets nothing through, as a machine that stands still. */
+  silence(): void {
+    this.#silent = true;
+    this.hold();
+  }
+
   mend(): void {
     this.#severed = false;
   }
@@ -112,5 +121,11 @@ export class CuttingProxy {
     this.heal();
     for (const socket of this.#sockets) socket.destroy();
     await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #keep(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on('error', () => {});
+    socket.on('close', () => this.#sockets.delete(socket));
   }
 }

@@ -1,5 +1,5 @@
 import { connectRedis, type Redis } from '../../src/ground/redis/redis.ts';
-import { RUN_OUTCOMES } from '../../src/gateway/controller/workqueue/past-run.ts';
+import { RUN_OUTCOMES } from '../../src/gateway/controller/workqueue/history/past-run.ts';
 import { KEY_LISTS } from '../../src/gateway/controller/workqueue/key-status.ts';
 import { startRedis } from '../../src/testing/index.ts';
 import { type Cluster, configMaps, pods } from './cluster.ts';

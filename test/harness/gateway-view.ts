@@ -10,6 +10,14 @@ import { RedisReader } from '../../src/function/node/redis-reader.ts';
 import { type Cluster, configMaps } from './cluster.ts';
 import type { Setting } from './levelhook.ts';
 
+/** What the gateway says of a key, its last runs among it. For the message of a failed test. */
+export async function storyOf(gatewayUrl: string, controller: string, key: string): Promise<string> {
+  const answer = await fetch(`${gatewayUrl}/queues/${controller}/keys/${key}`).catch(
+    (error: unknown) => new Response(String(error)),
+  );
+  return (await answer.text()).slice(0, 3000);
+}
+
 /** The sum over a metric's series that carry all of `labels`; 0 when there is none. */
 export async function metric(
   gatewayUrl: string,

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { parse, stringify } from 'yaml';
 import { type ControlPlane, resolveBinary } from '../../src/testing/index.ts';
@@ -8,7 +8,7 @@ import { type ControlPlane, resolveBinary } from '../../src/testing/index.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const run = promisify(execFile);
 
-/** The namespace of the ServiceAccounts in `infra/rbac` and `functions/NAME/rbac.yaml`. */
+/** The namespace of the ServiceAccounts in `infra/rbac`, `functions/NAME/rbac.yaml` and examples. */
 const NAMESPACE = 'levelhook';
 
 /** How the apiserver calls a ServiceAccount of ours. */
@@ -16,9 +16,9 @@ export function userOf(name: string): string {
   return `system:serviceaccount:${NAMESPACE}:${name}`;
 }
 
-/** Applies manifests of this repository, as an administrator would. */
-export async function applyManifests(plane: ControlPlane, files: readonly string[]): Promise<void> {
-  await kubectl(plane, ['apply', ...files.flatMap((file) => ['-f', join(ROOT, file)])]);
+/** Applies manifests, as an administrator would. Relative paths are from the root of this repository. */
+export async function applyManifests(plane: Pick<ControlPlane, 'kubeconfig'>, files: readonly string[]): Promise<void> {
+  await kubectl(plane, ['apply', ...files.flatMap((file) => ['-f', resolve(ROOT, file)])]);
 }
 
 /** A kubeconfig with a token of a ServiceAccount of ours, good for a day; it goes when the control plane goes. */
@@ -31,7 +31,7 @@ export async function serviceAccountKubeconfig(plane: ControlPlane, name: string
   return path;
 }
 
-async function kubectl(plane: ControlPlane, args: readonly string[]): Promise<string> {
+async function kubectl(plane: Pick<ControlPlane, 'kubeconfig'>, args: readonly string[]): Promise<string> {
   const { stdout } = await run(await resolveBinary('kubectl'), [`--kubeconfig=${plane.kubeconfig}`, ...args]);
   return stdout;
 }

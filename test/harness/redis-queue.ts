@@ -1,5 +1,5 @@
 import { type Clock, type Logger, silentLogger } from '../../src/core/index.ts';
-import { connectRedis, type Redis } from '../../src/ground/redis/redis.ts';
+import { connectRedis, type Redis, unlinkAll } from '../../src/ground/redis/redis.ts';
 import { BullMqWorkQueue, type WorkQueueOptions } from '../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import { queueKeys, type QueueKeys } from '../../src/gateway/controller/workqueue/queue-keys.ts';
 import type { QueueOptions } from '../../src/gateway/controller/workqueue/work-queue.ts';
@@ -38,7 +38,7 @@ export class RedisQueueFixture {
   /** One more gateway: with a connection of its own, as in a process of its own. */
   async open(
     options: Partial<QueueOptions> = {},
-    more: Pick<WorkQueueOptions, 'historyRuns' | 'bounds'> = {},
+    { owner, ...more }: Pick<WorkQueueOptions, 'historyRuns' | 'bounds'> & { readonly owner?: string } = {},
   ): Promise<BullMqWorkQueue> {
     const redis = await connectWith(this.#url, this.#scripts);
     const { clock, scope } = this;
@@ -48,7 +48,7 @@ export class RedisQueueFixture {
       name: scope.name,
       behaviour,
       ...more,
-      location: { redis, ...scope },
+      location: { redis, ...scope, owner },
       runtime: quietRuntime({ clock, logger: noting(this.troubles) }),
     });
     this.#opened.push({ queue, redis });
@@ -83,7 +83,7 @@ export class RedisQueueFixture {
     ]);
     // A job waits only while there is no slot for its keys, or while its gateway waits before it asks again. A slot has
     // a run until the finish is sent.
-    const isTaken = held >= this.#concurrency || active > 0 || this.#opened.every(({ queue }) => queue.room === 0);
+    const isTaken = held >= this.#concurrency || active > 0 || this.#opened.every(({ queue }) => queue.hasNoRoom);
     const isIdle = held <= running && (waiting === 0 || isTaken);
     return !isIdle || this.#talking();
   }
@@ -93,6 +93,11 @@ export class RedisQueueFixture {
     const { redis, keys } = this;
     for (const id of await redis.lrange(keys.waiting, '0', '-1')) await redis.del(keys.bullmqPrefix + id);
     await redis.del(keys.waiting);
+  }
+
+  /** Deletes everything of the queue. */
+  async lose(): Promise<void> {
+    await unlinkAll(this.redis, `${this.keys.prefix}:`);
   }
 
   /** Of how many keys anything is on record. */
@@ -131,9 +136,8 @@ export class RedisQueueFixture {
   }
 
   async close(): Promise<void> {
-    const [first] = this.#opened;
     for (const { queue } of this.#opened) await queue.stop(0);
-    await first?.queue.obliterate();
+    await this.lose();
     for (const { redis } of this.#opened) redis.disconnect();
     this.redis.disconnect();
   }

@@ -52,10 +52,14 @@ export class RestrictedUser {
   }
 
   /** Creates an object from its JSON text, or merges it into the one that is there. */
-  async put(of: Resource, { namespace, name }: ObjectKey, body: string): Promise<Reply> {
-    const created = await this.#send('POST', resourcePath(of, { namespace }), body);
-    if (created.status !== 409) return created;
-    return this.#send('PATCH', resourcePath(of, { namespace, name }), body, 'application/merge-patch+json');
+  async put(of: Resource, key: ObjectKey, body: string): Promise<Reply> {
+    const created = await this.#send('POST', resourcePath(of, { namespace: key.namespace }), body);
+    return created.status === 409 ? this.merge(of, key, body) : created;
+  }
+
+  /** Merges a JSON text into an object. */
+  merge(of: Resource, key: ObjectKey, body: string): Promise<Reply> {
+    return this.#send('PATCH', resourcePath(of, key), body, 'application/merge-patch+json');
   }
 
   /** Merges this into the status of an object. */

@@ -15,7 +15,7 @@ const before = new Map<string, { round: number; made: string; deleted: string | 
  * deleted.
  */
 await serveController(
-  controller({ name: SEER, for: configMaps, owns: [pods], concurrency: 20, timeoutSeconds: 5 }).reconcile(
+  controller({ name: SEER, for: configMaps, owns: [pods], concurrency: 20, timeoutSeconds: 15 }).reconcile(
     async ({ namespace = '', name }, { cache, api }) => {
       if (namespace !== process.env['SEER_NAMESPACE']) return;
       const parent = await cache.get(configMaps, { namespace, name });

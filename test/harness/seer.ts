@@ -23,9 +23,10 @@ export function startSeer(setting: Setting, namespace: string, pauseMs = 0): Pro
   return startFunctionProcess(setting, 'test/harness/seer-function.ts', { variables });
 }
 
-/** How many different rounds of all parents have run: a run that takes longer than its time is done again. */
-export function roundsOf(process: TestProcess): number {
-  return new Set(sightsOf(process).map(({ parent, round }) => `${parent} ${round}`)).size;
+/** Those of the parents that have not had all their rounds: a run that takes longer than its time is done again. */
+export function unfinished(process: TestProcess, parents: readonly string[], rounds: number): string[] {
+  const sights = Map.groupBy(sightsOf(process), ({ parent }) => parent);
+  return parents.filter((parent) => new Set(sights.get(parent)?.map(({ round }) => round)).size < rounds);
 }
 
 export function sightsOf({ lines }: TestProcess): Sight[] {

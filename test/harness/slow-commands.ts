@@ -49,15 +49,30 @@ export async function slowCommandsOf(redis: Redis, work: () => Promise<unknown>)
 export const LONGEST_SCRIPT_MS = 50;
 
 /**
- * The longest script that Redis has executed while `work` ran, in milliseconds, less what the machine was slower.
+ * The longest script that Redis has executed while `work` ran, in milliseconds, divided by the slowdown of the machine:
+ * the greatest of those before and after, and that of Redis itself during `work`.
  * @param redis a server of the test's own: the scripts of others count, too.
  */
 export async function longestScriptMs(redis: Redis, work: () => Promise<unknown>): Promise<number> {
   await watchSlowCommands(redis, 0);
   const before = measureSlowdown();
+  const fromMs = await processorMs(redis);
   const commands = await slowCommandsOf(redis, work);
+  const meanwhile = sumOf(commands) / 1000 / ((await processorMs(redis)) - fromMs);
   const scripts = commands.filter(({ script }) => script !== undefined);
-  return Math.max(0, ...scripts.map(({ us }) => us)) / 1000 / Math.max(before, measureSlowdown());
+  const longestMs = Math.max(0, ...scripts.map(({ us }) => us)) / 1000;
+  return longestMs / Math.max(before, meanwhile, measureSlowdown());
+}
+
+function sumOf(commands: readonly SlowCommand[]): number {
+  return commands.reduce((sum, { us }) => sum + us, 0);
+}
+
+/** The processor time of the thread in which Redis executes commands. */
+async function processorMs(redis: Redis): Promise<number> {
+  const info = await redis.info('cpu');
+  const secondsOf = (field: string): number => Number(new RegExp(`^${field}:([0-9.]+)`, 'm').exec(info)?.[1]);
+  return 1000 * (secondsOf('used_cpu_sys_main_thread') + secondsOf('used_cpu_user_main_thread'));
 }
 
 const root = resolve(import.meta.dirname, '../..');

@@ -125,7 +125,7 @@ export class Tenant {
 }
 
 /** With this label a test's gateway finds the test's own objects: `LEVELHOOK_RECONCILE_FUNCTIONS`. */
-const GATEWAY_LABEL = 'test.levelhook.dev/gateway';
+export const GATEWAY_LABEL = 'test.levelhook.dev/gateway';
 
 /** The settings of a gateway for ReconcileFunctions of these namespaces, whose functions are at these URLs. */
 export function settingsFor(namespaces: readonly string[], urls: readonly string[]): Record<string, string> {

@@ -1,6 +1,6 @@
 import { systemClock } from '../../../src/core/index.ts';
 import { importExtractableSecret } from '../../../src/contract/signature.ts';
-import { connectRedis } from '../../../src/ground/redis/redis.ts';
+import { connectRedis, unlinkAll } from '../../../src/ground/redis/redis.ts';
 import { CacheAccess } from '../../../src/gateway/controller/access/cache-access.ts';
 import { Dispatcher } from '../../../src/gateway/controller/dispatch/dispatcher.ts';
 import { Endpoint } from '../../../src/gateway/controller/endpoint/endpoint.ts';
@@ -62,7 +62,7 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     start: () => queue.start(process),
     stop: async () => {
       await queue.stop(5000);
-      await queue.obliterate();
+      await unlinkAll(redis, `${queue.prefix}:`);
       await endpoint.close();
       redis.disconnect();
     },

@@ -80,7 +80,7 @@ export const ours: MakeQueue = async (redisUrl, { concurrency }) => {
       }),
     async close() {
       await queue.stop(10_000);
-      await queue.obliterate();
+      await unlinkAll(redis, `${queue.prefix}:`);
       redis.disconnect();
     },
   };

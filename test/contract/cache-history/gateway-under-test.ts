@@ -23,6 +23,7 @@ import { GatewayWriter } from '../../../src/gateway/informer/cache/gateway-write
 import { RunningController } from '../../../src/gateway/controller/running/controller.ts';
 import { CacheAccess } from '../../../src/gateway/controller/access/cache-access.ts';
 import type { Endpoint } from '../../../src/gateway/controller/endpoint/endpoint.ts';
+import { GarbageCollector } from '../../../src/gateway/recovery/garbage-collection.ts';
 import { Recovery } from '../../../src/gateway/recovery/recovery.ts';
 import { description, kinds } from './kinds.ts';
 import type { RecordingQueue } from './recording-queue.ts';
@@ -139,12 +140,16 @@ export class GatewayUnderTest {
       runtime,
       onChanged: () => {},
     });
+    const location = redisLocation(redis, keyPrefix, 'model');
     this.recovery = new Recovery({
       runtime,
-      location: redisLocation(redis, keyPrefix, 'model'),
-      // Its only view is in no set.
-      informers: { all: () => [...this.informers], record: async () => {} },
-      controllers: () => (this.ready ? [this.controller] : []),
+      location,
+      garbage: new GarbageCollector({ location, runtime, liveOwner: async () => undefined }),
+      parts: {
+        // Its only view is in no set.
+        informers: { all: () => [...this.informers], record: async () => {} },
+        controllers: () => (this.ready ? [this.controller] : []),
+      },
       writer: this.#writer,
       // As if no run was in flight.
       lease: { take: async () => ({ beforeMs: 0, others: [] }), release: async () => {}, forget: async () => {} },
@@ -208,7 +213,7 @@ export class GatewayUnderTest {
     await Promise.all(this.informers.map((informer) => informer.start()));
     await this.controller.addHandlers();
     const checking = this.recovery.run(signal);
-    await this.controller.waitForSync(signal);
+    await this.controller.sources.waitForSync(signal);
     this.ready = true;
     await this.recovery.check(signal);
     await checking;

@@ -73,7 +73,7 @@ export class RecordingQueue {
       addLow: (keys: readonly string[]) => this.#note(keys, alive),
       state: async (): Promise<QueueState> => {
         const { incarnation, runId, initial, resyncAtMs } = this.#kept;
-        return { incarnation, runId, initial, resyncAtMs };
+        return { incarnation, isForeign: false, runId, initial, resyncAtMs };
       },
       renew: (runId: string) => write({ incarnation: randomUUID(), runId }),
       setInitial: (initial: string) => write({ initial }),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PastRun, RunQuery, WorkQueue } from '../../../src/gateway/controller/workqueue/work-queue.ts';
-import { SAMPLE_MS, SAMPLES } from '../../../src/gateway/controller/workqueue/samples.ts';
+import { SAMPLE_MS, SAMPLES } from '../../../src/gateway/controller/workqueue/history/samples.ts';
 import { done } from '../../harness/recording-process.ts';
 import { because, type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 
@@ -253,13 +253,13 @@ export function historyContract(create: CreateFixture): void {
       );
     });
 
-    it('is gone when the queue is obliterated', async () => {
+    it('is gone with all other data of the queue', async () => {
       const { queue, process } = setting();
       process.onRun = () => ({ kind: 'ended', failures: 'keep', dead: true, error: 'no' });
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().pass(2 * SAMPLE_MS);
-      await queue.obliterate();
+      await setting().lose();
       expect(await queue.history.runsOf('k')).toEqual([]);
       expect(await queue.history.runs({ limit: 10 })).toEqual({ runs: [] });
       expect((await queue.history.samples()).every(({ runs }) => runs === 0)).toBe(true);

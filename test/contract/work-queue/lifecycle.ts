@@ -136,13 +136,13 @@ export function lifecycleContract(create: CreateFixture): void {
       expect(await one.inspector.levels()).toMatchObject({ waiting: 0, running: 0 });
     });
 
-    it('leaves nothing behind when the queue is obliterated', async () => {
+    it('leaves nothing behind when all data of the queue are deleted', async () => {
       const { queue, process, clock } = setting();
       await queue.add(plain('a', 'b'));
       await queue.addAfter('c', 60_000);
       await queue.addLow(['d'], 'initial');
       await queue.pause('controller', clock.now() + 1000);
-      await queue.obliterate();
+      await setting().lose();
       expect(await setting().pending()).toBe(0);
       expect(await queue.inspector.pauses()).toEqual([]);
       await queue.start(process);

@@ -1,7 +1,10 @@
 import { expect } from 'vitest';
-import { replayDeadLetters } from '../../../src/gateway/controller/workqueue/dead-letters.ts';
+import { replayDeadLetters } from '../../../src/gateway/controller/workqueue/records/dead-letters.ts';
 import { RUN_MARGIN_MS } from '../../../src/gateway/controller/workqueue/queue-options.ts';
-import { IDLE_POLL_INTERVAL_MS, MIN_POLL_INTERVAL_MS } from '../../../src/gateway/controller/workqueue/poller.ts';
+import {
+  IDLE_POLL_INTERVAL_MS,
+  MIN_POLL_INTERVAL_MS,
+} from '../../../src/gateway/controller/workqueue/worker/poller.ts';
 import { keyBackoffMs } from '../../../src/gateway/controller/workqueue/rate-limiter.ts';
 import type {
   Finish,

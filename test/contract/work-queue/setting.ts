@@ -1,7 +1,7 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect } from 'vitest';
 import type { Reason } from '../../../src/contract/index.ts';
-import { MIN_POLL_INTERVAL_MS } from '../../../src/gateway/controller/workqueue/poller.ts';
+import { MIN_POLL_INTERVAL_MS } from '../../../src/gateway/controller/workqueue/worker/poller.ts';
 import type { Finish, QueueOptions, WorkQueue } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
@@ -25,6 +25,8 @@ export interface WorkQueueFixture {
   unsettled(running: number, lateMs: number): Promise<boolean>;
   /** Deletes all waiting jobs, as an operator or an eviction might. */
   loseJobs(): Promise<void>;
+  /** Deletes everything of the queue. */
+  lose(): Promise<void>;
   /** Of how many keys anything is on record. */
   records(): Promise<number>;
   /** Warnings and errors that were logged. */
@@ -160,6 +162,11 @@ export class Setting {
 
   loseJobs(): Promise<void> {
     return this.#fixture.loseJobs();
+  }
+
+  /** Deletes everything of the queue. */
+  lose(): Promise<void> {
+    return this.#fixture.lose();
   }
 
   records(): Promise<number> {

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { type Action, PLACES, placed, WRITTEN } from './actions.ts';
 import { textOf } from './bulk.ts';
 import { action } from './grammar.ts';
+import { COPIED, copying, rounds } from './grammar/copies.ts';
 
 const ACTIONS = 2000;
 const actions = fc.sample(action(), { seed: 13, numRuns: ACTIONS });
@@ -120,5 +121,21 @@ describe('the grammar of a hostile tenant', () => {
     for (const place of Object.values(PLACES)) expect(text).not.toContain(place);
     // What a recording holds is short, whatever it stands for.
     expect(JSON.stringify(actions).length / ACTIONS).toBeLessThan(5000);
+  });
+
+  it('copies each kind of a victim in each way, and changes the copies', () => {
+    const copies = fc.sample(copying(), { seed: 13, numRuns: ACTIONS });
+    const of = copies.map((each) => (each.do === 'copy' ? `${each.kind} ${each.owner}` : each.how));
+    const owners = ['of the object', 'the object', 'any of the object, not controlling', 'none'];
+    for (const what of [...COPIED.flatMap((kind) => owners.map((owner) => `${kind} ${owner}`)), 'scale', 'Recreate']) {
+      expect(of.filter((each) => each === what).length, what).toBeGreaterThan(ACTIONS / 200);
+    }
+  });
+
+  it('has the victim rest, scale, change its image and recreate in each draw', () => {
+    for (const drawn of fc.sample(rounds(3), { seed: 13, numRuns: 20 })) {
+      const changes = drawn.map(({ victim }) => (victim === 'rests' ? victim : victim.how));
+      expect(changes.toSorted()).toEqual(['Recreate', 'image', 'rests', 'scale']);
+    }
   });
 });

@@ -169,16 +169,8 @@ export class Monitor {
 
   /** Runs of the victim's keys for an object of another namespace, whatever UIDs and names it copied. */
   #strangeWakeups(): string[] {
-    const isStranger = (object: string): boolean => / .+\//.test(object) && !object.includes(` ${this.#namespace}/`);
     return this.#observers.flatMap((observer) =>
-      observer
-        .seen()
-        .filter(({ key }) => key.startsWith(`${this.#namespace}/`))
-        .flatMap(({ key, reasons }) =>
-          reasons
-            .flatMap(({ object = '' }) => (isStranger(object) ? [object] : []))
-            .map((object) => `stranger: ${key} of ${observer.name} ran for ${object}`),
-        ),
+      strangeReasons(this.#namespace, observer.seen()).map((reason) => `stranger: ${observer.name} ran ${reason}`),
     );
   }
 
@@ -210,6 +202,19 @@ export class Monitor {
   #lines<T extends { msg: string }>(msg: T['msg']): T[] {
     return this.#process.lines.filter((line) => line['msg'] === msg) as unknown as T[];
   }
+}
+
+/** The runs of a namespace's keys that an object of another namespace has caused. */
+export function strangeReasons(
+  namespace: string,
+  runs: readonly { readonly key: string; readonly reasons: readonly { readonly object?: string }[] }[],
+): string[] {
+  const isStranger = (object: string): boolean => / .+\//.test(object) && !object.includes(` ${namespace}/`);
+  return runs
+    .filter(({ key }) => key.startsWith(`${namespace}/`))
+    .flatMap(({ key, reasons }) =>
+      reasons.flatMap(({ object = '' }) => (isStranger(object) ? [`${key} for ${object}`] : [])),
+    );
 }
 
 const idOf = ({ object, resourceVersion }: Told | Changed): string => `${object}@${resourceVersion}`;

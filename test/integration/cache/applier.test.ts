@@ -65,7 +65,7 @@ describe('a list', () => {
     await woken({ kind: 'changed', object: pod('late', 30) });
     const [init, ...rest] = listed('20', pod('x', 5));
     if (init) await woken(init, ...rest.slice(0, 1));
-    expect((await world.view.state()).version).toBe('30');
+    expect((await world.view.record.state()).version).toBe('30');
     await woken(...rest.slice(1));
     expect(world.model.objects.has('a/late')).toBe(true);
   });
@@ -156,7 +156,7 @@ describe('a watch', () => {
   });
 
   it('is refused to another gateway, and nothing is changed', async () => {
-    await new View(redis, pods, world.view.location).claim('another');
+    await new View(redis, pods, world.view.location).writer.claim('another');
     const before = await world.dump();
     const apply = {
       version: '99',
@@ -168,7 +168,7 @@ describe('a watch', () => {
       'taken by another gateway',
     );
     expect(await world.dump()).toEqual(before);
-    await world.view.claim('writer');
+    await world.view.writer.claim('writer');
   });
 });
 
@@ -200,17 +200,21 @@ describe('a list into an empty view', () => {
   const begin = (...objects: KubernetesObject[]): WatchEvent[] => listed('10', ...objects).slice(0, -1);
   const state = async () => {
     const keys = ['a/x', 'a/y'];
-    const entries = await world.view.entries(keys);
+    const entries = await world.view.objects.entries(keys);
     const indexed = await world.view.indexer.keysWith(['namespace:a']);
-    return [(await world.view.state()).version, entries.map((entry) => entry?.resourceVersion), indexed.toSorted()];
+    return [
+      (await world.view.record.state()).version,
+      entries.map((entry) => entry?.resourceVersion),
+      indexed.toSorted(),
+    ];
   };
 
   it('is applied again from a pending write that failed, and no later event is written before', async () => {
     const applier = applierOf(world.view);
-    await new View(redis, pods, world.view.location).claim('another');
+    await new View(redis, pods, world.view.location).writer.claim('another');
     // It resolves while the write is pending. Another gateway has the view, so the write fails.
     await applier.apply(begin(pod('x', 5)));
-    await world.view.claim('writer');
+    await world.view.writer.claim('writer');
     const rest: WatchEvent[] = [
       { kind: 'deleted', object: pod('x', 7) },
       { kind: 'listed', object: pod('y', 6) },
@@ -224,9 +228,9 @@ describe('a list into an empty view', () => {
 
   it('is applied event by event from a pending write that failed', async () => {
     const applier = applierOf(world.view);
-    await new View(redis, pods, world.view.location).claim('another');
+    await new View(redis, pods, world.view.location).writer.claim('another');
     await applier.apply(begin(pod('x', 5)));
-    await world.view.claim('writer');
+    await world.view.writer.claim('writer');
     const rest = listed('10', pod('y', 6)).slice(1);
     await expect(applier.applyEach(rest)).rejects.toThrow(ForeignWriterError);
     await applier.applyEach(rest);

@@ -28,7 +28,7 @@ beforeEach(async () => {
   [podView, nodeView] = [pods, nodes].map(
     (resource) => new View(redis, resource, { prefix: viewPrefix({ ...scope, resource }) }),
   ) as [View, View];
-  await Promise.all([podView, nodeView].map((view) => view.claim('writer')));
+  await Promise.all([podView, nodeView].map((view) => view.writer.claim('writer')));
   applier = applierOf(podView);
   barriers = new Barriers([podView, nodeView]);
 });
@@ -51,7 +51,7 @@ const deleted: Write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b
 
 async function list(view: View, version: string, ...objects: KubernetesObject[]): Promise<void> {
   await (view === podView ? applier : applierOf(view)).apply(listOf(version, objects));
-  await view.renew('run');
+  await view.record.renew('run');
 }
 const after = async (...writes: Write[]): Promise<string> => {
   const barrier = await barriers.afterWrites(writes);
@@ -106,7 +106,7 @@ describe('the barrier of a write', () => {
     const barrier = await after(wrote('100'));
     await redis.del(`${podView.location.prefix}:view`);
     expect(await barriers.passed(barrier)).toBe(false);
-    await podView.claim('writer');
+    await podView.writer.claim('writer');
     await list(podView, '50');
     expect(await barriers.passed(barrier)).toBe(false);
     await list(podView, '100');
@@ -166,7 +166,7 @@ describe('the barrier of a delete', () => {
 describe('the barrier of a write that never was', () => {
   beforeEach(() => list(podView, '10', pod(5)));
   const learn = async (version: string, afterMs: number) => {
-    const { incarnation } = await podView.state();
+    const { incarnation } = await podView.record.state();
     barriers.learn(podView, { version, incarnation, askedAtMs: systemClock.now() + afterMs });
   };
 
@@ -213,7 +213,7 @@ describe('the barrier of a write that never was', () => {
 describe('the barrier of a write that the server has lost', () => {
   it('passes when the view shows what the server has since, not what it had before', async () => {
     await list(podView, '10', pod(5));
-    const { incarnation } = await podView.state();
+    const { incarnation } = await podView.record.state();
     const barrier = await after(wrote('1000'));
     barriers.learn(podView, { version: '2000', incarnation, askedAtMs: systemClock.now() + 1000 });
     // Restored: the view goes back, and has another incarnation.
@@ -223,7 +223,7 @@ describe('the barrier of a write that the server has lost', () => {
     ]);
     expect(await barriers.passed(barrier)).toBe(false);
     expect(barriers.hasHighWaterMark(barrier, podView)).toBe(false);
-    const renewed = (await podView.state()).incarnation;
+    const renewed = (await podView.record.state()).incarnation;
     barriers.learn(podView, { version: '500', incarnation: renewed, askedAtMs: systemClock.now() + 1000 });
     expect(await barriers.passed(barrier)).toBe(true);
   });

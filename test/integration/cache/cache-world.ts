@@ -189,7 +189,7 @@ export class CacheWorld {
   }
 
   async start(): Promise<this> {
-    await this.view.claim('writer');
+    await this.view.writer.claim('writer');
     return this;
   }
 

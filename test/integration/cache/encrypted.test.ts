@@ -39,12 +39,12 @@ describe('an encrypted view', () => {
   /** The view as a gateway with these keys opens it. */
   async function open(...keys: readonly CacheKey[]): Promise<View> {
     const view = new View(redis, secrets, { prefix }, new ObjectCodec({ prefix, keyRing: new KeyRing(keys) }));
-    await view.claim('writer');
+    await view.writer.claim('writer');
     return view;
   }
 
   async function fill(view: View, count = COUNT): Promise<void> {
-    await view.reencrypt();
+    await view.objects.reencrypt();
     const applier = applierOf(view);
     await applier.apply(
       listOf(
@@ -62,27 +62,27 @@ describe('an encrypted view', () => {
   it('is read by the gateway and by no one without its keys', async () => {
     const view = await open(first);
     await fill(view, 3);
-    expect(view.encrypted).toBe(true);
-    expect(await view.objects(['a/s1', 'a/none'])).toEqual([secret(1), undefined]);
+    expect(view.objects.encrypted).toBe(true);
+    expect(await view.objects.all(['a/s1', 'a/none'])).toEqual([secret(1), undefined]);
     const { stored } = await view.reader.get('a/s2');
     expect(view.reader.found('a/s2', stored)?.decode()).toEqual(secret(2));
     expect(() => new ViewReader(redis, prefix).found('a/s2', stored)).toThrow('read it through the cache API');
-    await expect(new View(redis, secrets, { prefix }).objects(['a/s2'])).rejects.toThrow(UnreadableObjectError);
+    await expect(new View(redis, secrets, { prefix }).objects.all(['a/s2'])).rejects.toThrow(UnreadableObjectError);
   });
 
   it('is written anew under a new first key, after which the old one opens nothing', async () => {
     await fill(await open(first));
     expect(await storedIds()).toEqual(new Set(['first']));
-    const before = await (await open(first)).state();
+    const before = await (await open(first)).record.state();
     const rotated = await open(second, first);
-    await rotated.reencrypt();
+    await rotated.objects.reencrypt();
     expect(await storedIds()).toEqual(new Set(['second']));
     // What it holds, and what it says of itself, is as it was: nobody has to look again.
-    expect(await rotated.state()).toEqual(before);
+    expect(await rotated.record.state()).toEqual(before);
     const alone = await open(second);
-    await alone.reencrypt();
-    expect(await alone.objects(['a/s0', `a/s${COUNT - 1}`])).toEqual([secret(0), secret(COUNT - 1)]);
-    await expect((await open(first)).objects(['a/s0'])).rejects.toThrow('the key "second" is not known here');
+    await alone.objects.reencrypt();
+    expect(await alone.objects.all(['a/s0', `a/s${COUNT - 1}`])).toEqual([secret(0), secret(COUNT - 1)]);
+    await expect((await open(first)).objects.all(['a/s0'])).rejects.toThrow('the key "second" is not known here');
   });
 
   it('goes on with a rotation that was cut off in the middle', async () => {
@@ -90,26 +90,26 @@ describe('an encrypted view', () => {
     const cut = await open(second, first);
     const whole = await open(second, first);
     let parts = 0;
-    cut.keys = async function* cutOff() {
-      for await (const part of whole.keys()) {
+    cut.objects.keys = async function* cutOff() {
+      for await (const part of whole.objects.keys()) {
         parts += 1;
         if (parts > 1) throw new Error('cut off');
         yield part;
       }
     };
-    await expect(cut.reencrypt()).rejects.toThrow('cut off');
+    await expect(cut.objects.reencrypt()).rejects.toThrow('cut off');
     expect(await storedIds()).toEqual(new Set(['first', 'second']));
     const next = await open(second, first);
-    await next.reencrypt();
+    await next.objects.reencrypt();
     expect(await storedIds()).toEqual(new Set(['second']));
-    expect((await next.objects([`a/s${COUNT - 1}`]))[0]).toEqual(secret(COUNT - 1));
+    expect((await next.objects.all([`a/s${COUNT - 1}`]))[0]).toEqual(secret(COUNT - 1));
   });
 
   it('is not rotated by a gateway that has been replaced', async () => {
     await fill(await open(first), 3);
     const late = await open(second, first);
-    await new View(redis, secrets, { prefix }).claim('another');
-    await expect(late.reencrypt()).rejects.toThrow(ForeignWriterError);
+    await new View(redis, secrets, { prefix }).writer.claim('another');
+    await expect(late.objects.reencrypt()).rejects.toThrow(ForeignWriterError);
     expect(await storedIds()).toEqual(new Set(['first']));
   });
 
@@ -118,8 +118,8 @@ describe('an encrypted view', () => {
     for (const keys of [[second], [newKey('first')]]) {
       const view = await open(...keys);
       const heard: string[] = [];
-      view.onUnreadable((error) => heard.push(error.message));
-      await expect(view.reencrypt()).rejects.toThrow(UnreadableObjectError);
+      view.objects.onUnreadable((error) => heard.push(error.message));
+      await expect(view.objects.reencrypt()).rejects.toThrow(UnreadableObjectError);
       expect(heard).toHaveLength(1);
       expect(heard[0]).toMatch(/cannot be decrypted \((the key "first" is not known here|.*another key "first")\)$/);
     }
@@ -131,8 +131,8 @@ describe('an encrypted view', () => {
     const { objects } = viewKeys(prefix);
     const [zero] = await redis.hmgetBuffer(objects, 'a/s0');
     await redis.hset(objects, 'a/s1', zero ?? '');
-    await expect(view.objects(['a/s1'])).rejects.toThrow('moved');
+    await expect(view.objects.all(['a/s1'])).rejects.toThrow('moved');
     await redis.hset(objects, 'a/s1', JSON.stringify(secret(1)));
-    await expect(view.objects(['a/s1'])).rejects.toThrow('is not encrypted');
+    await expect(view.objects.all(['a/s1'])).rejects.toThrow('is not encrypted');
   });
 });

@@ -148,7 +148,7 @@ class History {
           this.#behind = true;
         }
         this.#world.crash();
-        const { version } = await this.#world.view.state();
+        const { version } = await this.#world.view.record.state();
         this.#position = version === undefined ? undefined : Number(version);
         return;
       }
@@ -211,7 +211,7 @@ class History {
   async #foreign(): Promise<void> {
     const { view } = this.#world;
     const other = new View(redis, pods, view.location);
-    await other.claim('another');
+    await other.writer.claim('another');
     const before = await this.#world.dump();
     const object = {
       apiVersion: 'v1',
@@ -227,7 +227,7 @@ class History {
       view.apply({ version: '999999', incomparable: false, operations, users: [], failed: [], wakeups }),
     ).rejects.toThrow(ForeignWriterError);
     expect(await this.#world.dump()).toEqual(before);
-    await view.claim('writer');
+    await view.writer.claim('writer');
   }
 }
 

@@ -50,13 +50,13 @@ describe('the index values of large objects', () => {
         };
       },
     });
-    await view.claim('writer');
+    await view.writer.claim('writer');
     view.indexer.maintain(SPECS);
     await applierOf(view).apply(listOf('1', []));
   });
 
   const marksOf = async (key: string): Promise<number> => {
-    const [entry] = await view.entries([key]);
+    const [entry] = await view.objects.entries([key]);
     return entry?.indexEntries.filter((each) => MARKS.includes(each)).length ?? -1;
   };
   const change = (object: KubernetesObject) => applierOf(view).apply([{ kind: 'changed', object }]);

@@ -36,7 +36,7 @@ describe.each(['as objects are written', 'by a backfill'])(
     beforeAll(async () => {
       redis = await connectRedis(inject('redisUrl'));
       view = createView(redis, Web);
-      await view.claim('writer');
+      await view.writer.claim('writer');
       const { kept } = boundedIndexes([{ specs: [REF, SELECTOR], namespaces: ['a'], tenant: 'a.' }]);
       if (how !== 'by a backfill') view.indexer.maintain(kept);
       await applierOf(view).apply(listOf('900', webs));
@@ -92,6 +92,6 @@ describe.each(['as objects are written', 'by a backfill'])(
 
 async function entriesOf(view: View) {
   const keys = webs.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
-  const entries = await view.entries(keys);
+  const entries = await view.objects.entries(keys);
   return keys.map((key, at) => ({ key, entry: entries[at] ?? { indexEntries: ['absent='] } }));
 }

@@ -66,7 +66,7 @@ describe('a view that several controllers share', () => {
 
   async function open(codec?: (prefix: string) => ObjectCodec): Promise<void> {
     view = createView(redis, things, codec);
-    await view.claim('writer');
+    await view.writer.claim('writer');
     failures = [];
     lists = 0;
     handlers = new ChangeHandlers((user, _, { metadata }) => void failures.push({ user, name: metadata.name }));
@@ -97,13 +97,13 @@ describe('a view that several controllers share', () => {
       await applier.apply(changed(thing('good', 11), thing('bad', 12), thing('good', 13)));
       expect(await outbox()).toEqual(['fine a/good', 'failing a/good', 'fine a/bad']);
       expect(failures).toEqual([{ user: 'failing', name: 'bad' }]);
-      expect([await view.missedBy('fine'), await view.missedBy('failing')]).toEqual(['', '1']);
-      expect((await view.state()).version).toBe('13');
+      expect([await view.record.missedBy('fine'), await view.record.missedBy('failing')]).toEqual(['', '1']);
+      expect((await view.record.state()).version).toBe('13');
     });
 
     it('counts each time anew, so that none is taken for one that was made up for', async () => {
       for (const version of [11, 12, 13]) await applier.apply(changed(thing('bad', version)));
-      expect([await view.missedBy('fine'), await view.missedBy('failing')]).toEqual(['', '3']);
+      expect([await view.record.missedBy('fine'), await view.record.missedBy('failing')]).toEqual(['', '3']);
     });
 
     it('deletes and lists what they fail at, too', async () => {
@@ -114,8 +114,8 @@ describe('a view that several controllers share', () => {
         'fine a/good',
         'fine a/bad',
       ]);
-      expect(await view.objects(['a/bad'])).toEqual([undefined]);
-      expect(await view.missedBy('failing')).toBe('2');
+      expect(await view.objects.all(['a/bad'])).toEqual([undefined]);
+      expect(await view.record.missedBy('failing')).toBe('2');
     });
   });
 
@@ -126,10 +126,10 @@ describe('a view that several controllers share', () => {
     handlers.delete('gone');
     await forgetUsers(redis, view.location.prefix, ['gone']);
     await applier.apply(changed(thing('two', 12)));
-    expect([await view.missedBy('gone'), await view.missedBy('fine')]).toEqual(['', '']);
+    expect([await view.record.missedBy('gone'), await view.record.missedBy('fine')]).toEqual(['', '']);
     handlers.delete('fine');
     await applier.apply(changed(thing('three', 13)));
-    expect(await view.missedBy('fine')).toBe('1');
+    expect(await view.record.missedBy('fine')).toBe('1');
   });
 
   it('writes a change that wakes more keys than a call has arguments in pieces, and a controller that it would wake too many of misses it', async () => {
@@ -141,13 +141,13 @@ describe('a view that several controllers share', () => {
     for (const user of users) handlers.set(user, [many(user, 9000)]);
     handlers.set('greedy', [many('greedy', 10_001)]);
     await applier.apply(changed(thing('one', 11), thing('two', 12)));
-    expect((await view.state()).version).toBe('12');
-    expect((await view.objects(['a/one'])).map((each) => each?.metadata.name)).toEqual(['one']);
-    expect([await view.indexer.keptOutCount(), await view.missedBy('greedy'), await view.missedBy('fine')]).toEqual([
-      0,
-      '2',
-      '',
-    ]);
+    expect((await view.record.state()).version).toBe('12');
+    expect((await view.objects.all(['a/one'])).map((each) => each?.metadata.name)).toEqual(['one']);
+    expect([
+      await view.indexer.keptOutCount(),
+      await view.record.missedBy('greedy'),
+      await view.record.missedBy('fine'),
+    ]).toEqual([0, '2', '']);
     expect(await redis.xlen(viewKeys(view.location.prefix).outbox)).toBeGreaterThanOrEqual(45_000);
   });
 
@@ -168,13 +168,13 @@ describe('a view that several controllers share', () => {
     await counting.apply(changed(...large));
     // Some 0.5 MiB each, compressed.
     expect(scripts).toBeGreaterThan(3);
-    expect([await view.size(), (await view.state()).version]).toEqual([60, '70']);
+    expect([await view.objects.size(), (await view.record.state()).version]).toEqual([60, '70']);
     scripts = 0;
     await counting.apply([
       { kind: 'init', rewound: false },
       { kind: 'init-done', version: '100', list: 1 },
     ]);
-    expect([scripts, await view.size(), (await view.state()).version]).toEqual([2, 0, '100']);
+    expect([scripts, await view.objects.size(), (await view.record.state()).version]).toEqual([2, 0, '100']);
     expect(await redis.xlen(viewKeys(prefix).outbox)).toBe(120);
   });
 
@@ -188,7 +188,7 @@ describe('a view that several controllers share', () => {
       // By a list it comes as a value, by a watch as text.
       await list(thing('one', 8), deep('listed', 9));
       await applier.apply([...changed(thing('two', 11)), ...deepChange(12), ...changed(thing('three', 13))]);
-      expect((await view.state()).version).toBe('13');
+      expect((await view.record.state()).version).toBe('13');
       expect(await view.indexer.keptOutCount()).toBe(2);
       expect([await view.indexer.keptOutCount(['a']), await view.indexer.keptOutCount(['other'])]).toEqual([2, 0]);
       expect(await outbox()).toEqual(['one', 'listed', 'two', 'deep', 'three'].map((name) => `fine a/${name}`));
@@ -215,7 +215,7 @@ describe('a view that several controllers share', () => {
       expect((await reader().list(things)).keptOut).toEqual([
         { key: 'a/long', reason: 'it has more than 8388608 characters' },
       ]);
-      expect((await view.objects(['a/one']))[0]).toEqual(thing('one', 8));
+      expect((await view.objects.all(['a/one']))[0]).toEqual(thing('one', 8));
     });
 
     it('shows it again once it can be handled, and forgets it when it is deleted', async () => {
@@ -227,7 +227,7 @@ describe('a view that several controllers share', () => {
       expect(await reader().get(things, { namespace: 'a', name: 'deep' })).toEqual(thing('deep', 14));
       await applier.apply(deepChange(15));
       await applier.apply([{ kind: 'deleted', object: deep('deep', 16) }]);
-      expect([await view.indexer.keptOutCount(), await view.size()]).toEqual([0, 0]);
+      expect([await view.indexer.keptOutCount(), await view.objects.size()]).toEqual([0, 0]);
     });
 
     it('tells of it once, also when it was taken out while a list was being read', async () => {
@@ -253,9 +253,9 @@ describe('a view that several controllers share', () => {
         { prefix },
         new ObjectCodec({ prefix, keyRing: new KeyRing([fresh, old]) }),
       );
-      await again.claim('writer');
-      await again.reencrypt();
-      expect(await again.objects(['a/deep'])).toMatchObject([{ metadata: { name: 'deep', uid: 'u-deep' } }]);
+      await again.writer.claim('writer');
+      await again.objects.reencrypt();
+      expect(await again.objects.all(['a/deep'])).toMatchObject([{ metadata: { name: 'deep', uid: 'u-deep' } }]);
       const [stored] = Object.values(await storedObjects(redis, viewKeys(prefix).objects));
       expect(stored?.toString('latin1', 0, 5)).toBe('e\u0003new');
       expect(stored?.includes('deep')).toBe(false);
@@ -274,7 +274,7 @@ describe('a view that several controllers share', () => {
       const found = await reader().list(things);
       expect(found.items.map(({ metadata }) => metadata.name)).toEqual(['three', 'two']);
       expect(found.keptOut).toEqual([{ key: 'a/poisoned', reason: 'it cannot be written' }]);
-      expect((await view.state()).version).toBe('13');
+      expect((await view.record.state()).version).toBe('13');
     });
   });
 
@@ -319,7 +319,7 @@ describe('a view that several controllers share', () => {
         'third a/x',
         'third a/y',
       ]);
-      expect([await outbox(), lost, await view.missedBy('second')]).toEqual([[], ['second'], '1']);
+      expect([await outbox(), lost, await view.record.missedBy('second')]).toEqual([[], ['second'], '1']);
     });
 
     it('in turns: a controller that is woken for thousands of keys keeps no other waiting', async () => {
@@ -372,7 +372,7 @@ describe('a view that several controllers share', () => {
       await relay({}, queued, (controller) => budgets[controller]).drained();
       const all = ['first', 'second', 'third'].flatMap((each) => [`${each} a/x`, `${each} a/y`]);
       expect(queued.toSorted()).toEqual(all);
-      const missed = await Promise.all(['first', 'second', 'third'].map((each) => view.missedBy(each)));
+      const missed = await Promise.all(['first', 'second', 'third'].map((each) => view.record.missedBy(each)));
       expect([await outbox(), lost, missed]).toEqual([[], ['second'], ['', '1', '1']]);
     });
 
@@ -380,7 +380,7 @@ describe('a view that several controllers share', () => {
       const queued: string[] = [];
       await relay({ second: new TypeError('no key') }, queued).drained();
       expect(queued).toEqual(['first a/x', 'third a/x']);
-      expect([await outbox(), lost, await view.missedBy('second')]).toEqual([[], ['second'], '1']);
+      expect([await outbox(), lost, await view.record.missedBy('second')]).toEqual([[], ['second'], '1']);
     });
 
     it('past one whose queue cannot take them now, which has them later', async () => {
@@ -391,7 +391,7 @@ describe('a view that several controllers share', () => {
       await applier.apply(changed(...many));
       await relay({ second: new Error('Connection is closed.') }, queued).drained();
       expect([queued.length, queued.filter((each) => each.startsWith('second')).length]).toEqual([2 + 1200, 0]);
-      expect([lost, await view.missedBy('second')]).toEqual([[], '']);
+      expect([lost, await view.record.missedBy('second')]).toEqual([[], '']);
       const later: string[] = [];
       await relay({}, later).drained();
       expect([later.length, await outbox()]).toEqual([601, []]);
@@ -401,13 +401,13 @@ describe('a view that several controllers share', () => {
   it('is changed in no way by a gateway that it no longer belongs to', async () => {
     const keys = viewKeys(view.location.prefix);
     const other = new View(redis, things, view.location);
-    await other.claim('another');
+    await other.writer.claim('another');
     const before = await redis.hgetall(keys.view);
     const writes = [
       () => view.indexer.record(['label:app']),
-      () => view.renew('run'),
-      () => view.recordMissed('user'),
-      () => view.markRewound(),
+      () => view.record.renew('run'),
+      () => view.record.recordMissed('user'),
+      () => view.record.markRewound(),
       () => view.reclaim(),
       () => applier.apply(changed(thing('x', 11))),
     ];
@@ -416,6 +416,6 @@ describe('a view that several controllers share', () => {
     // A writer ID that is lost with all else is written again, and only by its last writer.
     await redis.hdel(keys.view, 'writerId');
     await view.reclaim();
-    expect((await view.state()).writerId).toBe('writer');
+    expect((await view.record.state()).writerId).toBe('writer');
   });
 });

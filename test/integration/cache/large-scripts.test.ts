@@ -36,7 +36,7 @@ function objectsAt(version: number): KubernetesObject[] {
 
 it('many observed fields of many objects are written in scripts that block Redis no longer than a few objects', async () => {
   const view = createView(redis, configMaps);
-  await view.claim('writer');
+  await view.writer.claim('writer');
   view.observations.maintain(FIELDS.map(observedSpec), () => 1);
   const applier = applierOf(view);
   await applier.apply(listOf('1000', objectsAt(1)));

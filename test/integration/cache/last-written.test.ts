@@ -28,11 +28,11 @@ afterAll(() => {
 beforeEach(async () => {
   view = createView(redis, pods);
   keys = viewKeys(view.location.prefix);
-  await view.claim('writer');
+  await view.writer.claim('writer');
   applier = applierOf(view);
   await applier.apply(listOf('10', [pod('old', 5)]));
-  await view.renew('run');
-  await view.state();
+  await view.record.renew('run');
+  await view.record.state();
 });
 afterEach(() => view.discard());
 
@@ -41,7 +41,7 @@ function pod(name: string, version: number): KubernetesObject {
   return { apiVersion: 'v1', kind: 'Pod', metadata };
 }
 const change = (name: string, version: number) => applier.apply([{ kind: 'changed', object: pod(name, version) }]);
-const versionOf = async (name: string) => (await view.recentEntries([`a/${name}`]))[0]?.resourceVersion;
+const versionOf = async (name: string) => (await view.objects.recentEntries([`a/${name}`]))[0]?.resourceVersion;
 const entry = (name: string, version: number): string => encodeEntry(view.indexer.entryOf(pod(name, version)));
 /** Puts older values into Redis, so that a test can tell whether a value came from Redis or from memory. */
 async function replaceInRedis(): Promise<void> {
@@ -54,53 +54,53 @@ describe('the values that the writer of a view remembers', () => {
 
   it('are those that it wrote last', async () => {
     await replaceInRedis();
-    expect([(await view.progress()).version, await versionOf('x')]).toEqual(['11', '11']);
+    expect([(await view.record.progress()).version, await versionOf('x')]).toEqual(['11', '11']);
     await change('y', 12);
-    expect([(await view.progress()).version, await versionOf('y')]).toEqual(['12', '12']);
+    expect([(await view.record.progress()).version, await versionOf('y')]).toEqual(['12', '12']);
   });
 
   it('are replaced by a state that recovery has read', async () => {
     await admin.hset(keys.view, 'version', '3');
-    await view.state();
-    expect((await view.progress()).version).toBe('3');
+    await view.record.state();
+    expect((await view.record.progress()).version).toBe('3');
   });
 
   it('are dropped after a lost connection', async () => {
     await replaceInRedis();
     await loseConnection(view, redis, admin);
-    expect([(await view.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
+    expect([(await view.record.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
   });
 
   it('are dropped after a write that failed because another gateway writes the view', async () => {
-    await new View(admin, pods, view.location).claim('another');
+    await new View(admin, pods, view.location).writer.claim('another');
     await replaceInRedis();
     await expect(change('y', 12)).rejects.toThrow(ForeignWriterError);
-    expect([(await view.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
+    expect([(await view.record.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
   });
 
   it('are dropped when the state names another writer', async () => {
-    await new View(admin, pods, view.location).claim('another');
+    await new View(admin, pods, view.location).writer.claim('another');
     await replaceInRedis();
-    await view.state();
-    expect([(await view.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
+    await view.record.state();
+    expect([(await view.record.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
   });
 
   it('are dropped when Redis has not answered for two seconds', async () => {
     await replaceInRedis();
     await sleep(2100);
-    expect([(await view.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
+    expect([(await view.record.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
   });
 
   it('are dropped when the view is discarded', async () => {
     await view.discard();
-    expect([(await view.progress()).version, await versionOf('x')]).toEqual([undefined, undefined]);
+    expect([(await view.record.progress()).version, await versionOf('x')]).toEqual([undefined, undefined]);
   });
 
   it('do not exist in a gateway that does not write the view', async () => {
     const reader = new View(redis, pods, view.location);
-    expect((await reader.progress()).version).toBe('11');
+    expect((await reader.record.progress()).version).toBe('11');
     await replaceInRedis();
-    expect((await reader.progress()).version).toBe('3');
+    expect((await reader.record.progress()).version).toBe('3');
   });
 
   it('include that an object was deleted', async () => {
@@ -116,9 +116,9 @@ describe('the values that the writer of a view remembers', () => {
   });
 
   it('do not include entries that a backfill has changed', async () => {
-    const [from] = await view.entries(['a/x']);
+    const [from] = await view.objects.entries(['a/x']);
     if (!from) throw new Error('there is no entry');
     await view.indexer.move([{ key: 'a/x', from, to: { ...from, indexEntries: ['field:spec.a=1'] } }]);
-    expect((await view.recentEntries(['a/x']))[0]?.indexEntries).toEqual(['field:spec.a=1']);
+    expect((await view.objects.recentEntries(['a/x']))[0]?.indexEntries).toEqual(['field:spec.a=1']);
   });
 });

@@ -57,7 +57,7 @@ describe('a lookup', () => {
   beforeAll(async () => {
     redis = await connectRedis(inject('redisUrl'));
     view = createView(redis, Service);
-    await view.claim('writer');
+    await view.writer.claim('writer');
     view.indexer.maintain([INDEX]);
     await applierOf(view).apply(listOf('9000', services));
   });
@@ -108,7 +108,7 @@ describe('a lookup', () => {
 
   it('finds the objects that have too many values for the index', async () => {
     const byRef = createView(redis, Service);
-    await byRef.claim('writer');
+    await byRef.writer.claim('writer');
     byRef.indexer.maintain(['field:spec.refs']);
     const refs = (count: number): string[] => Array.from({ length: count }, (_, at) => `r${at}`);
     const sizes = { few: 2, many: 50, thousands: 5000, none: 0 };

@@ -97,10 +97,10 @@ class World {
     const connections = [await connectRedis(forgetful.url), await connectRedis(forgetful.url)] as const;
     started.add(async () => connections.forEach((each) => each.disconnect()));
     const world = new World(forgetful, ...connections, random);
-    await world.#view.claim('writer');
+    await world.#view.writer.claim('writer');
     for (const name of NAMES) world.#server.change(name, false);
     await world.#applier.apply(listOf(String(world.#server.version), world.#server.now()));
-    await world.#view.renew(await redisRunId(connections[0]));
+    await world.#view.record.renew(await redisRunId(connections[0]));
     await world.#wrote();
     world.#isSound = true;
     return world;
@@ -148,10 +148,10 @@ class World {
 
   async #begin(): Promise<void> {
     if (!this.#isSound) return;
-    const position = await this.#view.position();
+    const position = await this.#view.record.position();
     if (position === undefined) throw new Error('a view that was filled has no position');
     const location = { views: { 'v1/Pod': [{ ...this.#view.location, position }] } };
-    const found = await this.#view.objects(NAMES.map((name) => `n/${name}`));
+    const found = await this.#view.objects.all(NAMES.map((name) => `n/${name}`));
     const seen = new Map<string, number>();
     // An object that is not there is not older than its last deletion; the first read tells.
     NAMES.forEach((name, at) => seen.set(name, this.#server.seen(name, 0, found[at]) ?? 0));
@@ -201,9 +201,9 @@ class World {
     this.#repair = undefined;
     this.#behindList = undefined;
     this.#view = new View(this.#redis, pods, this.#view.location);
-    await this.#view.claim(`writer-${this.#random.below(1e9)}`);
+    await this.#view.writer.claim(`writer-${this.#random.below(1e9)}`);
     this.#applier = applierOf(this.#view);
-    await this.#view.state();
+    await this.#view.record.state();
     await this.#wrote();
   }
 
@@ -228,9 +228,9 @@ class World {
     }
     await this.#applier.apply(later);
     this.#behindList = undefined;
-    await this.#view.renew(runId);
+    await this.#view.record.renew(runId);
     this.counts.repairs += 1;
-    const { incarnation, runId: renewedOn } = await this.#view.state();
+    const { incarnation, runId: renewedOn } = await this.#view.record.state();
     this.#isSound = incarnation !== undefined && renewedOn === (await redisRunId(this.#redis));
   }
 

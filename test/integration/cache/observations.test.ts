@@ -38,7 +38,7 @@ describe('the times of observed values', () => {
 
   beforeEach(async () => {
     view = createView(redis, Lease);
-    await view.claim('writer');
+    await view.writer.claim('writer');
     nowMs = 1_000_000;
     observe();
     await applierOf(view).apply(listOf('10', [lease('a', 1, 'noon'), lease('b', 2, 'noon')]));
@@ -57,7 +57,7 @@ describe('the times of observed values', () => {
     });
 
   it('outlive a relist, another writer and a long value that is the same', async () => {
-    await view.claim('another');
+    await view.writer.claim('another');
     await compareObserved(view, [OBSERVED], never);
     const long = 'x'.repeat(1000);
     await applierOf(view).apply(listOf('20', [lease('a', 11, 'noon'), lease('b', 12, long), lease('c', 13, 'noon')]));
@@ -197,7 +197,7 @@ describe('the times of observed values', () => {
     }
     expect(await agesOf('only', 'flap')).toEqual([8, undefined]);
     nowMs += 1000;
-    await view.claim('another');
+    await view.writer.claim('another');
     await compareObserved(view, [observedSpec(items)], never);
     expect(await agesOf('only')).toEqual([9]);
     await change(tainted(30, ['flap', 'only'], 'another-uid'));
@@ -216,7 +216,7 @@ describe('the times of observed values', () => {
 
   it('are refused to a writer that no longer leads', async () => {
     const other = new View(redis, Lease, view.location);
-    await other.claim('another');
+    await other.writer.claim('another');
     nowMs += 1000;
     await redis.del(`${view.location.prefix}:observed:${FIELD}`);
     await expect(compareObserved(view, [OBSERVED], never)).rejects.toThrow('taken by another gateway');

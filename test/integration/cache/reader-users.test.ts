@@ -77,7 +77,7 @@ describe('the Redis users of functions', () => {
   async function filled(kind: typeof pods): Promise<View> {
     const prefix = viewPrefix({ ...scope, resource: kind, settings: 's' });
     const view = new View(redis, kind, { prefix });
-    await view.claim('writer');
+    await view.writer.claim('writer');
     const metadata = { ...KEY, uid: 'u', resourceVersion: '1' };
     const object: KubernetesObject = { apiVersion: kind.apiVersion, kind: kind.kind, metadata };
     await applierOf(view).apply(listOf('2', [object]));

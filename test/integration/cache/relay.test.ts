@@ -12,6 +12,7 @@ import {
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { KeyWakeup } from '../../../src/gateway/informer/cache/change.ts';
 import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
+import { type LookupBudget, unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
 import type { OutboxEntry } from '../../../src/gateway/informer/cache/outbox.ts';
 import { Relay } from '../../../src/gateway/informer/cache/relay.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
@@ -42,7 +43,7 @@ afterAll(() => {
 });
 beforeEach(async () => {
   view = createView(redis, things);
-  await view.claim('writer');
+  await view.writer.claim('writer');
   written = [];
   queued = [];
   const wake = (object: KubernetesObject) => [
@@ -67,6 +68,7 @@ const outboxLength = (): Promise<number> => redis.xlen(viewKeys(view.location.pr
 function relayOf(
   checkpoint: Checkpoint = noCheckpoint,
   onWakeups: (wakeups: readonly KeyWakeup[]) => void = () => {},
+  lookupBudget: (controller: string) => LookupBudget | undefined = () => undefined,
 ): Relay {
   return new Relay({
     view,
@@ -76,7 +78,7 @@ function relayOf(
       queued.push(...wakeups.map(({ key }) => key));
       onWakeups(wakeups);
     },
-    lookupBudget: () => undefined,
+    lookupBudget,
     onUndeliverable: () => {},
     logger: silentLogger,
     metrics: silentMetrics,
@@ -172,6 +174,31 @@ describe('the relay', () => {
       expect(await outboxLength()).toBe(0);
     },
   );
+
+  it("makes a tenant's lookup after at most one of each other tenant, however many controllers that has", async () => {
+    const made: string[] = [];
+    const relay = relayOf(undefined, undefined, (controller) => ({
+      ...unlimitedLookups,
+      async related() {
+        made.push(controller);
+        await setImmediate();
+        return [];
+      },
+    }));
+    await relay.drained();
+    const controllers = [...Array.from({ length: 50 }, (_, at) => `many.c-${at}`), 'few.c'];
+    const lookup = { related: { kind: 'example.com/v1/Thing', namespace: 'a', name: 'x' } };
+    relay.push(
+      controllers.map((controller, at) => ({
+        id: `1-${at}`,
+        controller,
+        wakeup: { controller, lookup, reasons: [] },
+      })),
+    );
+    await relay.drained();
+    expect(made).toHaveLength(controllers.length);
+    expect(made.indexOf('few.c')).toBeLessThan(4);
+  });
 
   it('reads the outbox after an apply that has failed', async () => {
     const relay = relayOf();

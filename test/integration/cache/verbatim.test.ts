@@ -35,7 +35,7 @@ describe('a list whose objects no handler looks at', () => {
     view = createView(redis, pods, (prefix) => new ObjectCodec({ prefix, keyRing }));
     applier = applierOf(view);
     view.indexer.maintain([APP]);
-    await view.claim('writer');
+    await view.writer.claim('writer');
     await view.indexer.record([APP]);
     const listed = [pod('a', 1, 'o'), pod('b', 2, 'o'), pod('c', 3, 'other'), pod('d', 4, 'o', 'y')];
     await applier.apply(listOf('9', listed));

@@ -1,12 +1,12 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { describe, expect } from 'vitest';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments, stringify } from 'yaml';
 import { resource } from '../../../src/core/index.ts';
-import { resolveBinary } from '../../../src/testing/index.ts';
+import { resolveBinary, startControlPlane } from '../../../src/testing/index.ts';
 import { configMaps, pods } from '../../harness/cluster.ts';
+import { startFunction, startGateway } from '../../harness/levelhook.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
-import { installReconcileFunctions, ReconcileFunction, Tenant } from '../../harness/tenant.ts';
 import { UserCommand } from '../../harness/user-command.ts';
 import { it, type World } from '../../harness/world.ts';
 import { IN_A_CLUSTER } from './in-a-cluster.ts';
@@ -20,8 +20,7 @@ describe('levelhook manifest', () => {
 
   it.beforeAll(async ({ world: made }) => {
     world = made;
-    const { cluster, namespace, setting, started } = world;
-    await installReconcileFunctions(cluster);
+    const { namespace, setting, started } = world;
     const sources = {
       for: { resource: configMaps, namespaces: [namespace] },
       owns: [{ resource: pods, namespaces: [namespace] }],
@@ -44,52 +43,61 @@ describe('levelhook manifest', () => {
     return { code, stdout: command.stdout.join('\n'), stderr: command.stderr.join('\n') };
   }
 
-  it("the README's commands make of a function a ReconcileFunction that runs, with the rights that it needs and no others", async () => {
-    const { cluster, namespace, started } = world;
-    const file = join(await started.directory(), 'greeting.yaml');
-    const commands = IN_A_CLUSTER.replaceAll('shop', namespace)
-      .replaceAll('greeting.yaml', file)
-      .replace('http://127.0.0.1:8080', observer.url);
-    const all = await shell(`set -e\n${commands}`);
-    expect(all, all.stderr).toMatchObject({ code: 0 });
-    expect(all.stdout).toMatch(/greeting +ConfigMap/);
-    const printed = await readFile(file, 'utf8');
-    expect(printed).toContain("#   { apiGroups: [''], resources: [configmaps/finalizers], verbs: [update] }\n");
-    const reviewed = (verb: string, what: string, where: string) =>
-      shell(`kubectl auth can-i ${verb} ${what} --as system:serviceaccount:${namespace}:greeting ${where}`);
-    for (const [what, where] of [
-      ['configmaps', `-n ${namespace}`],
-      ['pods', `-n ${namespace}`],
-      ['nodes', ''],
-    ] as const) {
-      expect((await reviewed('watch', what, where)).stdout, what).toBe('yes');
-      expect((await reviewed('create', what, where)).stdout, what).toBe('no');
+  it("the README's commands give gateway and function all that they need to run in a cluster, and no more", async () => {
+    const { setting: shared, started } = world;
+    const plane = await startControlPlane();
+    started.add(() => plane.stop());
+    // The Redis is shared. The keys of this cluster are under its own ID, and the Lease has the name of the rights.
+    const setting = { ...shared, kubeconfig: plane.kubeconfig, keyPrefix: 'levelhook' };
+    const directory = await started.directory();
+    const file = join(directory, 'greeting.yaml');
+    const here = await startFunction(setting, 'examples/01-minimal');
+    started.keep(here);
+    const run = async (text: string): Promise<string> => {
+      const { code, stdout, stderr } = await shell(`set -e\n${text}`, { KUBECONFIG: setting.kubeconfig });
+      expect(code, stderr).toBe(0);
+      return stdout;
+    };
+    for (const block of IN_A_CLUSTER) {
+      const printed = await run(block.replaceAll('greeting.yaml', file).replace('http://127.0.0.1:8080', here.url));
+      if (block.includes('get reconcilefunctions')) expect(printed).toMatch(/^greeting +ConfigMap/m);
     }
-    expect((await reviewed('list', 'configmaps', '-n default')).stdout).toBe('no');
-    expect((await reviewed('list', 'secrets', `-n ${namespace}`)).stdout).toBe('no');
+    expect(await readFile(file, 'utf8')).toContain(
+      "#   { apiGroups: [''], resources: [configmaps/finalizers], verbs: [update] }\n",
+    );
+    const may = (verb: string, what: string) =>
+      run(`kubectl auth can-i ${verb} ${what} -A --as system:serviceaccount:shop:greeting || true`);
+    expect([await may('watch', 'configmaps'), await may('create', 'configmaps')]).toEqual(['yes', 'yes']);
+    expect([await may('delete', 'configmaps'), await may('list', 'secrets')]).toEqual(['no', 'no']);
 
-    // As it was written it is called at a Service, which nothing stands behind here: at its URL it runs.
-    const tenant = new Tenant(cluster, namespace);
-    await shell(
-      `kubectl -n ${namespace} create secret generic greeting-signing --from-literal=secrets="$LEVELHOOK_SIGNING_SECRETS"`,
+    // In place of the pods of both Deployments run the same programs with the tokens of their accounts. No Service
+    // leads to them, so the function is at a URL.
+    const as = async (namespace: string, account: string): Promise<string> => {
+      const config = parse(await readFile(setting.kubeconfig, 'utf8')) as { users: { user: object }[] };
+      const token = await run(`kubectl -n ${namespace} create token ${account}`);
+      for (const each of config.users) each.user = { token };
+      const path = join(directory, `${account}.kubeconfig`);
+      await writeFile(path, stringify(config), { mode: 0o600 });
+      return path;
+    };
+    const secrets = await run("kubectl -n shop get secret greeting-signing -o jsonpath='{.data.secrets}' | base64 -d");
+    const account = { ...setting, secret: secrets, kubeconfig: await as('shop', 'greeting') };
+    const fn = started.keep(await startFunction(account, 'examples/01-minimal'));
+    await run(
+      `kubectl -n shop patch reconcilefunction greeting --type=merge -p '{"spec":{"endpoint":{"url":"${fn.url}","service":null}}}'`,
     );
-    await cluster.patch(
-      ReconcileFunction,
-      { namespace, name: 'greeting' },
-      { spec: { endpoint: { url: observer.url, service: null } } },
-    );
-    await world.gateway([], {
-      LEVELHOOK_RECONCILE_FUNCTIONS: `test.levelhook.dev/gateway=${namespace}`,
-      LEVELHOOK_ALLOWED_ENDPOINTS: new URL(observer.url).origin,
+    const gateway = await startGateway({ ...setting, kubeconfig: await as('levelhook', 'gateway') }, [], {
+      LEVELHOOK_RECONCILE_FUNCTIONS: 'all',
+      LEVELHOOK_LEASE: 'levelhook/levelhook',
+      LEVELHOOK_ALLOWED_ENDPOINTS: new URL(fn.url).origin,
     });
-    await cluster.patch(
-      ReconcileFunction,
-      { namespace, name: 'greeting' },
-      { metadata: { labels: { 'test.levelhook.dev/gateway': namespace } } },
-    );
-    await tenant.until('greeting', 'Ready', { status: 'True' });
-    await shell(`kubectl delete clusterrole,clusterrolebinding ${namespace}:greeting:reads`);
-    await tenant.remove('greeting');
+    started.keep(gateway);
+    await run('kubectl -n shop wait reconcilefunction/greeting --for=condition=Ready --timeout=60s');
+    await run('kubectl -n shop create configmap ann --from-literal=name=Ann');
+    await run('kubectl -n shop label configmap ann greet=true');
+    await run('kubectl -n shop wait configmap/ann-greeting --for=create --timeout=60s');
+    expect(await run("kubectl -n shop get configmap ann-greeting -o jsonpath='{.data.text}'")).toBe('Hello, Ann!');
+    expect(gateway.process.output).not.toContain('orbidden');
   });
 
   it('says in YAML what it would take at a URL', async ({ world: { setting } }) => {

@@ -18,7 +18,7 @@ it('the README has exactly the commands that the tests and CI run', () => {
     'npm start -- --kubeconfig FILE --functions replicaset --no-sample --port N\n',
     'npm start -- --functions examples/01-minimal\n',
     // manifest.test.ts runs these.
-    IN_A_CLUSTER,
+    ...IN_A_CLUSTER,
     // doctor.test.ts runs this.
     'npm run -s levelhook doctor\n',
     // bench.test.ts runs these, with less to do.

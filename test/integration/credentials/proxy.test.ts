@@ -3,17 +3,21 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { KubernetesObject } from '../../../src/core/index.ts';
 import { CONTRACT_VERSION, type Trigger } from '../../../src/contract/index.ts';
 import { ApiError, controller, type Reconcile } from '../../../src/function/index.ts';
+import { kubeConfigTransport } from '../../../src/function/node/index.ts';
 import { clusterIdentity } from '../../../src/ground/apiserver/discovery.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
-import { configMaps } from '../../harness/cluster.ts';
+import { configMaps, pods } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { exact } from '../../harness/exact-json.ts';
 import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
 import { NodeFunction } from '../../harness/node-function.ts';
 import { openGateway } from '../../harness/opened.ts';
 import { ask, type ProxiedTenant, proxiedTenant } from '../../harness/proxied-tenant.ts';
 import { QueueClient } from '../../harness/queue-client.ts';
+import { randomPodSpec, randomTexts } from '../../harness/random-values.ts';
 import { RawFunction } from '../../harness/raw-function.ts';
+import { seededRandom } from '../../harness/seeded-random.ts';
 import { Started } from '../../harness/started.ts';
 import { settingsFor } from '../../harness/tenant.ts';
 
@@ -130,6 +134,46 @@ describe('credentials: proxy', () => {
     const line = `levelhook_proxied_requests_total{controller="${namespace}.parent",verb="delete",code="403"} 1`;
     expect(metrics).toContain(line);
     expect(output()).not.toContain(served.triggers.at(-1)?.kubernetes?.token ?? 'no token');
+  });
+
+  it('passes on all values as they are, in live reads and in writes', async () => {
+    await world.tenant.allow('pods', [{ apiGroups: [''], resources: ['pods'], verbs: ['get', 'create', 'update'] }]);
+    const transport = kubeConfigTransport(inject('kubeconfig'));
+    /** Past everything that is tested: texts to and from the apiserver. */
+    const direct = async (method: 'GET' | 'POST', to: string, body?: string) => {
+      const sent = body === undefined ? {} : { body, contentType: 'application/json' };
+      const at = `/api/v1/namespaces/${namespace}/${to}`;
+      const answer = await transport({ method, path: at, signal: AbortSignal.timeout(30_000), ...sent });
+      if (answer.status >= 300) throw new Error(answer.body);
+      return exact(answer.body) as KubernetesObject & { spec?: unknown; data?: unknown };
+    };
+    const random = seededRandom('proxied values');
+    const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+    const specs = new Map<string, unknown>();
+    for (const name of names) {
+      const head = `"apiVersion":"v1","kind":"Pod","metadata":{"name":"${name}"}`;
+      const pod = await direct('POST', 'pods', `{${head},"spec":${randomPodSpec(random)}}`);
+      specs.set(name, pod.spec).set(`${name}-copy`, pod.spec);
+    }
+    const data = JSON.parse(`{"__proto__":"next\u0085line",${randomTexts(random).slice(1)}`) as Record<string, string>;
+    let done = false;
+    reconcile = async (request, { api }) => {
+      if (request.name !== 'values' || done) return;
+      for (const name of names) {
+        const pod = await api.get(pods, { namespace, name });
+        if (!pod) throw new Error(`${name} is not there`);
+        const { metadata, ...rest } = pod;
+        await api.replace(pods, { ...rest, metadata: { ...metadata, annotations: { changed: 'yes' } } });
+        await api.create(pods, { ...rest, metadata: { namespace, name: `${name}-copy` } });
+      }
+      await api.apply(configMaps, { metadata: { namespace, name: 'texts' }, data }, { fieldManager: 'parent' });
+      done = true;
+    };
+    await create('values', 'parent');
+    await eventually(async () => expect(done).toBe(true), 30_000);
+    for (const [name, spec] of specs) expect((await direct('GET', `pods/${name}`)).spec, name).toEqual(spec);
+    expect((await direct('GET', 'pods/a')).metadata.annotations).toEqual({ changed: 'yes' });
+    expect((await direct('GET', 'configmaps/texts')).data).toEqual(data);
   });
 });
 

@@ -3,15 +3,12 @@ import { promisify } from 'node:util';
 import { describe, expect } from 'vitest';
 import { decodeResultLine, decodeResults } from '../../../src/contract/outcome-schema.ts';
 import { generateSecret, importSecret, RESULT_STREAM, sign } from '../../../src/contract/index.ts';
-import { accountFiles } from '../../harness/account-files.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import type { Setting } from '../../harness/levelhook.ts';
 import type { Opened } from '../../harness/opened.ts';
-import { TestProcess } from '../../harness/process.ts';
+import { PYTHON_EXAMPLE, startPythonExample } from '../../harness/plain-examples.ts';
 import { it } from '../../harness/world.ts';
-
-const SCRIPT = 'functions/examples/10-python/function.py';
 
 describe('the function in Python, behind a gateway', () => {
   let setting: Setting;
@@ -20,13 +17,7 @@ describe('the function in Python, behind a gateway', () => {
 
   it.beforeAll(async ({ world }) => {
     ({ setting } = world);
-    const env = {
-      ...(await accountFiles(setting.kubeconfig, await world.started.directory())),
-      LEVELHOOK_SIGNING_SECRETS: `${generateSecret()} ${setting.secret}`,
-      PORT: '0',
-    };
-    const fn = world.started.keep({ process: new TestProcess(SCRIPT, [], env, ['python3']) }).process;
-    url = String((await fn.line(({ msg }) => msg === 'listening'))['url']);
+    url = await startPythonExample(world.started, setting);
     gateway = await world.gateway([url]);
   });
 
@@ -102,7 +93,7 @@ describe('the function in Python, behind a gateway', () => {
 
   it('says at its start that a secret is malformed, and does not tell it', async () => {
     const env = { ...process.env, LEVELHOOK_SIGNING_SECRETS: 'whsec_hush*hush', PORT: '0' };
-    const failed = promisify(execFile)('python3', [SCRIPT], { env }).catch((error: unknown) => error);
+    const failed = promisify(execFile)('python3', [PYTHON_EXAMPLE], { env }).catch((error: unknown) => error);
     const { code, stderr } = (await failed) as { code: number; stderr: string };
     expect(code).toBe(1);
     expect(stderr).toMatch(/^LEVELHOOK_SIGNING_SECRETS: .*base64\n$/);

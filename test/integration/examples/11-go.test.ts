@@ -1,30 +1,22 @@
 import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { generateSecret, importSecret, RESULT_STREAM, sign } from '../../../src/contract/index.ts';
 import { decodeResultLine, decodeResults } from '../../../src/contract/outcome-schema.ts';
-import { accountFiles } from '../../harness/account-files.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import type { Setting } from '../../harness/levelhook.ts';
 import type { Opened } from '../../harness/opened.ts';
-import { TestProcess } from '../../harness/process.ts';
+import { buildGoExample, GO_EXAMPLE, goInExample, startGoExample } from '../../harness/plain-examples.ts';
 import { QueueClient } from '../../harness/queue-client.ts';
 import { it } from '../../harness/world.ts';
 
-const FOLDER = fileURLToPath(new URL('../../../functions/examples/11-go/', import.meta.url));
 const ANNOTATION = 'example.levelhook.dev/pods';
 const accounts = resource('v1', 'ServiceAccount');
 const pods = resource<KubernetesObject & { spec?: object }>('v1', 'Pod');
 /** More than a page of the function's lists has. */
 const MANY = 620;
-
-/** Standard library only: nothing is downloaded. */
-const go = (...args: string[]) =>
-  promisify(execFile)('go', args, { cwd: FOLDER, env: { ...process.env, GOPROXY: 'off', GOFLAGS: '-mod=mod' } });
 
 describe('the function in Go, behind a gateway', () => {
   let cluster: Cluster;
@@ -36,16 +28,8 @@ describe('the function in Go, behind a gateway', () => {
 
   it.beforeAll(async ({ world }) => {
     ({ cluster, namespace, setting } = world);
-    const directory = await world.started.directory();
-    program = join(directory, 'pod-count');
-    await go('build', '-o', program, '.');
-    const env = {
-      ...(await accountFiles(setting.kubeconfig, directory)),
-      LEVELHOOK_SIGNING_SECRETS: `${generateSecret()} ${setting.secret}`,
-      PORT: '0',
-    };
-    const fn = world.started.keep({ process: new TestProcess('.', [], env, [program]) }).process;
-    url = String((await fn.line(({ msg }) => msg === 'listening'))['url']);
+    program = await buildGoExample(world.started);
+    url = await startGoExample(world.started, setting, program);
     gateway = await world.gateway([url]);
   });
 
@@ -63,9 +47,9 @@ describe('the function in Go, behind a gateway', () => {
     }, limitMs);
 
   it('passes its own tests', async () => {
-    expect((await promisify(execFile)('gofmt', ['-l', '.'], { cwd: FOLDER })).stdout).toBe('');
-    expect((await go('vet', './...')).stderr).toBe('');
-    expect((await go('test', '-count=1', './...')).stdout).toMatch(/^ok /);
+    expect((await promisify(execFile)('gofmt', ['-l', '.'], { cwd: GO_EXAMPLE })).stdout).toBe('');
+    expect((await goInExample('vet', './...')).stderr).toBe('');
+    expect((await goInExample('test', '-count=1', './...')).stdout).toMatch(/^ok /);
   });
 
   it('counts, and counts again when Pods come and go or the count is changed', async () => {

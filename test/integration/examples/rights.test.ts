@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type { Controller } from 'levelhook/function';
 import { ClusterRole, ClusterRoleBinding, ConfigMap, Namespace } from 'levelhook/function/kinds';
 import { type ControlPlane, RealApiserver, runReconciler, startControlPlane, testContext } from 'levelhook/testing';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { greeting } from '../../../functions/examples/01-minimal/greeting.ts';
 import { site } from '../../../functions/examples/02-custom-resource/site.ts';
@@ -12,11 +12,17 @@ import { Route } from '../../../functions/examples/03-webhooks/kinds.ts';
 import { route } from '../../../functions/examples/03-webhooks/route.ts';
 import { copies } from '../../../functions/examples/20-platforms/copies.ts';
 import { resource } from '../../../src/core/index.ts';
+import { Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { applyManifests, serviceAccountKubeconfig } from '../../harness/identity.ts';
+import { createSetting, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
+import { buildGoExample, startGoExample, startPythonExample } from '../../harness/plain-examples.ts';
 import { Started } from '../../harness/started.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
 const NAMESPACE = 'rights';
+const accounts = resource('v1', 'ServiceAccount');
 const CRD = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 /** Reading is the gateway's affair. */
 const READS = [
@@ -115,6 +121,47 @@ it.each(EXAMPLES)(
     expect(writes.filter(({ status = 0 }) => status >= 300)).toEqual([]);
   },
 );
+
+describe('the examples without the SDK, behind a gateway and with their shipped rights', () => {
+  let cluster: Cluster;
+
+  beforeAll(async () => {
+    cluster = await Cluster.connect(plane.kubeconfig);
+    started.add(() => cluster.close());
+    const examples = ['functions/examples/10-python/rbac.yaml', 'functions/examples/11-go/rbac.yaml'];
+    await applyManifests(plane, ['infra/rbac/gateway.yaml', ...examples]);
+    const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
+    const as = async (name: string) => ({ ...setting, kubeconfig: await serviceAccountKubeconfig(plane, name) });
+    const urls = [
+      await startPythonExample(started, await as('word-count')),
+      await startGoExample(started, await as('pod-count'), await buildGoExample(started)),
+    ];
+    const { url } = started.keep(await openGateway(setting, urls));
+    await untilReady(url);
+  });
+
+  it('the one in Python creates and changes its ConfigMap', async () => {
+    const source = { namespace: NAMESPACE, name: 'text' };
+    const counted = { namespace: NAMESPACE, name: 'text-words' };
+    const says = (words: string) =>
+      eventually(async () => expect((await cluster.get(configMaps, counted))?.data).toEqual({ words }));
+    await cluster.create(configMaps, { metadata: { ...source, labels: { count: 'words' } }, data: { a: 'to be' } });
+    await says('2');
+    const [owner] = (await cluster.get(configMaps, counted))?.metadata.ownerReferences ?? [];
+    expect(owner).toMatchObject({ name: 'text', blockOwnerDeletion: true });
+    await cluster.patch(configMaps, source, { data: { a: 'to be or not' } });
+    await says('4');
+  });
+
+  it('the one in Go changes its ServiceAccount', async () => {
+    const account = { namespace: NAMESPACE, name: 'web' };
+    await cluster.create(accounts, { metadata: { ...account, labels: { count: 'pods' } } });
+    await eventually(async () => {
+      const { annotations } = (await cluster.get(accounts, account))?.metadata ?? {};
+      expect(annotations).toEqual({ 'example.levelhook.dev/pods': '0' });
+    });
+  });
+});
 
 it('the apiserver refuses an owner reference without the right on finalizers', async () => {
   const { outcome } = await run('without', greeting, 'refused');

@@ -2,13 +2,14 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { METRICS } from '../../../src/core/index.ts';
 import { leaseName } from '../../../src/gateway/recovery/dispatch-lease.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { foreignDefinitions } from '../../harness/helm.ts';
 import { Installation } from './installation.ts';
 import { Started } from '../../harness/started.ts';
+import { ODD_NAMES, withName } from './odd-names.ts';
 import { REFUSALS } from './refusals.ts';
 
 const HELM = resolve(import.meta.dirname, '../../../infra/helm');
@@ -48,12 +49,17 @@ const started = new Started();
 let installed: Installation;
 
 beforeAll(async () => {
-  installed = await Installation.start(started);
+  // The name of a Service begins with a letter, as it has to before Kubernetes 1.36.
+  installed = await Installation.start(started, ['--feature-gates=RelaxedServiceNameValidation=false']);
 }, 600_000);
 afterAll(() => started.stop());
 
-async function render(chart: string, values?: string): Promise<{ text: string; objects: Manifest[] }> {
-  const args = ['template', 'test', chart, '--namespace', 'render', ...(values ? ['--values', values] : [])];
+async function render(
+  chart: string,
+  values?: string,
+  { release, namespace } = { release: 'test', namespace: 'render' },
+): Promise<{ text: string; objects: Manifest[] }> {
+  const args = ['template', release, chart, '--namespace', namespace, ...(values ? ['--values', values] : [])];
   const text = await installed.helm(args, HELM);
   const objects = parseAllDocuments(text).map((each) => (each as { toJS(): Manifest | null }).toJS());
   return { text, objects: objects.filter((each) => each !== null) };
@@ -78,7 +84,7 @@ describe('the apiserver', () => {
       expect(existsSync(file), file).toBe(true);
       await installed.kubectl(['apply', '--server-side', '--filename', file]);
     }
-    for (const name of ['render', 'web', 'shop']) await installed.kubectl(['create', 'namespace', name]);
+    for (const name of ['render', 'web', 'shop', ...ODD_NAMES]) await installed.kubectl(['create', 'namespace', name]);
     await installed.kubectl(['wait', 'crd', '--all', '--for=condition=Established', '--timeout=60s']);
   });
 
@@ -92,6 +98,26 @@ describe('the apiserver', () => {
     expect(answer.trim().split('\n')).toHaveLength(objects.length);
     expect(answer).not.toMatch(/warning/i);
   });
+
+  it.each([...ODD_NAMES.map((name) => [name, name] as const), ['shop.v1', 'render'] as const])(
+    'takes every object of the release %s, with the namespace and all values named %s',
+    async (release, name) => {
+      const [file, own] = [
+        join(await started.directory(), 'objects.yaml'),
+        join(await started.directory(), 'values.json'),
+      ];
+      const rendered: { text: string; objects: Manifest[] }[] = [];
+      for (const { chart, values } of RENDERINGS) {
+        const named = withName(chart, values ? (parse(readFileSync(join(HELM, values), 'utf8')) as object) : {}, name);
+        await writeFile(own, JSON.stringify(named));
+        rendered.push(await render(chart, own, { release, namespace: name }));
+      }
+      await writeFile(file, rendered.map(({ text }) => text).join('\n---\n'));
+      const args = ['apply', '--server-side', '--dry-run=server', '--validate=strict', '--force-conflicts'];
+      const answer = await installed.kubectl([...args, '--filename', file]);
+      expect(answer.trim().split('\n')).toHaveLength(rendered.flatMap(({ objects }) => objects).length);
+    },
+  );
 });
 
 it('a gateway that takes reviews goes on for a moment after its pod has left the Service', async () => {

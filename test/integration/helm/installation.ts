@@ -23,11 +23,11 @@ export class Installation {
     this.environment = environment;
   }
 
-  static async start(started: Started): Promise<Installation> {
+  static async start(started: Started, apiserverArguments: readonly string[] = []): Promise<Installation> {
     const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);
     const helm = await helmFolder(onProgress);
     const kubectl = dirname(await resolveBinary('kubectl', { onProgress }));
-    const plane = await startControlPlane({ kubeControllerManager: true, onProgress });
+    const plane = await startControlPlane({ kubeControllerManager: true, apiserverArguments, onProgress });
     started.add(() => plane.stop());
     const cluster = await Cluster.connect(plane.kubeconfig);
     started.add(() => cluster.close());

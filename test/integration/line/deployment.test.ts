@@ -9,6 +9,7 @@ import { type ControlPlane, resolveBinary, startControlPlane } from '../../../sr
 import { ChangeWatch } from '../../harness/change-watch.ts';
 import { Cluster, type Pod, pods, type ReplicaSet, replicaSets } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { exact } from '../../harness/exact-json.ts';
 import {
   createSetting,
   startFunction,
@@ -18,6 +19,8 @@ import {
   untilReady,
 } from '../../harness/levelhook.ts';
 import type { TestProcess } from '../../harness/process.ts';
+import { randomPodTemplate, randomTexts } from '../../harness/random-values.ts';
+import { seededRandom } from '../../harness/seeded-random.ts';
 
 interface Deployment extends KubernetesObject {
   spec: { replicas: number };
@@ -108,20 +111,38 @@ describe('the deployment and replicaset functions behind a gateway, with simulat
     await watchAll(replicaSets, look);
   }
 
-  it.each(['9007199254740993', '9223372036854775807'])('makes pods of a template with %s seconds', async (seconds) => {
-    const own = uniqueName('seconds');
+  it('makes ReplicaSets and pods of each template as it is', async () => {
+    const own = uniqueName('templates');
     await cluster.createNamespace(own);
-    const labels = '{"app":"seconds"}';
-    const toleration = `{"operator":"Exists","effect":"NoExecute","tolerationSeconds":${seconds}}`;
-    const spec = `{"containers":[{"name":"c","image":"x"}],"tolerations":[${toleration}]}`;
-    const manifest = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"seconds"},"spec":{"selector":{"matchLabels":${labels}},"template":{"metadata":{"labels":${labels}},"spec":${spec}}}}`;
-    const file = join(await mkdtemp(join(tmpdir(), 'levelhook-')), 'deployment.json');
-    await writeFile(file, manifest);
-    await kubectl('-n', own, 'apply', '-f', file);
+    const random = seededRandom('templates');
+    const items = Array.from({ length: 8 }, (_, at) => {
+      const labels = { set: `set-${at}` };
+      const metadata = `{"name":"${labels.set}","annotations":${randomTexts(random)}}`;
+      const selector = `{"matchLabels":${JSON.stringify(labels)}}`;
+      const spec = `{"selector":${selector},"template":${randomPodTemplate(random, labels)}}`;
+      return `{"apiVersion":"apps/v1","kind":"Deployment","metadata":${metadata},"spec":${spec}}`;
+    });
+    const file = join(await mkdtemp(join(tmpdir(), 'levelhook-')), 'deployments.json');
+    await writeFile(file, `{"apiVersion":"v1","kind":"List","items":[${items.join()}]}`);
+    await kubectl('-n', own, 'create', '-f', file);
     await rm(dirname(file), { recursive: true });
-    await kubectl('-n', own, 'rollout', 'status', 'deployment/seconds', '--timeout=30s');
-    const made = await kubectl('-n', own, 'get', 'replicasets,pods', '-o', 'json');
-    expect(made.match(new RegExp(`"tolerationSeconds": ${seconds}\\b`, 'g'))).toHaveLength(2);
+    const made = async (kind: string) => {
+      const { items: all } = exact(await kubectl('-n', own, 'get', kind, '-o', 'json')) as { items: ReplicaSet[] };
+      return new Map(
+        all.map((each) => [each.spec.template?.metadata.labels['set'] ?? each.metadata.labels?.['set'], each]),
+      );
+    };
+    await eventually(async () => expect((await made('pods')).size).toBe(items.length), 30_000);
+    await untilIdle(gatewayUrl);
+    const [roots, sets, all] = [await made('deployments'), await made('replicasets'), await made('pods')];
+    expect((await cluster.list(replicaSets, own)).items).toHaveLength(items.length);
+    expect(roots.size).toBe(items.length);
+    for (const [name, { metadata, spec }] of roots) {
+      const { template } = spec;
+      const { 'deployment.kubernetes.io/revision': _, ...annotations } = metadata.annotations ?? {};
+      expect(sets.get(name), name).toMatchObject({ metadata: { annotations }, spec: { template } });
+      expect(all.get(name), name).toMatchObject(template);
+    }
     await cluster.deleteNamespace(own);
   });
 

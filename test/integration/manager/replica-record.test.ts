@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest';
 import { silentLogger } from '../../../src/core/index.ts';
-import { collectGarbage } from '../../../src/gateway/recovery/garbage-collection.ts';
+import { GarbageCollector } from '../../../src/gateway/recovery/garbage-collection.ts';
 import { ReplicaRecord, type ReplicaRole } from '../../../src/gateway/election/replica-record.ts';
 import { redisLocation, type RedisLocation } from '../../../src/ground/redis/redis-location.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -55,12 +55,11 @@ const listed = async ({ record }: Gateway): Promise<string[]> =>
 const fields = async (): Promise<string[]> =>
   (await redis.hkeys(location.registryKey)).filter((field) => field.startsWith('replica:'));
 const sweep = (): Promise<void> =>
-  collectGarbage(
+  new GarbageCollector({
     location,
-    { clock, logger: silentLogger },
-    { removeUnused: async () => [] },
-    { configured: new Set(), declared: undefined },
-  );
+    runtime: { clock, logger: silentLogger },
+    liveOwner: async () => undefined,
+  }).collect({ removeUnused: async () => [] }, { configured: new Set(), declared: undefined });
 
 it('all gateways list the same gateways, with role, version and times', async () => {
   const startedMs = clock.now();

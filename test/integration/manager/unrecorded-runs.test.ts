@@ -4,7 +4,7 @@ import { silentLogger } from '../../../src/core/index.ts';
 import type { OtherRuns } from '../../../src/gateway/recovery/dispatch-lease.ts';
 import { UnrecordedRuns } from '../../../src/gateway/recovery/unrecorded-runs.ts';
 import { redisLocation, type RedisLocation } from '../../../src/ground/redis/redis-location.ts';
-import { GatewayRuns } from '../../../src/gateway/controller/workqueue/own-runs.ts';
+import { GatewayRuns } from '../../../src/gateway/controller/workqueue/records/own-runs.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { ShiftedClock } from '../../harness/test-clock.ts';
@@ -70,10 +70,12 @@ class Gateway {
   }
 
   /** Whether a queue's keys wait for runs that are not on record. */
-  async waits(name: string): Promise<boolean> {
+  async waits(name: string, { hasQueue = true } = {}): Promise<boolean> {
     // An answer is good for a moment.
     clock.advance(1000);
-    const queue = { state: async () => ({ incarnation: 'some' }) } as Parameters<UnrecordedRuns['endOf']>[0]['queue'];
+    const queue = { state: async () => ({ incarnation: hasQueue ? 'some' : undefined }) } as Parameters<
+      UnrecordedRuns['endOf']
+    >[0]['queue'];
     const end = await this.unrecorded.endOf({ name, queue, timeoutMs: TIMEOUT_MS, callbackMs: CALLBACK_MS });
     expect(end.endMs > clock.now()).toBe(end.callbackEndMs > clock.now());
     return end.endMs > clock.now();
@@ -120,6 +122,34 @@ it('a gateway that was killed a minute before is not waited for, unless its Redi
   await redis.del(location.registryKey);
   await leader.meet('four');
   expect(await leader.waits('open')).toBe(true);
+});
+
+it('what a gateway wrote of its controllers for a Redis that is gone does not make the next look damaged', async () => {
+  const [late, leader] = [new Gateway('late'), new Gateway('leader')];
+  await late.meet('one');
+  await redis.del(location.registryKey);
+  await leader.meet('two');
+  await late.unrecorded.announce(new Set());
+  // As ioredis does with a command that the old process had not answered.
+  for (const removals of ['replaced', 'kept'] as const) {
+    await expect(late.unrecorded.recordControllers(['open'], removals)).rejects.toThrow('another Redis process');
+  }
+  await late.meet('two');
+  expect(await leader.waits('open', { hasQueue: false })).toBe(false);
+  // The queue alone was lost of a controller that has run on this process.
+  await leader.unrecorded.recordControllers(['open'], 'kept');
+  expect(await leader.waits('open', { hasQueue: false })).toBe(true);
+});
+
+it('the record of a removal stays until the leader replaces it', async () => {
+  const gateway = new Gateway('a');
+  await gateway.meet('one');
+  const field = 'controller:open';
+  await redis.hset(location.registryKey, field, 'removed:1:2');
+  await gateway.unrecorded.recordControllers(['open'], 'kept');
+  expect(await redis.hget(location.registryKey, field)).toBe('removed:1:2');
+  await gateway.unrecorded.recordControllers(['open'], 'replaced');
+  expect(await redis.hget(location.registryKey, field)).toBe('1');
 });
 
 it('a gateway that stood still begins no run before it has announced itself again', async () => {

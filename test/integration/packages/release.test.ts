@@ -1,12 +1,17 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, globSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { unpackInto } from '../../../infra/checks/packed-packages.ts';
 import { repositoryRoot } from '../../../infra/checks/temp-repository.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { applyManifests, userOf } from '../../harness/identity.ts';
+import { Started } from '../../harness/started.ts';
+import { ReconcileFunction } from '../../harness/tenant.ts';
 
 const run = promisify(execFile);
 
@@ -49,6 +54,7 @@ class Registry {
   }
 }
 
+const started = new Started();
 let root: string;
 let registry: Registry;
 let environment: NodeJS.ProcessEnv;
@@ -74,6 +80,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
+  await started.stop();
   await registry?.stop();
   rmSync(root, { recursive: true, force: true });
 });
@@ -105,6 +112,25 @@ describe('a release', () => {
       ]);
     }
   }, 300_000);
+
+  it('publishes the definitions and the roles that a cluster needs', async () => {
+    const kubeconfig = inject('kubeconfig');
+    // `shop` is the namespace of a function in the roles for one function alone.
+    const cluster = await started.cluster(kubeconfig, 'shop');
+    const installed = unpackInto(join(root, 'consumer'), 'levelhook', join(root, 'packages/levelhook-1.0.0.tgz'));
+    const files = globSync(['infra/{crds,rbac}/*.yaml', 'dist/functions/**/{rbac,*.crd}.yaml'], { cwd: installed });
+    const first = 'infra/rbac/gateway.yaml';
+    const paths = [first, ...files.filter((file) => file !== first)].map((file) => join(installed, file));
+    await applyManifests({ kubeconfig }, paths);
+    await eventually(async () => cluster.list(ReconcileFunction, 'shop'));
+    const resourceAttributes = { group: 'levelhook.dev', resource: 'reconcilefunctions', verb: 'watch' };
+    const { status } = await cluster.client.json<{ status: { allowed: boolean } }>({
+      method: 'POST',
+      path: '/apis/authorization.k8s.io/v1/subjectaccessreviews',
+      body: { spec: { user: userOf('gateway'), resourceAttributes } },
+    });
+    expect(status.allowed).toBe(true);
+  });
 
   it('publishes nothing from a folder that has another file', async () => {
     const before = registry.published.length;

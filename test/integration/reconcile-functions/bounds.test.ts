@@ -10,8 +10,6 @@ import { installReconcileFunctions, ReconcileFunction } from '../../harness/tena
 const POD = { apiVersion: 'v1', kind: 'Pod' };
 const CONFIG_MAP = { apiVersion: 'v1', kind: 'ConfigMap' };
 const several = <T>(count: number, of: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => of(at));
-const record = (count: number): Record<string, string> =>
-  Object.fromEntries(several(count, (at) => [`label-${at}`, 'x']));
 const forPods = (more: object): object => ({ for: { ...POD, ...more } });
 const watched = (map: object): object => ({ for: POD, watches: [{ ...CONFIG_MAP, map }] });
 
@@ -46,25 +44,6 @@ const BOUNDS: readonly [string, (size: number) => object, allowed: number, beyon
     (size) => ({ for: POD, indexes: several(size, (at) => ({ ...POD, index: `label:label-${at}` })) }),
     16,
     17,
-  ],
-  ['labels of a selector', (size) => forPods({ labelSelector: { matchLabels: record(size) } }), 16, 17],
-  [
-    'expressions of a selector',
-    (size) => {
-      const matchExpressions = several(size, (at) => ({ key: `label-${at}`, operator: 'Exists' }));
-      return forPods({ labelSelector: { matchExpressions } });
-    },
-    16,
-    17,
-  ],
-  [
-    'values of an expression',
-    (size) => {
-      const values = several(size, (at) => `v-${at}`);
-      return forPods({ labelSelector: { matchExpressions: [{ key: 'a', operator: 'In', values }] } });
-    },
-    64,
-    65,
   ],
   [
     'parts of a predicate, with the one that combines them',

@@ -9,7 +9,13 @@ import { createSetting, type Setting, startGateway, uniqueName, untilReady } fro
 import { type Observer, startObserver } from '../../harness/observer.ts';
 import type { TestProcess } from '../../harness/process.ts';
 import { Started } from '../../harness/started.ts';
-import { installReconcileFunctions, ReconcileFunction, settingsFor, Tenant } from '../../harness/tenant.ts';
+import {
+  GATEWAY_LABEL,
+  installReconcileFunctions,
+  ReconcileFunction,
+  settingsFor,
+  Tenant,
+} from '../../harness/tenant.ts';
 
 const namespace = uniqueName('life');
 const started = new Started();
@@ -194,6 +200,50 @@ test('one that loses its rights stops, says so, and goes on once it has them aga
   await tenant.until('watched', 'Ready', { status: 'True' });
   await sees(watched, 'd');
   expect(watched.seen({ from, key: `${namespace}/d` }).length).toBeGreaterThan(0);
+});
+
+test('one that is deleted and declared again while no gateway runs gets nothing of the one before', async () => {
+  const answer = await fetch(`${gateway.url}/queues/${namespace}.watched/pause`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ scope: 'controller' }),
+  });
+  expect(answer.status).toBe(200);
+  await gateway.process.kill('SIGTERM');
+  expect((await keysOf(`queue:${namespace}.watched`)).filter((key) => key.endsWith(':pauses'))).toHaveLength(1);
+  await tenant.remove('watched');
+  await tenant.declare('watched', { endpoint: { url: watched.url }, ...forConfigMaps });
+  gateway = started.keep(await startGateway(setting, [], settingsFor([namespace], [watched.url, other.url])));
+  await untilReady(gateway.url);
+  await sees(watched, 'f');
+  await tenant.until('watched', 'Paused', { status: 'False' });
+});
+
+test('one that is declared again as paused, while no gateway runs, runs no key before it is resumed', async () => {
+  await gateway.process.kill('SIGTERM');
+  await tenant.remove('watched');
+  await tenant.declare('watched', { endpoint: { url: watched.url }, ...forConfigMaps, paused: true });
+  const from = watched.count;
+  gateway = started.keep(await startGateway(setting, [], settingsFor([namespace], [watched.url, other.url])));
+  await untilReady(gateway.url);
+  await tenant.until('watched', 'Paused', { status: 'True', reason: 'PausedBySpec' });
+  await tenant.until('watched', 'Synced', { status: 'True' });
+  expect(watched.seen({ from })).toEqual([]);
+  await tenant.change('watched', { paused: false });
+  await sees(watched, 'g');
+});
+
+test('one that loses the label that this deployment selects by leaves nothing behind, and may come back', async () => {
+  const select = (label: string | null) =>
+    cluster.patch(
+      ReconcileFunction,
+      { namespace, name: 'watched' },
+      { metadata: { labels: { [GATEWAY_LABEL]: label } } },
+    );
+  await select(null);
+  await eventually(async () => expect(await keysOf(`queue:${namespace}.watched`)).toEqual([]));
+  await select(namespace);
+  await sees(watched, 'h');
 });
 
 test('a function that does not answer is told from its trigger or its probe', async () => {

@@ -1,25 +1,29 @@
 import { randomBytes } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { gatewayKeys } from '../../../src/contract/cache-layout.ts';
+import { gatewayKeys, POSITION } from '../../../src/contract/cache-layout.ts';
 import { resource } from '../../../src/core/index.ts';
-import { startRedis } from '../../../src/testing/index.ts';
+import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { CACHE_KEYS } from '../../harness/cache-keys.ts';
-import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
 import { type Observer, type ObserverSpec, openObservers } from '../../harness/observer.ts';
 import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
+import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
+import { reviewServing } from '../../harness/webhook-configurations.ts';
 
 const CLUSTER = 'lost-data';
 const secrets = resource('v1', 'Secret');
 /** A kind of which no other test has objects: its view covers all namespaces. */
 const podTemplates = resource('v1', 'PodTemplate');
 
-/** Controllers that use each part of a gateway which writes to Redis. */
+/** Controllers that use each part of a gateway which writes to Redis. The cluster declares the last two. */
 function specsOf(namespace: string): ObserverSpec[] {
   const where = { namespaces: [namespace] };
+  const indexes = ['field:data.to', 'label:team', 'annotation:example.com/note', 'labels'] as const;
   return [
     {
       name: 'maps',
@@ -28,11 +32,15 @@ function specsOf(namespace: string): ObserverSpec[] {
         { resource: secrets, map: { by: 'all' }, ...where },
         { resource: podTemplates, map: { by: 'selector', path: 'data.selector' } },
       ],
-      indexes: [{ resource: configMaps, index: 'field:data.to' }],
+      indexes: indexes.map((index) => ({ resource: configMaps, index })),
+      observes: [{ resource: configMaps, field: 'data.to' }],
+      allows: 'names',
       timeoutSeconds: 60,
     },
     { name: 'secrets', for: { resource: secrets, ...where }, queue: { rateLimit: { perSecond: 100, burst: 100 } } },
     { name: 'related', for: { resource: configMaps, ...where }, relatedKinds: 'any', timeoutSeconds: 60 },
+    { name: 'declared', for: { resource: configMaps, ...where }, timeoutSeconds: 60 },
+    { name: 'paused', for: { resource: podTemplates, ...where }, timeoutSeconds: 60 },
   ];
 }
 
@@ -40,63 +48,109 @@ describe('Redis after all of its data was lost', () => {
   const started = new Started();
   const namespace = uniqueName('lost');
   let setting: Setting;
+  let server: RedisServer;
   let redis: Redis;
-  let cluster: Cluster;
   let observers: Observer[];
-  let gatewayUrl: string;
+  let gatewayUrls: string[];
+  let fresh: Contents;
 
   beforeAll(async () => {
-    const server = await startRedis({ ignoreEnvironment: true, directory: await started.directory() });
+    server = await startRedis({ ignoreEnvironment: true });
     started.add(() => server.stop());
     redis = new Redis(server.url);
     started.add(async () => redis.disconnect());
-    cluster = await started.cluster(inject('kubeconfig'), namespace);
+    const cluster = await started.cluster(inject('kubeconfig'), namespace);
+    await installReconcileFunctions(cluster);
+    const tenant = await new Tenant(cluster, namespace).create();
+    await tenant.allow('reads', [{ apiGroups: [''], resources: ['configmaps', 'podtemplates'] }]);
     for (const name of ['one', 'two']) {
-      await cluster.create(configMaps, { metadata: { namespace, name }, data: { to: name, [name]: 'x' } });
+      const metadata = { namespace, name, labels: { team: name }, annotations: { 'example.com/note': name } };
+      await cluster.create(configMaps, { metadata, data: { to: name, [name]: 'x' } });
       const value = randomBytes(8).toString('base64');
       await cluster.create(secrets, { metadata: { namespace, name }, data: { value } });
     }
-    setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: server.url });
+    const from = { kubeconfig: inject('kubeconfig'), redisUrl: server.url };
+    setting = { ...createSetting(from), secret: tenant.secret };
     observers = await openObservers(setting, specsOf(namespace));
     for (const observer of observers) started.keep(observer);
     const urls = observers.map(({ url }) => url);
-    const variables = { LEVELHOOK_CLUSTER_ID: CLUSTER, LEVELHOOK_CACHE_KEYS: CACHE_KEYS };
-    ({ url: gatewayUrl } = started.keep(await openGateway(setting, urls, variables)));
-    await untilReady(gatewayUrl);
-    await untilIdle(gatewayUrl);
+    const [declared = '', paused = ''] = urls.splice(-2);
+    const variables = {
+      ...settingsFor([namespace], [declared, paused]),
+      ...(await reviewServing(started, setting.kubeconfig)).settings,
+      LEVELHOOK_CLUSTER_ID: CLUSTER,
+      LEVELHOOK_CACHE_KEYS: CACHE_KEYS,
+      LEVELHOOK_REDIS_USERS: 'true',
+      LEVELHOOK_LEASE: `${namespace}/levelhook`,
+    };
+    gatewayUrls = [];
+    while (gatewayUrls.length < 2) {
+      gatewayUrls.push(started.keep(await openGateway(setting, urls, variables)).url);
+    }
+    const of = { apiVersion: 'v1', namespaces: [namespace] };
+    await tenant.declare('declared', { endpoint: { url: declared }, for: { ...of, kind: 'ConfigMap' } });
+    await tenant.declare('paused', { endpoint: { url: paused }, for: { ...of, kind: 'PodTemplate' }, paused: true });
+    await tenant.until('declared', 'Ready', { status: 'True' });
+    await tenant.until('paused', 'Ready', { status: 'True', reason: 'Paused' });
+    // A view's record has the users that received its last change.
+    for (const of of [configMaps, secrets])
+      await cluster.patch(of, { namespace, name: 'one' }, { metadata: { labels: { changed: 'yes' } } });
+    await untilRested();
+    fresh = await settled();
+    expect(usersIn(fresh).map((user) => user.split(':').at(-1))).toEqual(['maps', 'related']);
   });
 
   afterAll(() => started.stop());
 
   it('holds again what a fresh start writes', async () => {
-    const fresh = await settled();
-    expect(fresh.filter((each) => each.includes(':views'))).not.toEqual([]);
-    const from = observers.map(({ count }) => count);
-    await redis.flushall();
-    await eventually(async () => {
-      observers.forEach((observer, at) => expect(observer.keys(from[at]).length).toBeGreaterThanOrEqual(2));
-    });
-    await untilReady(gatewayUrl);
-    await untilIdle(gatewayUrl);
-    await eventually(async () => expect(await shapeOf(redis)).toEqual(fresh), 30_000);
+    const losses = [
+      () => redis.flushall(),
+      // The users that it keeps in memory are lost with it.
+      async () => {
+        await server.kill();
+        await server.start();
+      },
+    ];
+    for (const lose of losses) {
+      const from = observers.map(({ count }) => count);
+      await lose();
+      await eventually(async () => {
+        observers.slice(0, -1).forEach((observer, at) => {
+          expect(observer.keys(from[at]).length).toBeGreaterThanOrEqual(2);
+        });
+      }, 60_000);
+      await untilRested();
+      await eventually(async () => expect(await contents()).toEqual(fresh), 30_000);
+    }
   });
 
   it('holds again each key alone, whichever it loses', async () => {
     const { registry, views } = gatewayKeys({ keyPrefix: setting.keyPrefix, clusterId: CLUSTER });
-    const fresh = await settled();
-    for (const key of [registry, views]) {
-      await redis.del(key);
-      await eventually(async () => expect(await shapeOf(redis)).toEqual(fresh), 30_000);
+    const losses = [
+      () => redis.del(registry),
+      () => redis.del(views),
+      () => redis.call('ACL', 'DELUSER', ...usersIn(fresh)),
+    ];
+    for (const lose of losses) {
+      expect(await lose()).toBeGreaterThan(0);
+      await eventually(async () => expect(await contents()).toEqual(fresh), 30_000);
     }
   });
 
-  /** The shape once it has stayed the same for some time. */
-  async function settled(): Promise<string[]> {
-    let before: string[] = [];
+  async function untilRested(): Promise<void> {
+    for (const url of gatewayUrls) {
+      await untilReady(url);
+      await untilIdle(url);
+    }
+  }
+
+  /** The contents once they have stayed the same for some time. */
+  async function settled(): Promise<Contents> {
+    let before: Contents = {};
     await eventually(
       async () => {
-        const now = await shapeOf(redis);
-        const isSame = JSON.stringify(now) === JSON.stringify(before);
+        const now = await contents();
+        const isSame = isDeepStrictEqual(now, before);
         before = now;
         if (!isSame) throw new Error('it changes');
       },
@@ -105,21 +159,60 @@ describe('Redis after all of its data was lost', () => {
     );
     return before;
   }
+
+  const contents = (): Promise<Contents> => contentsOf(redis, namespace);
 });
 
-/** What comes with the time, of runs that were repeated, and of the objects of other tests. */
-const OF_THE_DAY = /:(?:samples|stalled-check|events|id|history:[^:]*)$|:index:/;
+/** What Redis holds, by key, and its users, without what differs at each start. */
+type Contents = Readonly<Record<string, unknown>>;
 
-/** Each key and its type, and the fields of each hash, without what identifies a gateway, a run or an object. */
-async function shapeOf(redis: Redis): Promise<string[]> {
-  const shape: string[] = [];
-  for (const key of await redis.keys('*')) {
+/** Keys that come with the time, or with runs that were repeated, and with the gateway that took them. */
+const OF_THE_DAY = /:(?:samples|stalled-check|events|id|history:[^:]*|outbox|taken:[^:]*)$/;
+/** Fields whose values name a process, a time, a run or a version of the server. */
+const OF_A_START =
+  /^(?:clock|controller|incarnation|initial|lastList|leader|lostAt|lowReason|position|process|recorded|resyncAt|runId|shownMs|version|writerId|(?:replica|onRecord):.*)$/;
+/** A part of a view with an entry for each object. */
+const OF_OBJECTS = /\}:(objects|entries|order|index|observed)(?:$|:)/;
+
+/** Views have the objects of all namespaces, but those of this namespace alone stay as they are during the test. */
+async function contentsOf(redis: Redis, namespace: string): Promise<Contents> {
+  const contents: Record<string, unknown> = {};
+  for (const key of (await redis.keys('*')).filter((each) => !OF_THE_DAY.test(each))) {
     const type = await redis.type(key);
-    const fields = type === 'hash' && !/:(objects|entries)$/.test(key) ? await redis.hkeys(key) : [];
-    if (OF_THE_DAY.test(key)) continue;
-    const members = key.endsWith(':views') ? await redis.smembers(key) : [];
-    const settings = key.endsWith(':meta') ? await redis.hvals(key) : [];
-    shape.push(`${key} ${type} ${[...fields, ...members, ...settings].toSorted().join(' ')}`);
+    const value = Object.entries(await valuesOf(redis, key, type));
+    const [, part] = OF_OBJECTS.exec(key) ?? [];
+    const own =
+      part === undefined ? value : value.filter(([name]) => name === POSITION || name.startsWith(`${namespace}/`));
+    const isEncrypted =
+      part === 'objects' && (await redis.hexists(key.replace(/objects$/, 'view'), 'encryptedBy')) === 1;
+    const stable = own.map(([name, text]): [string, string] => {
+      if (isEncrypted || name === POSITION || (type === 'hash' && OF_A_START.test(name))) return [name, ''];
+      return [name, part === 'observed' ? text.replace(/^[0-9]+ /, '') : text];
+    });
+    if (value.length === 0 || stable.length > 0) contents[key] = { type, ...Object.fromEntries(stable) };
   }
-  return shape.toSorted();
+  for (const rules of (await redis.call('ACL', 'LIST')) as string[]) {
+    const [, user = ''] = /^user (\S+)/.exec(rules) ?? [];
+    contents[`user ${user}`] = rules.split(' ').toSorted();
+  }
+  return contents;
+}
+
+/** The users of functions. */
+function usersIn(contents: Contents): string[] {
+  return Object.keys(contents).flatMap((key) => /^user (.*:reader:.*)$/.exec(key)?.slice(1) ?? []);
+}
+
+/** The fields or members of a key. Of a string, a list or a stream, which change with each run, there are none. */
+async function valuesOf(redis: Redis, key: string, type: string): Promise<Readonly<Record<string, string>>> {
+  switch (type) {
+    case 'hash':
+      return redis.hgetall(key);
+    case 'set':
+      return Object.fromEntries((await redis.smembers(key)).map((member) => [member, '']));
+    case 'zset':
+      return Object.fromEntries((await redis.zrange(key, '0', '-1')).map((member) => [member, '']));
+    default:
+      return {};
+  }
 }

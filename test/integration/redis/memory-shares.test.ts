@@ -85,7 +85,7 @@ beforeEach(async () => {
   await memory.look();
   const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
   view = new View(redis, things, { prefix }, undefined, { memory });
-  await view.claim('writer');
+  await view.writer.claim('writer');
   applier = applierOf(view);
 });
 
@@ -204,15 +204,15 @@ describe('Redis of 64 MB', () => {
 
 describe('a read of many large objects', () => {
   it.each([
-    ['the gateway', async (all: View, keys: readonly string[]) => (await all.objects(keys)).length],
-    ['a lookup', async (all: View, keys: readonly string[]) => (await all.stored(keys)).length],
+    ['the gateway', async (all: View, keys: readonly string[]) => (await all.objects.all(keys)).length],
+    ['a lookup', async (all: View, keys: readonly string[]) => (await all.objects.stored(keys)).length],
   ])('by %s has Redis hold few of them in the memory of its answers', async (_, read) => {
     const own = await startRedis({ ignoreEnvironment: true });
     const connection = await connectRedis(own.url);
     try {
       const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
       const all = new View(connection, things, { prefix });
-      await all.claim('writer');
+      await all.writer.claim('writer');
       const objects = Array.from({ length: 40 }, (_each, at) => thing('large', `o${at}`, MIB));
       for (const each of [[], ...objects.map((object) => [object])]) {
         await applierOf(all).apply(each.map((object) => ({ kind: 'changed' as const, object })));
@@ -265,7 +265,7 @@ describe('a Redis Cluster', () => {
     views.push(...places.values());
     const [full, roomy] = views;
     if (!full || !roomy) throw new Error('there are no two masters');
-    for (const each of [full, roomy]) await each.claim('writer');
+    for (const each of [full, roomy]) await each.writer.claim('writer');
     for (let at = 0; at < 80; at += 1) {
       await applierOf(full).apply([{ kind: 'changed', object: thing('large', `o${at}`, MIB) }]);
     }

@@ -332,7 +332,7 @@ describe('levelhook profile', () => {
       ['none', '--seconds', '1'],
       /answered 404: there is no controller "none" in this gateway[.]$/,
     ],
-    ['too long', ['--seconds', '61'], /A profile takes 1 to 60 seconds; levelhook --help shows the usage[.]$/],
+    ['too long', ['--seconds', '61'], /A profile takes 1 to 60 seconds; levelhook profile --help shows the usage[.]$/],
     ['another kind', ['--kind', 'block'], /Allowed choices are cpu, heap, allocs; /],
     [
       'a file in no folder',

@@ -308,6 +308,7 @@ describe('levelhook queue', () => {
     queue.allow(0, { sinceMs: Date.now(), untilMs: Date.now() + 60_000 });
     await queue.add([{ key: 'a/x', reasons: [] }]);
     expect((await levelhook('list'))[1]).toMatch(/^controller .* breaker$/m);
+    expect((await levelhook('list', 'controller'))[1]).toMatch(/^queued +a\/x +20..-.*Z$/m);
     const [, status] = await levelhook('get', 'controller', 'a/x');
     expect(status).toMatch(/^waits for +the function to be reachable from this gateway, tried again at 20..-.*Z$/m);
   });
@@ -315,6 +316,7 @@ describe('levelhook queue', () => {
   it('ends in one sentence when something is wrong', async () => {
     const mistakes: [string[], RegExp][] = [
       [['get', 'other', 'a/x'], /answered 404: there is no controller "other"/],
+      [['get', 'a/x', 'controller'], /no controller "a\/x" in this gateway: there is controller, which comes before/],
       [['get', 'controller', 'a/b/c'], /is not an object key/],
       [['get', 'controller', 'a/..'], /"a\/\.\." is not an object key/],
       [['pause', 'controller', '--namespace', 'a/b'], /--namespace: "a\/b" is not the name of a namespace/],

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
-import { RedisRecords } from '../../../src/gateway/controller/workqueue/redis-records.ts';
+import { RedisRecords } from '../../../src/gateway/controller/workqueue/records/redis-records.ts';
 import type { Ended } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -65,6 +65,42 @@ describe('the queue in Redis', () => {
     expect(await fixture.redis.xlen(`${fixture.keys.prefix}:controller:events`)).toBeLessThan(300);
   });
 
+  it('starts no key of a queue that another owner of the same name has by now, and changes nothing of it', async () => {
+    const follower = await fixture.open({}, { owner: 'old' });
+    await follower.renew('run-id');
+    await follower.start(process);
+    await follower.add(plain('before'));
+    await eventually(async () => expect(process.keys()).toEqual(['before']));
+    await atRest();
+    // The leader knows that the owner has changed, and the follower does not.
+    await fixture.lose();
+    const leader = await fixture.open({}, { owner: 'new' });
+    await leader.renew('run-id');
+    await follower.add(plain('early'));
+    expect(await leader.state()).toMatchObject({ isForeign: false });
+    expect(await follower.state()).toMatchObject({ isForeign: true });
+    await leader.add(plain('late'));
+    await sleep(500);
+    expect(process.keys()).toEqual(['before']);
+    expect(await fixture.redis.exists(fixture.keys.runs)).toBe(0);
+    // The follower holds no job of the keys, though it has not stopped.
+    const next = new RecordingProcess();
+    await leader.start(next);
+    await eventually(async () => expect(next.keys().toSorted()).toEqual(['early', 'late']));
+    await atRest();
+    await follower.stop(1000);
+  });
+
+  it('gives a queue of an earlier build, which names no owner, the owner that starts a key of it', async () => {
+    const queue = await fixture.open({}, { owner: 'mine' });
+    await queue.renew('run-id');
+    await fixture.redis.hdel(fixture.keys.queue, 'owner');
+    await queue.start(process);
+    await queue.add(plain('key'));
+    await eventually(async () => expect(process.keys()).toEqual(['key']));
+    expect(await fixture.redis.hget(fixture.keys.queue, 'owner')).toBe('mine');
+  });
+
   it('logs nothing of a job whose lock has expired, and runs its key once', { timeout: 60_000 }, async () => {
     const queue = await fixture.open({ concurrency: 1 });
     const first = Promise.withResolvers<Ended>();
@@ -108,7 +144,7 @@ describe('the queue in Redis', () => {
     await queue.renew('before');
     const renewed = queue.renew('meanwhile');
     await queue.stop(1000);
-    await queue.obliterate();
+    await fixture.lose();
     await renewed;
     await queue.renew('after');
     await queue.setInitial('hash');
@@ -118,13 +154,38 @@ describe('the queue in Redis', () => {
 
   it('remembers its incarnation and what its controller was given at first', async () => {
     const queue = await fixture.open();
-    expect(await queue.state()).toEqual({ incarnation: undefined, runId: undefined, initial: undefined });
+    expect(await queue.state()).toEqual({
+      incarnation: undefined,
+      isForeign: false,
+      runId: undefined,
+      initial: undefined,
+    });
     await queue.renew('r1');
     await queue.setInitial('hash');
     const { incarnation } = await queue.state();
-    expect(await queue.state()).toEqual({ incarnation, runId: 'r1', initial: 'hash' });
+    expect(await queue.state()).toEqual({ incarnation, isForeign: false, runId: 'r1', initial: 'hash' });
     await queue.renew('r2');
     expect((await queue.state()).incarnation).not.toBe(incarnation);
+  });
+
+  it('lists the failing keys of many timers in their order, a part in each script', async () => {
+    const queue = await fixture.open();
+    const { timers, recordPrefix } = fixture.keys;
+    const all = Array.from({ length: 1300 }, (_, at) => `key-${at}`);
+    await fixture.redis.zadd(timers, ...all.flatMap((key, at) => [String(at), key]));
+    const failing = all.filter((_, at) => at % 3 === 0);
+    await Promise.all(failing.map((key) => fixture.redis.hset(recordPrefix + key, 'failures', '1')));
+    for (const [offset, limit] of [
+      [0, 500],
+      [160, 20],
+      [430, 10],
+      [500, 10],
+      [0, 0],
+    ] as const) {
+      const { total, keys } = await queue.inspector.list('failing', { offset, limit });
+      expect([total, keys.map(({ key }) => key)]).toEqual([434, failing.slice(offset, offset + limit)]);
+    }
+    await fixture.lose();
   });
 
   it('keeps 2 KiB of reasons, the oldest', async () => {

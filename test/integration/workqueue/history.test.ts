@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/index.ts';
-import { replayDeadLetters } from '../../../src/gateway/controller/workqueue/dead-letters.ts';
+import { replayDeadLetters } from '../../../src/gateway/controller/workqueue/records/dead-letters.ts';
 import type { WorkQueue } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';

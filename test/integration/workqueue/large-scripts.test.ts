@@ -54,7 +54,7 @@ describe('a tenant with a hundred thousand keys', () => {
     // All that it has done.
     const resume = loadScript(
       admin,
-      import.meta.resolve('../../../src/gateway/controller/workqueue/redis-records.ts'),
+      import.meta.resolve('../../../src/gateway/controller/workqueue/records/redis-records.ts'),
       'resume',
     );
     expect(await resume([pauses, pauseEnds, paused, backlog], ['controller', '', 500])).toBe(KEYS - 500);

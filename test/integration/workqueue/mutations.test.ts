@@ -56,7 +56,7 @@ describe.each(rules)('%s', (_, scenario, { script, from, to }) => {
 
   it('and without the rule it is broken', async () => {
     const lua = readFileSync(
-      new URL(`../../../src/gateway/controller/workqueue/lua/${script}.lua`, import.meta.url),
+      new URL(`../../../src/gateway/controller/workqueue/records/lua/${script}.lua`, import.meta.url),
       'utf8',
     );
     const mutated = lua.replace(from, to);

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import type { Finish } from '../../../src/gateway/controller/workqueue/work-queue.ts';
-import { unlinkAll } from '../../../src/ground/redis/redis.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
 import { RedisQueueFixture } from '../../harness/redis-queue.ts';
@@ -45,11 +44,9 @@ async function runs(key: string, count: number): Promise<void> {
   await eventually(async () => expect(process.runsOf(key)).toHaveLength(count));
 }
 
-const lose = () => unlinkAll(fixture.redis, `${fixture.keys.prefix}:`);
-
 async function putBack(): Promise<void> {
   queue.suspend();
-  await lose();
+  await fixture.lose();
   await queue.putBackRuns('next');
   await queue.renew('next');
   queue.unsuspend();
@@ -120,7 +117,7 @@ it('nothing is put back where the queue is in order: keys may have started since
 });
 
 it('a lost record that is not noticed yet: a start of the key is taken back', async () => {
-  await lose();
+  await fixture.lose();
   await queue.add(plain('a'));
   await runs('x', 2);
   await eventually(async () => expect(await fixture.redis.zscore(fixture.keys.timers, 'a')).not.toBeNull());

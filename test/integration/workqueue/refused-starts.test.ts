@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { BullMqJobs } from '../../../src/gateway/controller/workqueue/bullmq-jobs.ts';
+import { BullMqJobs } from '../../../src/gateway/controller/workqueue/worker/bullmq-jobs.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { RecordingProcess } from '../../harness/recording-process.ts';
@@ -10,7 +10,10 @@ import { ShiftedClock } from '../../harness/test-clock.ts';
 
 /** Every start is refused as if Redis had no memory, while this key is there. */
 const REFUSE = 'refuse-starts';
-const START = readFileSync(new URL('../../../src/gateway/controller/workqueue/lua/start.lua', import.meta.url), 'utf8');
+const START = readFileSync(
+  new URL('../../../src/gateway/controller/workqueue/records/lua/start.lua', import.meta.url),
+  'utf8',
+);
 const REFUSABLE = `if redis.call('EXISTS', '${REFUSE}') == 1 then
   return redis.error_reply("OOM command not allowed when used memory > 'maxmemory'.")
 end
@@ -197,7 +200,7 @@ it('a paused namespace with 100,000 low keys costs no job and no start', async (
   // BullMQ counts its jobs. Both added keys started at once and needed none.
   expect(await fixture.redis.get(`${fixture.keys.bullmqPrefix}id`)).toBeNull();
   expect(await fixture.records()).toBe(0);
-  await queue.obliterate();
+  await fixture.lose();
 });
 
 it('a record with nothing but a barrier has no expiry', async () => {

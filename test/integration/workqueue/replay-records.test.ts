@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest';
 import { silentLogger } from '../../../src/core/index.ts';
 import { Replays } from '../../../src/gateway/http/dashboard/replays.ts';
 import { redisLocation, type RedisLocation } from '../../../src/ground/redis/redis-location.ts';
-import { ReplayRecords } from '../../../src/gateway/controller/workqueue/replay-records.ts';
+import { ReplayRecords } from '../../../src/gateway/controller/workqueue/records/replay-records.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { ShiftedClock } from '../../harness/test-clock.ts';

@@ -8,7 +8,7 @@ import { CacheAccess } from '../../../src/gateway/controller/access/cache-access
 import { Dispatcher } from '../../../src/gateway/controller/dispatch/dispatcher.ts';
 import { Endpoint } from '../../../src/gateway/controller/endpoint/endpoint.ts';
 import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
-import { RedisRecords } from '../../../src/gateway/controller/workqueue/redis-records.ts';
+import { RedisRecords } from '../../../src/gateway/controller/workqueue/records/redis-records.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { RecordingProcess } from '../../harness/recording-process.ts';
 import { done, RawFunction } from '../../harness/raw-function.ts';

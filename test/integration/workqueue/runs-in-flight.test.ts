@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
-import { OwnRuns } from '../../../src/gateway/controller/workqueue/own-runs.ts';
+import { OwnRuns } from '../../../src/gateway/controller/workqueue/records/own-runs.ts';
 import { type QueueKeys, queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
-import { RunsInFlight } from '../../../src/gateway/controller/workqueue/runs-in-flight.ts';
+import { RunsInFlight } from '../../../src/gateway/controller/workqueue/records/runs-in-flight.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 describe('a run is in flight', () => {

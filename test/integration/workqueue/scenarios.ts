@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { RedisRecords } from '../../../src/gateway/controller/workqueue/redis-records.ts';
+import { RedisRecords } from '../../../src/gateway/controller/workqueue/records/redis-records.ts';
 import { done } from '../../harness/recording-process.ts';
 import type { RedisQueueFixture } from '../../harness/redis-queue.ts';
 import { numbered, plain, type Setting } from '../../contract/work-queue/setting.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { systemClock } from '../../../src/core/index.ts';
-import { StartRates } from '../../../src/gateway/controller/workqueue/start-rates.ts';
+import { StartRates } from '../../../src/gateway/controller/workqueue/worker/start-rates.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { RecordingProcess } from '../../harness/recording-process.ts';
 import { RedisQueueFixture } from '../../harness/redis-queue.ts';
