@@ -2,10 +2,12 @@ import {
   controllerOf,
   type FieldRequirement,
   fulfils,
+  groupOf,
   isControlledBy,
   type KubernetesObject,
   type LabelRequirement,
   type OwnerIdentity,
+  type OwnerReference,
 } from '../core/index.ts';
 import { selectableValue } from './selectable-fields.ts';
 import {
@@ -18,11 +20,23 @@ import {
   orphanIndex,
 } from './cache-layout.ts';
 
+/** A kind in all its versions. */
+interface GroupKind {
+  /** `apps`; '' for the core group. */
+  readonly group: string;
+  readonly kind: string;
+}
+
 /** Selects objects of a view. All conditions must be met; without conditions, all objects are selected. */
 export interface Selection {
   readonly namespace?: string;
   /** The owner that manages the objects. A namespaced owner has objects in its own namespace only. */
   readonly controlledBy?: OwnerIdentity;
+  /**
+   * The kinds that the owner may be of. An author may copy the UID of a namespaced owner into another namespace, so a
+   * UID without a namespace counts only beside a cluster-scoped kind. Default: any.
+   */
+  readonly ownerKinds?: readonly GroupKind[];
   /** Namespace of objects that no controller manages. */
   readonly orphansIn?: string;
   /** A value in a declared index; `labels`: the selector's labels, in the index of all labels. */
@@ -33,16 +47,22 @@ export interface Selection {
 
 /** Whether an object is selected. */
 export function isSelected(object: KubernetesObject, selection: Selection): boolean {
-  const { namespace, controlledBy, orphansIn, index, labels = [], fields = [] } = selection;
+  const { namespace, controlledBy, ownerKinds, orphansIn, index, labels = [], fields = [] } = selection;
   const { metadata } = object;
   if (namespace !== undefined && metadata.namespace !== namespace) return false;
   if (controlledBy !== undefined && !isControlledBy(object, controlledBy)) return false;
+  if (ownerKinds !== undefined && !isOfKinds(controllerOf(object), ownerKinds)) return false;
   if (orphansIn !== undefined && (metadata.namespace !== orphansIn || controllerOf(object))) return false;
   if (typeof index === 'object' && !indexValues(object, index.spec).includes(index.value)) return false;
   if (!fulfils(labels, metadata.labels)) return false;
   return fields.every(
     ({ field, operator, value }) => (selectableValue(object, field) === value) === (operator === '='),
   );
+}
+
+/** The version may differ: the owner reference has the version by which its author knew the owner. */
+function isOfKinds(owner: OwnerReference | undefined, kinds: readonly GroupKind[]): boolean {
+  return kinds.some(({ group, kind }) => kind === owner?.kind && group === groupOf(owner));
 }
 
 /** The only namespace that can have selected objects; undefined when several can. */
@@ -80,7 +100,7 @@ export function beyondKey({ namespace: _, ...selection }: Selection): { indexes:
   const { labels = [], fields = [] } = selection;
   return {
     indexes: [...always, ...declared],
-    more: labels.length > 0 || fields.some(({ field }) => !isKeyField(field)),
+    more: selection.ownerKinds !== undefined || labels.length > 0 || fields.some(({ field }) => !isKeyField(field)),
   };
 }
 

@@ -23,14 +23,21 @@ async function filled(of: typeof pods): Promise<View> {
   const view = new View(redis, of, { prefix });
   await view.writer.claim('writer');
   const applier = applierOf(view);
-  const controller = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'web', uid: 'o', controller: true };
-  const object = (place: { namespace?: string }) => ({
-    apiVersion: 'v1',
-    kind: of.kind,
-    metadata: { ...place, name: 'secret-name', uid: 'u', resourceVersion: '1', ownerReferences: [controller] },
-  });
+  const object = (name: string, kind: string, uid: string, place: { namespace?: string }) => {
+    const ownerReferences = [{ apiVersion: 'v1', kind, name: 'owner', uid, controller: true }];
+    return {
+      apiVersion: 'v1',
+      kind: of.kind,
+      metadata: { ...place, name, uid: 'u', resourceVersion: '1', ownerReferences },
+    };
+  };
   const places = of.namespaced ? [{ namespace: 'a' }, { namespace: 'b' }] : [{}];
-  await applier.apply(listOf('2', places.map(object)));
+  const objects = places.map((place) => object('secret-name', 'ReplicationController', 'o', place));
+  const ofNode = [
+    object('copies-the-uid', 'ReplicationController', 'node', { namespace: 'a' }),
+    object('mirror-pod', 'Node', 'node', { namespace: 'b' }),
+  ];
+  await applier.apply(listOf('2', [...objects, ...(of === pods ? ofNode : [])]));
   return view;
 }
 
@@ -73,8 +80,18 @@ describe('the owner of a list', () => {
     expect(items.map(({ metadata }) => metadata)).toMatchObject([{ namespace: 'a' }]);
   });
 
-  it('may be cluster-scoped where the token reads a cluster-scoped kind', async () => {
-    expect(await listed('/o', { 'v1/Pod': '*', 'v1/Node': '*' })).toMatchObject({ status: 200 });
+  it('without a namespace is of a cluster-scoped kind that the token reads, whatever else the token reads', async () => {
+    const scope: CacheScope = { 'v1/Pod': '*', 'v1/ConfigMap': '*', 'v1/Node': '*' };
+    for (const [owner, names] of [
+      ['o', []],
+      ['node', ['mirror-pod']],
+    ] as const) {
+      for (const limit of ['', '&limit=1']) {
+        const { status, text } = await listed(`/${owner}${limit}`, scope);
+        const { items } = JSON.parse(text) as { items: { metadata: { name: string } }[] };
+        expect([status, items.map(({ metadata }) => metadata.name)], owner + limit).toEqual([200, names]);
+      }
+    }
   });
 });
 

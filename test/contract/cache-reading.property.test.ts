@@ -153,7 +153,7 @@ class World {
     }
     const labels = [{ app: 'x' }, { app: 'y' }, {}][this.#random.below(3)];
     const uid = ['o1', 'o2', undefined][this.#random.below(3)];
-    const owner = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'x', uid, controller: true };
+    const owner = { apiVersion: 'v1', kind: 'Node', name: 'x', uid, controller: true };
     const refs = Array.from({ length: [0, 1, 3, 40][this.#random.below(4)] ?? 0 }, (_, at) => `r${at}`);
     const metadata = { labels, ...(uid ? { ownerReferences: [owner] } : {}) };
     const object = this.history.write(key, metadata, refs.length > 0 ? { spec: { refs } } : {});

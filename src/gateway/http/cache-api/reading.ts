@@ -2,6 +2,7 @@ import {
   type Clock,
   compareResourceVersions,
   formatObjectKey,
+  groupOf,
   ownValue,
   type ResourceVersion,
 } from '../../../core/index.ts';
@@ -130,11 +131,11 @@ function checkPosition(
 
 /** @throws StatusError */
 export async function readList(asked: ReadRequest, options: ReadingOptions): Promise<Response> {
-  const { kind, query, request } = asked;
-  const { namespace } = request;
+  const { kind, query } = asked;
+  const { namespace } = asked.request;
   const customFields = query.get('fieldSelector') ? await asked.catalog.selectableFields(kind) : [];
-  const wanted = listRequest(kind.resource, query, namespace, customFields);
-  checkOwner(wanted.selection, asked);
+  const request = listRequest(kind.resource, query, namespace, customFields);
+  const wanted = { ...request, selection: withOwnerKinds(request.selection, asked) };
   const form = await formOf(asked, options);
   const views = kind.views.filter(({ view }) => namespace === undefined || view.contains(namespace));
   const found = await readings(views, wanted.selection, wanted.notOlderThan, asked, options);
@@ -164,13 +165,17 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
 
 /**
  * A namespaced owner's UID without its namespace would select objects of other namespaces, whose authors may have
- * copied it. A function knows the UID of an owner whose kind it reads, so only a token that reads a cluster-scoped kind
- * can know a cluster-scoped owner.
- * @throws StatusError 400
+ * copied it. So `/UID` names an owner of a cluster-scoped kind that the token reads: a function that knows the UID of
+ * an owner has read the owner.
+ * @throws StatusError 400 when the token reads no such kind
  */
-function checkOwner({ controlledBy }: Selection, { catalog, scope }: ReadRequest): void {
-  if (!controlledBy || controlledBy.metadata.namespace) return;
-  if (catalog.readable(scope).some(({ resource }) => !resource.namespaced)) return;
+function withOwnerKinds(selection: Selection, { catalog, scope }: ReadRequest): Selection {
+  const { controlledBy } = selection;
+  if (!controlledBy || controlledBy.metadata.namespace) return selection;
+  const owners = catalog.readable(scope).flatMap(({ resource }) => (resource.namespaced ? [] : [resource]));
+  if (owners.length > 0) {
+    return { ...selection, ownerKinds: owners.map((each) => ({ group: groupOf(each), kind: each.kind })) };
+  }
   throw badRequest(
     `${CONTROLLED_BY} names a cluster-scoped owner, and all kinds that this token reads are namespaced: ask with NAMESPACE/UID of the owner, or declare the kind of the cluster-scoped owner in reads`,
   );
