@@ -52,21 +52,25 @@ export function formatBody(body: unknown, contentType: string): string {
 /** An integer with fewer digits is exact in JavaScript. */
 const DIGITS = 16;
 
-/** Checks one byte or character of sixteen, which takes a few hundredths of the time of `JSON.parse`. */
+/**
+ * Checks one byte or character of sixteen, which takes a few hundredths of the time of `JSON.parse`. A read beyond the
+ * end would make V8 leave its fast path for the rest of the process.
+ */
 function hasManyDigits(json: Uint8Array | string): boolean {
-  const isDigit = (at: number): boolean => {
-    // Beyond the end the code is NaN.
-    const code = typeof json === 'string' ? json.charCodeAt(at) : (json[at] ?? NaN);
-    return code >= 48 && code <= 57;
-  };
-  for (let at = DIGITS - 1; at < json.length; at += DIGITS) {
-    if (!isDigit(at)) continue;
-    let [from, end] = [at, at + 1];
-    while (isDigit(from - 1)) from -= 1;
-    while (isDigit(end)) end += 1;
-    if (end - from >= DIGITS) return true;
+  const last = json.length - 1;
+  for (let at = DIGITS - 1; at <= last; at += DIGITS) {
+    if (!isDigit(json, at)) continue;
+    let [from, to] = [at, at];
+    while (from > 0 && isDigit(json, from - 1)) from -= 1;
+    while (to < last && isDigit(json, to + 1)) to += 1;
+    if (to - from >= DIGITS - 1) return true;
   }
   return false;
+}
+
+function isDigit(json: Uint8Array | string, at: number): boolean {
+  const code = typeof json === 'string' ? json.charCodeAt(at) : (json[at] ?? 0);
+  return code >= 48 && code <= 57;
 }
 
 /** A long integer within an object or a list. Text in a string may match too, but no digest and no base64 does. */
