@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { currentVersion, versionsElsewhere } from './versions.ts';
+import { currentVersion, documentsNotReleased, versionsElsewhere } from './versions.ts';
 
 /**
  * What keeps a commit from being released, each as a sentence.
@@ -32,6 +32,9 @@ export function releaseProblems(
   for (const [file, versions] of Object.entries(versionsElsewhere(root))) {
     const other = versions.find((each) => each !== version);
     if (other) problems.push(`${file} has version ${other}, not ${version}.`);
+  }
+  for (const file of documentsNotReleased(root)) {
+    problems.push(`${file} is not the one in infra/contract/v1/released. Run npm run new-version.`);
   }
   return problems;
 }

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { repositoryRoot, runNode } from '../checks/temp-repository.ts';
 import { releaseProblems } from './release-problems.ts';
-import { currentVersion, versionsElsewhere } from './versions.ts';
+import { changedSinceRelease, currentVersion, releaseContract, versionsElsewhere } from './versions.ts';
 
 const CHANGESET = 'node_modules/@changesets/cli/bin.js';
 
@@ -19,29 +19,34 @@ beforeEach(() => {
     'CHANGELOG.md',
     '.changeset/config.json',
     'infra/release/versions.ts',
-    SCHEMA,
-    RELEASED,
+    'infra/contract/v1',
+    'infra/crds',
   ];
   for (const file of [...files, 'infra/release/follow-version.ts', ...Object.keys(versionsElsewhere(repositoryRoot))]) {
     mkdirSync(dirname(join(root, file)), { recursive: true });
-    cpSync(join(repositoryRoot, file), join(root, file));
+    cpSync(join(repositoryRoot, file), join(root, file), { recursive: true });
   }
+  releaseContract(root);
   symlinkSync(join(repositoryRoot, 'node_modules'), join(root, 'node_modules'));
-  const git = (...args: string[]) =>
-    execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@t', ...args], { cwd: root });
   git('init', '--quiet');
   git('add', '.');
   git('commit', '--quiet', '--message', 'start');
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
+const git = (...args: string[]) =>
+  execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@t', ...args], { cwd: root });
 const read = (file: string): string => readFileSync(join(root, file), 'utf8');
 const write = (file: string, text: string): void => writeFileSync(join(root, file), text);
 const describeChange = (name: string, bump: string, text: string, of = 'levelhook'): void =>
   write(`.changeset/${name}.md`, `---\n'${of}': ${bump}\n---\n\n${text}\n`);
 
-const SCHEMA = 'infra/contract/v1/outcome.schema.json';
-const RELEASED = 'infra/contract/v1/released/outcome.schema.json';
+const RELEASED = 'infra/contract/v1/released';
+/** The files of `released`, each with the document of today. */
+const DOCUMENTS = readdirSync(join(repositoryRoot, RELEASED)).map(
+  (file) =>
+    [`${RELEASED}/${file}`, file.endsWith('.yaml') ? `infra/crds/${file}` : `infra/contract/v1/${file}`] as const,
+);
 
 describe('changeset version', () => {
   const before = currentVersion(repositoryRoot);
@@ -54,13 +59,13 @@ describe('changeset version', () => {
   ])('makes of a changeset with %s version %s, in every file that names it', (bump, after) => {
     describeChange('small', 'patch', 'A queue forgets nothing.');
     describeChange('large', bump, 'Functions do more.');
-    writeFileSync(join(root, SCHEMA), '{}');
+    for (const [, document] of DOCUMENTS) write(document, `the next ${document}`);
     for (const script of [[CHANGESET, 'version'], ['infra/release/follow-version.ts']]) {
       const { output, exitCode } = runNode(root, script);
       expect(exitCode, output).toBe(0);
     }
     expect(currentVersion(root)).toBe(after);
-    expect(read(RELEASED)).toBe('{}');
+    for (const [released, document] of DOCUMENTS) expect(read(released)).toBe(`the next ${document}`);
     expect(new Set(Object.values(versionsElsewhere(root)).flat())).toEqual(new Set([after]));
     const lock = JSON.parse(read('package-lock.json')) as { version: string; packages: { '': { version: string } } };
     expect([lock.version, lock.packages[''].version]).toEqual([after, after]);
@@ -100,6 +105,11 @@ describe('a release', () => {
     expect(problems()).toEqual([`CHANGELOG.md begins with 9.0.0, not ${currentVersion(root)}.`]);
   });
 
+  it.each(DOCUMENTS)('is refused when %s is of an earlier one', (released, document) => {
+    write(released, '{}');
+    expect(problems()).toEqual([`${document} is not the one in ${RELEASED}. Run npm run new-version.`]);
+  });
+
   it.each(Object.keys(versionsElsewhere(repositoryRoot)))('is refused when %s has another version', (file) => {
     write(file, read(file).replaceAll(currentVersion(root), '9.0.0'));
     expect(problems()).toEqual([`${file} has version 9.0.0, not ${currentVersion(root)}.`]);
@@ -108,5 +118,24 @@ describe('a release', () => {
   it.each(Object.keys(versionsElsewhere(repositoryRoot)))('is refused when %s names no version', (file) => {
     write(file, '');
     expect(problems).toThrow(`${file} has no version of levelhook`);
+  });
+});
+
+describe('the documents of the last release', () => {
+  it('are as its tag has them', () => expect(changedSinceRelease(repositoryRoot)).toEqual([]));
+
+  it('may change before the tag of their version exists, and not after it', () => {
+    const [[released, document] = ['', '']] = DOCUMENTS;
+    const changed = (text: string): string[] => {
+      for (const file of [released, document]) write(file, text);
+      git('commit', '--quiet', '--all', '--message', text);
+      return changedSinceRelease(root);
+    };
+    expect(changed('{"first":true}')).toEqual([]);
+    git('tag', `v${currentVersion(root)}`);
+    expect(changedSinceRelease(root)).toEqual([]);
+    expect(changed('{"second":true}')).toEqual([released]);
+    write('package.json', JSON.stringify({ version: '9.0.0' }));
+    expect(changedSinceRelease(root)).toEqual([]);
   });
 });

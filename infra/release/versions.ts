@@ -1,5 +1,6 @@
-import { copyFileSync, globSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 
 /** Where the version of package.json stands besides, each as what to match. */
 const PLACES: readonly (readonly [file: string, version: RegExp])[] = [
@@ -40,11 +41,33 @@ export function followVersion(root: string): void {
   }
 }
 
-const CONTRACT = 'infra/contract/v1';
+const RELEASED = 'infra/contract/v1/released';
 
-/** Keeps the schemas of the contract, with which later ones are compared: a bound may only become wider. */
+/** What the contract consists of. A release keeps a copy of each in `released`. */
+const DOCUMENTS = 'infra/{contract/v1/*.json,crds/*.yaml}';
+
+/** Keeps the documents of the contract, with which later ones are compared: a bound may only become wider. */
 export function releaseContract(root: string): void {
-  for (const file of globSync('*.schema.json', { cwd: join(root, CONTRACT) })) {
-    copyFileSync(join(root, CONTRACT, file), join(root, CONTRACT, 'released', file));
+  for (const file of globSync(DOCUMENTS, { cwd: root })) {
+    copyFileSync(join(root, file), join(root, RELEASED, basename(file)));
   }
+}
+
+/** The documents of the contract whose copy in `released` is missing or another. */
+export function documentsNotReleased(root: string): string[] {
+  return globSync(DOCUMENTS, { cwd: root }).filter((file) => {
+    const copy = join(root, RELEASED, basename(file));
+    return !existsSync(copy) || !readFileSync(copy).equals(readFileSync(join(root, file)));
+  });
+}
+
+/** The files of `released` that are not as the tag of this version has them. None before the tag exists. */
+export function changedSinceRelease(root: string): string[] {
+  const git = (...args: string[]): string[] =>
+    // In a container the checkout may belong to another user, which git refuses by default.
+    execFileSync('git', ['-c', 'safe.directory=*', ...args], { cwd: root, encoding: 'utf8' })
+      .split('\n')
+      .filter(Boolean);
+  const [tag] = existsSync(join(root, '.git')) ? git('tag', '--list', `v${currentVersion(root)}`) : [];
+  return tag === undefined ? [] : git('diff', '--name-only', tag, '--', RELEASED);
 }
