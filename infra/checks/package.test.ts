@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -33,6 +33,7 @@ const MAX_INSTALLED = 3_000_000;
 const publishedSchema = z.object({
   name: z.string(),
   version: z.string(),
+  engines: z.object({ node: z.string() }),
   repository: z.object({ type: z.string(), url: z.string() }),
   publishConfig: z.object({ access: z.string(), provenance: z.boolean() }),
 });
@@ -91,6 +92,13 @@ test('what is packed are the two packages that a release publishes, of one versi
   }
 });
 
+test('the gateway needs Node 24, and the SDK the oldest Node that its client for the cache runs on', () => {
+  const [gateway, sdk] = [installed, sdkInstalled].map(
+    (folder) => publishedSchema.parse(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))).engines.node,
+  );
+  expect({ gateway, sdk }).toEqual({ gateway: '>=24', sdk: '>=22.19.0' });
+});
+
 test('the package holds no sources and no tests', () => {
   const strangers = globSync('**/*', { cwd: installed }).filter(
     (path) =>
@@ -126,6 +134,21 @@ test('the package holds what npm would pack, the definitions that the gateway ne
       'dist/functions/examples/02-custom-resource/site.crd.yaml',
     ]),
   );
+});
+
+test('the package holds each file and folder that its commands name, or that its documents say to apply', () => {
+  const textOf = (pattern: string, relevant: (text: string) => string[]): string[] =>
+    globSync(pattern, { cwd: installed }).flatMap((path) => relevant(readFileSync(join(installed, path), 'utf8')));
+  const texts = [
+    // Without comments, which only an author reads.
+    ...textOf('dist/src/**/*.js', (code) => code.split('\n').filter((line) => !/^\s*(?:\/\/|\/?\*)/.test(line))),
+    ...textOf('{*,infra/**/*}.md', (markdown) => markdown.match(/^```[^]*?^```/gm) ?? []),
+  ];
+  const named = new Set(texts.flatMap((text) => text.match(/\binfra\/[\w./-]*\w/g) ?? []));
+  expect([...named]).toEqual(
+    expect.arrayContaining(['infra/docs/settings.md', 'infra/crds', 'infra/rbac/signing-secret.yaml']),
+  );
+  expect([...named].filter((path) => !existsSync(join(installed, path)))).toEqual([]);
 });
 
 test.each(Object.entries(packageJson.bin))('the command %s answers --help', (_, path) => {

@@ -274,6 +274,30 @@ describe('a function alone ends with one sentence when', () => {
   });
 });
 
+describe('the help of the very command is named by a sentence of levelhook', () => {
+  it.each<[string, string[], RegExp]>([
+    ['queue', ['lst'], /unknown command 'lst'/],
+    ['queue list', ['--lst', 'dead'], /unknown option '--lst' \(Did you mean --list\?\)/],
+    ['queue list', ['--list', 'nothing'], /'nothing' is invalid\. Allowed choices are queued, running, /],
+    ['queue list', ['--limit', 'many'], /Write a whole number/],
+    ['queue list', ['get', '--gateway', 'nowhere'], /Write it as http:\/\/127\.0\.0\.1:8787/],
+    ['queue get', ['controller'], /missing required argument 'key'/],
+    ['queue get', ['controller', 'a/x', 'a/y'], /too many arguments/],
+    ['queue replay', ['controller', '--al'], /unknown option '--al' \(Did you mean --all\?\)/],
+    ['queue drop', ['controller', '--namespace'], /option '--namespace <name>' argument missing/],
+    ['queue pause', [], /missing required argument 'controller'/],
+    ['queue resume', ['controller', '--all'], /unknown option '--all'/],
+    ['explain', ['controller', 'a/x', '--output', 'yaml'], /Allowed choices are text, json/],
+    ['profile', ['--kind', 'all'], /Allowed choices are cpu, /],
+    ['profile', ['--seconds', '0'], /A profile takes 1 to /],
+  ])('%s %j', async (name, args, mistake) => {
+    command = levelhook([...name.split(' '), ...args]);
+    await expectOneSentence(
+      new RegExp(`^levelhook: .*${mistake.source}.*; levelhook ${name} --help shows the usage\\.$`),
+    );
+  });
+});
+
 it('levelhook with an unknown command ends with one sentence', async () => {
   command = levelhook(['begin']);
   await expectOneSentence(/^levelhook: unknown command 'begin'/);
