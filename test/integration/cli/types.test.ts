@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { resource } from '../../../src/core/index.ts';
 import { Cluster } from '../../harness/cluster.ts';
+import { ScriptedApiserver } from '../../harness/scripted-apiserver.ts';
 import { UserCommand } from '../../harness/user-command.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
@@ -251,18 +252,43 @@ describe('levelhook types, from the cluster', () => {
     const spec = { ...schema.properties.spec, properties };
     const openAPIV3Schema = { ...schema, properties: { ...schema.properties, spec } };
     const version = { name: 'v1', served: true, storage: true, schema: { openAPIV3Schema } };
-    const { apiVersion: __, kind: ___, ...made } = definition('Gadget', group, [version]);
-    await cluster.create(definitions, made);
+    for (const kind of ['Gadget', 'postgresql']) {
+      const { apiVersion: __, kind: ___, ...made } = definition(kind, group, [version]);
+      await cluster.create(definitions, made);
+    }
   });
   afterAll(async () => {
-    await cluster.delete(definitions, { name: `gadgets.${group}` });
+    for (const plural of ['gadgets', 'postgresqls']) await cluster.delete(definitions, { name: `${plural}.${group}` });
     await cluster.close();
   });
 
-  it('writes the same types as from the files of the definitions', async () => {
-    const kubeconfig = inject('kubeconfig');
-    expect(await types('--kubeconfig', kubeconfig, '--only', `gadgets.${group}`)).toMatchObject({ code: 0 });
-    const program = `import { Gadget } from './types/gadgets.${group}-v1.ts'; export const size = (it: Gadget): number => it.spec.size;`;
+  it('writes the same types as from the files of the definitions, of all or only of what was asked for', async () => {
+    const [gadgets, postgresqls] = ['gadgets', 'postgresqls'].map((plural) => `types/${plural}.${group}-v1.ts`);
+    const asked = ['--kubeconfig', inject('kubeconfig')];
+    const only = await types(...asked, '--only', `gadgets.${group}`);
+    expect(only).toEqual({ code: 0, stdout: [gadgets], stderr: [] });
+    const program = `import { Gadget } from './${gadgets}'; export const size = (it: Gadget): number => it.spec.size;`;
     expect(await compileWith(program)).toBe('');
+    // There may be definitions of other tests.
+    const all = { code: 0, stdout: expect.arrayContaining([gadgets, postgresqls]) as string[], stderr: [] };
+    expect(await types(...asked)).toEqual(all);
+    expect(await compileWith(`import { Postgresql } from './${postgresqls}'; void Postgresql; ${program}`)).toBe('');
+  });
+
+  it('looks at no definition that was not asked for, and names the one that cannot be used', async () => {
+    // No apiserver of today has such a version.
+    const later = definition('Later', group, [{ name: '2', served: true, schema: { openAPIV3Schema: schema } }]);
+    await using server = await ScriptedApiserver.start();
+    server.answer(() => ({ items: [later, definition('Gadget', group)] }));
+    const kubeconfig = join(folder, 'kubeconfig');
+    const clusters = [{ name: 'it', cluster: { server: server.client.server, 'insecure-skip-tls-verify': true } }];
+    const contexts = [{ name: 'here', context: { cluster: 'it' } }];
+    await writeFile(kubeconfig, JSON.stringify({ clusters, contexts, 'current-context': 'here' }));
+    const asked = ['--kubeconfig', kubeconfig];
+    expect(await types(...asked, '--only', `gadgets.${group}`)).toMatchObject({ code: 0, stderr: [] });
+    expect((await types(...asked, '--out', 'all')).stderr).toEqual([
+      expect.stringContaining(`, laters.${group}, holds no CustomResourceDefinition that can be used (spec.versions.0`),
+    ]);
+    expect(await readdir(folder)).not.toContain('all');
   });
 });
