@@ -94,14 +94,32 @@ describe('/queues', () => {
     ]);
   });
 
-  it.each(['n\nl', 'n\rl', 'n\u2028l', 'n\u2029l', 'a b', 'system:x'])(
-    'tells of a key of any name: %j',
+  it.each(['n\nl', 'n\rl', 'n\u2028l', 'n\u2029l', 'a b', 'system:x', '-x', '?#&'])(
+    'tells of a key of any name, and operates it: %j',
     async (name) => {
-      await dead(name);
-      const path = `/queues/controller/keys/${encodeURIComponent(name)}`;
-      expect(await request(path)).toMatchObject([200, { key: name }]);
-      const [code, text] = await run('queue', 'get', 'controller', name);
-      expect([code, text], text).toEqual([0, expect.stringMatching(/^state +dead letter, since /m)]);
+      await dead(name, 'a/other');
+      expect(await request(`/queues/controller/keys/${encodeURIComponent(name)}`)).toMatchObject([200, { key: name }]);
+      // A name may look like an option.
+      const key = ['--', name];
+      const [get, explained, paused] = await Promise.all([
+        run('queue', 'get', 'controller', ...key),
+        run('explain', 'controller', '--output', 'json', ...key),
+        run('queue', 'pause', 'controller', ...key),
+      ]);
+      expect(get).toEqual([0, expect.stringMatching(/^state +dead letter, since /m)]);
+      expect([explained[0], JSON.parse(explained[1])]).toMatchObject([
+        0,
+        { key: name, history: [{ outcome: 'dead' }] },
+      ]);
+      expect(paused[0], paused[1]).toBe(0);
+      expect((await queue.inspector.pauses()).map(({ scope }) => scope)).toEqual([`key/${name}`]);
+      expect(await run('queue', 'resume', 'controller', ...key)).toEqual([0, expect.stringContaining(' resumed; ')]);
+      expect(await queue.inspector.pauses()).toEqual([]);
+      expect(await run('queue', 'replay', 'controller', ...key)).toEqual([0, 'replayed 1 dead letter of controller']);
+      await eventually(async () => expect(await queue.history.runsOf(name)).toHaveLength(2));
+      await eventually(async () => expect(await deadKeys()).toEqual([name, 'a/other'].toSorted()));
+      expect(await run('queue', 'drop', 'controller', ...key)).toEqual([0, 'dropped 1 dead letter of controller']);
+      expect(await deadKeys()).toEqual(['a/other']);
     },
   );
 
