@@ -1,8 +1,16 @@
+import { globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import type { Controller } from 'levelhook/function';
 import { ClusterRole, ClusterRoleBinding, ConfigMap, Namespace } from 'levelhook/function/kinds';
-import { type ControlPlane, RealApiserver, runReconciler, startControlPlane, testContext } from 'levelhook/testing';
+import {
+  type ControlPlane,
+  RealApiserver,
+  runReconciler,
+  runReview,
+  startControlPlane,
+  testContext,
+} from 'levelhook/testing';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { greeting } from '../../../functions/examples/01-minimal/greeting.ts';
@@ -58,13 +66,15 @@ async function rulesIn(path: string): Promise<readonly Rule[]> {
   return roles.find(({ kind }) => kind === 'ClusterRole')?.rules ?? [];
 }
 
-const EXAMPLES: readonly (readonly [user: string, controller: Controller, name: string])[] = [
-  ['chart-example', greeting, 'ann'],
-  ['chart-readme', greeting, 'bob'],
-  ['site', site, 'home'],
-  ['webhooks', route, 'shop'],
-  ['platforms', copies, 'copied'],
+const EXAMPLES: readonly (readonly [user: string, controller: Controller, name: string, folder: string])[] = [
+  ['chart-example', greeting, 'ann', '01-minimal'],
+  ['chart-readme', greeting, 'bob', '01-minimal'],
+  ['site', site, 'home', '02-custom-resource'],
+  ['webhooks', route, 'shop', '03-webhooks'],
+  ['platforms', copies, 'copied', '20-platforms'],
 ];
+/** Programs in other languages, which nothing can call but a gateway. */
+const WITHOUT_SDK = ['10-python', '11-go'];
 
 const started = new Started();
 let plane: ControlPlane;
@@ -112,15 +122,29 @@ const run = (user: string, controller: Controller, name: string) =>
     { apiserver: new RealApiserver(plane.kubeconfigFor(user)) },
   );
 
+it('are tested for every example', () => {
+  const examples = globSync('functions/examples/*/', { cwd: ROOT }).map((folder) => basename(folder));
+  const tested = EXAMPLES.map(([, , , folder]) => folder);
+  expect([...new Set([...tested, ...WITHOUT_SDK])].toSorted()).toEqual(examples.toSorted());
+});
+
 it.each(EXAMPLES)(
   '%s: the shipped rights suffice where the owner has to be one that the user may change',
-  async (...of) => {
-    const { outcome, writes } = await run(...of);
+  async (user, controller, name) => {
+    const { outcome, writes } = await run(user, controller, name);
     expect(outcome).toMatchObject({ status: 'done' });
     expect(writes).not.toEqual([]);
     expect(writes.filter(({ status = 0 }) => status >= 300)).toEqual([]);
   },
 );
+
+it('webhooks: the validating one needs no right but to read what it compares with', async () => {
+  const metadata = { namespace: NAMESPACE, name: 'second' };
+  const second = { apiVersion: Route.apiVersion, kind: Route.kind, metadata, spec: { host: 'shop.example.com' } };
+  const apiserver = new RealApiserver(plane.kubeconfigFor('webhooks'));
+  const { denial } = await runReview(route, 'hosts', { create: second }, { apiserver });
+  expect(denial?.message).toBe(`the host shop.example.com belongs to ${NAMESPACE}/shop`);
+});
 
 describe('the examples without the SDK, behind a gateway and with their shipped rights', () => {
   let cluster: Cluster;
@@ -128,7 +152,7 @@ describe('the examples without the SDK, behind a gateway and with their shipped 
   beforeAll(async () => {
     cluster = await Cluster.connect(plane.kubeconfig);
     started.add(() => cluster.close());
-    const examples = ['functions/examples/10-python/rbac.yaml', 'functions/examples/11-go/rbac.yaml'];
+    const examples = WITHOUT_SDK.map((folder) => `functions/examples/${folder}/rbac.yaml`);
     await applyManifests(plane, ['infra/rbac/gateway.yaml', ...examples]);
     const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
     const as = async (name: string) => ({ ...setting, kubeconfig: await serviceAccountKubeconfig(plane, name) });
