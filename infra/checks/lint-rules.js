@@ -16,7 +16,19 @@ const reasonedDisable = {
   }),
 };
 
+const isText = ({ type, callee }) =>
+  type === 'CallExpression' && callee.object?.name === 'JSON' && callee.property?.name === 'stringify';
+
+const equalityByText = {
+  create: (context) => ({
+    BinaryExpression(node) {
+      if (!/^[!=]==?$/.test(node.operator) || !isText(node.left) || !isText(node.right)) return;
+      context.report({ node, message: 'Use `equal` of the SDK, which ignores the order of keys.' });
+    },
+  }),
+};
+
 export default {
   meta: { name: 'levelhook' },
-  rules: { 'reasoned-disable': reasonedDisable },
+  rules: { 'reasoned-disable': reasonedDisable, 'equality-by-text': equalityByText },
 };

@@ -68,6 +68,11 @@ const violations: Violation[] = [
     code: `export const v: unknown = JSON.parse('1');`,
     in: folder,
   })),
+  {
+    rule: 'levelhook(equality-by-text)',
+    code: 'export const same = JSON.stringify(f) === JSON.stringify(violation);',
+    in: 'functions/hello',
+  },
   { rule: 'eslint(no-restricted-globals)', code: `export const b = Buffer.from('');`, in: 'src/function' },
   { rule: 'eslint(no-restricted-globals)', code: 'process.nextTick(f);', in: 'src/core' },
   { rule: 'eslint(no-restricted-globals)', code: 'setImmediate(f);', in: 'src/contract' },
