@@ -4,10 +4,12 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, type Resource, resource } from '../../../src/core/index.ts';
+import { type KubernetesObject, type Resource, resource, resourcePath } from '../../../src/core/index.ts';
+import { MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding } from '../../../src/function/kinds/index.ts';
 import { type ControlPlane, resolveBinary, startControlPlane } from '../../../src/testing/index.ts';
 import { ChangeWatch } from '../../harness/change-watch.ts';
-import { Cluster, type Pod, pods, type ReplicaSet, replicaSets } from '../../harness/cluster.ts';
+import { Cluster, type Pod, pods, type ReplicaSet, replicaSet, replicaSets } from '../../harness/cluster.ts';
+import { deployment } from '../../harness/deployments.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { exact } from '../../harness/exact-json.ts';
 import {
@@ -144,6 +146,58 @@ describe('the deployment and replicaset functions behind a gateway, with simulat
       expect(all.get(name), name).toMatchObject(template);
     }
     await cluster.deleteNamespace(own);
+  });
+
+  it('stops at one ReplicaSet, and says why, where a policy changes the template of each new one', async () => {
+    const own = { namespace: uniqueName('policy'), name: 'changed' };
+    await cluster.createNamespace(own.namespace);
+    const name = own.namespace;
+    const rule = { apiGroups: ['apps'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['replicasets'] };
+    const namespaceSelector = { matchLabels: { 'kubernetes.io/metadata.name': name } };
+    const annotate = '{metadata: Object.spec.template.metadata{annotations: {"policy": "was here"}}}';
+    const expression = `Object{spec: Object.spec{template: Object.spec.template${annotate}}}`;
+    await cluster.create(MutatingAdmissionPolicy, {
+      metadata: { name },
+      spec: {
+        matchConstraints: { namespaceSelector, resourceRules: [rule] },
+        mutations: [{ patchType: 'ApplyConfiguration', applyConfiguration: { expression } }],
+        reinvocationPolicy: 'Never',
+      },
+    });
+    await cluster.create(MutatingAdmissionPolicyBinding, { metadata: { name }, spec: { policyName: name } });
+    // The apiserver learns of policies by its own watch.
+    const untilChanged = (by: object) =>
+      eventually(async () => {
+        const path = resourcePath(replicaSets, { namespace: own.namespace });
+        const { metadata, spec } = replicaSet({ ...own, name: 'tried' }, 0);
+        const body = { apiVersion: 'apps/v1', kind: 'ReplicaSet', metadata, spec };
+        const tried = await cluster.client.json<ReplicaSet>({ method: 'POST', path, query: { dryRun: 'All' }, body });
+        expect(tried.spec.template?.metadata).toEqual({ labels: spec.template.metadata.labels, ...by });
+      });
+    await untilChanged({ annotations: { policy: 'was here' } });
+
+    await cluster.create(deployments, deployment(own, 2));
+    const reason = 'ReplicaSetTemplateChanged';
+    const stopped = expect.objectContaining({ type: 'Progressing', status: 'False', reason }) as unknown;
+    await eventually(async () => {
+      const { conditions } = (await cluster.get(deployments, own))?.status ?? {};
+      expect(conditions).toContainEqual(stopped);
+    });
+    await cluster.patch(deployments, own, { metadata: { labels: { looked: 'again' } } });
+    await untilIdle(gatewayUrl);
+    const [made, ...more] = (await cluster.list(replicaSets, own.namespace)).items;
+    expect(more).toEqual([]);
+    expect((await cluster.get(deployments, own))?.status).not.toHaveProperty('collisionCount');
+
+    // What its condition advises.
+    await cluster.delete(MutatingAdmissionPolicyBinding, { name });
+    await cluster.delete(MutatingAdmissionPolicy, { name });
+    await untilChanged({});
+    await cluster.delete(replicaSets, { ...own, name: made?.metadata.name ?? '' });
+    await eventually(async () => {
+      expect((await cluster.get(deployments, own))?.status).toMatchObject({ updatedReplicas: 2, availableReplicas: 2 });
+    });
+    await cluster.deleteNamespace(own.namespace);
   });
 
   it('rolls out the first revision', async () => {
