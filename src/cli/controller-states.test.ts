@@ -9,6 +9,7 @@ import {
   type ControllerStateWord,
   isWell,
 } from '../gateway/controller/running/controller-state.ts';
+import type { Tone } from '../gateway/http/dashboard/components/panel.ts';
 import { stateBadge } from '../gateway/http/dashboard/pages/overview.ts';
 import type { ControllerSummary } from '../gateway/http/dashboard/data.ts';
 import type { PageRequest } from '../gateway/http/dashboard/page.ts';
@@ -44,6 +45,18 @@ const ROWS: readonly (readonly [ControllerStateWord, string, Partial<ControllerF
   ['remark', 'Running', { remarks: ['an object is kept out'] }],
 ];
 const WELL: readonly ControllerStateWord[] = ['idle', 'busy', 'partly paused', 'remark'];
+/** The colour of each state. Only a controller without anything to look at is green. */
+const TONES: Readonly<Record<ControllerStateWord, Tone>> = {
+  'circuit open': 'bad',
+  problem: 'bad',
+  'dead letters': 'bad',
+  failing: 'bad',
+  paused: 'warn',
+  'partly paused': 'warn',
+  remark: 'warn',
+  busy: 'ok',
+  idle: 'ok',
+};
 
 /** A controller with these facts, and its queue. */
 function controllerOf({ problems, remarks, pauses, circuit, sizes: found }: ControllerFacts): RunningController {
@@ -98,7 +111,7 @@ it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', asy
 
   const summary = { ...facts, id: 'web' } as unknown as ControllerSummary;
   const page = { times: new Times(NOW, NOW) } as PageRequest;
-  expect(stateBadge(page, summary).toString()).toContain(`>${word}</span>`);
+  expect(stateBadge(page, summary).toString()).toContain(`<span class="state ${TONES[word]}">${word}</span>`);
 
   const controller = controllerOf(facts);
   const served = await servedQueues(controller, facts);

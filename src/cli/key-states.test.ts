@@ -4,7 +4,9 @@ import { explainKey } from './explain-text.ts';
 import { shownState } from '../gateway/http/dashboard/waits.ts';
 import { Times } from '../gateway/http/dashboard/times.ts';
 import { KEY_STATES, keyState, objectText, type KeyStateWord } from '../gateway/controller/workqueue/key-state.ts';
-import type { KeyStatus } from '../gateway/controller/workqueue/work-queue.ts';
+import type { KeyStatus, WorkQueue } from '../gateway/controller/workqueue/work-queue.ts';
+import type { Tone } from '../gateway/http/dashboard/components/panel.ts';
+import { queueApi, type ServedKey } from '../gateway/http/server/queue-api.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
 const rest: KeyStatus = {
@@ -55,16 +57,47 @@ const ROWS: readonly (readonly [KeyStateWord, Partial<KeyStatus>])[] = [
   ['circuit open', { queued: true, waits: [{ reason: 'breaker', untilMs: later }] }],
 ];
 
-it.each(ROWS)('a key is %s on its page, in explain and in queue get: %o', (word, facts) => {
+/** The answer of `GET /queues/web/keys/a/k` while Redis has this record and the cache this object. */
+async function servedKey({ object, ...record }: KeyStatus): Promise<ServedKey> {
+  const queue = {
+    name: 'web',
+    inspector: { status: async () => record },
+    history: { runsOf: async () => [] },
+  } as unknown as WorkQueue;
+  const app = queueApi({
+    queues: () => new Map([['web', queue]]),
+    controller: () => object && { problems: [], remarks: [], objectOf: async () => object },
+    clock: { now: () => NOW },
+  });
+  return (await (await app.request('/web/keys/a/k')).json()) as ServedKey;
+}
+
+/** The colour of each state. Only a key that runs, or will as soon as there is room, is green. */
+const TONES: Readonly<Record<KeyStateWord, Tone>> = {
+  running: 'ok',
+  'goes on': 'ok',
+  'dead letter': 'bad',
+  paused: 'warn',
+  'waits for recovery': 'warn',
+  failing: 'bad',
+  'waits for the cache': 'warn',
+  debounced: 'warn',
+  'rate limit': 'warn',
+  'circuit open': 'warn',
+  ready: 'ok',
+  'low priority': 'ok',
+  requeued: 'neutral',
+  'at rest': 'neutral',
+  'not selected': 'neutral',
+  'no object': 'neutral',
+};
+
+it.each(ROWS)('a key is %s on its page, in explain and in queue get: %o', async (word, facts) => {
   const status = { ...rest, ...facts };
   expect(keyState(status, NOW).word).toBe(word);
-  expect(shownState(status, new Times(NOW, NOW)).word).toBe(word);
-  const served = {
-    ...status,
-    state: word,
-    waits: status.waits.map((wait) => (wait.reason === 'barrier' ? { ...wait, awaits: [] } : wait)),
-    history: [],
-  };
+  expect(shownState(status, new Times(NOW, NOW))).toMatchObject({ word, tone: TONES[word] });
+  const served = await servedKey(status);
+  expect(served.state).toBe(word);
   expect(explainKey('demo', served, NOW)).toContain(`what it is doing:\n  ${word}\n`);
   expect(describeKey(served, NOW)).toMatch(new RegExp(`^state +${word}(,|$)`, 'm'));
   if (!status.object) return;

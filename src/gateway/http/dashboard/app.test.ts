@@ -1,7 +1,7 @@
 import { Hono } from 'hono';
 import { expect, test } from 'vitest';
 import { viewPrefix } from '../../../contract/cache-layout.ts';
-import { type LogFields, type Logger } from '../../../core/index.ts';
+import { type LogFields, type Logger, parseJson } from '../../../core/index.ts';
 import type { KeyStatus, PastRun } from '../../controller/workqueue/work-queue.ts';
 import { dashboardApp } from './app.ts';
 import type { ControllerAccess, ControllerSummary, DashboardData, ShownQueue } from './data.ts';
@@ -466,6 +466,32 @@ test('the overview has the age of the oldest ready key, also while its function 
   expect(await tile(summary({ oldestDueMs: 0 }), summary({ id: 'away', ...away }))).toBe('1 min 30 s');
 });
 
+test.each<[string, Partial<ControllerSummary>, boolean]>([
+  ['idle', {}, true],
+  ['busy', { sizes: { ...sizes, queued: 1, running: 1 } }, true],
+  ['partly paused', { pauses: [{ scope: 'namespace/shop', sinceMs: NOW }] }, true],
+  ['failing', { sizes: { ...sizes, failing: 1, running: 1 } }, false],
+  ['dead letters', { sizes: { ...sizes, dead: 1 } }, false],
+  ['paused', { pauses: [{ scope: 'controller', sinceMs: NOW }] }, false],
+  ['problem', { problems: ['its view is not complete'] }, false],
+  ['circuit open', { circuit: { sinceMs: NOW, untilMs: NOW + 1000 } }, false],
+])(
+  'a controller with the state %s counts as well, or comes first and is listed among those with a problem: %o',
+  async (_, more, isWell) => {
+    const controllers = async (): Promise<ControllerSummary[]> => [
+      summary({ id: 'fine' }),
+      summary({ id: 'other', ...more }),
+    ];
+    const app = served({ controllers });
+    const rows = (text: string): string[] => [...text.matchAll(/<tr id="controller-(\w+)"/g)].map(([, id = '']) => id);
+    const all = await textOf(app, '/dashboard');
+    const tile = /<dt>Controllers well<\/dt>\s*<dd>(\d+) <small>of (\d+)<\/small>/.exec(all)?.slice(1);
+    expect(tile).toEqual([isWell ? '2' : '1', '2']);
+    expect(rows(all)).toEqual(isWell ? ['fine', 'other'] : ['other', 'fine']);
+    expect(rows(await textOf(app, '/dashboard?show=problems'))).toEqual(isWell ? [] : ['other']);
+  },
+);
+
 test('the pauses of keys are listed with their controller, each with a link and Resume', async () => {
   const pauses = [
     { scope: 'key/shop/cart', sinceMs: NOW - 60_000 },
@@ -532,15 +558,20 @@ test('the page of a controller lists its webhooks with their last answers', asyn
   expect(text).not.toContain('<script>');
 });
 
-test('an object that differs is shown beside the one of the server, a Secret is not shown', async () => {
-  const object = (color: string): never =>
-    ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'cart' }, data: { color } }) as never;
+test('an object that differs is shown beside the one of the server, its integers unrounded, a Secret is not shown', async () => {
+  const object = (color: string, beyondDoubles: string): never =>
+    parseJson(
+      `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"cart"},"data":{"color":"${color}"},"n":${beyondDoubles}}`,
+    ) as never;
+  const [cached, server] = [object('red', '9007199254740992'), object('blue', '9007199254740993')];
   const differs = access(queueOf([]), {
-    object: async () => ({ kind: 'shown', cached: object('red'), server: object('blue'), serverError: undefined }),
+    object: async () => ({ kind: 'shown', cached, server, serverError: undefined }),
   });
   const text = await textOf(served({ controller: () => differs }), '/dashboard/controllers/web/keys/shop/cart');
   expect(text).toContain('<del>  color: red</del>');
   expect(text).toContain('<ins>  color: blue</ins>');
+  expect(text).toContain('<del>n: 9007199254740992</del>');
+  expect(text).toContain('<ins>n: 9007199254740993</ins>');
   expect(text).toContain('the cache is behind the server');
   const hidden = access(queueOf([]), { object: async () => ({ kind: 'hidden', reason: 'Secrets are not shown' }) });
   expect(await textOf(served({ controller: () => hidden }), '/dashboard/controllers/web/keys/shop/cart')).toContain(
