@@ -21,6 +21,8 @@ const SUMMED_UP = ['Authorized', 'Synced', 'EventsHandled', 'Reachable'] as cons
 /** The reason of `Ready` that may come and go with each run. */
 export const KEYS_FAIL = 'KeysFail';
 export const DEAD_LETTERS = 'DeadLetters';
+/** Its keys are run, and its controller is well. */
+export const RUNNING = 'Running';
 
 const MAX_MESSAGE = 4096;
 /** Of conditions that others have added: who may write the status of an object may not make it large. */
@@ -95,5 +97,5 @@ function summary(findings: Findings, state: ControllerStateWord | undefined): Fi
   if (state === 'paused' || findings.Paused.status === 'True') {
     return TRUE('Paused', 'Running, but its keys wait: see the condition Paused.');
   }
-  return TRUE('Running', 'Its keys are being run.');
+  return TRUE(RUNNING, 'Its keys are being run.');
 }

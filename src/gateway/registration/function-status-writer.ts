@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ApiError, boundedText, messageOf, resource, resourcePath, type Runtime, idOf } from '../../core/index.ts';
 import type { ApiClient } from '../../ground/apiserver/api-client.ts';
-import { DEAD_LETTERS, KEYS_FAIL } from './conditions.ts';
+import { DEAD_LETTERS, KEYS_FAIL, RUNNING } from './conditions.ts';
 import { liveUid } from './live-uid.ts';
 import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 
@@ -74,7 +74,7 @@ export class FunctionStatusWriter {
     if (!ready || (old?.status === ready.status && old.reason === ready.reason)) return;
     // Every start fills the cache: that is no news. Nor is a key that fails once, and succeeds then.
     if (ready.reason === 'CacheFilling' || ready.reason === KEYS_FAIL) return;
-    if (ready.status === 'True' && old?.reason === KEYS_FAIL && ready.reason === 'Running') return;
+    if (ready.status === 'True' && old?.reason === KEYS_FAIL && ready.reason === RUNNING) return;
     const { client, runtime } = this.#options;
     const { clock, logger } = runtime;
     const { namespace, name, uid, resourceVersion } = object.metadata;

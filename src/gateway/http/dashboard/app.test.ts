@@ -4,7 +4,7 @@ import { viewPrefix } from '../../../contract/cache-layout.ts';
 import { type LogFields, type Logger, parseJson } from '../../../core/index.ts';
 import type { KeyStatus, PastRun } from '../../controller/workqueue/work-queue.ts';
 import { dashboardApp } from './app.ts';
-import type { ControllerAccess, ControllerSummary, DashboardData, ShownQueue } from './data.ts';
+import type { ControllerAccess, ControllerSummary, DashboardData, FunctionSummary, ShownQueue } from './data.ts';
 import { DASHBOARD_PATH } from './urls.ts';
 import type { LoginEnv, Visitor } from '../login/visitor.ts';
 
@@ -491,6 +491,46 @@ test.each<[string, Partial<ControllerSummary>, boolean]>([
     expect(rows(await textOf(app, '/dashboard?show=problems'))).toEqual(isWell ? [] : ['other']);
   },
 );
+
+test('the table of functions shows what keeps triggers back, and nothing of it is green, since runs may fail all the same', async () => {
+  const fn = {
+    url: 'http://fn.example/',
+    lastAnswer: undefined,
+    rights: undefined,
+  };
+  const answer = { atMs: NOW, text: 'HTTP 200', isFailure: false };
+  const functions = (): FunctionSummary[] => [
+    {
+      ...fn,
+      controller: 'web',
+      problem: undefined,
+      openReason: undefined,
+      lastAnswer: answer,
+    },
+    {
+      ...fn,
+      controller: 'shut',
+      problem: undefined,
+      openReason: 'refused',
+      lastAnswer: { ...answer, isFailure: true },
+    },
+    { ...fn, controller: 'ill', problem: 'Synced: no', openReason: undefined },
+  ];
+  const failing = summary({ sizes: { ...sizes, failing: 3 } });
+  const text = await textOf(served({ functions, controllers: async () => [failing] }), '/dashboard');
+  const table = /aria-label="Functions".*?<\/table>/s.exec(text)?.[0] ?? '';
+  const badges = [...table.matchAll(/<span class="state (\w+)">([\w ]+)<\/span>/g)].map(([, tone, word]) => [
+    word,
+    tone,
+  ]);
+  expect(badges).toEqual([
+    ['are sent', 'neutral'],
+    ['answered', 'neutral'],
+    ['circuit open', 'bad'],
+    ['failed', 'bad'],
+    ['does not run', 'bad'],
+  ]);
+});
 
 test('the pauses of keys are listed with their controller, each with a link and Resume', async () => {
   const pauses = [

@@ -1,6 +1,7 @@
-import { formatKind } from '../../../../core/index.ts';
+import { type Condition, formatKind } from '../../../../core/index.ts';
 import type { QueueDescription } from '../../../../contract/index.ts';
 import type { Predicate, WatchMap } from '../../../../contract/source.ts';
+import { RUNNING } from '../../../registration/conditions.ts';
 import type { RightsReview } from '../../../registration/rights-review.ts';
 import type { ControllerAccess } from '../data.ts';
 import { type Content, html, type Html } from '../html.ts';
@@ -157,13 +158,16 @@ function debounceText({ seconds, maxSeconds, leading }: NonNullable<QueueDescrip
   return leading ? `${bounds}, of a key that runs or has just written` : bounds;
 }
 
+/** Ready is True also while keys fail, so its colour depends on its reason. */
+export function conditionTone({ type, status, reason }: Pick<Condition, 'type' | 'status' | 'reason'>): Tone {
+  if (type === 'Paused') return status === 'True' ? 'warn' : 'neutral';
+  if (type === 'Ready' && status === 'True' && reason !== RUNNING) return 'warn';
+  return status === 'True' ? 'ok' : status === 'False' ? 'bad' : 'neutral';
+}
+
 function conditionPanel({ times }: PageRequest, controller: ControllerAccess): Content {
   const conditions = controller.conditions();
   if (conditions.length === 0) return undefined;
-  const toneOf = (type: string, status: string): Tone => {
-    if (type === 'Paused') return status === 'True' ? 'warn' : 'neutral';
-    return status === 'True' ? 'ok' : status === 'False' ? 'bad' : 'neutral';
-  };
   return panel(
     'Conditions of the ReconcileFunction',
     table('Conditions', conditions, [
@@ -171,8 +175,8 @@ function conditionPanel({ times }: PageRequest, controller: ControllerAccess): C
       {
         title: 'Status',
         look: 'text',
-        cell: ({ type, status, reason, message }) =>
-          html`${badge(toneOf(type, status), status)} ${reason} <span class="reason">${message}</span>`,
+        cell: (each) =>
+          html`${badge(conditionTone(each), each.status)} ${each.reason} <span class="reason">${each.message}</span>`,
       },
       { title: 'Since', look: 'optional', cell: ({ lastTransitionTime }) => times.of(lastTransitionTime) },
     ]),

@@ -259,6 +259,10 @@ export function viewState({ synced, behindMs }: ViewSummary): Html {
   return badge('ok', 'up to date');
 }
 
+/**
+ * Whether functions get triggers and answer. Their runs may fail all the same, so nothing here is green: the health of
+ * a controller is its state.
+ */
 function functionTable({ times }: PageRequest, functions: readonly FunctionSummary[]): Content {
   if (functions.length === 0) return empty('No function is known.');
   return table('Functions', functions, [
@@ -268,11 +272,11 @@ function functionTable({ times }: PageRequest, functions: readonly FunctionSumma
       cell: ({ controller, url }) => html`${controller ?? ''} <span class="reason mono">${url ?? ''}</span>`,
     },
     {
-      title: 'State',
+      title: 'Triggers',
       look: 'text',
       cell: ({ problem, openReason, rights }) =>
         problem === undefined && openReason === undefined
-          ? badge('ok', 'open to triggers')
+          ? badge('neutral', 'are sent')
           : html`${badge('bad', openReason === undefined ? 'does not run' : 'circuit open')}
               <span class="reason">${openReason ?? problem}</span>
               ${rights?.result === 'refused' && html`<span class="reason">Rights: ${rightsText(rights, times)}</span>`}`,
@@ -282,8 +286,8 @@ function functionTable({ times }: PageRequest, functions: readonly FunctionSumma
       look: 'text',
       cell: ({ lastAnswer }) =>
         lastAnswer
-          ? html`${lastAnswer.isFailure ? badge('bad', 'failed') : badge('ok', 'answered')} ${times.at(lastAnswer.atMs)}
-              <span class="reason">${lastAnswer.text}</span>`
+          ? html`${lastAnswer.isFailure ? badge('bad', 'failed') : badge('neutral', 'answered')}
+              ${times.at(lastAnswer.atMs)} <span class="reason">${lastAnswer.text}</span>`
           : html`<span class="muted">none to this gateway</span>`,
     },
   ]);
