@@ -9,6 +9,7 @@ import {
   type ControllerStateWord,
   isWell,
 } from '../gateway/controller/running/controller-state.ts';
+import { conditionTone } from '../gateway/http/dashboard/components/declaration.ts';
 import type { Tone } from '../gateway/http/dashboard/components/panel.ts';
 import { stateBadge } from '../gateway/http/dashboard/pages/overview.ts';
 import type { ControllerSummary } from '../gateway/http/dashboard/data.ts';
@@ -21,6 +22,8 @@ import { type Findings, FALSE, statusOf, TRUE } from '../gateway/registration/co
 import { queueApi, type ServedQueue } from '../gateway/http/server/queue-api.ts';
 import { renderMetrics, type ScrapedParts } from '../gateway/http/server/scrape.ts';
 import type { KeyList, WorkQueue } from '../gateway/controller/workqueue/work-queue.ts';
+import { Diagnoses } from './doctor/diagnosis.ts';
+import { judgeQueue } from './doctor/queue-findings.ts';
 import { describeQueues } from './queue-text.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
@@ -113,10 +116,26 @@ it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', asy
   const page = { times: new Times(NOW, NOW) } as PageRequest;
   expect(stateBadge(page, summary).toString()).toContain(`<span class="state ${TONES[word]}">${word}</span>`);
 
+  const { problems, remarks } = facts;
   const controller = controllerOf(facts);
   const served = await servedQueues(controller, facts);
   expect(served).toMatchObject([{ state: word }]);
   expect(describeQueues(served)).toMatch(new RegExp(`^web +${word} `, 'm'));
+
+  if (facts.circuit === undefined && problems.length + remarks.length === 0) {
+    // The doctor reads Redis, which does not have these facts.
+    const findings = new Diagnoses();
+    const none = { timers: 0, backlog: 0, waiting: 0 };
+    judgeQueue(findings, {
+      controller: 'web',
+      keys: { ...none, ...facts.sizes },
+      pauses: facts.pauses,
+      oldestDueMs: 0,
+    });
+    const [verdict] = findings.all;
+    expect(verdict?.level).toBe(isWell(word) ? 'ok' : 'warning');
+    expect(verdict?.text).toMatch(new RegExp(`^queue web: ${word}, `));
+  }
 
   const progress = new Progress({
     informers: () => [],
@@ -147,6 +166,7 @@ it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', asy
   expect(ready).toMatchObject({ reason, status: reason === 'NotWell' ? 'False' : 'True' });
   // Only a healthy controller is shown as healthy.
   expect(ready?.reason === 'Running').toBe(isWell(word));
+  expect(ready && conditionTone(ready) === 'ok').toBe(isWell(word));
 });
 
 it('each state has a row', () => {

@@ -5,6 +5,11 @@ import { CONTROLLER_FIELD, removalOf } from '../../gateway/election/registry-fie
 import { GONE_MS, type Replica, replicasIn } from '../../gateway/election/replica-record.ts';
 import type { Redis } from '../../ground/redis/redis.ts';
 import { redisLocation, type RedisLocation } from '../../ground/redis/redis-location.ts';
+import {
+  controllerState,
+  type ControllerStateWord,
+  isWell,
+} from '../../gateway/controller/running/controller-state.ts';
 import { KEY_LISTS, type KeyList, type Pause } from '../../gateway/controller/workqueue/key-status.ts';
 import { queueKeys } from '../../gateway/controller/workqueue/queue-keys.ts';
 import { RedisInspector } from '../../gateway/controller/workqueue/records/redis-inspector.ts';
@@ -83,19 +88,28 @@ async function readQueue(location: RedisLocation, controller: string, nowMs: num
   };
 }
 
+const listHint = (controller: string): string => `levelhook queue list ${controller} shows them`;
+const resumeHint = (controller: string): string => `levelhook queue resume ${controller} ends that`;
+const REMEDIES: Partial<Record<ControllerStateWord, (controller: string) => string>> = {
+  'dead letters': listHint,
+  failing: listHint,
+  paused: resumeHint,
+};
+
+/** The state of the controller, as far as Redis knows it, and the facts that the word does not say. */
 export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, oldestDueMs }: JudgedQueue): void {
   const sizes = KEY_LISTS.map((list) => `${keys[list]} ${list}`).join(', ');
-  findings.ok(`queue ${controller}: ${sizes}`);
-  if (keys.dead > 0) {
-    const letters = keys.dead === 1 ? '1 dead letter' : `${keys.dead} dead letters`;
-    findings.warning(`queue ${controller} has ${letters}: levelhook queue list ${controller} shows them`);
-  }
+  // Problems and the circuit are known to gateways only.
+  const word = controllerState({ problems: [], remarks: [], circuit: undefined, pauses, sizes: keys });
+  const remedy = REMEDIES[word];
+  const hint = remedy === undefined ? '' : `: ${remedy(controller)}`;
+  findings.add(isWell(word) ? 'ok' : 'warning', `queue ${controller}: ${word}, ${sizes}${hint}`);
   const scopes = pauses.map(({ scope }) => scope);
   if (scopes.includes('recovery')) {
     findings.warning(`queue ${controller} waits until unrecorded runs are over, which ends by itself`);
   }
-  if (scopes.includes('controller')) {
-    findings.warning(`queue ${controller} is paused: levelhook queue resume ${controller} ends that`);
+  if (scopes.includes('controller') && word !== 'paused') {
+    findings.warning(`queue ${controller} is paused: ${resumeHint(controller)}`);
   }
   const [namespaces = 0, single = 0, objects = 0] = ['namespace/', 'key/', 'object/'].map(
     (kind) => scopes.filter((scope) => scope.startsWith(kind)).length,
