@@ -206,6 +206,12 @@ export const METRICS = {
       help: '1 while Redis has this problem: eviction, memory, persistence, role or version.',
       labels: ['problem'],
     },
+    levelhook_redis_read: {
+      help:
+        '1 when Redis has answered the questions of this scrape, 0 when not: then the levels, states and ages that are ' +
+        'in Redis have no series, and `levelhook_queue_demand` has its last ones.',
+      labels: [],
+    },
     levelhook_memory_left_out: {
       help: '1 while nothing more of the namespace is stored in Redis, which is short of memory; holding: objects or keys.',
       labels: ['namespace', 'holding'],

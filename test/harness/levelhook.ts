@@ -127,6 +127,7 @@ export const QUEUED_WAKEUPS_MS = 500;
 export async function untilIdle(gatewayUrl: string, limitMs = 60_000): Promise<void> {
   await eventually(async () => {
     const text = await (await fetch(`${gatewayUrl}/metrics`)).text();
+    if (/^levelhook_redis_read 0$/m.test(text)) throw new Error('the gateway does not know its queues');
     const busy = text
       .split('\n')
       .filter((line) => /^(workqueue_depth|controller_runtime_active_workers)\{.*\} [1-9]/.test(line));

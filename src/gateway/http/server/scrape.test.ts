@@ -1,5 +1,8 @@
 import { expect, it } from 'vitest';
-import { Scrapes } from './scrape.ts';
+import { VirtualClock } from '../../../../test/harness/test-clock.ts';
+import type { RunningController } from '../../controller/running/controller.ts';
+import { PrometheusMetrics } from '../../process/metrics.ts';
+import { renderMetrics, Scrapes } from './scrape.ts';
 
 it.each([
   { tookMs: 4, restMs: 36 },
@@ -56,3 +59,69 @@ it('a rendering that fails is told to its clients, and the next client gets anot
   expect(await scrapes.text()).toBe('fine');
   expect(count).toBe(2);
 });
+
+/** What a gateway reads from Redis at a scrape, and whether it does. */
+const ABOUT_REDIS: readonly string[] = [
+  'controller_runtime_active_workers',
+  'levelhook_controller_state',
+  'levelhook_outbox_oldest_seconds',
+  'levelhook_queue_demand',
+  'levelhook_queue_oldest_due_seconds',
+  'levelhook_redis_read',
+  'workqueue_depth',
+];
+
+it.each(['away', 'silent'] as const)(
+  'while Redis is %s, what is in it has no series, however well it was: levelhook_redis_read says so, and scalers keep the last demand',
+  async (outage) => {
+    const clock = new VirtualClock();
+    let state: 'there' | 'away' | 'silent' = 'there';
+    let oldestDueMs = 0;
+    const answered = <T>(value: T): Promise<T> =>
+      state === 'there' ? Promise.resolve(value) : new Promise<never>(() => {});
+    const controller = {
+      name: 'web',
+      queue: {
+        circuit: undefined,
+        inspector: {
+          levels: () => answered({ waiting: 0, low: 0, running: 0, demand: 3, oldestDueMs }),
+          pauses: () => answered([]),
+          list: () => answered({ total: 0, keys: [] }),
+        },
+        unfinished: () => ({ totalMs: 0, longestMs: 0 }),
+      },
+      sources: { refusal: undefined },
+      failures: { remarks: undefined },
+    } as unknown as RunningController;
+    const metrics = new PrometheusMetrics();
+    const scrape = async (): Promise<Record<string, number>> => {
+      const parts = {
+        controllers: { known: () => new Map([['web', controller]]), get: () => controller, waitsFor: () => undefined },
+        informers: { all: () => [] },
+        progress: { outboxMs: new Map([['v1/ConfigMap', 0]]), stalled: () => undefined },
+        recovery: { healthy: state !== 'away' },
+      };
+      const text = renderMetrics(metrics, parts, clock);
+      if (state === 'silent') clock.step(clock.now() + 2000);
+      const series = (await text).matchAll(/^(\w+)(?:\{.*\})? (\d+)$/gm);
+      return Object.fromEntries(
+        [...series].flatMap(([, name = '', value]) => (ABOUT_REDIS.includes(name) ? [[name, Number(value)]] : [])),
+      ) as Record<string, number>;
+    };
+    const known = {
+      controller_runtime_active_workers: 0,
+      levelhook_controller_state: 1,
+      levelhook_outbox_oldest_seconds: 0,
+      levelhook_queue_demand: 3,
+      levelhook_queue_oldest_due_seconds: 0,
+      levelhook_redis_read: 1,
+      workqueue_depth: 0,
+    };
+    expect(await scrape()).toEqual(known);
+    state = outage;
+    expect(await scrape()).toEqual({ levelhook_queue_demand: 3, levelhook_redis_read: 0 });
+    state = 'there';
+    oldestDueMs = 60_000;
+    expect(await scrape()).toEqual({ ...known, levelhook_queue_oldest_due_seconds: 60 });
+  },
+);

@@ -8,7 +8,8 @@ import type { PrometheusMetrics } from '../../process/metrics.ts';
 import type { Progress } from '../../process/progress.ts';
 import type { Recovery } from '../../recovery/recovery.ts';
 import type { BullMqWorkQueue } from '../../controller/workqueue/bullmq-work-queue.ts';
-import { queueFacts, STATE_LISTS } from '../../controller/workqueue/queue-facts.ts';
+import { type QueueFacts, queueFacts, STATE_LISTS } from '../../controller/workqueue/queue-facts.ts';
+import type { QueueLevels } from '../../controller/workqueue/work-queue.ts';
 
 /** The parts that are asked at each scrape. */
 export interface ScrapedParts {
@@ -40,19 +41,24 @@ export async function renderMetrics(
 ): Promise<string> {
   if (parts) {
     const answered = new AbortController();
-    const reads = Promise.all([readQueues(metrics, parts), readVersions(metrics, parts)]);
-    try {
-      await Promise.race([reads, clock.sleep(ANSWER_MS, answered.signal)]);
-    } finally {
-      answered.abort();
-    }
-    readRuns(metrics, parts);
-    readViews(metrics, parts);
+    const reads = Promise.all([readQueues(parts), readVersions(parts)]);
+    const tooLate = clock.sleep(ANSWER_MS, answered.signal).then(() => undefined);
+    const [levels, versions = []] = (await Promise.race([reads, tooLate]).finally(() => answered.abort())) ?? [];
+    const isRead = levels !== undefined;
+    metrics.set('levelhook_redis_read', {}, isRead ? 1 : 0);
+    setLevels(metrics, parts, levels ?? []);
+    if (isRead) setDemand(metrics, levels);
+    setVersions(metrics, versions);
+    setRuns(metrics, parts);
+    setViews(metrics, parts, isRead);
   }
   return metrics.registry.metrics();
 }
 
-/** A Redis that has gone silent must not hold up all later scrapes: the last levels stay. */
+/**
+ * A Redis that has gone silent must not hold up all later scrapes. An answer that comes later is not shown: its ages
+ * would be those of its question.
+ */
 const ANSWER_MS = 2000;
 
 /** The pause after a rendering, as a multiple of the time that the rendering took, and at most a second. */
@@ -113,10 +119,12 @@ export function askableQueues(
   return new Map([...parts.controllers.known()].map(([name, { queue }]) => [name, queue]));
 }
 
-/** While Redis is away, the last levels stay. */
-async function readQueues(metrics: PrometheusMetrics, parts: ScrapedParts): Promise<void> {
+type Levels = readonly (readonly [controller: string, level: QueueLevels & { readonly facts: QueueFacts }])[];
+
+/** Undefined while Redis is away. */
+async function readQueues(parts: ScrapedParts): Promise<Levels | undefined> {
   const queues = askableQueues(parts);
-  if (!queues) return;
+  if (!queues) return undefined;
   // Asked together, which costs the least. Other commands of this gateway go between.
   const read = await Promise.all(
     [...queues].map(async ([name, queue]) => {
@@ -126,9 +134,23 @@ async function readQueues(metrics: PrometheusMetrics, parts: ScrapedParts): Prom
   );
   const known = parts.controllers.known();
   // The other controllers were removed during the reads.
-  const levels = read.filter(([name]) => known.has(name));
-  const seriesOf = (label: string, value: (level: (typeof levels)[number][1]) => number): Series =>
-    levels.map(([name, level]) => [{ [label]: name }, value(level)]);
+  return read.filter(([name]) => known.has(name));
+}
+
+const seriesOf = (label: string, levels: Levels, value: (level: Levels[number][1]) => number): Series =>
+  levels.map(([name, level]) => [{ [label]: name }, value(level)]);
+
+/** A scaler would take no series for no demand, and stop the functions while Redis is away: the last demand stays. */
+function setDemand(metrics: PrometheusMetrics, levels: Levels): void {
+  metrics.replace(
+    'levelhook_queue_demand',
+    seriesOf('name', levels, ({ demand }) => demand),
+  );
+}
+
+/** @param levels none while Redis is not read: the last ones may have been those of a queue at rest. */
+function setLevels(metrics: PrometheusMetrics, parts: ScrapedParts, levels: Levels): void {
+  const known = parts.controllers.known();
   metrics.replace(
     'workqueue_depth',
     levels.flatMap(([name, { waiting, low }]): Series => {
@@ -148,20 +170,16 @@ async function readQueues(metrics: PrometheusMetrics, parts: ScrapedParts): Prom
     }),
   );
   metrics.replace(
-    'levelhook_queue_demand',
-    seriesOf('name', ({ demand }) => demand),
-  );
-  metrics.replace(
     'levelhook_queue_oldest_due_seconds',
-    seriesOf('name', ({ oldestDueMs = 0 }) => oldestDueMs / 1000),
+    seriesOf('name', levels, ({ oldestDueMs = 0 }) => oldestDueMs / 1000),
   );
   metrics.replace(
     'controller_runtime_active_workers',
-    seriesOf('controller', ({ running }) => running),
+    seriesOf('controller', levels, ({ running }) => running),
   );
 }
 
-function readRuns(metrics: PrometheusMetrics, { controllers }: ScrapedParts): void {
+function setRuns(metrics: PrometheusMetrics, { controllers }: ScrapedParts): void {
   const runs = [...controllers.known()].map(
     ([name, { queue }]) => [{ name, controller: name }, queue.unfinished()] as const,
   );
@@ -175,8 +193,11 @@ function readRuns(metrics: PrometheusMetrics, { controllers }: ScrapedParts): vo
   );
 }
 
-/** The metrics of the leading gateway, which fills the views. */
-function readViews(metrics: PrometheusMetrics, { informers, progress }: ScrapedParts): void {
+/**
+ * The metrics of the leading gateway, which fills the views.
+ * @param isRead whether Redis is read: the outboxes are in it.
+ */
+function setViews(metrics: PrometheusMetrics, { informers, progress }: ScrapedParts, isRead: boolean): void {
   const views = filled(informers);
   metrics.replace(
     'informer_queued_items',
@@ -188,22 +209,31 @@ function readViews(metrics: PrometheusMetrics, { informers, progress }: ScrapedP
   );
   metrics.replace(
     'levelhook_outbox_oldest_seconds',
-    [...progress.outboxMs].map(([resource, ageMs]) => [{ resource }, ageMs / 1000]),
+    [...(isRead ? progress.outboxMs : [])].map(([resource, ageMs]) => [{ resource }, ageMs / 1000]),
   );
+}
+
+interface Version {
+  readonly informer: Informer;
+  readonly version: string | undefined;
+  readonly behindMs: number | undefined;
 }
 
 /**
  * The gateway that fills a view knows its version and age without a trip to Redis while the view changes. There are
  * none while Redis is away.
  */
-async function readVersions(metrics: PrometheusMetrics, { informers, recovery }: ScrapedParts): Promise<void> {
+function readVersions({ informers, recovery }: ScrapedParts): Promise<Version[]> {
   const views = recovery.healthy ? filled(informers) : [];
-  const found = await Promise.all(
+  return Promise.all(
     views.map(async (informer) => {
       const [{ version }, behindMs] = await Promise.all([informer.view.record.progress(), informer.ageMs()]);
       return { informer, version, behindMs };
     }),
   );
+}
+
+function setVersions(metrics: PrometheusMetrics, found: readonly Version[]): void {
   metrics.replace(
     'informer_store_resource_version',
     found.flatMap(({ informer: { view }, version }): Series =>
