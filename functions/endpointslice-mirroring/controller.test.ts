@@ -75,6 +75,17 @@ describe('the mirroring controller', () => {
     expect(apiserver.requests).toEqual([]);
   });
 
+  it.each([1, 57, 58, 63])(
+    'names the slices after Endpoints whose name has %i characters, with a dash after it, as kube-controller-manager',
+    async (length) => {
+      const name = 'a'.repeat(length);
+      const metadata = { ...withoutSelector.metadata, name };
+      given({ ...withoutSelector, metadata }, endpointsOf(['10.0.0.1'], { name }));
+      await runReconciler(endpointsliceMirroring, { ...key, name }, { apiserver });
+      expect(slices().map((each) => each.metadata.generateName)).toEqual([`${name}-`]);
+    },
+  );
+
   it('follows changes of addresses, readiness, labels, annotations and owner with one update each', async () => {
     given(withoutSelector, endpointsOf(['10.0.0.1']));
     await run();

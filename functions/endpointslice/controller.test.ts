@@ -70,6 +70,16 @@ describe('the endpointslice controller', () => {
     expect(apiserver.requests).toEqual([]);
   });
 
+  it.each([1, 57, 58, 63])(
+    'names the slices after a Service whose name has %i characters, with a dash after it, as kube-controller-manager',
+    async (length) => {
+      const name = 'a'.repeat(length);
+      given(serviceOf({}, { name }), pod('p1'));
+      await runReconciler(endpointslice, { ...key, name }, { apiserver });
+      expect(only().metadata.generateName).toBe(`${name}-`);
+    },
+  );
+
   it('has one empty slice while there is no pod, and fills it', async () => {
     given(serviceOf());
     await run();

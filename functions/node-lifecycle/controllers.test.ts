@@ -138,13 +138,26 @@ describe('the controller node-lifecycle', () => {
       silent,
     ],
     ['is unknown, and has no taint', { ready: 'Unknown' }, {}],
+    ['is unknown, has no taint, and renews its Lease', { ready: 'Unknown' }, { [HEARTBEAT]: 60, [RENEWAL]: 0 }],
   ])('tells nothing of a node that %s, and leaves its pods ready, but taints it', async (_, parts, seconds) => {
     apiserver.put(node('n', parts));
     apiserver.put(podOn('n', 'here'));
-    for (const attempt of [1, 1]) await run(seconds, { attempt });
+    for (const renewal of ['noon', 'later']) {
+      if (seconds[RENEWAL] !== undefined) apiserver.put(lease(renewal));
+      await run(seconds);
+    }
     expect(found()?.spec?.taints).toMatchObject([{ key: UNREACHABLE, effect: 'NoSchedule' }]);
     expect(podReady('here')).toBe('True');
     expect(apiserver.objects(Event)).toEqual([]);
+  });
+
+  it('says nothing yet of a node that never reported while it renews its Lease', async () => {
+    apiserver.put(node('n', { ready: null }));
+    apiserver.put(podOn('n', 'here'));
+    for (const renewal of ['noon', 'later']) {
+      apiserver.put(lease(renewal));
+      expect((await run({ [HEARTBEAT]: 100, [RENEWAL]: 0 })).writes).toEqual([]);
+    }
   });
 
   it('does nothing to pods when somebody takes the taint of a silent node away, but taints it again', async () => {

@@ -33,7 +33,7 @@ const OF_ALL_KINDS: readonly string[] = ['metadata.name', 'metadata.namespace'];
  * Fields that the apiserver can select by, in addition to name and namespace, by kind: the names of
  * pkg/apis/*\/v1/conversion.go, with the values of pkg/registry/*\/strategy.go of Kubernetes 1.36.
  */
-const SELECTABLE: Readonly<Record<string, Fields>> = /* @__PURE__ */ selectable();
+export const SELECTABLE: Readonly<Record<string, Fields>> = /* @__PURE__ */ selectable();
 
 function selectable(): Readonly<Record<string, Fields>> {
   return {
