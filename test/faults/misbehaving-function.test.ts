@@ -2,6 +2,8 @@ import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../src/contract/index.ts';
+import { MAX_CALLBACK_SECONDS } from '../../src/contract/outcome-schema.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { metric, runsOnRecord, stackTraces } from '../harness/gateway-view.ts';
@@ -14,6 +16,8 @@ import { Started } from '../harness/started.ts';
 const CONTROLLER = 'unruly';
 const WARN = 40;
 const DEADLINE_PASSED = 'the deadline of a run has passed without an outcome';
+
+const resultsOf = (result: object): string => JSON.stringify({ version: CONTRACT_VERSION, results: [result] });
 
 /** Answers of unknown outcome: the run may still be going on. */
 const unruly: readonly { name: string; behaviour: Behaviour; reason: string; error: RegExp }[] = [
@@ -35,6 +39,22 @@ const unruly: readonly { name: string; behaviour: Behaviour; reason: string; err
     behaviour: (response) => response.end('{"version":"v1","results":[{"status":"done"},{"status":"done"}]}'),
     reason: 'body',
     error: /2 results for one request/,
+  },
+  // What such a run has written, or until when it goes on, is not known.
+  {
+    name: 'wrong-write',
+    behaviour: (response) => response.end(resultsOf({ status: 'done', writes: [{ kind: 'ConfigMap' }] })),
+    reason: 'body',
+    error: /results\.0\.writes\.0\./,
+  },
+  {
+    name: 'goes-on-beyond-a-day',
+    behaviour: (response) =>
+      response
+        .writeHead(202, { [LEVELHOOK_HEADER]: CONTRACT_VERSION })
+        .end(resultsOf({ status: 'accepted', withinSeconds: MAX_CALLBACK_SECONDS + 1 })),
+    reason: 'body',
+    error: /results\.0\.withinSeconds/,
   },
   {
     name: 'error-500',

@@ -9,7 +9,7 @@ import { eventually } from '../../harness/eventually.ts';
 import { foreignDefinitions } from '../../harness/helm.ts';
 import { Installation } from './installation.ts';
 import { Started } from '../../harness/started.ts';
-import { ODD_NAMES, withName } from './odd-names.ts';
+import { nameFor, ODD_NAMES, ODD_TEXTS, PLAIN, withName } from './odd-names.ts';
 import { REFUSALS } from './refusals.ts';
 
 const HELM = resolve(import.meta.dirname, '../../../infra/helm');
@@ -84,7 +84,8 @@ describe('the apiserver', () => {
       expect(existsSync(file), file).toBe(true);
       await installed.kubectl(['apply', '--server-side', '--filename', file]);
     }
-    for (const name of ['render', 'web', 'shop', ...ODD_NAMES]) await installed.kubectl(['create', 'namespace', name]);
+    for (const name of ['render', 'web', 'shop', PLAIN, ...ODD_NAMES])
+      await installed.kubectl(['create', 'namespace', name]);
     await installed.kubectl(['wait', 'crd', '--all', '--for=condition=Established', '--timeout=60s']);
   });
 
@@ -99,8 +100,10 @@ describe('the apiserver', () => {
     expect(answer).not.toMatch(/warning/i);
   });
 
-  it.each([...ODD_NAMES.map((name) => [name, name] as const), ['shop.v1', 'render'] as const])(
-    'takes every object of the release %s, with the namespace and all values named %s',
+  const RELEASES = [...ODD_NAMES, ...ODD_TEXTS].map((name) => [nameFor('release', name), name] as const);
+
+  it.each([...RELEASES, ['shop.v1', 'render'] as const])(
+    'takes every object of the release %s, with the namespace and all values named %s where they may be',
     async (release, name) => {
       const [file, own] = [
         join(await started.directory(), 'objects.yaml'),
@@ -110,7 +113,7 @@ describe('the apiserver', () => {
       for (const { chart, values } of RENDERINGS) {
         const named = withName(chart, values ? (parse(readFileSync(join(HELM, values), 'utf8')) as object) : {}, name);
         await writeFile(own, JSON.stringify(named));
-        rendered.push(await render(chart, own, { release, namespace: name }));
+        rendered.push(await render(chart, own, { release, namespace: nameFor('namespace', name) }));
       }
       await writeFile(file, rendered.map(({ text }) => text).join('\n---\n'));
       const args = ['apply', '--server-side', '--dry-run=server', '--validate=strict', '--force-conflicts'];

@@ -7,12 +7,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { helmFolder } from '../../harness/helm.ts';
 import { Started } from '../../harness/started.ts';
-import { ODD_NAMES, withName } from './odd-names.ts';
+import { nameFor, ODD_NAMES, ODD_TEXTS, PLAIN, withName } from './odd-names.ts';
 
 const CHARTS = resolve(import.meta.dirname, '../../../infra/helm');
 const run = promisify(execFile);
-
-const PLAIN = 'plain';
 
 const started = new Started();
 let helm: string;
@@ -24,11 +22,12 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => started.stop());
 
-/** @param name of the release and of its namespace. */
+/** @param name of the release and of its namespace, where they may have it. */
 async function render(chart: string, values: object, name: string) {
   const file = join(folder, 'values.yaml');
   await writeFile(file, JSON.stringify(values));
-  const args = ['template', name, chart, '--namespace', name, '--values', file];
+  const place = nameFor('release', name);
+  const args = ['template', place, chart, '--namespace', place, '--values', file];
   const { stdout } = await run(helm, args, { cwd: CHARTS, env: { ...process.env, HOME: folder }, maxBuffer: 1e8 });
   return stdout;
 }
@@ -53,10 +52,10 @@ describe.each(SETTINGS)('every name is text in $name', ({ path, chart }) => {
     expect(plain.length).toBeGreaterThan(3);
   });
 
-  it.each(ODD_NAMES)('that is %s', async (odd) => {
+  it.each([...ODD_NAMES, ...ODD_TEXTS])('that is %s', async (odd) => {
     const text = await render(chart, withName(chart, values, odd), odd);
     for (const version of ['1.1', '1.2'] as const) compare(objectsIn(text, version), plain, version);
-    expect(text).toMatch(new RegExp(`image: "[^"]+(:${odd}|@sha256:0+)"`));
+    expect(text).toMatch(new RegExp(`image: "[^"]+(:${nameFor('tag', odd)}|@sha256:0+)"`));
   });
 });
 

@@ -13,7 +13,14 @@ export const ODD_NAMES = [
   'no',
   'true',
   'null',
+  'off',
 ] as const;
+
+/** Texts that YAML takes for something else, too. Only some of the values may be such a text, and no namespace. */
+export const ODD_TEXTS = ['~', '0.5', '1_000', '.inf', '12:30', 'NO', 'Yes'] as const;
+
+/** Stands where the odd text is not allowed. */
+export const PLAIN = 'plain';
 
 /** Values of the charts that name something or are a user's own text, lists of such values, and maps to them. */
 const TEXTS =
@@ -21,36 +28,57 @@ const TEXTS =
 const LISTS = /^(args|command|namespaces|pullSecrets|redisNamespaces|resourceNames)$/;
 const MAPS = /^(annotations|labels|nodeSelector|podAnnotations|podLabels)$/;
 
+/** What Kubernetes allows in the values that these fields hold. */
+const ALLOWED: readonly (readonly [fields: RegExp, allowed: RegExp])[] = [
+  [/^(args|command|value|annotations|podAnnotations|resourceNames)$/, /^/],
+  [/^(key|labels|nodeSelector|podLabels)$/, /^[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$/],
+  [/^(namespaces?|redisNamespaces|release)$/, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/],
+  [/^tag$/, /^\w[-.\w]*$/],
+  // Of a Service, too.
+  [/^function$/, /^[a-z]([-a-z0-9]*[a-z0-9])?$/],
+  [/^/, /^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/],
+];
+
 interface Values {
   readonly image?: { readonly digest?: string };
   readonly gateway?: object;
   readonly functions?: Readonly<Record<string, { readonly image: string }>>;
 }
 
+/** The name, or a plain one where the field may not have it. */
+export function nameFor(field: string, name: string): string {
+  const [, allowed] = ALLOWED.find(([fields]) => fields.test(field)) ?? [];
+  return allowed?.test(name) ? name : PLAIN;
+}
+
 /**
- * Values of a chart with this name for each name in them, for the tags of the images and for the gateway's account. A
- * function's name begins with a letter, so another name is given to no function.
+ * Values of a chart with this name for each name in them, for the tags of the images, for the gateway's account and for
+ * one of the functions: for another one with each name.
  */
 export function withName(chart: string, values: Values, name: string): object {
   const renamed = textsReplaced(values, name) as Values;
   const { functions = {}, gateway = {}, image = {} } = renamed;
-  if (chart === 'levelhook') return { ...renamed, image: image.digest === undefined ? { ...image, tag: name } : image };
-  const named = Object.entries(functions).map(([own, each], at) => {
-    const isName = at === 0 && /^[a-z]/.test(name);
-    return [isName ? name : own, { ...each, image: each.image.replace(/[^:]*$/, name) }] as const;
-  });
-  const serviceAccount = { namespace: name, name };
-  return { ...renamed, gateway: { ...gateway, serviceAccount }, functions: Object.fromEntries(named) };
+  const tag = nameFor('tag', name);
+  if (chart === 'levelhook') return { ...renamed, image: image.digest === undefined ? { ...image, tag } : image };
+  const all = Object.entries(functions);
+  const turn = Math.max(0, (ODD_NAMES as readonly string[]).indexOf(name)) % Math.max(1, all.length);
+  const named = all.map(([own, each], at) => [
+    at === turn ? nameFor('function', name) : own,
+    { ...each, image: each.image.replace(/[^:]*$/, tag) },
+  ]);
+  const serviceAccount = { namespace: nameFor('namespace', name), name: nameFor('name', name) };
+  return { ...renamed, gateway: { ...gateway, serviceAccount }, functions: Object.fromEntries(named) as object };
 }
 
 function textsReplaced(value: unknown, name: string): unknown {
   if (Array.isArray(value)) return value.map((each: unknown) => textsReplaced(each, name));
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).map(([field, each]: [string, unknown]) => {
+    const own = nameFor(field, name);
     // A list may not name the same twice.
-    if (LISTS.test(field)) return [field, (each as string[]).map((text, at) => (at > 0 || text === '*' ? text : name))];
-    if (MAPS.test(field)) return [field, Object.fromEntries(Object.keys(each as object).map((key) => [key, name]))];
-    if (TEXTS.test(field) && typeof each === 'string') return [field, name];
+    if (LISTS.test(field)) return [field, (each as string[]).map((text, at) => (at > 0 || text === '*' ? text : own))];
+    if (MAPS.test(field)) return [field, Object.fromEntries(Object.keys(each as object).map((key) => [key, own]))];
+    if (TEXTS.test(field) && typeof each === 'string') return [field, own];
     return [field, textsReplaced(each, name)];
   });
   return Object.fromEntries(entries) as unknown;
