@@ -1,3 +1,4 @@
+import type { KeyList, KeyPage } from '../../src/gateway/controller/workqueue/key-status.ts';
 import type { ServedKey } from '../../src/gateway/http/server/queue-api.ts';
 
 /** The gateway's `/queues` of one controller, as a person would ask. */
@@ -19,6 +20,13 @@ export class QueueClient {
     const { history } = await this.status(key);
     const ended = history.filter(({ outcome }) => !['accepted', 'unknown', 'deferred', 'not-sent'].includes(outcome));
     return ended.map(({ error }) => error);
+  }
+
+  /** The first keys in one of the queue's lists, sorted. */
+  async keysIn(list: KeyList): Promise<string[]> {
+    const answer = await fetch(`${this.#url}/keys?list=${list}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    return ((await answer.json()) as KeyPage).keys.map(({ key }) => key).toSorted();
   }
 
   async pause(): Promise<void> {

@@ -1,7 +1,13 @@
+import { Redis } from 'ioredis';
 import { describe, expect } from 'vitest';
-import type { KubernetesObject, Resource } from '../../../src/core/index.ts';
+import { clusterIdentity } from '../../../src/ground/apiserver/discovery.ts';
+import { queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
+import { type KubernetesObject, type Resource, resource } from '../../../src/core/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { metric } from '../../harness/gateway-view.ts';
 import { type Observer, type ObserverSpec, openObserved } from '../../harness/observer.ts';
+import { QueueClient } from '../../harness/queue-client.ts';
 import { defineWebs, referencesTo } from '../../harness/webs.ts';
 import { it } from '../../harness/world.ts';
 
@@ -10,11 +16,13 @@ const TO = 'levelhook.test/to';
 const LEFT = 30;
 /** Keeps them from Kubernetes' garbage collection while the test runs. */
 const FINALIZER = 'levelhook.test/left';
+const accounts = resource('v1', 'ServiceAccount');
 
 describe('when all keys are queued', () => {
   let observers: ReadonlyMap<string, Observer>;
   let cluster: Cluster;
   let n: string;
+  let gatewayUrl: string;
 
   const controllersOf = (webs: Resource): Record<string, Omit<ObserverSpec, 'name'>> => {
     const watching = (map: NonNullable<ObserverSpec['watches']>[number]['map'], more: object = {}) => ({
@@ -24,6 +32,7 @@ describe('when all keys are queued', () => {
     const selected = { resource: webs, labelSelector: { matchLabels: { tier: 'front' } } };
     return {
       owns: { for: webs, owns: [configMaps] },
+      'of-two-kinds': { for: webs, owns: [configMaps, accounts] },
       'by-label': watching({ by: 'label', label: TO }),
       'by-field': watching({ by: 'field', path: 'data.to' }),
       'by-cel': watching({ by: 'cel', expression: `has(object.data) && has(object.data.to) ? [object.data.to] : []` }),
@@ -69,9 +78,16 @@ describe('when all keys are queued', () => {
       await Promise.all(owned.map((name) => cluster.patch(configMaps, { namespace: n, name }, free)));
     });
     await leave('of-here', here);
+    const ownerReferences = referencesTo([gone], gone);
+    const metadata = { namespace: n, name: 'left', ownerReferences, finalizers: [FINALIZER] };
+    await cluster.create(accounts, { metadata });
+    await cluster.delete(accounts, { namespace: n, name: 'left' });
+    started.add(async () => {
+      await cluster.patch(accounts, { namespace: n, name: 'left' }, { metadata: { finalizers: null } });
+    });
     await cluster.create(configMaps, { metadata: { namespace: n, name: 'to-back' }, data: { to: 'back' } });
     await cluster.create(configMaps, { metadata: { namespace: n, name: 'named' } });
-    ({ observers } = await openObserved(started, setting, controllersOf(webs)));
+    ({ observers, gatewayUrl } = await openObserved(started, setting, controllersOf(webs)));
   });
 
   const keysOf = (names: readonly string[]): string[] => names.map((name) => `${n}/${name}`);
@@ -89,6 +105,7 @@ describe('when all keys are queued', () => {
     const own = ['back', 'here'];
     expect(runs).toEqual({
       owns: keysOf(['back', 'gone', 'here']),
+      'of-two-kinds': keysOf(['back', 'gone', 'here']),
       'by-label': keysOf(['back', 'gone', 'here']),
       'by-field': keysOf(['back', 'gone', 'here']),
       'by-cel': keysOf(['back', 'gone', 'here']),
@@ -104,5 +121,27 @@ describe('when all keys are queued', () => {
   it('they say so', () => {
     const [run] = observers.get('owns')?.seen({ key: `${n}/gone` }) ?? [];
     expect(run).toMatchObject({ uid: null, reasons: [{ type: 'initial' }] });
+  });
+
+  it('each of them is queued once, although objects of two kinds lead to it', async () => {
+    expect(await metric(gatewayUrl, 'workqueue_adds_total', { name: 'of-two-kinds' })).toBe(3);
+  });
+
+  it('they wait in the backlog as the keys of their own kind do, after the record of the last time is lost', async ({
+    world,
+  }) => {
+    const queue = new QueueClient(gatewayUrl, 'owns');
+    const keys = queueKeys({ ...world.setting, clusterId: await clusterIdentity(cluster.client) }, 'owns');
+    const redis = new Redis(world.setting.redisUrl);
+    // What waits in a paused queue stays where it was put.
+    await queue.pause();
+    try {
+      expect(await redis.hdel(keys.queue, 'initial')).toBe(1);
+      await eventually(async () => expect(await queue.keysIn('backlog')).toEqual(keysOf(['back', 'gone', 'here'])));
+      for (const list of ['queued', 'waiting'] as const) expect(await queue.keysIn(list)).toEqual([]);
+    } finally {
+      redis.disconnect();
+      await queue.resume();
+    }
   });
 });
