@@ -1,7 +1,9 @@
 import { join, resolve } from 'node:path';
+import { Redis } from 'ioredis';
 import { describe, expect } from 'vitest';
 import { CACHE_KEYS } from '../../harness/cache-keys.ts';
 import { configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { openObserver } from '../../harness/observer.ts';
 import type { Opened } from '../../harness/opened.ts';
 import { UserCommand } from '../../harness/user-command.ts';
@@ -76,6 +78,19 @@ describe('levelhook token', () => {
     expect({ code, stdout }).toEqual({ code: 1, stdout: [] });
     expect(stderr).toMatch(message);
     expect(stderr.split('\n')).toHaveLength(1);
+  });
+
+  it('prints a token after Redis has lost its data, once the gateway has filled it again', async () => {
+    const redis = new Redis(world.setting.redisUrl);
+    world.started.add(async () => redis.disconnect());
+    expect(await redis.del(await redis.keys(`*${world.setting.keyPrefix}:*`))).toBeGreaterThan(0);
+    const { stdout } = await eventually(async () => {
+      const made = await token('--kinds', 'v1/ConfigMap');
+      expect(made.code, made.stderr).toBe(0);
+      return made;
+    });
+    const path = `/api/v1/namespaces/${world.namespace}/configmaps/one`;
+    await eventually(async () => expect(await read(path, stdout[0] ?? '')).toMatchObject({ status: 200 }));
   });
 
   it('makes none without the keys of the gateway, and with others none that is good', async () => {

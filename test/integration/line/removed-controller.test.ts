@@ -97,3 +97,21 @@ it('a gateway without functions removes nothing', async ({ world }) => {
   }
   await gateway.process.kill('SIGTERM');
 });
+
+it('nothing is left of a controller that is removed after Redis has lost its data', async ({ world }) => {
+  const from = removed.count;
+  const first = await world.gateway([kept.url, removed.url]);
+  await redis.del(await redis.keys(`*${setting.keyPrefix}:*`));
+  await eventually(async () => {
+    expect(removed.seen({ from, key: `${namespace}/one` }).at(-1)).toMatchObject({ reasons: [{ type: 'initial' }] });
+    expect(await names(':v1/Pod:')).not.toEqual([]);
+  });
+  await first.process.kill('SIGTERM');
+
+  const second = await world.gateway([kept.url]);
+  await eventually(async () => {
+    expect(await names(':queue:removed')).toEqual([]);
+    expect(await names(':v1/Pod:')).toEqual([]);
+  });
+  await second.process.kill('SIGTERM');
+});
