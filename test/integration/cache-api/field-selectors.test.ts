@@ -21,7 +21,7 @@ const nodes = resource('v1', 'Node', ofCluster);
 const replicationControllers = resource('v1', 'ReplicationController');
 const namespaces = resource('v1', 'Namespace', ofCluster);
 const secrets = resource('v1', 'Secret');
-const services = resource('v1', 'Service');
+const services = resource<KubernetesObject & { spec: { clusterIP: string } }>('v1', 'Service');
 const events = resource('v1', 'Event');
 const newEvents = resource('events.k8s.io/v1', 'Event');
 const jobs = resource('batch/v1', 'Job');
@@ -37,7 +37,7 @@ const controller = uniqueName('reader');
 const node = `${namespace}-node`;
 /** A namespace that is being deleted. */
 const going = `${namespace}-going`;
-/** An address within the range of the control plane's Services, which the apiserver gives out itself. */
+/** The address that the apiserver has given to a Service. */
 let clusterIP = '';
 
 /** What both Events are about: they were made as objects of v1, and events.k8s.io has them by other names. */
@@ -200,7 +200,7 @@ async function createObjects(): Promise<void> {
   await cluster.create(secrets, { metadata: named('opaque') });
 
   const ports = [{ port: 80, protocol: 'TCP' }];
-  const made = await cluster.create<KubernetesObject & { spec: { clusterIP: string } }>(services, {
+  const made = await cluster.create(services, {
     metadata: named('addressed'),
     spec: { ports, type: 'NodePort' },
   });
@@ -244,7 +244,10 @@ async function createObjects(): Promise<void> {
 }
 
 /** Creates an object outside the namespace, which goes at the end. */
-async function make(of: Resource, object: { metadata: { name: string; labels?: object } }): Promise<void> {
+async function make(
+  of: Resource,
+  object: { metadata: { name: string; labels?: object }; [field: string]: unknown },
+): Promise<void> {
   await cluster.create(of, object);
   started.add(() => cluster.delete(of, { name: object.metadata.name }));
 }
