@@ -57,7 +57,7 @@ export function statusContract(create: CreateFixture): void {
       expect(await keysOf('backlog')).toEqual(['low']);
     });
 
-    it('of one that has failed is found in the list of those that fail, as long as it waits for its next attempt', async () => {
+    it('of one that has failed is found in the list of those that fail while it waits for its next attempt', async () => {
       const { queue, process, clock } = setting();
       process.onRun = ({ key }) => ({
         kind: 'ended',
@@ -72,6 +72,21 @@ export function statusContract(create: CreateFixture): void {
       expect(await queue.inspector.list('failing', { offset: 1, limit: 1 })).toMatchObject({ total: 2, keys: [{}] });
       expect(keyState(await queue.inspector.status('f1'), clock.now())).toEqual({ word: 'failing' });
       expect(keyState(await queue.inspector.status('a'), clock.now())).toEqual({ word: 'requeued' });
+    });
+
+    it('of one that has failed is in that list also while its next attempt runs, until one succeeds', async () => {
+      const { queue, process } = setting();
+      process.onRun = () => ({ kind: 'ended', failures: 'count', againAfterMs: 60_000 });
+      await queue.start(process);
+      await queue.add(plain('f', 'g'));
+      await setting().pass(1000);
+      const blocked = setting().blockRuns('f');
+      await queue.add(plain('f'));
+      await setting().until(async () => (await keysOf('running')).includes('f'), 'the next attempt');
+      expect((await keysOf('failing')).toSorted()).toEqual(['f', 'g']);
+      blocked.release({ kind: 'ended', failures: 'forget' });
+      await setting().until(async () => (await keysOf('running')).length === 0, 'the end of the attempt');
+      expect(await keysOf('failing')).toEqual(['g']);
     });
 
     it('does not wait for a cache that has what its run has written, nor says so while a retry is what it waits for', async () => {

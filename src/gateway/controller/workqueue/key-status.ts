@@ -97,8 +97,8 @@ export interface KeyStatus {
 }
 
 /**
- * The lists in which a key can be found; one key can be in several. `failing`: the keys among the first 3,000 timers
- * that have failed and wait for their next attempt.
+ * The lists in which a key can be found; one key can be in several. `failing`: the keys that have failed and are tried
+ * again, among the first 3,000 timers, the first 500 running keys and the first 500 ready keys.
  */
 export type KeyList = 'queued' | 'running' | 'timers' | 'failing' | 'backlog' | 'waiting' | 'dead';
 export const KEY_LISTS: readonly KeyList[] = ['queued', 'running', 'timers', 'failing', 'backlog', 'waiting', 'dead'];

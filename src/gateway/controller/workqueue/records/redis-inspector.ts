@@ -171,17 +171,23 @@ export class RedisInspector implements QueueInspector {
   }
 
   async #failed(offset: number, limit: number): Promise<KeyPage> {
-    const { recordPrefix, timers } = this.#keys;
+    const { recordPrefix, timers, inFlight, queued } = this.#keys;
     const keys: { key: string; atMs: number }[] = [];
     let total = 0;
-    for (let from = 0; from < MOST_TIMERS; from += TIMERS_AT_ONCE) {
-      const page = [Math.max(0, offset - total), limit - keys.length, from, TIMERS_AT_ONCE];
-      const answer = await this.#failing([timers], [recordPrefix, ...page]);
-      const [looked, failed, ...found] = answer as [number, number, ...string[]];
-      total += failed;
-      keys.push(...pairsOf(found));
-      if (looked < TIMERS_AT_ONCE) break;
-    }
+    const look = async (sets: readonly string[], most: number): Promise<void> => {
+      for (let from = 0; from < most; from += LOOKED_AT_ONCE) {
+        const page = [Math.max(0, offset - total), limit - keys.length, from, LOOKED_AT_ONCE];
+        const answer = await this.#failing(sets, [recordPrefix, ...page]);
+        const [looked, failed, ...found] = answer as [number, number, ...string[]];
+        total += failed;
+        keys.push(...pairsOf(found));
+        if (looked < LOOKED_AT_ONCE) break;
+      }
+    };
+    await look([timers], MOST_TIMERS);
+    // At its next attempt a key is ready and then runs. A ready key may still have its timer.
+    await look([inFlight, timers], LOOKED_AT_ONCE);
+    await look([queued, timers, inFlight], LOOKED_AT_ONCE);
     return { total, keys };
   }
 
@@ -203,7 +209,8 @@ export class RedisInspector implements QueueInspector {
 
 /** The timers that the list of failing keys reads at most. A script reads a part of them, for about 1 ms. */
 const MOST_TIMERS = 3000;
-const TIMERS_AT_ONCE = 500;
+/** The running keys and the ready keys that this list reads at most, too. */
+const LOOKED_AT_ONCE = 500;
 
 function pairsOf(found: readonly string[]): KeyPage['keys'][number][] {
   return found.flatMap((key, at) => (at % 2 === 0 ? [{ key, atMs: Math.floor(Number(found[at + 1])) }] : []));
