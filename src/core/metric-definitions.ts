@@ -208,8 +208,9 @@ export const METRICS = {
     },
     levelhook_redis_read: {
       help:
-        '1 when Redis has answered the questions of this scrape, 0 when not: then the levels, states and ages that are ' +
-        'in Redis have no series, and `levelhook_queue_demand` has its last ones.',
+        '1 when this scrape has read the queues from Redis; 0 while Redis is away, silent, not usable or not checked ' +
+        'yet, and until the gateway has started. Then the levels, states and ages that are in Redis have no series, ' +
+        'and `levelhook_queue_demand` keeps its last values.',
       labels: [],
     },
     levelhook_memory_left_out: {

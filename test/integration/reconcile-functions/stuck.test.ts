@@ -88,6 +88,7 @@ it('a ReconcileFunction that waits for ever can be removed', async () => {
   await tenant.remove('fine');
   await eventually(async () => {
     const text = await (await fetch(`${gateway.url}/metrics`)).text();
+    expect(text).toMatch(/^levelhook_redis_read 1$/m);
     expect(text).not.toMatch(new RegExp(`workqueue_depth\\{[^}]*name="${namespace}`));
   });
 });

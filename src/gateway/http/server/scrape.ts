@@ -56,8 +56,7 @@ export async function renderMetrics(
 }
 
 /**
- * A Redis that has gone silent must not hold up all later scrapes. An answer that comes later is not shown: its ages
- * would be those of its question.
+ * A silent Redis must not hold up all later scrapes. A late answer is not shown, because its ages have grown since.
  */
 const ANSWER_MS = 2000;
 
@@ -121,7 +120,7 @@ export function askableQueues(
 
 type Levels = readonly (readonly [controller: string, level: QueueLevels & { readonly facts: QueueFacts }])[];
 
-/** Undefined while Redis is away. */
+/** Undefined while recovery has not found Redis in order: nothing is asked then. */
 async function readQueues(parts: ScrapedParts): Promise<Levels | undefined> {
   const queues = askableQueues(parts);
   if (!queues) return undefined;
@@ -148,7 +147,7 @@ function setDemand(metrics: PrometheusMetrics, levels: Levels): void {
   );
 }
 
-/** @param levels none while Redis is not read: the last ones may have been those of a queue at rest. */
+/** @param levels empty while Redis is not read: the last levels may show a queue at rest that has keys by now. */
 function setLevels(metrics: PrometheusMetrics, parts: ScrapedParts, levels: Levels): void {
   const known = parts.controllers.known();
   metrics.replace(
