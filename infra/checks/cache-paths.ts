@@ -90,7 +90,7 @@ function list(): Json {
       parameter('resourceVersionMatch', '`NotOlderThan`, or absent.'),
       parameter(
         'levelhook-controlledBy',
-        '`NAMESPACE/UID` of the owner with `controller: true`, or `/UID` of a cluster-scoped one, for a token that reads a cluster-scoped kind.',
+        '`NAMESPACE/UID` of the owner with `controller: true`, or `/UID` of an owner of a cluster-scoped kind that the token reads.',
       ),
       parameter('levelhook-orphans', 'A namespace: only its objects without an owner with `controller: true`.'),
       parameter(

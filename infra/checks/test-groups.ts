@@ -156,7 +156,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     protects: 'that objects come to the same with our functions as with kube-controller-manager, field by field',
     files: ['test/differential/differential.test.ts'],
     guards: ['functions', 'src/function/equal.ts', 'test/differential'],
-    minutes: 3,
+    minutes: 10,
   },
   faults: {
     protects: 'that nothing is lost or run twice while clocks, functions, batches and large objects go wrong',

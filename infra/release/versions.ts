@@ -46,14 +46,14 @@ const RELEASED = 'infra/contract/v1/released';
 /** What the contract consists of. A release keeps a copy of each in `released`. */
 const DOCUMENTS = 'infra/{contract/v1/*.json,crds/*.yaml}';
 
-/** Keeps the documents of the contract, with which later ones are compared: a bound may only become wider. */
+/** Keeps the documents of the contract, to compare later ones with them: see `infra/contract/versions.md`. */
 export function releaseContract(root: string): void {
   for (const file of globSync(DOCUMENTS, { cwd: root })) {
     copyFileSync(join(root, file), join(root, RELEASED, basename(file)));
   }
 }
 
-/** The documents of the contract whose copy in `released` is missing or another. */
+/** The documents of the contract that have no copy in `released`, or a copy that differs. */
 export function documentsNotReleased(root: string): string[] {
   return globSync(DOCUMENTS, { cwd: root }).filter((file) => {
     const copy = join(root, RELEASED, basename(file));

@@ -33,8 +33,8 @@ export interface Selection {
   /** The owner that manages the objects. A namespaced owner has objects in its own namespace only. */
   readonly controlledBy?: OwnerIdentity;
   /**
-   * The kinds that the owner may be of. An author may copy the UID of a namespaced owner into another namespace, so a
-   * UID without a namespace counts only beside a cluster-scoped kind. Default: any.
+   * The kinds that the owner may have. Default: any. For a UID without a namespace they are cluster-scoped, because an
+   * author may copy the UID of a namespaced owner into objects of another namespace.
    */
   readonly ownerKinds?: readonly GroupKind[];
   /** Namespace of objects that no controller manages. */
@@ -60,7 +60,7 @@ export function isSelected(object: KubernetesObject, selection: Selection): bool
   );
 }
 
-/** The version may differ: the owner reference has the version by which its author knew the owner. */
+/** The version may differ: a reference may name any version of the owner's kind. */
 function isOfKinds(owner: OwnerReference | undefined, kinds: readonly GroupKind[]): boolean {
   return kinds.some(({ group, kind }) => kind === owner?.kind && group === groupOf(owner));
 }

@@ -14,7 +14,8 @@ export interface ListOptions {
   /**
    * The owner that manages the objects (`controller: true`), as the function has read it: `controlledBy: site`. Only
    * objects in the owner's namespace count, because anyone may write its UID elsewhere; objects of a cluster-scoped
-   * owner may be anywhere, and the controller declares its kind. Read by index.
+   * owner may be anywhere. The controller must declare such an owner's kind, because the gateway finds no objects of
+   * an owner of another kind. Read by index.
    */
   readonly controlledBy?: OwnerIdentity;
   /** Objects in this namespace that no controller manages. Read by index. */

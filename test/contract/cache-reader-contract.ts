@@ -78,7 +78,7 @@ const thing = (key: string, spec: object): KubernetesObject => ({
   apiVersion: 'example.com/v1',
 });
 const ownedBy = (uid: string, controller = true) => ({
-  ownerReferences: [{ apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'x', uid, controller }],
+  ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'x', uid, controller }],
 });
 
 /** Without a namespace: a cluster-scoped one. */

@@ -99,7 +99,7 @@ const REMEDIES: Partial<Record<ControllerStateWord, (controller: string) => stri
 /** The state of the controller, as far as Redis knows it, and the facts that the word does not say. */
 export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, oldestDueMs }: JudgedQueue): void {
   const sizes = KEY_LISTS.map((list) => `${keys[list]} ${list}`).join(', ');
-  // Problems and the circuit are known to gateways only.
+  // Gateways alone know problems, remarks and the circuit.
   const word = controllerState({ problems: [], remarks: [], circuit: undefined, pauses, sizes: keys });
   const remedy = REMEDIES[word];
   const hint = remedy === undefined ? '' : `: ${remedy(controller)}`;

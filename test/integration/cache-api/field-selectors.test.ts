@@ -40,7 +40,7 @@ const going = `${namespace}-going`;
 /** The address that the apiserver has given to a Service. */
 let clusterIP = '';
 
-/** What both Events are about: they were made as objects of v1, and events.k8s.io has them by other names. */
+/** The object of both Events. Each Event is created as v1; events.k8s.io names some of its fields otherwise. */
 const ABOUT = {
   kind: 'Pod',
   namespace,
@@ -93,7 +93,10 @@ const CASES: readonly { of: Resource; values: Readonly<Record<string, string | (
   { of: requests, values: { 'spec.signerName': 'example.com/one' } },
   { of: slices, values: { 'spec.nodeName': node, 'spec.driver': 'one.example.com' } },
 ];
-/** Fields with the same value in all objects: the apiserver knows none, or refuses any other. */
+/**
+ * Fields with one value in all objects: `status.podIPs` is empty for the apiserver, which refuses Events about another
+ * namespace.
+ */
 const SAME = new Set(['status.podIPs', 'involvedObject.namespace', 'regarding.namespace']);
 
 let cluster: Cluster;
@@ -185,6 +188,9 @@ async function createObjects(): Promise<void> {
       spec: { replicas, selector: { app: 'rc' }, template },
     });
   }
+  await eventually(async () => {
+    expect(await cluster.get(replicationControllers, named('rc-1'))).toMatchObject({ status: { replicas: 1 } });
+  });
 
   await cluster.patch(namespaces, { name: namespace }, { metadata: { labels: own } });
   await cluster.create(namespaces, { metadata: { name: going, labels: own } });

@@ -53,7 +53,7 @@ export function nameFor(field: string, name: string): string {
 
 /**
  * Values of a chart with this name for each name in them, for the tags of the images, for the gateway's account and for
- * one of the functions: for another one with each name.
+ * one of the functions: the next one for each of `ODD_NAMES`.
  */
 export function withName(chart: string, values: Values, name: string): object {
   const renamed = textsReplaced(values, name) as Values;

@@ -183,13 +183,17 @@ describe('the deployment and replicaset functions behind a gateway, with simulat
       const { conditions } = (await cluster.get(deployments, own))?.status ?? {};
       expect(conditions).toContainEqual(stopped);
     });
-    await cluster.patch(deployments, own, { metadata: { labels: { looked: 'again' } } });
+    const { metadata } = await cluster.patch(deployments, own, { spec: { revisionHistoryLimit: 5 } });
+    await eventually(async () => {
+      const { observedGeneration } = (await cluster.get(deployments, own))?.status ?? {};
+      expect(observedGeneration).toBe(metadata.generation);
+    });
     await untilIdle(gatewayUrl);
     const [made, ...more] = (await cluster.list(replicaSets, own.namespace)).items;
     expect(more).toEqual([]);
     expect((await cluster.get(deployments, own))?.status).not.toHaveProperty('collisionCount');
 
-    // What its condition advises.
+    // The condition advises to remove the policy and the ReplicaSet.
     await cluster.delete(MutatingAdmissionPolicyBinding, { name });
     await cluster.delete(MutatingAdmissionPolicy, { name });
     await untilChanged({});

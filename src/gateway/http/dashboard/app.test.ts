@@ -524,7 +524,7 @@ test('the table of functions shows what keeps triggers back, and nothing of it i
     tone,
   ]);
   expect(badges).toEqual([
-    ['are sent', 'neutral'],
+    ['allowed', 'neutral'],
     ['answered', 'neutral'],
     ['circuit open', 'bad'],
     ['failed', 'bad'],

@@ -260,8 +260,8 @@ export function viewState({ synced, behindMs }: ViewSummary): Html {
 }
 
 /**
- * Whether functions get triggers and answer. Their runs may fail all the same, so nothing here is green: the health of
- * a controller is its state.
+ * Whether a function may get triggers, and how it answered last. Its runs may fail all the same, so nothing here is
+ * green; the state of its controller shows its health.
  */
 function functionTable({ times }: PageRequest, functions: readonly FunctionSummary[]): Content {
   if (functions.length === 0) return empty('No function is known.');
@@ -276,7 +276,7 @@ function functionTable({ times }: PageRequest, functions: readonly FunctionSumma
       look: 'text',
       cell: ({ problem, openReason, rights }) =>
         problem === undefined && openReason === undefined
-          ? badge('neutral', 'are sent')
+          ? badge('neutral', 'allowed')
           : html`${badge('bad', openReason === undefined ? 'does not run' : 'circuit open')}
               <span class="reason">${openReason ?? problem}</span>
               ${rights?.result === 'refused' && html`<span class="reason">Rights: ${rightsText(rights, times)}</span>`}`,
