@@ -53,7 +53,7 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
       return { kind, name, uid, generation, ownerReferences, deletionTimestamp, ...rest };
     });
 
-  /** What the functions have tried to write outside the copier's namespace. */
+  /** Writes outside the copier's namespace that the functions have tried. */
   const writesSince = async (from: number): Promise<AuditedRequest[]> =>
     (await workloads.audit.requests())
       .slice(from)

@@ -40,7 +40,7 @@ const unruly: readonly { name: string; behaviour: Behaviour; reason: string; err
     reason: 'body',
     error: /2 results for one request/,
   },
-  // What such a run has written, or until when it goes on, is not known.
+  // Nobody knows the writes of such a run, or when it ends.
   {
     name: 'wrong-write',
     behaviour: (response) => response.end(resultsOf({ status: 'done', writes: [{ kind: 'ConfigMap' }] })),

@@ -42,8 +42,8 @@ export interface WorkQueueOptions {
   readonly behaviour: QueueOptions;
   /**
    * The place of the queue, and the connection for commands. BullMQ's worker opens a second connection for its blocking
-   * read. `owner` names the thing whose keys the queue has: a gateway that has not heard yet that its owner is gone
-   * starts no key of the next owner of the name. Default: the name says it all.
+   * read. `owner` names the owner of the keys: a gateway that does not know yet that this owner is gone starts no
+   * key of the next owner of the name. Default: the name says it all.
    */
   readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'> & { readonly owner?: string | undefined };
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;

@@ -79,8 +79,8 @@ const NO_FINISH: Promise<Finish> = Promise.resolve({ kind: 'unknown' });
 let calls = 0;
 
 /**
- * Takes keys, runs them, and records the ends of their runs. Keys start in the order in which they come, while slots
- * are free, and keys of the backlog when slots are left. One call for starts is under way at a time: keys that come
+ * Takes keys, runs them, and records the ends of their runs. Keys start first come, first served, while slots are
+ * free, and keys of the backlog when slots are left. One call for starts is under way at a time: keys that come
  * during a call go with the next one. Many starts, and many finishes, share a round trip.
  *
  * A key leaves the line when Redis has decided about it, when Redis has refused its record three times, or when it

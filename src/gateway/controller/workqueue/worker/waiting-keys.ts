@@ -17,7 +17,7 @@ interface Entry {
   readonly resolve: (undecided: readonly string[]) => void;
 }
 
-/** The keys that wait for their start in this gateway, in the order in which they came. */
+/** The keys that wait for their start in this gateway, first come, first in line. */
 export class WaitingKeys {
   #waiting: Waiting[] = [];
 
