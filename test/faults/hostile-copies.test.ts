@@ -21,7 +21,7 @@ const KINDS: readonly Resource[] = [Deployment, ReplicaSet, Pod, Service, Endpoi
 const USERS = PLANE_FUNCTIONS.map((name) => userOf(name));
 const DEPLOYMENTS = ['web', 'once'] as const;
 const victim = 'victim';
-/** The twin gets the objects and the changes of the victim at the same times. Nobody copies its objects. */
+/** This namespace gets each object and change of the victim at the same time. The copier leaves it alone. */
 const twin = 'twin';
 const evil = 'evil';
 

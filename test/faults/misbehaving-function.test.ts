@@ -40,7 +40,7 @@ const unruly: readonly { name: string; behaviour: Behaviour; reason: string; err
     reason: 'body',
     error: /2 results for one request/,
   },
-  // Nobody knows the writes of such a run, or when it ends.
+  // The gateway knows neither the writes of such a run nor its end.
   {
     name: 'wrong-write',
     behaviour: (response) => response.end(resultsOf({ status: 'done', writes: [{ kind: 'ConfigMap' }] })),

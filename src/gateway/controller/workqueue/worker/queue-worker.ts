@@ -330,8 +330,8 @@ export class QueueWorker {
   }
 
   /**
-   * Applies the answer of Redis. Keys with a decision leave, and those that start take a slot. Keys that found every
-   * slot taken wait again if they have a job; `on.ready` gets the others, which need one.
+   * Applies the answer of Redis. A key with a decision leaves, and takes a slot if it starts. A key without a free slot
+   * waits again if it has a job; otherwise `on.ready` gets it, which adds one.
    */
   #apply({ keys, low }: Taken, answer: Starts, times: StartTimes): void {
     const { on, gate } = this.#options;
