@@ -68,7 +68,11 @@ describe('a hostile tenant, generated', () => {
       });
 
       await world.deleteHostile();
-      await eventually(async () => expect(await world.leftovers()).toEqual([]), LEFT_MS, 2000);
+      const noneLeft = async (): Promise<void> => {
+        const left = await world.leftovers();
+        expect(left, left.slice(0, 6).join('; ')).toEqual([]);
+      };
+      await eventually(noneLeft, LEFT_MS, 2000);
       const { violations: afterwards } = world.violations(startedAtMs);
       await expectNone(afterwards, () => campaign.report());
     },

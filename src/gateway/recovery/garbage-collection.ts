@@ -111,17 +111,17 @@ export class GarbageCollector {
     const { clock } = runtime;
     const { redis, registryKey } = location;
     const keys = queueKeys(location, name);
-    const [known, exists, [owner, runId]] = await Promise.all([
+    const [known, [owner, runId]] = await Promise.all([
       redis.hget(registryKey, CONTROLLER_FIELD + name),
-      redis.exists(keys.queue),
       redis.hmget(keys.queue, 'owner', 'runId'),
     ]);
     if (typeof owner === 'string' && owner === (await liveOwner(name))) return false;
     // In one step: once its runs are known, a gateway that has not stopped the controller yet must start no more keys.
-    const ends = await this.#disown([keys.queue, keys.inFlight, keys.pauseEnds, keys.backlog], [owner ?? '']);
-    if (ends === null) return false;
+    const begun = await this.#disown(keysToDisown(keys), [owner ?? '']);
+    if (begun === null) return false;
+    const [lastRun, pauseEnd, hasData] = begun as [string, string, number];
     // Runs without a record may go on until the end of the pause that recovery has set.
-    const last = Math.max(...(ends as [string, string]).map(Number));
+    const last = Math.max(Number(lastRun), Number(pauseEnd));
     const before = known === null ? undefined : removalOf(known);
     let latestMs = endMs;
     // Redis has the deadlines of all runs, unless it has lost its last writes since the queue was checked.
@@ -138,7 +138,7 @@ export class GarbageCollector {
       await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(removal));
     }
     // Each removal scans all keys of Redis, so a function that never had a queue must not cost a scan.
-    if (exists === 1 && !(await this.#unlink(keys))) return false;
+    if (hasData === 1 && !(await this.#unlink(keys))) return false;
     await removeMarks(location, [name]);
     return (await this.#unlinkRest([keys.queue, keys.queue], [])) === 1;
   }
@@ -196,6 +196,12 @@ export class GarbageCollector {
       if (Math.max(atMs + LATE_MARK_MS, endMs) <= nowMs) await redis.hdel(registryKey, field);
     }
   }
+}
+
+/** The keys that `disown` asks for: see disown.lua. */
+export function keysToDisown(keys: QueueKeys): string[] {
+  const { queue, inFlight, pauseEnds, backlog, queued, debounced, timers, runs, pauses, settings } = keys;
+  return [queue, inFlight, pauseEnds, backlog, queued, debounced, timers, runs, pauses, settings];
 }
 
 /** The longest time that a run can go on: a day with callbacks, after 15 minutes of the run itself. */

@@ -2,11 +2,14 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { silentLogger, systemClock } from '../../../src/core/index.ts';
 import { redisRunId } from '../../../src/gateway/informer/cache/incarnation.ts';
+import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
+import { OwnRuns } from '../../../src/gateway/controller/workqueue/records/own-runs.ts';
 import { type QueueKeys, queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
-import { GarbageCollector } from '../../../src/gateway/recovery/garbage-collection.ts';
+import { GarbageCollector, keysToDisown } from '../../../src/gateway/recovery/garbage-collection.ts';
 import { loadScript, type Script } from '../../../src/ground/redis/redis.ts';
 import { redisLocation, type RedisLocation } from '../../../src/ground/redis/redis-location.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { quietRuntime } from '../../harness/quiet-runtime.ts';
 
 const FIELD = 'controller:gone';
 
@@ -64,6 +67,56 @@ it('scans Redis once for a queue, and not for a function that never had one', as
   expect(await left()).toEqual([]);
 });
 
+/** What may be written of a queue before it is in order, and so before it has its hash. */
+const FIRST_WRITES: readonly [string, (queue: BullMqWorkQueue, own: OwnRuns) => Promise<unknown>][] = [
+  ['an add', (queue) => queue.add([{ key: 'a/b', reasons: [] }])],
+  ['a low-priority add', (queue) => queue.addLow(['a/b'], 'resync')],
+  ['an add for later', (queue) => queue.addAfter('a/b', 60_000)],
+  ['a pause', (queue) => queue.pause('controller')],
+  ['a pause that ends', (queue) => queue.pause('recovery', systemClock.now() + 60_000)],
+  ["BullMQ's metadata, where the first check was broken off", () => redis.hset(keys.settings, 'version', '5')],
+  [
+    'a run of the owner before, put back',
+    (queue, own) => {
+      own.begin({ key: 'a/b', run: 7, incarnation: 'i', deadlineMs: systemClock.now() + 60_000 }, systemClock.now());
+      return queue.putBackRuns('process');
+    },
+  ],
+];
+
+it.each(FIRST_WRITES)('nothing is left of a queue that was never in order: %s', async (_, write) => {
+  const own = new OwnRuns();
+  const queue = new BullMqWorkQueue({
+    name: 'gone',
+    behaviour: { concurrency: 1, timeoutMs: 60_000 },
+    location: { ...location, owner: 'mine' },
+    runtime: quietRuntime({}),
+    ownRuns: own,
+  });
+  queue.suspend();
+  await write(queue, own);
+  expect(await left()).not.toEqual([]);
+  await queue.stop(0);
+  // The gateway ends in the middle: the next one finds the removal, and makes it again.
+  expect(await script('disown')(keysToDisown(keys), [''])).toEqual([expect.anything(), expect.anything(), 1]);
+  expect(await redis.exists(keys.queue)).toBe(1);
+  expect(await queue.state()).toMatchObject({ isForeign: true });
+  expect(await collector().forget('gone')).toBe(true);
+  expect(await left()).toEqual([]);
+});
+
+it('a queue that was made and never used has written nothing', async () => {
+  const queue = new BullMqWorkQueue({
+    name: 'gone',
+    behaviour: { concurrency: 1, timeoutMs: 60_000 },
+    location,
+    runtime: quietRuntime({}),
+  });
+  await queue.bullMqLists();
+  await queue.stop(0);
+  expect(await left()).toEqual([]);
+});
+
 describe('a queue with an owner', () => {
   beforeEach(async () => {
     await redis.hset(keys.queue, { incarnation: 'i', owner: 'mine', runId: await redisRunId(redis) });
@@ -100,13 +153,12 @@ describe('a queue with an owner', () => {
 
   it('has its removal begun once where the script is sent twice', async () => {
     const disown = script('disown');
-    const [queue, inFlight, pauseEnds, backlog] = [keys.queue, keys.inFlight, keys.pauseEnds, keys.backlog];
-    await redis.zadd(inFlight, 7, 'a/b');
+    await redis.zadd(keys.inFlight, 7, 'a/b');
     for (let times = 0; times < 2; times += 1) {
-      expect(await disown([queue, inFlight, pauseEnds, backlog], ['mine'])).toEqual(['7', '0']);
+      expect(await disown(keysToDisown(keys), ['mine'])).toEqual(['7', '0', 1]);
     }
-    await redis.hset(queue, { incarnation: 'j', owner: 'next' });
-    expect(await disown([queue, inFlight, pauseEnds, backlog], ['mine'])).toBeNull();
+    await redis.hset(keys.queue, { incarnation: 'j', owner: 'next' });
+    expect(await disown(keysToDisown(keys), ['mine'])).toBeNull();
   });
 
   it('stays while the apiserver does not answer', async () => {

@@ -63,6 +63,8 @@ export interface QueueKeys {
   readonly samples: string;
   /** Prefix of BullMQ's own names. */
   readonly bullmqPrefix: string;
+  /** BullMQ's metadata of the queue (HASH). */
+  readonly settings: string;
   /** BullMQ's list of waiting jobs. */
   readonly waiting: string;
   /** BullMQ's list of active jobs. */
@@ -103,6 +105,7 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     recent: `${prefix}:recent`,
     samples: `${prefix}:samples`,
     bullmqPrefix: `${prefix}:${name}:`,
+    settings: `${prefix}:${name}:meta`,
     waiting: `${prefix}:${name}:wait`,
     active: `${prefix}:${name}:active`,
     recordPrefix: `${prefix}:key:`,

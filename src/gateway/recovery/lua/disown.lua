@@ -4,11 +4,13 @@
 -- KEYS[2] in-flight ZSET
 -- KEYS[3] pause-ends ZSET
 -- KEYS[4] backlog ZSET
+-- KEYS[5..] keys of which there is one as soon as anything of the queue was written: a queue gets its hash only when it
+--   is in order, and adds, pauses and runs that were put back may come before
 -- ARGV[1] the owner whose queue is removed, '' for none: another may have taken the queue since it was read
 --
--- Answer: {the latest end of a run on record, the end of the pause that recovery has set}, each 0 if there is none; or
--- nil when the queue has another owner. A client may send the script twice: a queue without an incarnation and an owner
--- is one whose removal has begun.
+-- Answer: {the latest end of a run on record, the end of the pause that recovery has set, each 0 if there is none, 1 when
+-- the queue has any data, else 0}; or nil when the queue has another owner. A client may send the script twice: a queue
+-- without an incarnation and an owner is one whose removal has begun.
 
 local incarnation, owner = unpack(redis.call('HMGET', KEYS[1], 'incarnation', 'owner'))
 if (incarnation or owner) and (owner or '') ~= ARGV[1] then
@@ -16,6 +18,11 @@ if (incarnation or owner) and (owner or '') ~= ARGV[1] then
 end
 local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or '0'
 local pause = redis.call('ZSCORE', KEYS[3], 'recovery') or '0'
+if redis.call('EXISTS', unpack(KEYS)) == 0 then
+  return { last, pause, 0 }
+end
+-- The hash stays until all else is gone: the next gateway finds by it a removal that was broken off.
+redis.call('HSETNX', KEYS[1], 'runId', '')
 redis.call('HDEL', KEYS[1], 'incarnation', 'owner')
 redis.call('UNLINK', KEYS[4])
-return { last, pause }
+return { last, pause, 1 }

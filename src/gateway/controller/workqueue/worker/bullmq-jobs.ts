@@ -48,6 +48,8 @@ export class BullMqJobs {
     this.#queue = new Queue<KeysJob>(name, {
       connection: redis,
       prefix: keys.prefix,
+      // `recordSettings` does it, in its place among the writes of a queue.
+      skipMetasUpdate: true,
       // Each add writes the events stream. The gateway does not read it, and BullMQ has no switch to turn it off.
       streams: { events: { maxLen: 100 } },
     });
@@ -61,8 +63,8 @@ export class BullMqJobs {
   }
 
   /**
-   * Writes the metadata that BullMQ writes only when a queue is made, because Redis may have lost it: without it BullMQ
-   * keeps 10,000 events.
+   * Writes the metadata of the queue, without which BullMQ keeps 10,000 events. BullMQ would write it only when a queue
+   * is made: Redis may lose it later, and a controller that was removed at once would leave it.
    */
   async recordSettings(): Promise<void> {
     await this.#queue.backend.setQueueMeta(this.#queue.metaValues);
