@@ -46,8 +46,8 @@ export const GATE: readonly string[] = [
   'test/integration/credentials/{killed,proxy,token}.test.ts',
   'test/faults/{hostile-answers,hostile-writes}.test.ts',
   // Faults of Redis.
-  'test/faults/{dispatch-lease,redis-full,redis-lost-writes,redis-restarts}.test.ts',
-  'test/faults/redis-runs-in-flight.test.ts',
+  'test/faults/{dispatch-lease,redis-faults,redis-full,redis-lost-writes,redis-restarts}.test.ts',
+  'test/faults/{redis-runs-in-flight,redis-sentinel}.test.ts',
   // Faults of the gateway and the apiserver.
   'test/faults/{gateway-faults,leader-election,loss-etcd,replicas,rolling-updates,stuck-view}.test.ts',
   'test/faults/read-your-writes.test.ts',
@@ -62,7 +62,7 @@ export const GATE: readonly string[] = [
  * of a run, and beside other files the other's queue on a Redis Cluster has stalled (README.md, "Not explained").
  */
 export const GATE_LATE: readonly string[] = [
-  'test/faults/redis-faults.test.ts',
+  'test/faults/redis-cluster.test.ts',
   'test/integration/credentials/limits.test.ts',
 ];
 
@@ -192,7 +192,8 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     protects: 'that what the gate tries once holds for half an hour, twenty rounds or a million keys',
     files: [
       'test/faults/{builds,churn,functions-come-and-go,hostile-copies,hostile-tenant,overshoot}.test.ts',
-      'test/faults/{read-your-writes,redis-faults,redis-full,redis-restarts,redis-runs-in-flight}.test.ts',
+      'test/faults/{read-your-writes,redis-cluster,redis-faults,redis-full,redis-restarts}.test.ts',
+      'test/faults/{redis-runs-in-flight,redis-sentinel}.test.ts',
       'test/faults/{replicas,rolling-updates,rollouts}.test.ts',
       'test/contract/{cache-history,cache-reading,related-objects,work-queue-history}.property.test.ts',
       'test/contract/cache-api-fuzz.test.ts',

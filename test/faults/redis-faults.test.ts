@@ -2,95 +2,23 @@ import { cp, readdir, rm, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { expect } from 'vitest';
 import { clusterIdentity } from '../../src/ground/apiserver/discovery.ts';
 import { queueKeys } from '../../src/gateway/controller/workqueue/queue-keys.ts';
-import { type ControlPlane, type RedisServer, startControlPlane, startRedis } from '../../src/testing/index.ts';
+import { type RedisServer, startRedis } from '../../src/testing/index.ts';
 import { viewsOf } from '../harness/cache-equals-server.ts';
 import { configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
-import { FaultWorld, type FaultWorldOptions } from '../harness/fault-world.ts';
-import { uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
+import type { FaultWorld } from '../harness/fault-world.ts';
+import { uniqueName, untilReady } from '../harness/levelhook.ts';
 import { ObservedConfigMaps } from '../harness/observed-config-maps.ts';
-import { RedisClusterNodes, type RedisProcess, SentinelSet } from '../harness/redis-process.ts';
 import { untilWritten } from '../harness/redis-written.ts';
-import { Started } from '../harness/started.ts';
+import type { Started } from '../harness/started.ts';
+import { faultTables, observer, type Scene } from './redis-faults/table.ts';
 
-/** How often each row is done. */
-const ROUNDS = Number(process.env['REDIS_FAULTS_ROUNDS'] ?? 1);
-/**
- * `REDIS_SENTINEL_LAG=1`: the next master lacks the last writes, and runs are longer than the failover that follows.
- */
-const lags = process.env['REDIS_SENTINEL_LAG'] === '1';
 const INDEX = 'field:data.group' as const;
 
-/** A world, and the Redis below it. */
-interface Scene<R> {
-  readonly world: FaultWorld;
-  readonly redis: R;
-  readonly started: Started;
-}
-
-/** Does a fault while objects change. Returns further checks, which the table makes after `untilAllIsWell`. */
-type Fault<R> = (scene: Scene<R>) => Promise<(() => Promise<void>) | undefined>;
-
-/** Faults that leave the world as it was, and so share one. */
-interface Table<R> {
-  readonly start: (started: Started) => Promise<{ redis: R; options: Omit<FaultWorldOptions, 'kubeconfig'> }>;
-  /** By the end of the sentence that begins with the table's name. */
-  readonly rows: Readonly<Record<string, Fault<R>>>;
-}
-
-let plane: ControlPlane;
-
-/** Its own: nothing else changes ConfigMaps while cache and server are compared. */
-beforeAll(async () => {
-  plane = await startControlPlane();
-});
-
-afterAll(() => plane?.stop());
-
-function loseNoChange<R>(name: string, { start, rows }: Table<R>): void {
-  describe(name, () => {
-    const started = new Started();
-    let scene: Scene<R>;
-
-    beforeAll(async () => {
-      const { redis, options } = await start(started);
-      const world = await FaultWorld.start(started, name, { alone: true, kubeconfig: plane.kubeconfig, ...options });
-      scene = { world, redis, started };
-      await world.untilAllIsWell();
-    });
-
-    afterAll(() => started.stop());
-
-    for (const [what, fault] of Object.entries(rows)) {
-      it.for(Array.from({ length: ROUNDS }, (_, at) => at + 1))(
-        `loses no change when ${what} (round %i)`,
-        { timeout: 300_000 },
-        async () => {
-          const { world } = scene;
-          const checks: Awaited<ReturnType<Fault<R>>>[] = [];
-          await world.underChanges(async () => {
-            await sleep(world.random.below(1000));
-            checks.push(await fault(scene));
-          });
-          await world.untilAllIsWell();
-          for (const check of checks) await check?.();
-        },
-      );
-    }
-
-    it('lets its gateways stop in order after the faults', async () => {
-      const { world } = scene;
-      const { gateways } = world;
-      for (const { url } of gateways) await untilIdle(url);
-      const outputs = gateways.map(({ process }) => process);
-      await world.stopInOrder();
-      for (const { output } of outputs) expect(output).not.toMatch(/CROSSSLOT|same slot|same node|\[ioredis\]/i);
-    });
-  });
-}
+const loseNoChange = faultTables();
 
 /** A single Redis, which the test can take away with its data. */
 class SingleRedis {
@@ -175,14 +103,6 @@ async function restart(
   expect(await world.sum('levelhook_recoveries_total')).toBeGreaterThan(before);
 }
 
-/** Until a fault that replaces a master is repaired, and each gateway runs keys on the new one. */
-async function failOver({ world }: Scene<unknown>, fault: () => Promise<void>): Promise<void> {
-  const before = await world.sum('levelhook_recoveries_total');
-  await fault();
-  await eventually(async () => expect(await world.sum('levelhook_recoveries_total')).toBeGreaterThan(before));
-  for (const { url } of world.gateways) await untilReady(url);
-}
-
 /** Objects with a run each, for a fault to change and delete. Their names are new. */
 async function made(world: FaultWorld, count: number): Promise<{ objects: ObservedConfigMaps; names: string[] }> {
   const objects = new ObservedConfigMaps(world.cluster, world.namespace);
@@ -247,9 +167,6 @@ async function whilePaused(
     await eventually(async () => expect(runs()).toBeGreaterThan(before));
   };
 }
-
-/** Runs take long enough that two runs of one key would overlap and be seen. */
-const observer = { delayMs: 200, concurrency: 30 };
 
 loseNoChange('a gateway on one Redis', {
   start: async (started) => {
@@ -353,130 +270,3 @@ async function removeView({ world, redis }: Scene<SingleRedis>): Promise<void> {
   const [view] = await viewsOf(world.setting, world.cluster, { resource: configMaps });
   await redis.removeKeys(`${view?.prefix}:`);
 }
-
-/** Which of the two is the master, as of the last failover. */
-interface Pair {
-  master: RedisProcess;
-  replica: RedisProcess;
-}
-
-interface Failover {
-  /**
-   * Cuts the replicas off, so that the next master lacks the writes from now on. A restart of the master ends this.
-   */
-  readonly lag?: (master: RedisProcess) => Promise<void>;
-  readonly harm: (master: RedisProcess) => Promise<void>;
-  /** Brings the former master back, as a replica. */
-  readonly back: (former: RedisProcess) => Promise<void>;
-}
-
-/** Until the replica is the master and all is repaired. */
-async function sentinelsFailOver(
-  scene: Scene<Pair>,
-  { lag = async () => {}, harm, back }: Failover,
-): Promise<() => Promise<void>> {
-  const { redis, started, world } = scene;
-  // Sentinels on a busy machine may have failed over without a fault.
-  if (!(await redis.master.isMaster(started))) [redis.master, redis.replica] = [redis.replica, redis.master];
-  const { master, replica } = redis;
-  await failOver(scene, async () => {
-    await lag(master);
-    // The next master may lack the starts of these runs.
-    const known = world.observer.count;
-    await eventually(async () => expect(world.observer.count).toBeGreaterThan(known + 5), 60_000, 20);
-    await harm(master);
-    await replica.until('master', started);
-  });
-  await back(master);
-  await master.until('replica', started);
-  [redis.master, redis.replica] = [replica, master];
-  return async () => {
-    const sum = (metric: string): Promise<number> => world.sum(metric);
-    // Otherwise the overlaps would show less: the next master has lacked the starts of runs. A gateway alone puts its
-    // runs back on record.
-    if (lags && world.gateways.length > 1) expect(await sum('levelhook_stale_outcomes_total')).toBeGreaterThan(0);
-    // The new master may lack the last writes, so the leader lists once; the others never do.
-    expect(await sum('levelhook_reflector_lists_total')).toBeLessThanOrEqual(await sum('levelhook_recoveries_total'));
-  };
-}
-
-const onSentinels = (gateways: number): Table<Pair> => ({
-  start: async (started) => {
-    const { master, replica, url } = await SentinelSet.start(started);
-    const redis: Pair = { master, replica };
-    // Runs take longer than a failover: those in flight, which the new master may not know, must not be met by others.
-    const [delayMs, timeoutSeconds] = lags ? [6000, 10] : [3000, 6];
-    const options = {
-      redisUrl: url,
-      cacheUrl: () => `redis://127.0.0.1:${redis.master.port}`,
-      gateways,
-      readsThroughGateway: true,
-      observer: { concurrency: 50, delayMs, timeoutSeconds },
-    };
-    return { redis, options };
-  },
-  rows: {
-    'the master is killed': (scene) =>
-      sentinelsFailOver(scene, {
-        lag: async (master) => (lags ? master.loseReplicas(scene.started) : undefined),
-        harm: (master) => master.kill('SIGKILL'),
-        back: (former) => former.startAgain(),
-      }),
-    'the master freezes and wakes up as a master that has not been told': (scene) =>
-      sentinelsFailOver(scene, {
-        harm: (master) => master.kill('SIGSTOP'),
-        back: (former) => former.kill('SIGCONT'),
-      }),
-  },
-});
-
-loseNoChange('three gateways on a Redis with Sentinels', onSentinels(3));
-if (lags) loseNoChange('a gateway on a Redis with Sentinels', onSentinels(1));
-
-loseNoChange('a gateway on a Redis Cluster', {
-  start: async (started) => {
-    const redis = await RedisClusterNodes.start(started);
-    const options = {
-      redisUrl: redis.url,
-      cacheUrl: () => undefined,
-      readsThroughGateway: true,
-      // The keys of six queues fall on all three nodes.
-      observers: 6,
-      observer,
-      objects: 50,
-      changesPerSecond: 20,
-    };
-    return { redis, options };
-  },
-  rows: {
-    'a master without a replica is killed and restarted': async (scene) => {
-      const { redis, world } = scene;
-      const sizes = await Promise.all(redis.connections.slice(0, 3).map((node) => node.dbsize()));
-      expect(sizes.filter((size) => size > 0)).toHaveLength(3);
-      const [master] = redis.masters;
-      await failOver(scene, async () => {
-        await master?.kill('SIGKILL');
-        await eventually(async () => expect((await fetch(`${world.gateway.url}/readyz`)).status).toBe(503));
-        await master?.startAgain();
-      });
-      return undefined;
-    },
-    'a replica takes over from a killed and then from a frozen master': async (scene) => {
-      const { redis, started } = scene;
-      const master = redis.masters[2];
-      await failOver(scene, async () => {
-        await master?.kill('SIGKILL');
-        await redis.replica.until('master', started);
-      });
-      await master?.startAgain();
-      await master?.until('replica', started);
-      await failOver(scene, async () => {
-        await redis.replica.kill('SIGSTOP');
-        await master?.until('master', started);
-      });
-      await redis.replica.kill('SIGCONT');
-      await redis.replica.until('replica', started);
-      return undefined;
-    },
-  },
-});
