@@ -1,14 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import {
   type AdmittedLine,
-  type CounterName,
   formatKind,
-  formatObjectKey,
-  type LogFields,
   messageOf,
   parseObjectKey,
   type RequestSource,
-  type ResourceVersion,
   type Runtime,
 } from '../../../core/index.ts';
 import {
@@ -19,34 +15,20 @@ import {
   type Trigger,
   type Write,
 } from '../../../contract/index.ts';
-import type { View } from '../../informer/cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
-import type { Finish, Process, Run, ShownWrite, WriteSummary } from '../workqueue/work-queue.ts';
-import { Barriers } from './barrier.ts';
+import type { Finish, Process, Run, WriteSummary } from '../workqueue/work-queue.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
 import type { KubernetesAccess } from '../access/kubernetes-credentials.ts';
 import type { RecordedWrites } from './recorded-writes.ts';
 import { noSource, type RelatedObjects } from './related-objects.ts';
+import { type DispatchView, RunBarriers } from './run-barriers.ts';
+import { RunReport, type SentOnce, withSummary, writesOf, wroteOf } from './run-report.ts';
 import { ColdStart } from '../endpoint/cold-start.ts';
 import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
 import { EndpointCircuitBreaker, type KeyStarts } from '../endpoint/endpoint-circuit-breaker.ts';
 import type { Hold } from '../endpoint/held-bytes.ts';
 import { decodeLine, decodeOutcomes, fromResult, type Outcome, type SentTrigger } from '../endpoint/outcome.ts';
-import { decide, decideLost, NOT_SENT, type ReconcileResult } from './requeue-policy.ts';
-
-/** A view that the dispatcher's controller reads, with the questions to the apiserver about it. */
-export interface DispatchView {
-  readonly view: View;
-  /**
-   * Whether the view has ever been complete. A barrier on the server's current state leaves out other views. Default:
-   * it has.
-   */
-  readonly isComplete?: () => boolean;
-  /** The resource's version at the apiserver, read consistently. */
-  readonly currentVersion: () => Promise<ResourceVersion | undefined>;
-  /** Asks the apiserver for an event that moves the view's version. */
-  readonly requestProgress: () => void;
-}
+import { decide, decideLost, NOT_SENT } from './requeue-policy.ts';
 
 /** A function: where its triggers go, and the addresses in them for reading the cache and for callbacks. */
 export interface TriggerTarget {
@@ -111,27 +93,25 @@ export interface DispatcherSettings {
   readonly startWindowMs: number;
 }
 
-/** Characters of a barrier, which Redis sends at each look: the names of some 400 deleted objects. */
-const LONGEST_BARRIER = 32_768;
-
 /**
  * Runs the keys of one controller by signed triggers, one run in each or a batch; each outcome is decoded and decided
  * upon.
  */
 export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
-  readonly #barriers: Barriers;
+  readonly #barriers: RunBarriers;
+  readonly #report: RunReport;
   readonly #circuitBreaker: EndpointCircuitBreaker;
   readonly #coldStart: ColdStart;
-  /** When the version of a view at the server was last asked for. */
-  readonly #askedAtMs = new Map<View, number>();
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    const { controller, runtime, settings, starts, target } = options;
+    const { bounds, controller, runtime, settings, starts, target, views } = options;
     const { endpoint } = target;
-    const views = options.views.map(({ view }) => view);
-    this.#barriers = new Barriers(views, runtime.clock);
+    const { admitLine, budget } = bounds;
+    const { logTriggers } = settings;
+    this.#barriers = new RunBarriers({ controller, views, budget, runtime });
+    this.#report = new RunReport({ controller, runtime, logTriggers, admitLine });
     this.#circuitBreaker = new EndpointCircuitBreaker({ controller, ...starts, runtime });
     this.#coldStart = new ColdStart({ endpoint, clock: runtime.clock, windowMs: settings.startWindowMs });
   }
@@ -197,7 +177,7 @@ export class Dispatcher implements Process {
       const line = budget.run(() => decodeLine(text, callback));
       const at = line ? runs.findIndex(({ run }) => run === line.run) : -1;
       if (line && at >= 0) record(at, line.outcome);
-      else this.#ignoreLine();
+      else this.#report.ignoredLine();
       return budget.limitMs > 0 ? undefined : budget.inTurn(() => {});
     };
     await this.#circuitBreaker.run(async () => {
@@ -233,8 +213,8 @@ export class Dispatcher implements Process {
       return await access.location(runs);
     } catch (error) {
       const reason = `there are no credentials for the function: ${messageOf(error)}`;
-      this.#warn({ error: reason }, 'a trigger could not be sent');
-      this.#countResult('error');
+      this.#report.warn({ error: reason }, 'a trigger could not be sent');
+      this.#report.result('error');
       return new Error(reason);
     }
   }
@@ -256,33 +236,18 @@ export class Dispatcher implements Process {
     return outcomes.map(() => startingOf(answer.message));
   }
 
-  #ignoreLine(): void {
-    const { controller, runtime } = this.#options;
-    runtime.metrics.count('levelhook_ignored_result_lines_total', { controller });
-    runtime.logger.debug({ controller }, 'a line of a streamed answer names no run of its trigger');
-  }
-
-  async #finish(run: Run, decoded: Outcome, trigger: { id: string; durationMs: number }): Promise<Finish> {
-    const { controller, runtime } = this.#options;
-    const { clock, metrics } = runtime;
+  async #finish(run: Run, decoded: Outcome, trigger: SentOnce): Promise<Finish> {
     const outcome = 'related' in decoded ? await this.#withRelatedChecked(decoded) : decoded;
-    const { finish, result } = decide(outcome, run.failures, clock.now());
+    const decision = decide(outcome, run.failures, this.#options.runtime.clock.now());
+    this.#report.ended(run, outcome, decision, trigger);
+    const ended = withSummary(decision.finish, outcome);
     if (outcome.kind === 'not-sent') {
       this.#circuitBreaker.countNotSent('starting');
-      this.#log(run, outcome, finish, trigger);
-      return withSummary(finish, outcome);
+      return ended;
     }
-    metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, trigger.durationMs / 1000);
-    this.#countResult(result, outcome);
-    metrics.count('levelhook_triggers_total', { controller, outcome: outcome.kind });
-    if (outcome.kind === 'unknown') {
-      metrics.count('levelhook_unknown_outcomes_total', { controller, reason: outcome.reason });
-    }
-    this.#log(run, outcome, finish, trigger);
     if (this.#options.target.related) await this.#recordRelated(run, outcome);
     const reported = writesOf(outcome);
     const { recorded } = this.#options.target;
-    const ended = withSummary(finish, outcome);
     if (recorded && ended.kind === 'ended') return this.#withRecorded(recorded, run, ended, reported);
     return this.#withBarrier(ended, reported);
   }
@@ -295,12 +260,12 @@ export class Dispatcher implements Process {
     reported: readonly Write[],
   ): Promise<Finish> {
     const { writes, isUnanswered, isUnclear } = await recorded.end(run);
-    if (isUnanswered) return this.#unanswered();
+    if (isUnanswered) return this.#unansweredWrite();
     const all = [...writes, ...reported];
     const shown = all.length > 0 ? { ...finish, wrote: wroteOf(all) } : finish;
     if (!isUnclear) return this.#withBarrier(shown, all);
     // The server's current version is after all of these writes.
-    const barrier = await this.#barrierOfNow();
+    const barrier = await this.#barriers.ofNow();
     return barrier === undefined ? shown : { ...shown, barrier };
   }
 
@@ -318,12 +283,6 @@ export class Dispatcher implements Process {
     if ('writes' in outcome) await this.#options.target.related?.record(run, outcome.related);
   }
 
-  #unanswered(): Finish {
-    const { controller, runtime } = this.#options;
-    runtime.metrics.count('levelhook_unknown_outcomes_total', { controller, reason: 'write' });
-    return { kind: 'unknown', error: 'a write of the run got no answer from the apiserver' };
-  }
-
   /**
    * Decides the end of a run whose outcome came by callback. The run may have written from anywhere, so its list of
    * writes is not relied on. The run had ended before its callback, so the key's next run waits until the cache shows
@@ -337,21 +296,26 @@ export class Dispatcher implements Process {
     const { finish, result } = decide(outcome, run.failures, clock.now());
     const { recorded } = this.#options.target;
     const isUnanswered = finish.kind === 'ended' && (await recorded?.end(run))?.isUnanswered;
-    if (isUnanswered) return this.#unanswered();
-    const barrier = finish.kind === 'ended' ? await this.#barrierOfNow() : undefined;
+    if (isUnanswered) return this.#unansweredWrite();
+    const barrier = finish.kind === 'ended' ? await this.#barriers.ofNow() : undefined;
     await this.#recordRelated(run, outcome);
-    this.#countResult(result, outcome);
+    this.#report.result(result, outcome);
     return { ...withSummary(finish, outcome), ...(barrier === undefined ? {} : { barrier }) };
   }
 
   async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'ended' }> {
-    const barrier = await this.#barrierOfNow();
+    const barrier = await this.#barriers.ofNow();
     // After it, so that the barrier does not depend on it.
     const wrote = await this.#wroteBeforeLost(run);
     const finish = { ...decideLost(run.failures), ...(wrote ? { wrote } : {}) };
     const { againAfterMs } = finish;
-    this.#warn({ ...run, againAfterMs }, 'the deadline of a run has passed without an outcome');
+    this.#report.warn({ ...run, againAfterMs }, 'the deadline of a run has passed without an outcome');
     return { ...finish, ...(barrier === undefined ? {} : { barrier }) };
+  }
+
+  #unansweredWrite(): Finish {
+    this.#report.unansweredWrite();
+    return { kind: 'unknown', error: 'a write of the run got no answer from the apiserver' };
   }
 
   /** For people. The barrier covers all that was written before the deadline anyway. */
@@ -361,73 +325,18 @@ export class Dispatcher implements Process {
     return record && record.writes.length > 0 ? wroteOf(record.writes) : undefined;
   }
 
-  async #barrierOfNow(): Promise<string | undefined> {
-    const versions = await Promise.all(
-      this.#options.views
-        .filter(({ isComplete }) => isComplete?.() ?? true)
-        .map(async ({ view, currentVersion }) => [view, await currentVersion()] as const),
-    );
-    // No event reports writes of a kind that is not served.
-    const served = versions.flatMap(([view, version]) => (version === undefined ? [] : [[view, version] as const]));
-    return this.#barriers.afterLost(new Map(served));
-  }
-
-  /** @param outcome Default: no trigger was sent. */
-  #countResult(result: ReconcileResult | undefined, outcome?: Outcome): void {
-    const { controller, runtime } = this.#options;
-    const { metrics } = runtime;
-    if (result === undefined) return;
-    metrics.count('controller_runtime_reconcile_total', { controller, result });
-    if (result !== 'error') return;
-    metrics.count('controller_runtime_reconcile_errors_total', { controller });
-    const counter = outcome && errorCounterOf(outcome);
-    if (counter) metrics.count(counter, { controller });
-  }
-
-  async passed(barrier: string): Promise<boolean> {
-    const { budget } = this.#options.bounds;
-    return budget.inTurn(() => this.#barriers.passed(barrier));
+  passed(barrier: string): Promise<boolean> {
+    return this.#barriers.passed(barrier);
   }
 
   late(barrier: string): void {
-    this.#options.bounds.budget.run(() => this.#askForLate(barrier));
+    this.#barriers.late(barrier);
   }
 
-  #askForLate(barrier: string): void {
-    const waitedFor = new Set(this.#barriers.viewsOf(barrier));
-    for (const each of this.#options.views) {
-      if (!waitedFor.has(each.view)) continue;
-      // First the server's own version: for a write that never happened, no progress would be enough.
-      if (this.#barriers.hasHighWaterMark(barrier, each.view)) each.requestProgress();
-      else void this.#askHighWaterMark(barrier, each);
-    }
-  }
-
-  async #askHighWaterMark(barrier: string, { view, currentVersion, requestProgress }: DispatchView): Promise<void> {
-    const { controller, runtime } = this.#options;
-    const { clock, logger, metrics } = runtime;
-    const askedAtMs = clock.now();
-    // Barriers that are late together share one answer; an apiserver that is away is not asked at each tick.
-    if (askedAtMs - (this.#askedAtMs.get(view) ?? 0) < ASK_EVERY_MS) return;
-    this.#askedAtMs.set(view, askedAtMs);
-    try {
-      const { incarnation } = await view.record.state();
-      const version = await currentVersion();
-      // A kind that is not served has no events, so any version of its view is new enough.
-      this.#barriers.learn(view, { version: version ?? BEFORE_ALL, incarnation, askedAtMs });
-      if (version === undefined || !this.#barriers.isImpossible(barrier, view)) return;
-      metrics.count('levelhook_impossible_writes_total', { controller });
-      logger.warn(
-        { controller, resource: view.name, barrier },
-        'a barrier waits for a version that the server does not have',
-      );
-    } catch (error) {
-      logger.warn(
-        { controller, resource: view.name, error: messageOf(error) },
-        'the version of a resource could not be read',
-      );
-      requestProgress();
-    }
+  async #withBarrier(finish: Finish, writes: readonly Write[]): Promise<Finish> {
+    if (finish.kind !== 'ended') return finish;
+    const barrier = await this.#barriers.afterWrites(writes);
+    return barrier === undefined ? finish : { ...finish, barrier };
   }
 
   #trigger(runs: readonly Run[], timeoutMs: number, cache: Trigger['cache']): Trigger {
@@ -446,77 +355,9 @@ export class Dispatcher implements Process {
       })),
     };
   }
-
-  async #withBarrier(finish: Finish, writes: readonly Write[]): Promise<Finish> {
-    if (finish.kind !== 'ended' || writes.length === 0) return finish;
-    const barrier = await this.#options.bounds.budget.run(() => this.#barriers.afterWrites(writes));
-    if (barrier === undefined) return finish;
-    if (barrier.length <= LONGEST_BARRIER) return { ...finish, barrier };
-    // The server's current version is after all of these writes, and is one line.
-    const later = await this.#barrierOfNow().catch(() => undefined);
-    return { ...finish, barrier: later ?? barrier };
-  }
-
-  /** Logs a failure that a function or its declaration can cause with each run. */
-  #warn(fields: LogFields, message: string): void {
-    const { bounds, controller, runtime } = this.#options;
-    const admitted = bounds.admitLine();
-    if (admitted) runtime.logger.warn({ controller, ...fields, ...admitted }, message);
-  }
-
-  #log(run: Run, outcome: Outcome, finish: Finish, trigger: { id: string; durationMs: number }): void {
-    const { bounds, controller, runtime, settings } = this.#options;
-    const failed = !['accepted', 'deferred', 'done', 'not-sent'].includes(outcome.kind);
-    const admitted = failed ? bounds.admitLine() : undefined;
-    runtime.logger[admitted ? 'warn' : settings.logTriggers && !failed ? 'info' : 'debug'](
-      {
-        controller,
-        key: run.key,
-        run: run.run,
-        reconcileID: trigger.id,
-        attempt: run.failures + 1,
-        reasons: run.reasons,
-        outcome: outcome.kind,
-        ...('reason' in outcome ? { reason: outcome.reason } : {}),
-        ...('message' in outcome ? { error: outcome.message } : {}),
-        ...('withinMs' in outcome ? { withinMs: outcome.withinMs } : {}),
-        ...(finish.kind === 'ended' && finish.againAfterMs !== undefined ? { againAfterMs: finish.againAfterMs } : {}),
-        writes: writesOf(outcome).length,
-        durationMs: trigger.durationMs,
-        ...admitted,
-      },
-      outcome.kind === 'not-sent' ? 'the function is starting, no trigger was sent' : 'trigger',
-    );
-  }
 }
 
 const BEHIND: Finish = { kind: 'ended', failures: 'keep', againAfterMs: 250, elsewhere: true };
-const ASK_EVERY_MS = 1000;
-/** For `ControllerBounds.admitLine`: failing keys do not fill the log. */
-export const FAILURE_LINES = { perSecond: 5, burst: 200 };
-/** Below every version of a server. */
-const BEFORE_ALL = '1';
-const WRITES_IN_HISTORY = 5;
-
-/** The counter that controller-runtime increments in addition. Undefined: none. */
-function errorCounterOf(outcome: Outcome): CounterName | undefined {
-  if (outcome.kind === 'terminal') return 'controller_runtime_terminal_reconcile_errors_total';
-  if (outcome.kind !== 'unknown') return undefined;
-  switch (outcome.reason) {
-    case 'timeout':
-      return 'controller_runtime_reconcile_timeouts_total';
-    case 'connection':
-    case 'status':
-    case 'too-large':
-    case 'body':
-      // A reconciler that panics in a function of Go breaks the connection; other platforms answer 500 for it.
-      return 'controller_runtime_reconcile_panics_total';
-    case 'gone':
-    case 'write':
-      // The function has reported it itself.
-      return undefined;
-  }
-}
 
 function startingOf(absence: string): Outcome {
   return { kind: 'not-sent', message: `the function may be starting: ${absence}`, isThere: false };
@@ -524,25 +365,3 @@ function startingOf(absence: string): Outcome {
 
 /** Stands in for a missing outcome, which cannot be: there are as many outcomes as runs. */
 const NO_OUTCOME: Outcome = { kind: 'unknown', reason: 'body', message: 'the answer has no result for this request' };
-
-/** Adds the error and the writes, for the history. */
-function withSummary(finish: Finish, outcome: Outcome): Finish {
-  if (finish.kind === 'accepted') return finish;
-  const withError = 'message' in outcome ? { ...finish, error: outcome.message } : finish;
-  const writes = writesOf(outcome);
-  return withError.kind === 'ended' && writes.length > 0 ? { ...withError, wrote: wroteOf(writes) } : withError;
-}
-
-function wroteOf(writes: readonly Write[]): WriteSummary {
-  const first = writes.slice(0, WRITES_IN_HISTORY).map((write): ShownWrite => {
-    const object = `${formatKind(write)} ${formatObjectKey(write)}`;
-    const { resourceVersion, deleted } = write;
-    if (deleted) return { object, deleted };
-    return resourceVersion === undefined ? { object } : { object, resourceVersion };
-  });
-  return { count: writes.length, first };
-}
-
-function writesOf(outcome: Outcome): readonly Write[] {
-  return 'writes' in outcome ? outcome.writes : [];
-}

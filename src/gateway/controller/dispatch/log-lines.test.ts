@@ -7,7 +7,8 @@ import { generateSecret, LEVELHOOK_HEADER } from '../../../contract/index.ts';
 import { importExtractableSecret } from '../../../contract/signature.ts';
 import { CacheAccess } from '../access/cache-access.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
-import { Dispatcher, FAILURE_LINES } from './dispatcher.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { FAILURE_LINES } from './run-report.ts';
 import { ownBounds } from '../../../../test/harness/own-bounds.ts';
 
 it('a key that fails again and again does not fill the log, and a later line counts those that are left out', async () => {

@@ -32,7 +32,7 @@ import { RunsInFlight } from '../workqueue/records/runs-in-flight.ts';
 import { IdlePace } from '../workqueue/worker/idle-pace.ts';
 import { GatewayRuns } from '../workqueue/records/own-runs.ts';
 import { StartRates } from '../workqueue/worker/start-rates.ts';
-import { FAILURE_LINES } from '../dispatch/dispatcher.ts';
+import { FAILURE_LINES } from '../dispatch/run-report.ts';
 import { BullMqWorkQueue, QUEUE_LINES, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';

@@ -1,0 +1,124 @@
+import { messageOf, type ResourceVersion, type Runtime } from '../../../core/index.ts';
+import type { Write } from '../../../contract/index.ts';
+import type { View } from '../../informer/cache/view.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
+import { Barriers } from './barrier.ts';
+
+/** A view that a controller reads, with the questions to the apiserver about it. */
+export interface DispatchView {
+  readonly view: View;
+  /**
+   * Whether the view has ever been complete. A barrier on the server's current state leaves out other views. Default:
+   * it has.
+   */
+  readonly isComplete?: () => boolean;
+  /** The resource's version at the apiserver, read consistently. */
+  readonly currentVersion: () => Promise<ResourceVersion | undefined>;
+  /** Asks the apiserver for an event that moves the view's version. */
+  readonly requestProgress: () => void;
+}
+
+export interface RunBarriersOptions {
+  /** In metrics and logs. */
+  readonly controller: string;
+  readonly views: readonly DispatchView[];
+  /** Pays for encoding and reading barriers, whose size follows what a function reports. */
+  readonly budget: Pick<CpuBudget, 'run' | 'inTurn'>;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
+}
+
+/** Characters of a barrier, which Redis sends at each look: the names of some 400 deleted objects. */
+const LONGEST_BARRIER = 32_768;
+
+/** How often the apiserver is asked for the version of a view, however many barriers are late. */
+const ASK_EVERY_MS = 1000;
+/** Below every version of a server. */
+const BEFORE_ALL = '1';
+
+/**
+ * The barriers between the runs of a controller's keys, with what the apiserver is asked for them: its current version
+ * where nobody knows what a run has written, and progress where a barrier is late.
+ */
+export class RunBarriers {
+  readonly #options: RunBarriersOptions;
+  readonly #barriers: Barriers;
+  /** When the version of a view at the server was last asked for. */
+  readonly #askedAtMs = new Map<View, number>();
+
+  constructor(options: RunBarriersOptions) {
+    this.#options = options;
+    const views = options.views.map(({ view }) => view);
+    this.#barriers = new Barriers(views, options.runtime.clock);
+  }
+
+  /** Until the cache shows these writes. Undefined when none of them is to a cached object. */
+  async afterWrites(writes: readonly Write[]): Promise<string | undefined> {
+    if (writes.length === 0) return undefined;
+    const barrier = await this.#options.budget.run(() => this.#barriers.afterWrites(writes));
+    if (barrier === undefined || barrier.length <= LONGEST_BARRIER) return barrier;
+    // The server's current version is after all of these writes, and is one line.
+    return (await this.ofNow().catch(() => undefined)) ?? barrier;
+  }
+
+  /**
+   * Until the cache shows the server's current state: for runs whose writes are not known.
+   * @throws when the apiserver does not give its current version
+   */
+  async ofNow(): Promise<string | undefined> {
+    const versions = await Promise.all(
+      this.#options.views
+        .filter(({ isComplete }) => isComplete?.() ?? true)
+        .map(async ({ view, currentVersion }) => [view, await currentVersion()] as const),
+    );
+    // No event reports writes of a kind that is not served.
+    const served = versions.flatMap(([view, version]) => (version === undefined ? [] : [[view, version] as const]));
+    return this.#barriers.afterLost(new Map(served));
+  }
+
+  /** As of `Process`. */
+  async passed(barrier: string): Promise<boolean> {
+    return this.#options.budget.inTurn(() => this.#barriers.passed(barrier));
+  }
+
+  /** As of `Process`. */
+  late(barrier: string): void {
+    this.#options.budget.run(() => this.#askForLate(barrier));
+  }
+
+  #askForLate(barrier: string): void {
+    const waitedFor = new Set(this.#barriers.viewsOf(barrier));
+    for (const each of this.#options.views) {
+      if (!waitedFor.has(each.view)) continue;
+      // First the server's own version: for a write that never happened, no progress would be enough.
+      if (this.#barriers.hasHighWaterMark(barrier, each.view)) each.requestProgress();
+      else void this.#askHighWaterMark(barrier, each);
+    }
+  }
+
+  async #askHighWaterMark(barrier: string, { view, currentVersion, requestProgress }: DispatchView): Promise<void> {
+    const { controller, runtime } = this.#options;
+    const { clock, logger, metrics } = runtime;
+    const askedAtMs = clock.now();
+    // Barriers that are late together share one answer; an apiserver that is away is not asked at each tick.
+    if (askedAtMs - (this.#askedAtMs.get(view) ?? 0) < ASK_EVERY_MS) return;
+    this.#askedAtMs.set(view, askedAtMs);
+    try {
+      const { incarnation } = await view.record.state();
+      const version = await currentVersion();
+      // A kind that is not served has no events, so any version of its view is new enough.
+      this.#barriers.learn(view, { version: version ?? BEFORE_ALL, incarnation, askedAtMs });
+      if (version === undefined || !this.#barriers.isImpossible(barrier, view)) return;
+      metrics.count('levelhook_impossible_writes_total', { controller });
+      logger.warn(
+        { controller, resource: view.name, barrier },
+        'a barrier waits for a version that the server does not have',
+      );
+    } catch (error) {
+      logger.warn(
+        { controller, resource: view.name, error: messageOf(error) },
+        'the version of a resource could not be read',
+      );
+      requestProgress();
+    }
+  }
+}
