@@ -1,6 +1,7 @@
-import { isDeepStrictEqual } from 'node:util';
-import { backoffMs, type Condition, messageOf, type Runtime, UserError, idOf } from '../../core/index.ts';
-import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
+import { backoffMs, messageOf, type Runtime, UserError, idOf } from '../../core/index.ts';
+import { FALSE, type Finding, TRUE } from './conditions.ts';
+import { FILLING, handledBy, pausedBy, refusedBy, reportedReachable, syncedOf } from './findings.ts';
+import { FunctionStatus, UNKNOWN } from './function-status.ts';
 import type { RunningController } from '../controller/running/controller.ts';
 import {
   controllerState,
@@ -55,8 +56,6 @@ const RETRY_MS = [1000, 30_000] as const;
  */
 const ILL_MS = 30_000;
 
-const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'Not checked yet.' };
-
 /**
  * Reconciles one ReconcileFunction: starts, updates and stops its controller to match the object and reports the state
  * in `status`. It is level-based: each pass of its one loop reads the newest object and everything that it names; a
@@ -87,16 +86,7 @@ export class FunctionReconciler {
   /** The resolved function that the running controller was started from. */
   #started: ResolvedFunction | undefined;
   #paused: boolean | undefined;
-  #status: ReconcileFunctionStatus | undefined;
-  /** The object's status differs from the status that was written last. */
-  #isForeign = false;
-  #findings: Findings = {
-    Authorized: UNKNOWN,
-    Synced: UNKNOWN,
-    EventsHandled: UNKNOWN,
-    Reachable: UNKNOWN,
-    Paused: UNKNOWN,
-  };
+  readonly #status: FunctionStatus;
   readonly #reachability: Reachability;
   readonly #rights: RightsReviews;
   /** The last facts read from its queue; undefined while it does not run. */
@@ -114,7 +104,7 @@ export class FunctionReconciler {
     this.#options = options;
     this.#id = idOf(object);
     this.#object = object;
-    this.#status = object.status;
+    this.#status = new FunctionStatus(object, options);
     this.#reachability = new Reachability(options.runtime.clock, (work) => options.resolver.inTurn(this.#id, work));
     this.#reachability.adopt(reportedReachable(object));
     this.#rights = new RightsReviews(options.runtime.clock);
@@ -135,7 +125,7 @@ export class FunctionReconciler {
 
   /** As the object has it: the gateway that leads reports it. */
   get status(): ReconcileFunctionStatus | undefined {
-    return this.#object.status ?? this.#status;
+    return this.#object.status ?? this.#status.written;
   }
 
   /** The last answer that this gateway got about its rights; undefined before the first answer. */
@@ -159,11 +149,7 @@ export class FunctionReconciler {
     // The resolver knows a spec that it has resolved before.
     this.#object = same ? { ...object, spec: this.#object.spec } : object;
     if (!same) this.again('object');
-    // Our own writes of its status come back, too; another's are made good.
-    else if (this.#leads && !isDeepStrictEqual(object.status, this.#status)) {
-      this.#isForeign = true;
-      this.again('facts');
-    }
+    else if (this.#leads && this.#status.isAnothers(object)) this.again('facts');
   }
 
   /**
@@ -181,7 +167,7 @@ export class FunctionReconciler {
 
   /** This gateway leads from now on: it reports the state that it sees, where the object's status differs. */
   lead(): void {
-    this.#status = this.#object.status;
+    this.#status.adopt(this.#object);
     this.#reachability.adopt(reportedReachable(this.#object));
     this.again('facts');
   }
@@ -258,7 +244,7 @@ export class FunctionReconciler {
     const resolved = await this.#rights.during(signal, () =>
       resolver.resolve(this.#object, signal, () => this.#looked.resolve()),
     );
-    this.#record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
+    this.#status.record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
     if (this.#starting?.ended.aborted) await this.#endStart();
     if (this.#starting?.resolved.hash === resolved.hash) {
       // The new declaration still waits for its cache, and the old one runs by rights that it may have lost. A start
@@ -277,7 +263,7 @@ export class FunctionReconciler {
   }
 
   async #start(resolved: ResolvedFunction): Promise<void> {
-    this.#record({ Synced: FILLING });
+    this.#status.record({ Synced: FILLING });
     this.#facts = undefined;
     this.#startMs = this.#options.runtime.clock.now();
     this.#starting = new ControllerStart(resolved, this.#options.controllers);
@@ -371,9 +357,9 @@ export class FunctionReconciler {
       logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller failed to stop');
     });
     const stopped = FALSE('NotRunning', 'Nothing is read for it: see the condition Ready.');
-    this.#record({ Authorized: UNKNOWN, Synced: stopped, EventsHandled: UNKNOWN, Reachable: UNKNOWN });
+    this.#status.record({ Authorized: UNKNOWN, Synced: stopped, EventsHandled: UNKNOWN, Reachable: UNKNOWN });
     const finding = FALSE(reason, message);
-    if (condition !== 'Ready') this.#record({ [condition]: finding });
+    if (condition !== 'Ready') this.#status.record({ [condition]: finding });
     await this.#report(undefined, finding, signal);
   }
 
@@ -382,7 +368,7 @@ export class FunctionReconciler {
     const { controllers, progress } = this.#options;
     if (this.#starting) {
       const { controller, resolved } = this.#starting;
-      this.#record({ Synced: (controller && refusedBy(controller)) ?? FILLING });
+      this.#status.record({ Synced: (controller && refusedBy(controller)) ?? FILLING });
       // A write that has begun is seen to its end.
       return this.#report(resolved.controller.url, undefined, this.#stopping.signal);
     }
@@ -391,27 +377,27 @@ export class FunctionReconciler {
     if (!controller || !resolved) return;
     if (controller.sources.outdated) this.#reviewAtMs = 0;
     this.#endsMs = controller.failures.endsMs;
-    this.#record({ EventsHandled: handledBy(controller, progress.stalled(this.#id)) });
+    this.#status.record({ EventsHandled: handledBy(controller, progress.stalled(this.#id)) });
     const isDue = this.#options.runtime.clock.now() >= this.#rereadMs;
     if (isStale || isDue || !this.#facts) await this.#read(controller, resolved.paused);
     // Only the gateway that reports it asks the function.
     if (!this.#leads) return;
     const { openReason, endpoint } = controller;
     const heard = { openReason, lastAnswer: endpoint.lastAnswer };
-    this.#record({ Reachable: await this.#reachability.look(resolved.controller, resolved.hash, heard) });
+    this.#status.record({ Reachable: await this.#reachability.look(resolved.controller, resolved.hash, heard) });
     await this.#report(resolved.controller.url, undefined, signal);
   }
 
   /** Reads the facts that are in Redis. */
   async #read(controller: RunningController, paused: boolean | undefined): Promise<void> {
     try {
-      this.#record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
+      this.#status.record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
       this.#facts = await queueFacts(controller.queue, STATE_LISTS);
       this.#readAtMs = this.#options.runtime.clock.now();
       const isPaused = this.#facts.pauses.some(({ scope }) => scope === 'controller');
       // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.
       if (paused && !isPaused && this.#leads) await controller.queue.pause('controller');
-      this.#record({ Paused: pausedBy(paused, isPaused) });
+      this.#status.record({ Paused: pausedBy(paused, isPaused) });
     } catch {
       // Redis does not answer: the last facts stay.
       this.again('facts');
@@ -437,10 +423,6 @@ export class FunctionReconciler {
     return this.#options.writer.leads;
   }
 
-  #record(found: Partial<Findings>): void {
-    this.#findings = { ...this.#findings, ...found };
-  }
-
   /** Of its controller, by the queue as it was read last; undefined while it does not run. */
   get #state(): ControllerStateWord | undefined {
     const { controllers, progress } = this.#options;
@@ -450,83 +432,9 @@ export class FunctionReconciler {
     return controllerState({ ...notes, ...this.#facts, circuit: controller.queue.circuit });
   }
 
-  /**
-   * The status with our conditions as they were written last, and the conditions of others as the object has them now.
-   */
-  #statusNow(): ReconcileFunctionStatus | undefined {
-    const isOurs = ({ type }: Condition): boolean => type === 'Ready' || Object.hasOwn(this.#findings, type);
-    const ours = (this.#status?.conditions ?? []).filter(isOurs);
-    const others = (this.#object.status?.conditions ?? []).filter((each) => !isOurs(each));
-    if (!this.#status && others.length === 0) return undefined;
-    return { ...this.#status, conditions: [...ours, ...others] };
-  }
-
   async #report(url: string | undefined, failure: Finding | undefined, signal: AbortSignal): Promise<void> {
-    const { runtime, writer } = this.#options;
-    const { clock, logger } = runtime;
     if (!this.#leads) return;
-    const { generation } = this.#object.metadata;
-    const before = this.#statusNow();
-    const now = { generation, url, failure, state: this.#state, nowMs: clock.wallNow() };
-    const status = statusOf(before, this.#findings, now);
-    const { status: seen } = this.#object;
-    const isForged = this.#isForeign && statusOf(seen, this.#findings, now) !== seen;
-    this.#isForeign = false;
-    if (status === before && !isForged) return;
-    try {
-      await writer.write(this.#object, this.#status, status, signal);
-      this.#status = status;
-    } catch (error) {
-      if (signal.aborted) return;
-      // Written by the next pass.
-      this.again('facts');
-      logger.warn({ controller: this.#id, error: messageOf(error) }, 'a status could not be written');
-    }
+    const isWritten = await this.#status.write(this.#object, { url, failure, state: this.#state }, signal);
+    if (!isWritten && !signal.aborted) this.again('facts');
   }
-}
-
-const FILLING = FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.');
-const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
-
-/** An earlier gateway's finding about this declaration, if it was good: this gateway need not wake the function. */
-function reportedReachable({ metadata, status }: ReconcileFunction): Finding | undefined {
-  const found = status?.conditions?.find(({ type }) => type === 'Reachable');
-  if (found?.status !== 'True' || found.observedGeneration !== metadata.generation) return undefined;
-  return TRUE(found.reason, found.message);
-}
-
-function pausedBy(paused: boolean | undefined, isPaused: boolean): Finding {
-  if (paused) return TRUE('PausedBySpec', 'spec.paused is true.');
-  if (isPaused) return TRUE('PausedByHand', 'levelhook queue resume ends it.');
-  return FALSE('NotPaused', 'Its keys are run as they come.');
-}
-
-function handledBy({ failures: { missesEvents, remarks } }: RunningController, stalled: string | undefined): Finding {
-  if (missesEvents !== undefined) {
-    return FALSE('HandlersFail', `Events are missed, and all keys are queued once that has ended: ${missesEvents}`);
-  }
-  if (stalled !== undefined) return FALSE('KeysStalled', `Its keys are stalled: ${stalled}.`);
-  if (remarks !== undefined) return TRUE('ExpressionsFail', `Events pass, or lead to all keys: ${remarks}.`);
-  return TRUE('Handled', 'Its predicates and maps have heard of each event.');
-}
-
-/** The apiserver refuses the gateway, whatever the rights of the function. */
-function refusedBy({ sources: { refusal } }: RunningController): Finding | undefined {
-  if (refusal === undefined) return undefined;
-  return FALSE('GatewayForbidden', `The cache does not follow all that it reads: ${refusal}.`);
-}
-
-/** @param waitsFor why its keys wait, after data in Redis was lost. */
-async function syncedOf(controller: RunningController, waitsFor: string | undefined): Promise<Finding> {
-  const refused = refusedBy(controller);
-  if (refused) return refused;
-  if (waitsFor !== undefined) return FALSE('Recovering', `Its keys wait after a loss of data: ${waitsFor}.`);
-  const keptOut = await controller.sources.keptOut();
-  const { all, leftOut } = keptOut;
-  if (all === 0) return COMPLETE;
-  const reasons = [
-    ...(all > leftOut ? [`${all - leftOut} objects that are nested too deep or too large`] : []),
-    ...(leftOut > 0 ? [`${leftOut} objects of namespaces that hold more than their share of Redis' short memory`] : []),
-  ];
-  return TRUE('ObjectsKeptOut', `All that it reads is in the cache but ${reasons.join(' and ')}.`);
 }

@@ -1,0 +1,101 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type Condition, idOf, messageOf, type Runtime } from '../../core/index.ts';
+import type { ControllerStateWord } from '../controller/running/controller-state.ts';
+import { type Finding, type Findings, statusOf } from './conditions.ts';
+import type { FunctionStatusWriter } from './function-status-writer.ts';
+import type { ReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
+
+export interface FunctionStatusOptions {
+  readonly writer: FunctionStatusWriter;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+}
+
+/** What a status says beside the findings. */
+export interface Reported {
+  readonly url: string | undefined;
+  /** Why it does not run. Undefined: it runs, or is about to. */
+  readonly failure: Finding | undefined;
+  /** Of its controller; undefined while it does not run. */
+  readonly state: ControllerStateWord | undefined;
+}
+
+export const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'Not checked yet.' };
+
+/**
+ * The status of one ReconcileFunction: the findings behind its conditions, and the status that was written last. It is
+ * written when a finding changes it, and when another writer has changed it at the object.
+ */
+export class FunctionStatus {
+  readonly #options: FunctionStatusOptions;
+  #findings: Findings = {
+    Authorized: UNKNOWN,
+    Synced: UNKNOWN,
+    EventsHandled: UNKNOWN,
+    Reachable: UNKNOWN,
+    Paused: UNKNOWN,
+  };
+  #written: ReconcileFunctionStatus | undefined;
+  /** The object's status differs from the status that was written last. */
+  #isForeign = false;
+
+  constructor(object: ReconcileFunction, options: FunctionStatusOptions) {
+    this.#options = options;
+    this.#written = object.status;
+  }
+
+  /** The status that was written last; undefined: none was. */
+  get written(): ReconcileFunctionStatus | undefined {
+    return this.#written;
+  }
+
+  /** Takes the status of the object for the one that was written last: another gateway has reported until now. */
+  adopt(object: ReconcileFunction): void {
+    this.#written = object.status;
+  }
+
+  record(found: Partial<Findings>): void {
+    this.#findings = { ...this.#findings, ...found };
+  }
+
+  /** Whether another writer has changed the status of the object. The next `write` makes it good. */
+  isAnothers(object: ReconcileFunction): boolean {
+    // Our own writes come back, too.
+    if (isDeepStrictEqual(object.status, this.#written)) return false;
+    this.#isForeign = true;
+    return true;
+  }
+
+  /** Writes the status if it has changed. @returns whether the object has it; if not, call it again. */
+  async write(object: ReconcileFunction, reported: Reported, signal: AbortSignal): Promise<boolean> {
+    const { runtime, writer } = this.#options;
+    const { clock, logger } = runtime;
+    const { generation } = object.metadata;
+    const before = this.#withOthers(object);
+    const now = { generation, ...reported, nowMs: clock.wallNow() };
+    const status = statusOf(before, this.#findings, now);
+    const { status: seen } = object;
+    const isForged = this.#isForeign && statusOf(seen, this.#findings, now) !== seen;
+    this.#isForeign = false;
+    if (status === before && !isForged) return true;
+    try {
+      await writer.write(object, this.#written, status, signal);
+      this.#written = status;
+      return true;
+    } catch (error) {
+      if (signal.aborted) return false;
+      logger.warn({ controller: idOf(object), error: messageOf(error) }, 'a status could not be written');
+      return false;
+    }
+  }
+
+  /**
+   * The status with our conditions as they were written last, and the conditions of others as the object has them now.
+   */
+  #withOthers(object: ReconcileFunction): ReconcileFunctionStatus | undefined {
+    const isOurs = ({ type }: Condition): boolean => type === 'Ready' || Object.hasOwn(this.#findings, type);
+    const ours = (this.#written?.conditions ?? []).filter(isOurs);
+    const others = (object.status?.conditions ?? []).filter((each) => !isOurs(each));
+    if (!this.#written && others.length === 0) return undefined;
+    return { ...this.#written, conditions: [...ours, ...others] };
+  }
+}
