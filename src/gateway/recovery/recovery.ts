@@ -8,22 +8,19 @@ import type { View } from '../informer/cache/view.ts';
 import type { GatewayWriter, Term } from '../informer/cache/gateway-writer.ts';
 import type { RunningController } from '../controller/running/controller.ts';
 import { raiseDataVersion } from '../election/data-version.ts';
-import type { GarbageCollector } from './garbage-collection.ts';
 import { type Part, Parts } from './parts.ts';
-import { type UnrecordedEnd, UnrecordedRuns, type UnrecordedRunsOptions } from './unrecorded-runs.ts';
+import { Repairs, type RepairsOptions } from './repairs.ts';
+import { UnrecordedRuns, type UnrecordedRunsOptions } from './unrecorded-runs.ts';
 
 export interface RecoveryOptions extends UnrecordedRunsOptions {
   readonly runtime: Runtime;
   /** The views and queues that recovery repairs. */
-  readonly parts: {
-    readonly informers: Pick<Informers, 'all' | 'record'>;
-    readonly controllers: () => readonly RunningController[];
-  };
-  readonly garbage: Pick<GarbageCollector, 'forget'>;
+  readonly parts: RepairsOptions['parts'] & { readonly informers: Pick<Informers, 'record'> };
+  readonly garbage: RepairsOptions['garbage'];
+  /** `waitsFor` may have changed. */
+  readonly onWaitChanged: RepairsOptions['onWaitChanged'];
   /** Says whether this gateway leads. Asked when a view carries another gateway's ID. */
   readonly writer: Pick<GatewayWriter, 'term' | 'check'>;
-  /** `waitsFor` may have changed. */
-  readonly onWaitChanged: (controller: RunningController) => void;
 }
 
 /** The result of a check. */
@@ -46,9 +43,6 @@ type State =
 
 /** How long one check waits for its repairs and for queueing keys. Slower work continues during the next checks. */
 const PATIENCE_MS = 1000;
-
-/** How soon a repair that waits for other gateways asks about them again. */
-const ANSWER_MS = 500;
 
 /** How many queues in order a check reads, in rotation. A check reads every queue once any part has turned out lost. */
 const IN_TURN = 25;
@@ -86,6 +80,7 @@ export class Recovery {
   readonly #location: RecoveryOptions['location'];
   readonly #unrecorded: UnrecordedRuns;
   readonly #parts = new Parts();
+  readonly #repairs: Repairs;
   /** Process and term of the last check that has read everything; undefined: the next check reads everything. */
   #whole: { readonly runId: string; readonly term: Term | undefined } | undefined;
   #nextTurn = 0;
@@ -101,6 +96,8 @@ export class Recovery {
     this.#runtime = options.runtime;
     this.#location = options.location;
     this.#unrecorded = new UnrecordedRuns(options);
+    const hasLostConnection = (): boolean => this.#losses > 0;
+    this.#repairs = new Repairs({ ...options, known: this.#parts, unrecorded: this.#unrecorded, hasLostConnection });
   }
 
   /** Whether the last check has read Redis as a whole. Parts may still be under repair: see `isRepairing`. */
@@ -295,11 +292,12 @@ export class Recovery {
     await this.#unrecorded.sweep();
     const hasQueues = lost.some((part) => 'queue' in part && !this.#parts.of(part).repair);
     if (hasQueues) await this.#unrecorded.untilAnswered(PATIENCE_MS, signal);
-    const begun = this.#beginRepairs(lost, controllers, runId, signal);
+    const begun = this.#repairs.begin(lost, runId, signal);
+    for (const controller of controllers) if (this.#parts.isUnderRepair(controller)) this.#suspend(controller);
     if (begun.length > 0) await this.#waitFor(begun, signal);
     for (const informer of informers)
       if (informer.synced && !this.#parts.isBroken(informer)) this.#parts.found(informer);
-    const sound = read.filter((each) => this.#isCurrent(each) && !this.#parts.isUnderRepair(each));
+    const sound = read.filter((each) => this.#repairs.isCurrent(each) && !this.#parts.isUnderRepair(each));
     const inOrder = await this.#ensureKeys(sound, signal);
     for (const informer of informers) informer.drainOutbox();
     await this.#register(inOrder);
@@ -312,7 +310,7 @@ export class Recovery {
    */
   async #follow({ controllers, read }: Found): Promise<readonly RunningController[]> {
     for (const controller of controllers) if (this.#parts.isUnderRepair(controller)) this.#suspend(controller);
-    const sound = read.filter((each) => this.#isCurrent(each) && !this.#parts.isUnderRepair(each));
+    const sound = read.filter((each) => this.#repairs.isCurrent(each) && !this.#parts.isUnderRepair(each));
     await this.#unrecorded.recordControllers(namesOf(sound), 'kept');
     return sound;
   }
@@ -334,7 +332,7 @@ export class Recovery {
     const isTakenBy = (id: string | undefined): boolean =>
       term !== undefined && id !== undefined && id !== term.writerId;
     const taken = informers.find((informer, at) => informer.isTaken && isTakenBy(views[at]?.writerId));
-    if (taken && this.#isCurrent(taken)) {
+    if (taken && this.#repairs.isCurrent(taken)) {
       void writer.check(taken.view);
       return undefined;
     }
@@ -346,7 +344,7 @@ export class Recovery {
       ...controllers.filter((_, at) => isLost(queues[at])),
     ];
     // A part that has been removed since does not count as lost.
-    return lost.filter((part) => this.#isCurrent(part));
+    return lost.filter((part) => this.#repairs.isCurrent(part));
   }
 
   /**
@@ -365,139 +363,11 @@ export class Recovery {
     await this.#unrecorded.announce(new Set(controllers.map(({ name }) => name)));
   }
 
-  #isCurrent(part: Part): boolean {
-    const { informers, controllers } = this.#options.parts;
-    return 'view' in part ? informers.all().includes(part) : controllers().includes(part);
-  }
-
-  /** @returns the repairs that begin with this call. */
-  #beginRepairs(
-    lost: readonly Part[],
-    controllers: readonly RunningController[],
-    runId: string,
-    signal: AbortSignal,
-  ): Promise<void>[] {
-    const { logger, metrics } = this.#runtime;
-    const begun = lost.filter((part) => !this.#parts.of(part).repair);
-    const isListedNow = (controller: RunningController): boolean =>
-      controller.sources.needed.every((informer) => begun.includes(informer));
-    const repairs = begun.map((part) => {
-      const repair =
-        'view' in part
-          ? this.#repairView(part, runId, signal)
-          : this.#repairQueue(part, { runId, isListedNow: isListedNow(part) }, signal);
-      const ended = this.#parts.repair(part, this.#outcomeOf(part, repair, signal));
-      this.#reportWait(part);
-      return ended.then(() => this.#reportWait(part));
-    });
-    for (const controller of controllers) if (this.#parts.isUnderRepair(controller)) this.#suspend(controller);
-    if (begun.length > 0) {
-      logger.info(
-        { parts: begun.map(({ name }) => name) },
-        'filling views and queues that are new or may have lost data',
-      );
-      metrics.count('levelhook_recoveries_total', { reason: begun.some((part) => 'view' in part) ? 'view' : 'queue' });
-    }
-    return repairs;
-  }
-
-  /** Never rejects. */
-  async #outcomeOf(part: Part, repair: Promise<void>, signal: AbortSignal): Promise<'unseen' | 'failed'> {
-    try {
-      await repair;
-    } catch (error) {
-      // A part that was removed needs no repair. The next check decides about any other part.
-      if (!this.#isCurrent(part)) return 'unseen';
-      const fields = { part: part.name, error: messageOf(error) };
-      if (!signal.aborted) this.#runtime.logger.warn(fields, 'a part of Redis could not be repaired, trying again');
-      return 'failed';
-    }
-    return 'unseen';
-  }
-
-  #reportWait(part: Part): void {
-    for (const controller of this.#options.parts.controllers()) {
-      if (part === controller || controller.sources.needed.some((informer) => informer === part)) {
-        this.#options.onWaitChanged(controller);
-      }
-    }
-  }
-
   async #waitFor(repairs: readonly Promise<void>[], signal: AbortSignal): Promise<void> {
     const over = new AbortController();
     const patience = this.#runtime.clock.sleep(PATIENCE_MS, AbortSignal.any([signal, over.signal]));
     await Promise.race([Promise.all(repairs), patience]);
     over.abort();
-  }
-
-  async #repairView(informer: Informer, runId: string, signal: AbortSignal): Promise<void> {
-    const { checkpoint } = this.#runtime;
-    await checkpoint('recovery:before-relist');
-    if (!(await this.#justFilled(informer))) await informer.relist(signal);
-    await checkpoint('recovery:before-renew');
-    await informer.view.record.renew(runId);
-  }
-
-  /**
-   * Waits until every unrecorded run has ended and its writes are in the cache.
-   * @param isListedNow whether the repair of all views that the controller reads begins now.
-   */
-  async #repairQueue(
-    controller: RunningController,
-    { runId, isListedNow }: { runId: string; isListedNow: boolean },
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { clock, logger } = this.#runtime;
-    // Of an earlier owner of the name, whose runs are waited for: another gateway led when the controller was started.
-    const { isForeign } = await controller.queue.state();
-    if (isForeign && !controller.queue.ended && !(await this.#options.garbage.forget(controller.name))) {
-      throw new Error('its ReconcileFunction is declared anew');
-    }
-    let unknown = await this.#unrecordedEnd(controller);
-    const waits = unknown.endMs > clock.now();
-    while (unknown.endMs > clock.now()) {
-      // The end moves forward when the gateways that may have started these runs answer.
-      await clock.sleep(Math.min(ANSWER_MS, unknown.endMs - clock.now()), signal);
-      signal.throwIfAborted();
-      unknown = await this.#unrecordedEnd(controller);
-    }
-    // Without a wait, all runs that may have ended without a record have ended before now.
-    const mayHaveEnded = controller.queue.hasRun || this.#unrecorded.hasOthers;
-    if (waits || (mayHaveEnded && !isListedNow)) {
-      signal.throwIfAborted();
-      if (!this.#isCurrent(controller)) return;
-      for (const informer of controller.sources.needed) await this.#parts.of(informer).repair;
-      await Promise.all(controller.sources.needed.map((informer) => informer.catchUp(signal)));
-      // The controller was removed during the wait, so Redis must hold nothing of it.
-      if (!this.#isCurrent(controller)) return;
-    }
-    if (unknown.callbackEndMs > clock.now()) {
-      await controller.queue.pause('recovery', unknown.callbackEndMs);
-      const until = new Date(unknown.callbackEndMs).toISOString();
-      logger.warn(
-        { controller: controller.name, until },
-        'the keys of a controller wait, because unrecorded runs may be in flight',
-      );
-    }
-    if (controller.pausedBySpec) await controller.queue.pause('controller');
-    await controller.queue.renew(runId);
-    this.#parts.of(controller).unrecordedEnd = undefined;
-  }
-
-  /**
-   * When the unrecorded runs end. The time never becomes later, so after a failed repair the next attempt waits no
-   * longer.
-   */
-  async #unrecordedEnd(controller: RunningController): Promise<UnrecordedEnd> {
-    const now = await this.#unrecorded.endOf(controller);
-    const part = this.#parts.of(controller);
-    const before = part.unrecordedEnd ?? now;
-    const end = {
-      endMs: Math.min(before.endMs, now.endMs),
-      callbackEndMs: Math.min(before.callbackEndMs, now.callbackEndMs),
-    };
-    part.unrecordedEnd = end;
-    return end;
   }
 
   /**
@@ -517,16 +387,6 @@ export class Recovery {
   /** Releases the Lease. Call it when no run of this gateway can start any more. Never rejects. */
   release(): Promise<void> {
     return this.#unrecorded.release();
-  }
-
-  /**
-   * Whether this gateway has filled the view from nothing on this Redis process, and the view is still there. Such a
-   * view is current and need not be listed again.
-   */
-  async #justFilled(informer: Informer): Promise<boolean> {
-    if (!informer.filledFromNothing || this.#parts.of(informer).wasSound || this.#losses > 0) return false;
-    const { version, incarnation } = await informer.view.record.state();
-    return version !== undefined && incarnation === undefined;
   }
 
   /** Writes the registry's data again that a gateway otherwise writes only at the beginning of its term. */
