@@ -13,7 +13,7 @@ export function reportedReachable({ metadata, status }: ReconcileFunction): Find
   return TRUE(found.reason, found.message);
 }
 
-export function pausedBy(paused: boolean | undefined, isPaused: boolean): Finding {
+export function pausedOf(paused: boolean | undefined, isPaused: boolean): Finding {
   if (paused) return TRUE('PausedBySpec', 'spec.paused is true.');
   if (isPaused) return TRUE('PausedByHand', 'levelhook queue resume ends it.');
   return FALSE('NotPaused', 'Its keys are run as they come.');

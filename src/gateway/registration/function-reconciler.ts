@@ -1,7 +1,7 @@
 import { backoffMs, messageOf, type Runtime, UserError, idOf } from '../../core/index.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
-import { FILLING, handledBy, pausedBy, refusedBy, reportedReachable, syncedOf } from './findings.ts';
-import { FunctionStatus, UNKNOWN } from './function-status.ts';
+import { FILLING, handledBy, pausedOf, refusedBy, reportedReachable, syncedOf } from './findings.ts';
+import { FunctionStatus, NOT_CHECKED } from './function-status.ts';
 import type { RunningController } from '../controller/running/controller.ts';
 import {
   controllerState,
@@ -357,7 +357,12 @@ export class FunctionReconciler {
       logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller failed to stop');
     });
     const stopped = FALSE('NotRunning', 'Nothing is read for it: see the condition Ready.');
-    this.#status.record({ Authorized: UNKNOWN, Synced: stopped, EventsHandled: UNKNOWN, Reachable: UNKNOWN });
+    this.#status.record({
+      Authorized: NOT_CHECKED,
+      Synced: stopped,
+      EventsHandled: NOT_CHECKED,
+      Reachable: NOT_CHECKED,
+    });
     const finding = FALSE(reason, message);
     if (condition !== 'Ready') this.#status.record({ [condition]: finding });
     await this.#report(undefined, finding, signal);
@@ -397,7 +402,7 @@ export class FunctionReconciler {
       const isPaused = this.#facts.pauses.some(({ scope }) => scope === 'controller');
       // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.
       if (paused && !isPaused && this.#leads) await controller.queue.pause('controller');
-      this.#status.record({ Paused: pausedBy(paused, isPaused) });
+      this.#status.record({ Paused: pausedOf(paused, isPaused) });
     } catch {
       // Redis does not answer: the last facts stay.
       this.again('facts');

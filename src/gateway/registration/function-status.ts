@@ -19,7 +19,7 @@ export interface Reported {
   readonly state: ControllerStateWord | undefined;
 }
 
-export const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'Not checked yet.' };
+export const NOT_CHECKED: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'Not checked yet.' };
 
 /**
  * The status of one ReconcileFunction: the findings behind its conditions, and the status that was written last. It is
@@ -28,11 +28,11 @@ export const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', messa
 export class FunctionStatus {
   readonly #options: FunctionStatusOptions;
   #findings: Findings = {
-    Authorized: UNKNOWN,
-    Synced: UNKNOWN,
-    EventsHandled: UNKNOWN,
-    Reachable: UNKNOWN,
-    Paused: UNKNOWN,
+    Authorized: NOT_CHECKED,
+    Synced: NOT_CHECKED,
+    EventsHandled: NOT_CHECKED,
+    Reachable: NOT_CHECKED,
+    Paused: NOT_CHECKED,
   };
   #written: ReconcileFunctionStatus | undefined;
   /** The object's status differs from the status that was written last. */
