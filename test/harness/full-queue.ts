@@ -68,7 +68,7 @@ export async function fillQueue(
     await queue.addLow(keys, 'resync');
   }
   // To a gateway the queue has lost nothing.
-  await queue.renew(await redisRunId(of.redis));
+  await queue.record.renew(await redisRunId(of.redis));
   await queue.stop(10_000);
 }
 

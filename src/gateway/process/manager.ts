@@ -127,7 +127,7 @@ export class Manager implements KnownParts {
       events: {
         onRunning: events.onRunning,
         forgetEarlier: async ({ name, queue }) => {
-          if (leads() && (await queue.state()).isForeign) await this.#garbage.forget(name);
+          if (leads() && (await queue.record.state()).isForeign) await this.#garbage.forget(name);
         },
         forget: async (id, endMs) => {
           const isGone = leads() && (await this.#garbage.forget(id, endMs));

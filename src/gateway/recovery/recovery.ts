@@ -327,7 +327,7 @@ export class Recovery {
   ): Promise<Part[] | undefined> {
     const { writer } = this.#options;
     const views = await Promise.all(informers.map((informer) => informer.view.record.state()));
-    const queues = await Promise.all(controllers.map(({ queue }) => queue.state()));
+    const queues = await Promise.all(controllers.map(({ queue }) => queue.record.state()));
     controllers.forEach((each, at) => (this.#parts.of(each).isForeign = queues[at]?.isForeign ?? false));
     const isTakenBy = (id: string | undefined): boolean =>
       term !== undefined && id !== undefined && id !== term.writerId;

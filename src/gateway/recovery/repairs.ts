@@ -115,7 +115,7 @@ export class Repairs {
   ): Promise<void> {
     const { clock, logger } = this.#runtime;
     // Of an earlier owner of the name, whose runs are waited for: another gateway led when the controller was started.
-    const { isForeign } = await controller.queue.state();
+    const { isForeign } = await controller.queue.record.state();
     if (isForeign && !controller.queue.ended && !(await this.#options.garbage.forget(controller.name))) {
       throw new Error('its ReconcileFunction is declared anew');
     }
@@ -146,7 +146,7 @@ export class Repairs {
       );
     }
     if (controller.pausedBySpec) await controller.queue.pause('controller');
-    await controller.queue.renew(runId);
+    await controller.queue.record.renew(runId);
     this.#parts.of(controller).unrecordedEnd = undefined;
   }
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Runtime } from '../../core/index.ts';
 import { redisRunId } from '../informer/cache/incarnation.ts';
+import type { QueueState } from '../controller/workqueue/records/queue-record.ts';
 import type { RunningController } from '../controller/running/controller.ts';
 import { loadScript, type Script } from '../../ground/redis/redis.ts';
 import type { RedisLocation } from '../../ground/redis/redis-location.ts';
@@ -251,11 +252,13 @@ export class UnrecordedRuns {
     queue,
     timeoutMs,
     callbackMs,
-  }: Pick<RunningController, 'name' | 'queue' | 'timeoutMs' | 'callbackMs'>): Promise<UnrecordedEnd> {
+  }: Pick<RunningController, 'name' | 'timeoutMs' | 'callbackMs'> & {
+    readonly queue: { readonly record: { state(): Promise<Pick<QueueState, 'incarnation'>> } };
+  }): Promise<UnrecordedEnd> {
     const { runtime, location } = this.#options;
     const { redis, registryKey } = location;
     const dispatched = await redis.hget(registryKey, CONTROLLER_FIELD + name);
-    const { incarnation } = await queue.state();
+    const { incarnation } = await queue.record.state();
     // The queue is gone though the controller has dispatched on this Redis: only the queue was lost, at an unknown time
     // before now. The removal of a controller recorded the end of its last runs.
     const removal = dispatched === null ? undefined : removalOf(dispatched);

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { KeyWakeup } from '../../../src/gateway/informer/cache/change.ts';
-import type { BullMqWorkQueue, QueueState } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
+import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
+import type { QueueState } from '../../../src/gateway/controller/workqueue/records/queue-record.ts';
 import { description, sightOf, type Snapshot } from './kinds.ts';
 
 interface Durable {
@@ -71,13 +72,15 @@ export class RecordingQueue {
       name: description.name,
       add: (keys: readonly KeyWakeup[]) => this.add(keys, alive),
       addLow: (keys: readonly string[]) => this.#note(keys, alive),
-      state: async (): Promise<QueueState> => {
-        const { incarnation, runId, initial, resyncAtMs } = this.#kept;
-        return { incarnation, isForeign: false, runId, initial, resyncAtMs };
+      record: {
+        state: async (): Promise<QueueState> => {
+          const { incarnation, runId, initial, resyncAtMs } = this.#kept;
+          return { incarnation, isForeign: false, runId, initial, resyncAtMs };
+        },
+        renew: (runId: string) => write({ incarnation: randomUUID(), runId }),
+        setInitial: (initial: string) => write({ initial }),
+        setResyncAt: (resyncAtMs: number) => write({ resyncAtMs }),
       },
-      renew: (runId: string) => write({ incarnation: randomUUID(), runId }),
-      setInitial: (initial: string) => write({ initial }),
-      setResyncAt: (resyncAtMs: number) => write({ resyncAtMs }),
       // No run is in flight in these histories, and nothing is paused.
       putBackRuns: async () => {},
       inspector: { pauses: async () => [] },

@@ -100,7 +100,7 @@ it.each(FIRST_WRITES)('nothing is left of a queue that was never in order: %s', 
   // The gateway ends in the middle: the next one finds the removal, and makes it again.
   expect(await script('disown')(keysToDisown(keys), [''])).toEqual([expect.anything(), expect.anything(), 1]);
   expect(await redis.exists(keys.queue)).toBe(1);
-  expect(await queue.state()).toMatchObject({ isForeign: true });
+  expect(await queue.record.state()).toMatchObject({ isForeign: true });
   expect(await collector().forget('gone')).toBe(true);
   expect(await left()).toEqual([]);
 });

@@ -73,9 +73,7 @@ class Gateway {
   async waits(name: string, { hasQueue = true } = {}): Promise<boolean> {
     // An answer is good for a moment.
     clock.advance(1000);
-    const queue = { state: async () => ({ incarnation: hasQueue ? 'some' : undefined }) } as Parameters<
-      UnrecordedRuns['endOf']
-    >[0]['queue'];
+    const queue = { record: { state: async () => ({ incarnation: hasQueue ? 'some' : undefined }) } };
     const end = await this.unrecorded.endOf({ name, queue, timeoutMs: TIMEOUT_MS, callbackMs: CALLBACK_MS });
     expect(end.endMs > clock.now()).toBe(end.callbackEndMs > clock.now());
     return end.endMs > clock.now();

@@ -33,7 +33,7 @@ const atRest = () => eventually(async () => expect(await fixture.pending()).toBe
 describe('the queue in Redis', () => {
   it('holds nothing at rest but its own hash, the counter of runs, the history and what BullMQ keeps of every queue', async () => {
     const queue = await fixture.open();
-    await queue.renew('run-id');
+    await queue.record.renew('run-id');
     const finishes = new Map([
       ['fails', { kind: 'ended', failures: 'count', againAfterMs: 1 } as const],
       ['again', { kind: 'ended', failures: 'forget', againAfterMs: 1 } as const],
@@ -67,7 +67,7 @@ describe('the queue in Redis', () => {
 
   it('starts no key of a queue that another owner of the same name has by now, and changes nothing of it', async () => {
     const follower = await fixture.open({}, { owner: 'old' });
-    await follower.renew('run-id');
+    await follower.record.renew('run-id');
     await follower.start(process);
     await follower.add(plain('before'));
     await eventually(async () => expect(process.keys()).toEqual(['before']));
@@ -75,10 +75,10 @@ describe('the queue in Redis', () => {
     // The leader knows that the owner has changed, and the follower does not.
     await fixture.lose();
     const leader = await fixture.open({}, { owner: 'new' });
-    await leader.renew('run-id');
+    await leader.record.renew('run-id');
     await follower.add(plain('early'));
-    expect(await leader.state()).toMatchObject({ isForeign: false });
-    expect(await follower.state()).toMatchObject({ isForeign: true });
+    expect(await leader.record.state()).toMatchObject({ isForeign: false });
+    expect(await follower.record.state()).toMatchObject({ isForeign: true });
     await leader.add(plain('late'));
     await sleep(500);
     expect(process.keys()).toEqual(['before']);
@@ -93,7 +93,7 @@ describe('the queue in Redis', () => {
 
   it('gives a queue of an earlier build, which names no owner, the owner that starts a key of it', async () => {
     const queue = await fixture.open({}, { owner: 'mine' });
-    await queue.renew('run-id');
+    await queue.record.renew('run-id');
     await fixture.redis.hdel(fixture.keys.queue, 'owner');
     await queue.start(process);
     await queue.add(plain('key'));
@@ -141,31 +141,31 @@ describe('the queue in Redis', () => {
   it('holds nothing of a queue whose data were removed while a repair or a resync was under way', async () => {
     const queue = await fixture.open();
     await queue.start(process);
-    await queue.renew('before');
-    const renewed = queue.renew('meanwhile');
+    await queue.record.renew('before');
+    const renewed = queue.record.renew('meanwhile');
     await queue.stop(1000);
     await fixture.lose();
     await renewed;
-    await queue.renew('after');
-    await queue.setInitial('hash');
-    await queue.setResyncAt(1);
+    await queue.record.renew('after');
+    await queue.record.setInitial('hash');
+    await queue.record.setResyncAt(1);
     expect(await fixture.names()).toEqual([]);
   });
 
   it('remembers its incarnation and what its controller was given at first', async () => {
     const queue = await fixture.open();
-    expect(await queue.state()).toEqual({
+    expect(await queue.record.state()).toEqual({
       incarnation: undefined,
       isForeign: false,
       runId: undefined,
       initial: undefined,
     });
-    await queue.renew('r1');
-    await queue.setInitial('hash');
-    const { incarnation } = await queue.state();
-    expect(await queue.state()).toEqual({ incarnation, isForeign: false, runId: 'r1', initial: 'hash' });
-    await queue.renew('r2');
-    expect((await queue.state()).incarnation).not.toBe(incarnation);
+    await queue.record.renew('r1');
+    await queue.record.setInitial('hash');
+    const { incarnation } = await queue.record.state();
+    expect(await queue.record.state()).toEqual({ incarnation, isForeign: false, runId: 'r1', initial: 'hash' });
+    await queue.record.renew('r2');
+    expect((await queue.record.state()).incarnation).not.toBe(incarnation);
   });
 
   it('lists the failing keys of many timers in their order, a part in each script', async () => {

@@ -24,7 +24,7 @@ beforeEach(async () => {
   end = first.resolve;
   process.onRun = ({ key }) => (key === 'a' && process.runsOf('a').length === 1 ? first.promise : done);
   queue = await fixture.open({ timeoutMs: TIMEOUT_MS });
-  await queue.renew('former');
+  await queue.record.renew('former');
   await queue.start(process);
   // So that numbers that began anew would be smaller.
   for (const key of ['x', 'y', 'z']) await runs(key, 1);
@@ -48,7 +48,7 @@ async function putBack(): Promise<void> {
   queue.suspend();
   await fixture.lose();
   await queue.putBackRuns('next');
-  await queue.renew('next');
+  await queue.record.renew('next');
   queue.unsuspend();
 }
 
@@ -110,7 +110,7 @@ describe('a run whose record was lost and is put back', () => {
 it('nothing is put back where the queue is in order: keys may have started since', async () => {
   end(done);
   await eventually(async () => expect(process.inFlight).toEqual([]));
-  await queue.renew('next');
+  await queue.record.renew('next');
   await fixture.redis.set(fixture.keys.runs, '1');
   await queue.putBackRuns('next');
   expect(await fixture.redis.get(fixture.keys.runs)).toBe('1');

@@ -383,7 +383,7 @@ export class RunningController {
         queue: this.queue,
         dispatcher,
         verify: callbacks.verify,
-        incarnation: async () => (await this.queue.state()).incarnation,
+        incarnation: async () => (await this.queue.record.state()).incarnation,
         runtime,
       });
     await this.queue.start(new ScopedProcess(dispatcher, this.#scope));

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { formatKind, type KubernetesObject, type Runtime } from '../../../core/index.ts';
-import type { BullMqWorkQueue, QueueState } from '../workqueue/bullmq-work-queue.ts';
+import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import type { QueueState } from '../workqueue/records/queue-record.ts';
 import { informersOf } from './controller-source.ts';
 import type { ControllerSources } from './controller-sources.ts';
 import type { ControllerSpec } from './controller-spec.ts';
@@ -63,7 +64,7 @@ export class Resyncer {
   async #ensureKeys(): Promise<void> {
     if (this.#stopped) return;
     try {
-      const state = await this.#options.queue.state();
+      const state = await this.#options.queue.record.state();
       await this.#ensureInitial(state);
       await this.#ensureRelated();
       await this.#ensureResync(state);
@@ -87,7 +88,7 @@ export class Resyncer {
     const count = await this.#queueAll('initial');
     await this.#forgetOutOfScope();
     await runtime.checkpoint('initial:before-mark');
-    await queue.setInitial(wanted);
+    await queue.record.setInitial(wanted);
     runtime.logger.info({ controller: spec.id, keys: count }, 'queued all keys');
   }
 
@@ -153,7 +154,7 @@ export class Resyncer {
       const count = await this.#queueAll('resync');
       runtime.logger.info({ controller: spec.id, keys: count, next: new Date(next).toISOString() }, 'resync');
     }
-    await queue.setResyncAt(next);
+    await queue.record.setResyncAt(next);
   }
 
   /**

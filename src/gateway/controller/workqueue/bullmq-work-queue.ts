@@ -1,6 +1,4 @@
-import { randomUUID } from 'node:crypto';
 import { type AdmittedLine, LimitedLines, messageOf, type Runtime } from '../../../core/index.ts';
-import type { Incarnated } from '../../informer/cache/incarnation.ts';
 import type { Redis } from '../../../ground/redis/redis.ts';
 import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 import { BarrierChecks } from './worker/barrier-checks.ts';
@@ -16,6 +14,7 @@ import { HISTORY_RUNS, type QueueOptions } from './queue-options.ts';
 import type { Finished } from './records/records.ts';
 import { RedisHistory } from './history/redis-history.ts';
 import { RedisInspector } from './records/redis-inspector.ts';
+import { QueueRecord } from './records/queue-record.ts';
 import { RedisRecords } from './records/redis-records.ts';
 import { RunRecorder } from './history/run-recorder.ts';
 import { RunGate } from './worker/run-gate.ts';
@@ -71,20 +70,6 @@ export interface QueueBounds {
   readonly admitLine?: (part: string) => AdmittedLine | undefined;
 }
 
-/** The fields of a queue as a whole. */
-export interface QueueState {
-  readonly incarnation: string | undefined;
-  /**
-   * Whether the data belong to another owner of the name, earlier or later, or a removal has left a part of them.
-   */
-  readonly isForeign: boolean;
-  readonly runId: string | undefined;
-  /** `Resyncer` has queued all keys for this hash of the declaration and its views. */
-  readonly initial: string | undefined;
-  /** When all keys are queued again. */
-  readonly resyncAtMs: number | undefined;
-}
-
 /**
  * Log lines about failures of each part of a queue: an outage fails each of its runs, and BullMQ repeats its errors at
  * once.
@@ -99,15 +84,15 @@ const CLOSE_TIMEOUT_MS = 1000;
  * failures, barrier, pauses, slots) and its times (requeue, backoff, deadline). This gateway starts a key that becomes
  * ready if there is a slot. Otherwise the key waits in a job of BullMQ, which gives the job to one of the gateways.
  */
-export class BullMqWorkQueue implements WorkQueue, Incarnated {
+export class BullMqWorkQueue implements WorkQueue {
   readonly name: string;
   readonly inspector: RedisInspector;
   readonly history: QueueHistory;
+  readonly record: QueueRecord;
   /** The related objects of its keys. */
   readonly relatedRules: RelatedRules;
   /** The labels of its metrics. As in controller-runtime, a queue has the name of its controller. */
   readonly #labels: { readonly name: string; readonly controller: string };
-  readonly #owner: string | undefined;
   readonly #behaviour: QueueOptions;
   readonly #runtime: WorkQueueOptions['runtime'];
   readonly #onPauseChanged: () => void;
@@ -157,7 +142,6 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#leftOut = leftOut;
     this.name = name;
     this.#labels = { name, controller: name };
-    this.#owner = location.owner;
     this.#behaviour = behaviour;
     this.#runtime = runtime;
     this.#onPauseChanged = onPauseChanged;
@@ -190,6 +174,14 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       read: () => this.#dueKeys(),
       readFacts: () => queueFacts(this, STATE_LISTS),
       isOpen,
+    });
+    this.record = new QueueRecord({
+      redis,
+      key: keys.queue,
+      owner: location.owner,
+      recordSettings: () => jobs.recordSettings(),
+      written: (write) => this.#stall.mayMakeDue(write),
+      hasEnded: () => this.ended,
     });
     this.#adds = new GroupCommit(async (adds) => {
       const { ready, dueMs } = await records.recordAdds(adds.flat(), clock.now());
@@ -391,29 +383,6 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return this.#leftOut();
   }
 
-  async state(): Promise<QueueState> {
-    const fields = ['incarnation', 'owner', 'runId', 'initial', 'resyncAt'] as const;
-    const [incarnation, owner, runId, initial, resyncAt] = await this.#redis.hmget(this.#keys.queue, ...fields);
-    // An earlier build has written no owner.
-    const isOthers = this.#owner !== undefined && typeof owner === 'string' && owner !== this.#owner;
-    // A removal begins with the incarnation.
-    const isRest = typeof incarnation !== 'string' && typeof runId === 'string';
-    return {
-      incarnation: incarnation ?? undefined,
-      isForeign: isOthers || isRest,
-      runId: runId ?? undefined,
-      initial: initial ?? undefined,
-      resyncAtMs: resyncAt ? Number(resyncAt) : undefined,
-    };
-  }
-
-  async renew(runId: string): Promise<void> {
-    if (this.#gate.ended) return;
-    await this.#jobs.recordSettings();
-    const owner = this.#owner === undefined ? {} : { owner: this.#owner };
-    await this.#note({ incarnation: randomUUID(), runId, ...owner });
-  }
-
   /** Whether a run of this queue has ever begun in this gateway. */
   get hasRun(): boolean {
     return this.#ownRuns.highest > 0;
@@ -421,31 +390,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   /**
    * Puts the runs of this gateway that may be in flight back on record, where Redis process `runId` may have lost them.
-   * Call it while this queue is suspended, and before any gateway calls `renew(runId)`: it does nothing after that,
-   * since keys may have started.
+   * Call it while this queue is suspended, and before any gateway calls `record.renew(runId)`: it does nothing after
+   * that, since keys may have started.
    */
   async putBackRuns(runId: string): Promise<void> {
     if (!this.hasRun) return;
     const nowMs = this.#runtime.clock.now();
     await this.#stall.mayMakeDue(this.#records.putBack(this.#ownRuns, { runId, nowMs }));
-  }
-
-  /** Records that all keys of the controller were queued for this hash of the declaration and its views. */
-  async setInitial(initial: string): Promise<void> {
-    await this.#note({ initial });
-  }
-
-  async setResyncAt(atMs: number): Promise<void> {
-    await this.#note({ resyncAt: atMs });
-  }
-
-  /**
-   * Writes fields of the queue's hash. Does nothing once the queue has stopped: its controller may have been removed
-   * with all data, and a repair or a resync that was under way would leave the hash for good.
-   */
-  async #note(fields: Readonly<Record<string, string | number>>): Promise<void> {
-    if (this.#gate.ended) return;
-    await this.#stall.mayMakeDue(this.#redis.hset(this.#keys.queue, fields));
   }
 
   async #dueKeys(): Promise<DueKeys> {

@@ -28,11 +28,3 @@ async function processId(redis: Redis): Promise<string> {
   const evicted = Number(/^evicted_keys:(\d+)/m.exec(stats)?.[1] ?? 0);
   return evicted === 0 ? runId : `${runId}+${evicted}`;
 }
-
-/** A part of the data in Redis that can be lost: a view or a queue. */
-export interface Incarnated {
-  readonly name: string;
-  state(): Promise<{ incarnation: string | undefined; runId: string | undefined }>;
-  /** Begins a new incarnation on this Redis process. */
-  renew(runId: string): Promise<void>;
-}
