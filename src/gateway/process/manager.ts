@@ -11,7 +11,7 @@ import type { GatewayConfig } from '../../ground/config/config.ts';
 import type { ConfiguredFiles } from '../../ground/config/files.ts';
 import type { RunningController } from '../controller/running/controller.ts';
 import { notesOf } from '../controller/running/controller-state.ts';
-import { ControllerFactory, type WayBack } from '../controller/running/controller-factory.ts';
+import { ControllerFactory, type FunctionAccess } from '../controller/running/controller-factory.ts';
 import type { ControllerSpec } from '../controller/running/controller-spec.ts';
 import { type ControllerEvents, Controllers } from '../controller/running/controllers.ts';
 import { MemoryShares } from '../../ground/redis/memory-shares.ts';
@@ -36,7 +36,7 @@ export interface ManagerOptions {
   readonly files: ConfiguredFiles;
   readonly cluster: Pick<ClusterConnection, 'client' | 'identity' | 'kubernetes' | 'location'>;
   readonly writer: GatewayWriter;
-  readonly urls: Pick<WayBack, 'cacheUrl' | 'callbackUrl'>;
+  readonly urls: Pick<FunctionAccess, 'cacheUrl' | 'callbackUrl'>;
   readonly events: ManagerEvents;
   /** Aborted when the gateway begins to stop. */
   readonly ending: AbortSignal;
@@ -333,7 +333,7 @@ export class Manager implements KnownParts {
       location,
       client,
       informers: this.informers,
-      wayBack: { kubernetes, tokenKeys, readerUsers, ...urls },
+      access: { kubernetes, tokenKeys, readerUsers, ...urls },
       bounds: { cpuBudgets: this.#cpuBudgets, memory: this.memory },
       settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
       on: { changed: (id) => this.#wakeDeclared(id), relatedKinds: (id) => this.declared?.again(id, 'review') },

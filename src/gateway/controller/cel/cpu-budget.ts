@@ -68,7 +68,7 @@ interface Turn {
 /** A tenant's share of the guaranteed part. */
 interface Share {
   leftMs: number;
-  /** The value of `#given` when this share was last settled. */
+  /** The value of `#given` when this share was last topped up. */
   given: number;
   usedAtMs: number;
 }
@@ -170,7 +170,7 @@ export class CpuBudgets {
     this.#givenAtMs = now;
     for (const each of this.#active) {
       if (each.usedAtMs >= now - SHARE.activeMs) continue;
-      this.#settle(each);
+      this.#topUp(each);
       this.#active.delete(each);
     }
     let share = this.#shares.get(tenant);
@@ -178,14 +178,15 @@ export class CpuBudgets {
       share = { leftMs: SHARE.burstMs, given: this.#given, usedAtMs: now };
       this.#shares.set(tenant, share);
     }
-    if (this.#active.has(share)) this.#settle(share);
+    if (this.#active.has(share)) this.#topUp(share);
     else share.given = this.#given;
     this.#active.add(share);
     share.usedAtMs = now;
     return share;
   }
 
-  #settle(share: Share): void {
+  /** Adds what has been given to each share since then. */
+  #topUp(share: Share): void {
     share.leftMs = Math.min(SHARE.burstMs, share.leftMs + this.#given - share.given);
     share.given = this.#given;
   }
@@ -228,7 +229,7 @@ export class CpuBudget {
   /** The longest evaluation that may start now, in whole milliseconds; 0: none may. */
   get limitMs(): number {
     if (this.#depth > 0) this.#count();
-    this.#settle();
+    this.#pay();
     const own = this.#own.tokens;
     if (own < LEAST_MS) this.#isUsedUp = true;
     else if (own >= OWN.burst * READY_AGAIN) this.#isUsedUp = false;
@@ -259,7 +260,7 @@ export class CpuBudget {
     } finally {
       this.#count();
       this.#depth -= 1;
-      if (this.#depth === 0) this.#settle();
+      if (this.#depth === 0) this.#pay();
     }
   }
 
@@ -369,7 +370,8 @@ export class CpuBudget {
     return seenMs;
   }
 
-  #settle(): void {
+  /** Takes what was counted from the budgets. */
+  #pay(): void {
     const [dueMs, blockedMs] = [this.#dueMs, this.#blockedMs];
     this.#dueMs = 0;
     this.#blockedMs = 0;

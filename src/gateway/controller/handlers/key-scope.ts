@@ -17,7 +17,7 @@ import type { View } from '../../informer/cache/view.ts';
 export type Target = { readonly key: string } | Pick<LookupWakeup, 'lookup'>;
 
 /** A part of a view in which a controller has keys: the whole view, or one namespace. */
-export interface Place {
+export interface ViewPart {
   readonly view: View;
   readonly namespace?: string;
 }
@@ -63,8 +63,8 @@ export class KeyScope {
     return this.labelSelector === undefined || matchesLabels(this.labelSelector, metadata.labels);
   }
 
-  /** The places of its keys; only the places of one namespace when it is named. */
-  places(namespace?: string): Place[] {
+  /** The parts of views that have its keys; only those of one namespace when it is named. */
+  viewParts(namespace?: string): ViewPart[] {
     const all = this.resource.namespaced ? this.#namespaces : undefined;
     const wanted = namespace === undefined ? all : [namespace];
     if (!wanted) return this.views.map((view) => ({ view }));
@@ -89,7 +89,7 @@ export class KeyScope {
 
   /** The lookups of keys whose objects carry the index entries, in one namespace when it is named. */
   lookups(wanted: Omit<Lookup, 'view' | 'labelSelector'>, namespace?: string): Target[] {
-    return this.places(namespace).map(({ view, namespace: within }) => {
+    return this.viewParts(namespace).map(({ view, namespace: within }) => {
       const where = within === undefined ? [] : [namespaceIndex(within)];
       return this.#lookup({ ...wanted, view: view.location.prefix, entries: [...where, ...wanted.entries] });
     });

@@ -46,7 +46,7 @@ export interface ControllerFactoryOptions {
   readonly location: RedisLocation;
   readonly client: ApiClient;
   readonly informers: Informers;
-  readonly wayBack: WayBack;
+  readonly access: FunctionAccess;
   /** The bounds that all controllers share. */
   readonly bounds: {
     readonly cpuBudgets: CpuBudgets;
@@ -62,8 +62,8 @@ export interface ControllerFactoryOptions {
   };
 }
 
-/** How functions get back to the gateway, to its cache and with their outcomes, and to the apiserver. */
-export interface WayBack {
+/** How functions reach the gateway's cache, its callbacks and the apiserver. */
+export interface FunctionAccess {
   readonly tokenKeys: TokenKeys;
   /** Undefined when functions get no Redis users. */
   readonly readerUsers: Pick<ReaderUsers, 'userOf'> | undefined;
@@ -103,7 +103,7 @@ export class ControllerFactory {
    */
   async create(spec: ControllerSpec): Promise<RunningController> {
     const { id, tenant, description, url, rules, keys, ca, scope, account } = spec;
-    const { client, informers, location, runtime, settings, wayBack } = this.#options;
+    const { client, informers, location, runtime, settings, access } = this.#options;
     const { clock } = runtime;
     checkEncryptedKinds(description, informers.settings, informers.canEncrypt);
     const declared = kindsOf(description);
@@ -133,7 +133,7 @@ export class ControllerFactory {
     const tokens = new TriggerTokens({
       controller: id,
       declaration: spec.declaration,
-      keys: wayBack.tokenKeys,
+      keys: access.tokenKeys,
       goOn: description.callbackSeconds !== undefined,
       clock,
     });
@@ -165,22 +165,22 @@ export class ControllerFactory {
     queue.suspend();
     const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
     // A token must not be sent over a connection without encryption.
-    const cacheUrl = isSecureUrl(url) ? wayBack.cacheUrl : undefined;
+    const cacheUrl = isSecureUrl(url) ? access.cacheUrl : undefined;
     const cacheAccess = new CacheAccess({
       views,
       ...(scope ? { scope } : {}),
-      redisUser: () => wayBack.readerUsers?.userOf(id),
+      redisUser: () => access.readerUsers?.userOf(id),
       api: cacheUrl === undefined ? undefined : { url: cacheUrl, tokens },
       clock,
     });
-    const callbackUrl = wayBack.callbackUrl(id);
+    const callbackUrl = access.callbackUrl(id);
     const callbacks =
       callbackUrl === undefined
         ? undefined
         : {
             url: callbackUrl,
             token: (runs: readonly TokenRun[]) => tokens.sign('levelhook-callback', runs),
-            verify: (token: string) => wayBack.tokenKeys.verify('levelhook-callback', token),
+            verify: (token: string) => access.tokenKeys.verify('levelhook-callback', token),
           };
     const target = { endpoint, cacheAccess, callbacks, ...acting };
     const reviews =
@@ -277,8 +277,8 @@ export class ControllerFactory {
     account: FunctionAccount,
     tokens: TriggerTokens,
   ): Pick<ControllerTarget, 'kubernetes' | 'proxied'> {
-    const { location, wayBack } = this.#options;
-    const { kubernetes } = wayBack;
+    const { location, access } = this.#options;
+    const { kubernetes } = access;
     if (account.credentials === 'token') {
       return { kubernetes: kubernetes.accessOf(account, longestRunMs(description)) };
     }

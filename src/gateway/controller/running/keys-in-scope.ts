@@ -1,7 +1,7 @@
 import type { KubernetesObject } from '../../../core/index.ts';
 import { namespaceIndex } from '../../../contract/cache-layout.ts';
 import type { View } from '../../informer/cache/view.ts';
-import type { KeyScope, Place } from '../handlers/key-scope.ts';
+import type { KeyScope, ViewPart } from '../handlers/key-scope.ts';
 
 export interface KeysWanted {
   /** Only of this namespace. */
@@ -14,21 +14,21 @@ const CHUNK = 250;
 /** How many objects are read at a time: each may have megabytes. */
 export const OBJECTS = 50;
 
-/** Keys of a controller that the cache holds, in parts. */
+/** Keys of a controller that the cache holds, some at a time. */
 export async function* keysInScope(
   scope: KeyScope,
   { namespace, passes }: KeysWanted = {},
 ): AsyncGenerator<string[], void, undefined> {
-  for (const place of scope.places(namespace)) {
-    for await (const part of partsOf(place)) {
-      const keys = passes || scope.labelSelector ? await selected(place.view, part, scope, passes) : part;
+  for (const viewPart of scope.viewParts(namespace)) {
+    for await (const all of keysOfPart(viewPart)) {
+      const keys = passes || scope.labelSelector ? await selected(viewPart.view, all, scope, passes) : all;
       if (keys.length > 0) yield keys;
     }
   }
 }
 
-/** All keys of a place, in parts. */
-export async function* partsOf({ view, namespace }: Place): AsyncGenerator<string[]> {
+/** All keys in this part of a view, some at a time. */
+export async function* keysOfPart({ view, namespace }: ViewPart): AsyncGenerator<string[]> {
   const found =
     namespace === undefined ? view.objects.keys() : [await view.indexer.keysWith([namespaceIndex(namespace)])];
   for await (const keys of found) {

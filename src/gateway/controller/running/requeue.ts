@@ -88,7 +88,7 @@ async function checkKeys(keys: readonly ObjectKey[], scope: KeyScope): Promise<v
     if (namespace !== undefined) checkNamespace(namespace, scope);
   }
   if (!scope.labelSelector) return;
-  for (const { view, namespace: within } of scope.places()) {
+  for (const { view, namespace: within } of scope.viewParts()) {
     const inView = keys.filter(({ namespace }) =>
       within === undefined ? view.contains(namespace) : namespace === within,
     );

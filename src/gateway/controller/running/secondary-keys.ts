@@ -5,10 +5,10 @@ import { type LookupBudget, resolveLookup } from '../../informer/cache/lookup.ts
 import type { View } from '../../informer/cache/view.ts';
 import type { EncodedObject } from '../../informer/cache/view-objects.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
-import type { Place } from '../handlers/key-scope.ts';
+import type { ViewPart } from '../handlers/key-scope.ts';
 import { type ControllerSource, namespacesNamed } from './controller-source.ts';
 import type { EventSources } from './event-sources.ts';
-import { type KeysWanted, OBJECTS, partsOf } from './keys-in-scope.ts';
+import { type KeysWanted, OBJECTS, keysOfPart } from './keys-in-scope.ts';
 
 export interface SecondaryKeysOptions {
   readonly description: Pick<Description, 'owns' | 'watches'>;
@@ -69,10 +69,10 @@ export class SecondaryKeys {
     const { owns, watches } = this.#options.description;
     const named = namespacesNamed([...owns, ...watches], formatKind(source.resource));
     for (const { view } of source.informers) {
-      const places: readonly Place[] = named
+      const parts: readonly ViewPart[] = named
         ? named.filter((namespace) => view.contains(namespace)).map((namespace) => ({ view, namespace }))
         : [{ view }];
-      for (const place of places) for await (const keys of partsOf(place)) yield { view, keys };
+      for (const part of parts) for await (const keys of keysOfPart(part)) yield { view, keys };
     }
   }
 

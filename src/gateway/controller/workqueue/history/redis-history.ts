@@ -12,13 +12,13 @@ import type { QueueHistory } from '../work-queue.ts';
 const MOST_CALLS = 128;
 const MOST_RUNS = 250;
 
-/** A place in the stream of runs: an entry, and a line of it. */
-interface Place {
+/** In the stream of runs: an entry, and a line of it. */
+interface LogPosition {
   readonly id: string;
   readonly line: number;
 }
 
-interface Line extends Place {
+interface Line extends LogPosition {
   readonly text: string;
 }
 
@@ -98,14 +98,14 @@ export class RedisHistory implements QueueHistory {
     );
   }
 
-  async #newest(): Promise<Place | undefined> {
+  async #newest(): Promise<LogPosition | undefined> {
     const { lines } = await this.#call(NEWEST, { until: OLDEST, limit: 1, needles: [] });
     return lines[0];
   }
 
-  async #read({ from, limit, ...query }: Query & { from: Place }): Promise<Lines> {
+  async #read({ from, limit, ...query }: Query & { from: LogPosition }): Promise<Lines> {
     const lines: Line[] = [];
-    let next: Place | undefined = from;
+    let next: LogPosition | undefined = from;
     for (let calls = 0; next && lines.length < limit && calls < MOST_CALLS; calls += 1) {
       const found: Lines = await this.#call(next, { ...query, limit: Math.min(MOST_RUNS, limit - lines.length) });
       lines.push(...found.lines);
@@ -114,7 +114,7 @@ export class RedisHistory implements QueueHistory {
     return { lines, next };
   }
 
-  async #call(from: Place, { until, limit, needles }: Query): Promise<Lines> {
+  async #call(from: LogPosition, { until, limit, needles }: Query): Promise<Lines> {
     const args = [from.id, from.line, until.id, until.line, limit, ...needles];
     const [found, id, line] = (await this.#script([this.#keys.recent], args)) as [(string | number)[], string, number];
     const lines: Line[] = [];
@@ -126,7 +126,7 @@ export class RedisHistory implements QueueHistory {
 }
 
 interface Query {
-  readonly until: Place;
+  readonly until: LogPosition;
   readonly limit: number;
   readonly needles: readonly string[];
 }
@@ -134,7 +134,7 @@ interface Query {
 interface Lines {
   readonly lines: readonly Line[];
   /** Where a further call begins: below this line. */
-  readonly next: Place | undefined;
+  readonly next: LogPosition | undefined;
 }
 
 /** The end of a run sorts as newer than its earlier entries, even within one millisecond. */
@@ -148,20 +148,20 @@ function keyNeedle(key: string): string {
   return `"key":${JSON.stringify(key)}`;
 }
 
-const NEWEST: Place = { id: '+', line: 0 };
-const OLDEST: Place = { id: '-', line: 0 };
+const NEWEST: LogPosition = { id: '+', line: 0 };
+const OLDEST: LogPosition = { id: '-', line: 0 };
 
 /** Entries have the IDs `<number>-1`. */
-function cursorOf({ id, line }: Place): string {
+function cursorOf({ id, line }: LogPosition): string {
   return `${id.split('-')[0]}.${line}`;
 }
 
 /** The size of all entries before this one, which is its ID (`lua/record.lua`). NaN for `OLDEST`. */
-function sizeOf({ id }: Place): number {
+function sizeOf({ id }: LogPosition): number {
   return Number.parseInt(id, 10);
 }
 
-function placeOf(cursor: string): Place {
+function placeOf(cursor: string): LogPosition {
   if (!isCursor(cursor)) throw new TypeError('the cursor is not one of a page of runs');
   const [id = '', line = ''] = cursor.split('.');
   return { id: `${id}-1`, line: Number(line) };
