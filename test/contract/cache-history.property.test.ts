@@ -12,6 +12,7 @@ import {
   historiesOfRestores,
   historyOfRaces,
   historyOfThrottledRestore,
+  historyOfOneVersionTwice,
   historyOfTwoRestores,
   historyThrough,
   POINTS,
@@ -80,6 +81,9 @@ describe('the cache and its wakeups, whatever happened', () => {
 
   test('survive a Redis that comes back with the past of a server that was restored since', () =>
     runHistory(historyOfTwoRestores(), options));
+
+  test('survive a Redis that comes back with an object whose version a restored server has given to another', () =>
+    runHistory(historyOfOneVersionTwice(), options));
 
   test(
     `equal the server's after any history (CACHE_HISTORY_SEED=${seed}, ${runs} runs)`,

@@ -181,6 +181,27 @@ export function historyOfTwoRestores(): History {
   return { steps, seed: 7835 };
 }
 
+/**
+ * The server is restored and gives the version of a lost object to another one of its name. Then Redis comes back with
+ * the lost object.
+ */
+export function historyOfOneVersionTwice(): History {
+  const x = { kind: 1, key: { namespace: 'b', name: 'x' } } as const;
+  const steps: Step[] = [
+    { do: 'write', kind: 1, key: { namespace: 'b', name: 'y' }, variant: 1 },
+    { do: 'settle' },
+    { do: 'write', ...x, variant: 2 },
+    { do: 'settle' },
+    { do: 'snapshot' },
+    { do: 'restore', back: 1 },
+    { do: 'write', ...x, variant: 3 },
+    { do: 'settle' },
+    { do: 'rollback' },
+    { do: 'settle' },
+  ];
+  return { steps, seed: 1 };
+}
+
 /** One change, and the gateway ends on its way: nothing that comes later can make up for what is lost. */
 export function historyOfOneChange(point: CheckpointName, nth: number): History {
   const write: Step = { do: 'write', kind: 0, key: { namespace: 'a', name: 'y' }, variant: 8 };

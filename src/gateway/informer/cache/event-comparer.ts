@@ -117,7 +117,9 @@ export class EventComparer {
     listing?.add(key);
     const isBack = ahead === 0 && reason === undefined && before !== undefined && isLeftOut(before.entry);
     if (before && ahead >= 0 && !isBack) {
-      if (ahead > 0 && event.kind === 'listed') listing?.recordAhead(before.entry.resourceVersion);
+      // One history of the server gives a version once.
+      const isOther = before.entry.uid !== object.metadata.uid;
+      if (event.kind === 'listed' && (ahead > 0 || isOther)) listing?.recordAhead(before.entry.resourceVersion);
       return undefined;
     }
     // The reflector has measured the text of a watch event. A listed object has no text before this line.

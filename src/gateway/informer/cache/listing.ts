@@ -42,7 +42,10 @@ export class Listing {
     this.#keys.delete(key);
   }
 
-  /** Records the version in the cache of an object that the list names with an older one. */
+  /**
+   * Records the version in the cache of an object that the list names with an older one, or another object with the
+   * same one.
+   */
   recordAhead(version: ResourceVersion): void {
     const newest = this.#newestAhead;
     if (newest === undefined || compareResourceVersions(version, newest) > 0) this.#newestAhead = version;
@@ -55,7 +58,7 @@ export class Listing {
     return this.rewound || compareResourceVersions(entry.resourceVersion, version) <= 0;
   }
 
-  /** Whether the list, complete at `version`, named an object older than the cache has it, although it is newer. */
+  /** Whether the list, complete at `version`, contradicts the cache, although it is newer: see `recordAhead`. */
   isContradicted(version: ResourceVersion): boolean {
     return this.#newestAhead !== undefined && compareResourceVersions(this.#newestAhead, version) <= 0;
   }
