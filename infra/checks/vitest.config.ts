@@ -8,11 +8,11 @@ import { GATE, GATE_ALONE, GATE_LATE, NIGHTLY, SYSTEM, UNIT } from './test-group
 const root = resolve(import.meta.dirname, '../..');
 
 /**
- * System tests wait for a process to come back, or for time to pass, about half of the time: so many files keep two
- * cores busy. With more, the processors are shared, and tests that bound a time measure the others (see README.md).
+ * Four files of system tests keep two cores busy. More files take as long, and tests that bound a time then measure the
+ * other files.
  */
 const SYSTEM_WORKERS = 4;
-/** Files of the gate start several processes each. */
+/** Files of the gate and of nightly groups start several processes each, so three of them keep two cores busy. */
 const GATE_WORKERS = 3;
 
 /** What `npm test` leaves to the gate and to nightly groups. */

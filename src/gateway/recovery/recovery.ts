@@ -97,7 +97,7 @@ export class Recovery {
     this.#location = options.location;
     this.#unrecorded = new UnrecordedRuns(options);
     const hasLostConnection = (): boolean => this.#losses > 0;
-    this.#repairs = new Repairs({ ...options, known: this.#parts, unrecorded: this.#unrecorded, hasLostConnection });
+    this.#repairs = new Repairs({ ...options, states: this.#parts, unrecorded: this.#unrecorded, hasLostConnection });
   }
 
   /** Whether the last check has read Redis as a whole. Parts may still be under repair: see `isRepairing`. */

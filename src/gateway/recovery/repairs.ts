@@ -9,7 +9,7 @@ import type { UnrecordedEnd, UnrecordedRuns } from './unrecorded-runs.ts';
 export interface RepairsOptions {
   readonly runtime: Runtime;
   /** The state of each part. */
-  readonly known: Parts;
+  readonly states: Parts;
   /** The views and queues that there are. */
   readonly parts: {
     readonly informers: Pick<Informers, 'all'>;
@@ -39,7 +39,7 @@ export class Repairs {
   constructor(options: RepairsOptions) {
     this.#options = options;
     this.#runtime = options.runtime;
-    this.#parts = options.known;
+    this.#parts = options.states;
     this.#unrecorded = options.unrecorded;
   }
 

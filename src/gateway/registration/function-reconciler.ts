@@ -149,7 +149,7 @@ export class FunctionReconciler {
     // The resolver knows a spec that it has resolved before.
     this.#object = same ? { ...object, spec: this.#object.spec } : object;
     if (!same) this.again('object');
-    else if (this.#leads && this.#status.isAnothers(object)) this.again('facts');
+    else if (this.#leads && this.#status.noticeOthers(object)) this.again('facts');
   }
 
   /**

@@ -10,7 +10,7 @@ export interface FunctionStatusOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
 
-/** What a status says beside the findings. */
+/** The parts of a status that are not findings. */
 export interface Reported {
   readonly url: string | undefined;
   /** Why it does not run. Undefined: it runs, or is about to. */
@@ -57,15 +57,15 @@ export class FunctionStatus {
     this.#findings = { ...this.#findings, ...found };
   }
 
-  /** Whether another writer has changed the status of the object. The next `write` makes it good. */
-  isAnothers(object: ReconcileFunction): boolean {
+  /** @returns whether another writer has changed the status of the object; then the next `write` makes it good. */
+  noticeOthers(object: ReconcileFunction): boolean {
     // Our own writes come back, too.
     if (isDeepStrictEqual(object.status, this.#written)) return false;
     this.#isForeign = true;
     return true;
   }
 
-  /** Writes the status if it has changed. @returns whether the object has it; if not, call it again. */
+  /** Writes the status if it has changed. @returns false when it could not be written. */
   async write(object: ReconcileFunction, reported: Reported, signal: AbortSignal): Promise<boolean> {
     const { runtime, writer } = this.#options;
     const { clock, logger } = runtime;

@@ -59,7 +59,11 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     triggers: () => triggers,
     add: (keys) =>
       queue.add(keys.map((key) => ({ key, reasons: [{ type: 'updated', object: `v1/ConfigMap ${key}` }] }))),
-    start: () => queue.start(process),
+    start: async () => {
+      // As in a gateway, BullMQ keeps few events.
+      await queue.record.renew('bench');
+      await queue.start(process);
+    },
     stop: async () => {
       await queue.stop(5000);
       await unlinkAll(redis, `${queue.prefix}:`);

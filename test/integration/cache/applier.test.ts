@@ -5,6 +5,7 @@ import { View } from '../../../src/gateway/informer/cache/view.ts';
 import type { WatchEvent } from '../../../src/gateway/informer/reflector/watch-event.ts';
 import { ForeignWriterError } from '../../../src/gateway/informer/cache/view-writer.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
+import { createView } from '../../harness/views.ts';
 import { CacheWorld, pods } from './cache-world.ts';
 
 let redis: Redis;
@@ -68,6 +69,30 @@ describe('a list', () => {
     expect((await world.view.record.state()).version).toBe('30');
     await woken(...rest.slice(1));
     expect(world.model.objects.has('a/late')).toBe(true);
+  });
+
+  it.each([
+    ['an older version of an object', pod('x', 5), 'contradiction'],
+    ['another object of the name in the same version', pod('x', 12, undefined, 'uid-other'), 'contradiction'],
+    ['the object in the same version', pod('x', 12), 'applied'],
+    ['another object of the name in a newer version', pod('x', 13, undefined, 'uid-other'), 'applied'],
+  ] as const)('is compared with the cache when it names %s', async (_, object, expected) => {
+    const view = createView(redis, pods);
+    await view.writer.claim('writer');
+    const applier = applierOf(view);
+    await applier.apply(listed('15', pod('x', 12)));
+    expect(await applier.apply(listed('20', object))).toBe(expected);
+  });
+
+  it('never contradicts an object without a UID, as of an API that gives none, or when it is rewound', async () => {
+    const view = createView(redis, pods);
+    await view.writer.claim('writer');
+    const applier = applierOf(view);
+    for (const version of ['15', '20']) {
+      expect(await applier.apply(listed(version, pod('x', 12, undefined, '')))).toBe('applied');
+    }
+    const [, ...rest] = listed('30', pod('x', 12, undefined, 'uid-new'));
+    expect(await applier.apply([{ kind: 'init', rewound: true }, ...rest])).toBe('applied');
   });
 
   it('after a rewind replaces all, whatever the versions', async () => {

@@ -37,12 +37,12 @@ describe('a tenant with a hundred thousand keys', () => {
   it('ends a pause in scripts of few keys, all of them and in their order', async () => {
     const queue = await fixture.open();
     const { backlog, pausedPrefix } = fixture.keys;
-    await expectShortScripts(admin, async () => {
+    const prepare = async (): Promise<void> => {
       await admin.del(backlog);
       await fill(`${pausedPrefix}controller`, (at) => `a/key-${at}`);
       await queue.pause('controller');
-      await queue.resume('controller');
-    });
+    };
+    await expectShortScripts(admin, () => queue.resume('controller'), prepare);
     expect(await admin.zcard(backlog)).toBe(KEYS);
     expect(await admin.zrange(backlog, '0', '2')).toEqual(['a/key-0', 'a/key-1', 'a/key-2']);
     expect(await queue.inspector.pauses()).toEqual([]);

@@ -185,7 +185,7 @@ export class CpuBudgets {
     return share;
   }
 
-  /** Adds what has been given to each share since then. */
+  /** Adds the time that each share was given since this one was last topped up. */
   #topUp(share: Share): void {
     share.leftMs = Math.min(SHARE.burstMs, share.leftMs + this.#given - share.given);
     share.given = this.#given;
@@ -370,7 +370,7 @@ export class CpuBudget {
     return seenMs;
   }
 
-  /** Takes what was counted from the budgets. */
+  /** Charges the counted time to the budgets. */
   #pay(): void {
     const [dueMs, blockedMs] = [this.#dueMs, this.#blockedMs];
     this.#dueMs = 0;

@@ -22,7 +22,7 @@ export interface RunBarriersOptions {
   /** In metrics and logs. */
   readonly controller: string;
   readonly views: readonly DispatchView[];
-  /** Pays for encoding and reading barriers, whose size follows what a function reports. */
+  /** Pays for encoding and reading barriers, which are as large as a function's list of writes. */
   readonly budget: Pick<CpuBudget, 'run' | 'inTurn'>;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
 }
@@ -36,8 +36,8 @@ const ASK_EVERY_MS = 1000;
 const BEFORE_ALL = '1';
 
 /**
- * The barriers between the runs of a controller's keys, with what the apiserver is asked for them: its current version
- * where nobody knows what a run has written, and progress where a barrier is late.
+ * Makes and checks the barriers between the runs of a controller's keys. It asks the apiserver for its current version
+ * where a run's writes are unknown, and for progress where a barrier is late.
  */
 export class RunBarriers {
   readonly #options: RunBarriersOptions;
@@ -75,12 +75,12 @@ export class RunBarriers {
     return this.#barriers.afterLost(new Map(served));
   }
 
-  /** As of `Process`. */
+  /** See `Process`. */
   async passed(barrier: string): Promise<boolean> {
     return this.#options.budget.inTurn(() => this.#barriers.passed(barrier));
   }
 
-  /** As of `Process`. */
+  /** See `Process`. */
   late(barrier: string): void {
     this.#options.budget.run(() => this.#askForLate(barrier));
   }

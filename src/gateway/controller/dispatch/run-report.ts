@@ -1,15 +1,8 @@
-import {
-  type AdmittedLine,
-  type CounterName,
-  formatKind,
-  formatObjectKey,
-  type LogFields,
-  type Runtime,
-} from '../../../core/index.ts';
-import type { Write } from '../../../contract/index.ts';
+import { type AdmittedLine, type CounterName, type LogFields, type Runtime } from '../../../core/index.ts';
 import type { Outcome } from '../endpoint/outcome.ts';
-import type { Finish, Run, ShownWrite, WriteSummary } from '../workqueue/work-queue.ts';
+import type { Finish, Run } from '../workqueue/work-queue.ts';
 import type { Decision, ReconcileResult } from './requeue-policy.ts';
+import { writesOf } from './run-summary.ts';
 
 export interface RunReportOptions {
   readonly controller: string;
@@ -29,7 +22,6 @@ export interface SentOnce {
 
 /** For `RunReportOptions.admitLine`: failing keys do not fill the log. */
 export const FAILURE_LINES = { perSecond: 5, burst: 200 };
-const WRITES_IN_HISTORY = 5;
 
 /** Says in metrics and logs how the runs of one controller end. */
 export class RunReport {
@@ -132,26 +124,4 @@ function errorCounterOf(outcome: Outcome): CounterName | undefined {
       // The function has reported it itself.
       return undefined;
   }
-}
-
-/** Adds the error and the writes, for the history. */
-export function withSummary(finish: Finish, outcome: Outcome): Finish {
-  if (finish.kind === 'accepted') return finish;
-  const withError = 'message' in outcome ? { ...finish, error: outcome.message } : finish;
-  const writes = writesOf(outcome);
-  return withError.kind === 'ended' && writes.length > 0 ? { ...withError, wrote: wroteOf(writes) } : withError;
-}
-
-export function wroteOf(writes: readonly Write[]): WriteSummary {
-  const first = writes.slice(0, WRITES_IN_HISTORY).map((write): ShownWrite => {
-    const object = `${formatKind(write)} ${formatObjectKey(write)}`;
-    const { resourceVersion, deleted } = write;
-    if (deleted) return { object, deleted };
-    return resourceVersion === undefined ? { object } : { object, resourceVersion };
-  });
-  return { count: writes.length, first };
-}
-
-export function writesOf(outcome: Outcome): readonly Write[] {
-  return 'writes' in outcome ? outcome.writes : [];
 }

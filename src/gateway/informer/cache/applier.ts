@@ -99,8 +99,8 @@ export class Applier {
    * the last write may be pending when this resolves. If that write fails, the next call throws, and the call after it
    * applies its events again.
    * @param readMs when the oldest of the events was read. Default: the view's time (`ViewState.shownMs`) stays.
-   * @returns `contradiction` when a list has an older version of an object than the cache, although the list is newer
-   *   than the cached version: the server's data was rewound and must be listed again as such.
+   * @returns `contradiction` when a list contradicts the cache (`Listing.recordContradiction`): the server's data was
+   *   rewound and must be listed again as such.
    * @throws ForeignWriterError when another gateway has taken the view.
    */
   async apply(events: readonly WatchEvent[], readMs?: number): Promise<'applied' | 'contradiction'> {

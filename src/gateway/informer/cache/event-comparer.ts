@@ -1,4 +1,12 @@
-import { formatJson, formatKind, formatObjectKey, keyOf, type Logger, type Metrics } from '../../../core/index.ts';
+import {
+  formatJson,
+  formatKind,
+  formatObjectKey,
+  keyOf,
+  type KubernetesObject,
+  type Logger,
+  type Metrics,
+} from '../../../core/index.ts';
 import { encodeEntry, KEPT_OUT_INDEX, LEFT_OUT_INDEX, type ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import type { TimeSlice } from '../../../ground/time-slice.ts';
@@ -116,11 +124,11 @@ export class EventComparer {
     }
     listing?.add(key);
     const isBack = ahead === 0 && reason === undefined && before !== undefined && isLeftOut(before.entry);
-    if (before && ahead >= 0 && !isBack) {
-      // One history of the server gives a version once.
-      const isOther = before.entry.uid !== object.metadata.uid;
-      if (event.kind === 'listed' && (ahead > 0 || isOther)) listing?.recordAhead(before.entry.resourceVersion);
-      return undefined;
+    if (before && ahead >= 0) {
+      if (event.kind === 'listed' && (ahead > 0 || isOtherObject(before.entry, object))) {
+        listing?.recordContradiction(before.entry.resourceVersion);
+      }
+      if (!isBack) return undefined;
     }
     // The reflector has measured the text of a watch event. A listed object has no text before this line.
     const json = event.json ?? (reason === undefined ? formatJson(object) : '');
@@ -171,6 +179,11 @@ export class EventComparer {
 
 export function isObjectEvent(event: WatchEvent): event is ObjectEvent {
   return 'object' in event;
+}
+
+/** Whether the cache has another object of this name. An entry without a UID says nothing about that. */
+function isOtherObject({ uid }: ObjectEntry, { metadata }: KubernetesObject): boolean {
+  return uid !== '' && uid !== metadata.uid;
 }
 
 function isLeftOut({ indexEntries }: ObjectEntry): boolean {

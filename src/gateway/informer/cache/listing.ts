@@ -4,8 +4,8 @@ import type { ObjectEntry } from '../../../contract/cache-layout.ts';
 /**
  * A list that is being applied to a view, from its first object to its end. It collects the keys that the list names;
  * at the end every other object of the view is gone, unless a watch has written it since. An object that the cache has
- * newer than the list contradicts it, if even the list's own version is not below that: the server's data went back in
- * time.
+ * newer than the list, or as another object in the same version, contradicts the list if the list's own version is not
+ * below that: the server's data went back in time.
  */
 export class Listing {
   /** Whether the server's data was rewound, so that its versions cannot be compared with the stored versions. */
@@ -17,8 +17,8 @@ export class Listing {
   /** When it began, by the gateways' clock. Its objects come in no order of versions. */
   readonly sinceMs: number | undefined;
   readonly #keys = new Set<string>();
-  /** The newest version in the cache of an object that the list named with an older one. */
-  #newestAhead: ResourceVersion | undefined;
+  /** The newest version of a cached object that the list contradicts. */
+  #newestContradicted: ResourceVersion | undefined;
 
   constructor({ rewound = false, silent = false, fromNothing = false }, sinceMs?: number) {
     this.sinceMs = sinceMs;
@@ -43,12 +43,14 @@ export class Listing {
   }
 
   /**
-   * Records the version in the cache of an object that the list names with an older one, or another object with the
-   * same one.
+   * Records the version of a cached object that the list contradicts: the list has the object in an older version, or
+   * another object of the name in the same version, which one history of the server gives once. A list of rewound data
+   * contradicts nothing.
    */
-  recordAhead(version: ResourceVersion): void {
-    const newest = this.#newestAhead;
-    if (newest === undefined || compareResourceVersions(version, newest) > 0) this.#newestAhead = version;
+  recordContradiction(version: ResourceVersion): void {
+    if (this.rewound) return;
+    const newest = this.#newestContradicted;
+    if (newest === undefined || compareResourceVersions(version, newest) > 0) this.#newestContradicted = version;
   }
 
   /** Whether an object of the view is gone, now that the list is complete at `version`. */
@@ -58,8 +60,10 @@ export class Listing {
     return this.rewound || compareResourceVersions(entry.resourceVersion, version) <= 0;
   }
 
-  /** Whether the list, complete at `version`, contradicts the cache, although it is newer: see `recordAhead`. */
+  /**
+   * Whether the list, complete at `version`, contradicts the cache, although it is newer: see `recordContradiction`.
+   */
   isContradicted(version: ResourceVersion): boolean {
-    return this.#newestAhead !== undefined && compareResourceVersions(this.#newestAhead, version) <= 0;
+    return this.#newestContradicted !== undefined && compareResourceVersions(this.#newestContradicted, version) <= 0;
   }
 }

@@ -363,7 +363,7 @@ export class ViewUpdater {
         this.#relay.kick();
         if (this.#applier.resetMarksChanged()) listeners.onViewChanged(handlers.users);
         if (result === 'contradiction') {
-          logger.warn({ resource }, 'the apiserver has older data than the cache: listing anew');
+          logger.warn({ resource }, 'the apiserver has other or older data than the cache: listing anew');
           this.#reflector.relist(true);
         }
         this.#recordLists(events);

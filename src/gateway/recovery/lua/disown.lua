@@ -10,7 +10,7 @@
 --
 -- Answer: {the latest end of a run on record, the end of the pause that recovery has set, each 0 if there is none, 1 when
 -- the queue has any data, else 0}; or nil when the queue has another owner. A client may send the script twice: a queue
--- without an incarnation and an owner is one whose removal has begun.
+-- without an incarnation and an owner is one whose removal has begun, or one that was never in order.
 
 local incarnation, owner = unpack(redis.call('HMGET', KEYS[1], 'incarnation', 'owner'))
 if (incarnation or owner) and (owner or '') ~= ARGV[1] then
@@ -21,8 +21,9 @@ local pause = redis.call('ZSCORE', KEYS[3], 'recovery') or '0'
 if redis.call('EXISTS', unpack(KEYS)) == 0 then
   return { last, pause, 0 }
 end
--- The hash stays until all else is gone: the next gateway finds by it a removal that was broken off.
-redis.call('HSETNX', KEYS[1], 'runId', '')
+-- Removals first: a Redis that is full refuses a script whose first write takes memory.
 redis.call('HDEL', KEYS[1], 'incarnation', 'owner')
 redis.call('UNLINK', KEYS[4])
+-- The hash stays until all else is gone, because the next gateway finds a removal by it that was broken off.
+redis.call('HSETNX', KEYS[1], 'runId', '')
 return { last, pause, 1 }

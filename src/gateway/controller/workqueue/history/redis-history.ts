@@ -12,7 +12,7 @@ import type { QueueHistory } from '../work-queue.ts';
 const MOST_CALLS = 128;
 const MOST_RUNS = 250;
 
-/** In the stream of runs: an entry, and a line of it. */
+/** A position in the stream of runs: an entry, and a line of it. */
 interface LogPosition {
   readonly id: string;
   readonly line: number;
@@ -53,8 +53,8 @@ export class RedisHistory implements QueueHistory {
     if (!newest) return { runs: [] };
     // Reads from the newest entry that `#newest` found. Runs that are recorded after it come with the next `after`
     // only, and so only once.
-    const from = before === undefined ? { ...newest, line: newest.line + 1 } : placeOf(before);
-    const last = after === undefined ? OLDEST : placeOf(after);
+    const from = before === undefined ? { ...newest, line: newest.line + 1 } : positionOf(before);
+    const last = after === undefined ? OLDEST : positionOf(after);
     // A cursor beyond the newest entry is of an earlier history: a new history counts from 0 again.
     const until = sizeOf(last) > sizeOf(newest) ? OLDEST : last;
     const needles = [
@@ -161,7 +161,7 @@ function sizeOf({ id }: LogPosition): number {
   return Number.parseInt(id, 10);
 }
 
-function placeOf(cursor: string): LogPosition {
+function positionOf(cursor: string): LogPosition {
   if (!isCursor(cursor)) throw new TypeError('the cursor is not one of a page of runs');
   const [id = '', line = ''] = cursor.split('.');
   return { id: `${id}-1`, line: Number(line) };

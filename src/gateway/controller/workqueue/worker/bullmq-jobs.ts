@@ -64,7 +64,8 @@ export class BullMqJobs {
 
   /**
    * Writes the metadata of the queue, without which BullMQ keeps 10,000 events. BullMQ would write it only when a queue
-   * is made: Redis may lose it later, and a controller that was removed at once would leave it.
+   * is made: Redis may lose it later, and a controller that was removed at once would leave it. A queue that is in
+   * order keeps the settings of the build that began it.
    */
   async recordSettings(): Promise<void> {
     await this.#queue.backend.setQueueMeta(this.#queue.metaValues);

@@ -1,0 +1,28 @@
+import { formatKind, formatObjectKey } from '../../../core/index.ts';
+import type { Write } from '../../../contract/index.ts';
+import type { Outcome } from '../endpoint/outcome.ts';
+import type { Finish, ShownWrite, WriteSummary } from '../workqueue/work-queue.ts';
+
+const WRITES_IN_HISTORY = 5;
+
+/** Adds the error and the writes, for the history. */
+export function withSummary(finish: Finish, outcome: Outcome): Finish {
+  if (finish.kind === 'accepted') return finish;
+  const withError = 'message' in outcome ? { ...finish, error: outcome.message } : finish;
+  const writes = writesOf(outcome);
+  return withError.kind === 'ended' && writes.length > 0 ? { ...withError, wrote: wroteOf(writes) } : withError;
+}
+
+export function wroteOf(writes: readonly Write[]): WriteSummary {
+  const first = writes.slice(0, WRITES_IN_HISTORY).map((write): ShownWrite => {
+    const object = `${formatKind(write)} ${formatObjectKey(write)}`;
+    const { resourceVersion, deleted } = write;
+    if (deleted) return { object, deleted };
+    return resourceVersion === undefined ? { object } : { object, resourceVersion };
+  });
+  return { count: writes.length, first };
+}
+
+export function writesOf(outcome: Outcome): readonly Write[] {
+  return 'writes' in outcome ? outcome.writes : [];
+}
