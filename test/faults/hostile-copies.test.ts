@@ -157,7 +157,10 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
         await untilAlike();
         const writes = await writesSince(from);
         if (round.victim === 'rests') {
-          expect(writes.map(({ user, verb, resource, code }) => `${user} ${verb} ${resource} ${code}`)).toEqual([]);
+          const said = writes.map(
+            (each) => `${each.user} ${each.verb} ${each.namespace} ${each.resource} ${each.code}`,
+          );
+          expect(said, said.slice(0, 6).join('; ')).toEqual([]);
           expect(await looks()).toEqual(before);
         } else {
           expect(writes.filter(({ namespace }) => namespace !== victim && namespace !== twin)).toEqual([]);
