@@ -6,7 +6,6 @@ import { canonical, differences } from '../differential/canonical.ts';
 import { type AuditedRequest, isWrite } from '../harness/audit-log.ts';
 import { eventually } from '../harness/eventually.ts';
 import { userOf } from '../harness/identity.ts';
-import { untilIdle } from '../harness/levelhook.ts';
 import { newSeed } from '../harness/random.ts';
 import { Started } from '../harness/started.ts';
 import { PLANE_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
@@ -73,7 +72,7 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
       const named = theirs.map((text) => text.replaceAll(`"${twin}"`, `"${victim}"`));
       expect(differences(named, ours)).toEqual([]);
     }, SETUP_MS);
-    await untilIdle(workloads.gateway.url);
+    await workloads.untilIdle();
   }
 
   beforeAll(async () => {
@@ -182,7 +181,7 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
       expect(copied).toBeGreaterThan(ACTIONS / 10);
       expect(strangeReasons(victim, runs())).toEqual([]);
       await eventually(() => tenant.clear());
-      await untilIdle(workloads.gateway.url);
+      await workloads.untilIdle();
     },
   );
 });

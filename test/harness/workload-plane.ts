@@ -4,6 +4,8 @@ import { replacedControllers } from '../../src/cli/replaced-controllers.ts';
 import { type ControlPlane, type RedisServer, startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { AuditLog } from './audit-log.ts';
 import { Cluster } from './cluster.ts';
+import { eventually } from './eventually.ts';
+import { metric } from './gateway-view.ts';
 import { applyManifests, serviceAccountKubeconfig } from './identity.ts';
 import {
   createSetting,
@@ -11,6 +13,7 @@ import {
   type Setting,
   startFunctionProcess,
   startGateway,
+  untilIdle,
   untilReady,
 } from './levelhook.ts';
 import { TestProcess } from './process.ts';
@@ -126,6 +129,22 @@ export class WorkloadPlane {
     for (const name of this.#options.functions) await this.startFunction(name);
     await this.startGateway();
     await untilReady(this.gateway.url);
+  }
+
+  /**
+   * Until no run waits or is in flight. The endpoint functions run a key at most once a second, and a key that waits
+   * for that is neither queued nor running: only the demand counts it.
+   */
+  async untilIdle(): Promise<void> {
+    const { url } = this.gateway;
+    await untilIdle(url);
+    await eventually(async () => {
+      for (const name of ENDPOINT_FUNCTIONS) {
+        const demand = await metric(url, 'levelhook_queue_demand', { name });
+        if (demand > 0) throw new Error(`${name} has ${demand} keys to run`);
+      }
+    });
+    await untilIdle(url);
   }
 
   /** Starts a function, again at the URL that it had before. */

@@ -35,8 +35,8 @@ const SWEEP_MS = 10_000;
  *
  * A controller's queue names its owner, the UID of the ReconcileFunction. The collector keeps a queue whose owner is
  * the object that the apiserver has now, whatever this gateway has heard: the watch of a new leader may lag behind a
- * function that was deleted and declared again. A queue without an owner is one of an earlier build, one that was
- * never in order, or the rest of a removal: nobody is asked about it.
+ * function that was deleted and declared again. The collector removes a queue without an owner at
+ * once: an earlier build began it, it was never in order, or a removal has left it.
  *
  * One field of the registry stays until the controller's last runs must be over. If the controller comes back before
  * that, the gateway waits for them, because no queue has a record of these runs any more (ADR 0006).
@@ -67,7 +67,7 @@ export class GarbageCollector {
       for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
         const name = field.startsWith(CONTROLLER_FIELD) ? field.slice(CONTROLLER_FIELD.length) : undefined;
         if (name === undefined || !isGarbage(name, known)) continue;
-        // An earlier removal that was broken off has left something of the queue.
+        // Data of the queue are left when an earlier removal was broken off.
         if (removalOf(value) && (await redis.exists(keysToDisown(queueKeys(location, name)))) === 0) continue;
         left.push(name);
       }
@@ -130,9 +130,9 @@ export class GarbageCollector {
       // A second call, after a failure half way, finds fewer runs than the first.
       latestMs = Math.min(endMs ?? Infinity, Math.max(last, before?.endMs ?? clock.now()));
     }
-    // The registry does not know a controller whose queue was never in order on this Redis: it has the runs on record
-    // alone, which were put back. If a removed controller came back and has not run since, the end of its earlier runs
-    // is already recorded.
+    // The registry gets a controller when its queue is in order. Before that no key starts, so the only runs are those
+    // that gateways have put back on record. If a removed controller came back and has not run since, the registry has
+    // the end of its earlier runs already.
     if (known === null) latestMs = Math.max(last, clock.now());
     if (known === null ? hasData === 1 : latestMs !== undefined || !before) {
       const atMs = isWhole ? clock.now() : Math.max(clock.now(), last);
@@ -200,7 +200,7 @@ export class GarbageCollector {
   }
 }
 
-/** The keys that `disown` asks for: see disown.lua. */
+/** The keys of the script `disown`. Each write to a queue leaves one of them. */
 export function keysToDisown(keys: QueueKeys): string[] {
   const { queue, inFlight, pauseEnds, backlog, queued, debounced, timers, runs, pauses, samples, settings } = keys;
   return [queue, inFlight, pauseEnds, backlog, queued, debounced, timers, runs, pauses, samples, settings];

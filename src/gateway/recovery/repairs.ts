@@ -19,7 +19,7 @@ export interface RepairsOptions {
   readonly garbage: Pick<GarbageCollector, 'forget'>;
   /** Whether the connection to Redis has ever been lost. */
   readonly hasLostConnection: () => boolean;
-  /** Why a controller waits may have changed. */
+  /** Called when the reason for which a controller waits may have changed. */
   readonly onWaitChanged: (controller: RunningController) => void;
 }
 

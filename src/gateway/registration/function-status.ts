@@ -22,8 +22,8 @@ export interface Reported {
 export const NOT_CHECKED: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'Not checked yet.' };
 
 /**
- * The status of one ReconcileFunction: the findings behind its conditions, and the status that was written last. It is
- * written when a finding changes it, and when another writer has changed it at the object.
+ * The status of one ReconcileFunction: the findings behind its conditions, and the status that this gateway wrote last.
+ * `write` writes it when a finding has changed it, and when another writer has.
  */
 export class FunctionStatus {
   readonly #options: FunctionStatusOptions;
@@ -48,7 +48,7 @@ export class FunctionStatus {
     return this.#written;
   }
 
-  /** Takes the status of the object for the one that was written last: another gateway has reported until now. */
+  /** Begins from the status of the object, which the gateway that led before has written. */
   adopt(object: ReconcileFunction): void {
     this.#written = object.status;
   }

@@ -2,7 +2,6 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { EndpointSlice, Pod } from '../../../src/function/kinds/index.ts';
 import { EndpointObserver, type EndpointState } from '../../harness/endpoint-state.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { untilIdle } from '../../harness/levelhook.ts';
 import { CONTROLLERS_OF_NODES, ServiceChurn, type ServiceLoad } from '../../harness/service-churn.ts';
 import { Started } from '../../harness/started.ts';
 import { ENDPOINT_FUNCTIONS, WorkloadPlane } from '../../harness/workload-plane.ts';
@@ -57,7 +56,7 @@ describe('endpoints, EndpointSlices and their mirrors, by our functions', () => 
   });
 
   it('write nothing when a pod changes in what no endpoint shows', async () => {
-    await untilIdle(workloads.gateway.url);
+    await workloads.untilIdle();
     // A key that has just written waits for its next second, and is not ready meanwhile.
     await eventually(async () => {
       const text = await (await fetch(`${workloads.gateway.url}/metrics`)).text();

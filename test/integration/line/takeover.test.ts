@@ -15,7 +15,6 @@ import { isWrite } from '../../harness/audit-log.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { Fleet } from '../../harness/fleet.ts';
 import { userOf } from '../../harness/identity.ts';
-import { untilIdle } from '../../harness/levelhook.ts';
 import { newSeed, randomOf } from '../../harness/random.ts';
 import { Started } from '../../harness/started.ts';
 import { PLANE_FUNCTIONS, WorkloadPlane } from '../../harness/workload-plane.ts';
@@ -286,7 +285,7 @@ describe(`objects that kube-controller-manager has brought to rest (TEST_SEED=${
       );
       expect(wanted.filter((key) => !keys.has(key))).toEqual([]);
     }, SETUP_MS);
-    await untilIdle(workloads.gateway.url);
+    await workloads.untilIdle();
     await sleep(SETTLED_MS);
     expect(await writesOf(workloads, FUNCTIONS)).toEqual([]);
   });
@@ -300,7 +299,7 @@ describe(`objects that the functions have brought to rest (TEST_SEED=${SEED})`, 
   beforeAll(async () => {
     [workloads, resting] = await Resting.start(started, false);
     await resting.untilAtRest(FUNCTIONS);
-    await untilIdle(workloads.gateway.url);
+    await workloads.untilIdle();
     await workloads.killLine();
   }, 3 * SETUP_MS);
 

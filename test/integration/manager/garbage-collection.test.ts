@@ -105,7 +105,7 @@ it.each(FIRST_WRITES)('nothing is left of a queue that was never in order: %s', 
   await expect(collector().forget('gone')).rejects.toThrow('in the middle');
   scan.mockRestore();
   expect(await queue.record.state()).toMatchObject({ isForeign: true });
-  // The registry has the end of its runs, and leads the next gateway to what is left.
+  // The registry has the end of its runs, and the next gateway finds the rest by it.
   const [, , end] = (await redis.hget(location.registryKey, FIELD))?.split(':') ?? [];
   expect(Number(end)).toBeGreaterThanOrEqual(deadlineMs);
   await collector().collect({ removeUnused: async () => [] }, { configured: new Set(['other']), declared: [] });

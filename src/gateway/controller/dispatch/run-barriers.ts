@@ -51,7 +51,7 @@ export class RunBarriers {
     this.#barriers = new Barriers(views, options.runtime.clock);
   }
 
-  /** Until the cache shows these writes. Undefined when none of them is to a cached object. */
+  /** Returns a barrier that passes when the cache shows these writes; undefined when it holds none of the objects. */
   async afterWrites(writes: readonly Write[]): Promise<string | undefined> {
     if (writes.length === 0) return undefined;
     const barrier = await this.#options.budget.run(() => this.#barriers.afterWrites(writes));
@@ -61,7 +61,7 @@ export class RunBarriers {
   }
 
   /**
-   * Until the cache shows the server's current state: for runs whose writes are not known.
+   * Returns a barrier that passes when the cache shows the server's current state, for runs whose writes are unknown.
    * @throws when the apiserver does not give its current version
    */
   async ofNow(): Promise<string | undefined> {

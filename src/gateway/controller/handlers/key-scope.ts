@@ -63,7 +63,7 @@ export class KeyScope {
     return this.labelSelector === undefined || matchesLabels(this.labelSelector, metadata.labels);
   }
 
-  /** The parts of views that have its keys; only those of one namespace when it is named. */
+  /** The parts of views that have its keys. @param namespace leaves out other namespaces. */
   viewParts(namespace?: string): ViewPart[] {
     const all = this.resource.namespaced ? this.#namespaces : undefined;
     const wanted = namespace === undefined ? all : [namespace];

@@ -23,7 +23,7 @@ export interface QueueRecordOptions {
   readonly owner: string | undefined;
   /** Writes what BullMQ keeps of the queue as a whole. */
   readonly recordSettings: () => Promise<void>;
-  /** Waits for a write. */
+  /** Notes that the queue may have changed, when this write has ended. */
   readonly written: (write: Promise<unknown>) => Promise<unknown>;
   /**
    * Whether the queue has stopped, and nothing more may be written: its controller may have been removed with all data,

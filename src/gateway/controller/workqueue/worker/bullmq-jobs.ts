@@ -48,7 +48,7 @@ export class BullMqJobs {
     this.#queue = new Queue<KeysJob>(name, {
       connection: redis,
       prefix: keys.prefix,
-      // `recordSettings` does it, in its place among the writes of a queue.
+      // `recordSettings` writes them.
       skipMetasUpdate: true,
       // Each add writes the events stream. The gateway does not read it, and BullMQ has no switch to turn it off.
       streams: { events: { maxLen: 100 } },
