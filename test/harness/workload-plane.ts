@@ -5,7 +5,6 @@ import { type ControlPlane, type RedisServer, startControlPlane, startRedis } fr
 import { AuditLog } from './audit-log.ts';
 import { Cluster } from './cluster.ts';
 import { eventually } from './eventually.ts';
-import { metric } from './gateway-view.ts';
 import { applyManifests, serviceAccountKubeconfig } from './identity.ts';
 import {
   createSetting,
@@ -132,16 +131,17 @@ export class WorkloadPlane {
   }
 
   /**
-   * Until no run waits or is in flight. The endpoint functions run a key at most once a second, and a key that waits
-   * for that is neither queued nor running: only the demand counts it.
+   * Until no run waits or is in flight. The endpoint functions run a key at most once a second: a key that waits for
+   * that is neither queued nor running.
    */
   async untilIdle(): Promise<void> {
     const { url } = this.gateway;
     await untilIdle(url);
+    const debounced = ENDPOINT_FUNCTIONS.filter((name) => this.#options.functions.includes(name));
     await eventually(async () => {
-      for (const name of ENDPOINT_FUNCTIONS) {
-        const demand = await metric(url, 'levelhook_queue_demand', { name });
-        if (demand > 0) throw new Error(`${name} has ${demand} keys to run`);
+      for (const name of debounced) {
+        const { keys } = (await (await fetch(`${url}/queues/${name}/keys?list=waiting`)).json()) as { keys: unknown[] };
+        if (keys.length > 0) throw new Error(`keys of ${name} wait: ${JSON.stringify(keys)}`);
       }
     });
     await untilIdle(url);
