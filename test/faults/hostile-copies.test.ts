@@ -10,7 +10,7 @@ import { newSeed } from '../harness/random.ts';
 import { Started } from '../harness/started.ts';
 import { PLANE_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
 import { Copier } from './hostile-tenant/copier.ts';
-import { patchOf, type Round, rounds, WAITED_FOR } from './hostile-tenant/grammar/copies.ts';
+import { patchOf, type Round, rounds, SURPLUS, WAITED_FOR } from './hostile-tenant/grammar/copies.ts';
 import { strangeReasons } from './hostile-tenant/monitor.ts';
 
 const SETUP_MS = 240_000;
@@ -111,9 +111,11 @@ describe("objects of one namespace that carry the names, labels and UIDs of anot
     const { cluster } = workloads;
     const half = Math.floor(actions.length / 2);
     for (const action of actions.slice(0, half)) await tenant.act(action);
+    const sets = (await cluster.list(ReplicaSet, victim)).items;
+    // Chance may draw few.
+    for (const [nth, { spec }] of sets.entries()) if (spec?.replicas) await tenant.act({ ...SURPLUS, nth });
     if (change !== 'rests') {
       const name = DEPLOYMENTS[change.nth % DEPLOYMENTS.length] ?? '';
-      const sets = (await cluster.list(ReplicaSet, victim)).items;
       for (const [nth, { metadata, spec }] of sets.entries()) {
         if (metadata.ownerReferences?.[0]?.name === name && spec?.replicas) await tenant.act({ ...WAITED_FOR, nth });
       }

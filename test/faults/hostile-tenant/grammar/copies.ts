@@ -57,6 +57,9 @@ export const WAITED_FOR: Omit<Copy, 'nth'> = {
   isReady: false,
 };
 
+/** A ready pod that is one too many for the ReplicaSet of the victim which it names as its owner. */
+export const SURPLUS: Omit<Copy, 'nth'> = { ...WAITED_FOR, held: false, deleted: false, isReady: true };
+
 /** Rounds of this many actions: one without a change of the victim, and one with each change, in any order. */
 export function rounds(actions: number): fc.Arbitrary<Round[]> {
   const kinds = ['rests', 'scale', 'image', 'Recreate'] as const;
