@@ -75,12 +75,15 @@ export class ChangeHandlers {
   }
 
   /**
-   * The keys that a change wakes. Gives way to other work between controllers when they take long.
+   * The keys that a change wakes. Gives way to other work between controllers when they take long. It takes no rests
+   * (`TimeSlice`), because the budgets of the controllers limit their time, and fifty controllers of a tenant would
+   * have a change of another one wait for fifty rests.
    * @param slice of the work that this is a part of: with one of its own it would wait, and the wait would count there
    *   as work.
    */
   async handle(change: Change, slice = new TimeSlice()): Promise<Wakeup[]> {
     const wakeups: Wakeup[] = [];
+    if (slice.isOver) await slice.next();
     for (const [user, handlers] of this.#hearing) {
       try {
         const woken = handlers.flatMap((handler) => handler.handle(change));
@@ -89,7 +92,7 @@ export class ChangeHandlers {
       } catch (error) {
         this.#fail(user, error, change.object);
       }
-      if (slice.isOver) await slice.next();
+      if (slice.isOver) await slice.giveWay();
     }
     return wakeups;
   }
