@@ -106,6 +106,7 @@ export {
   silentMetrics,
 } from './metrics.ts';
 export { type RequestSource, SharedRoom } from './shared-room.ts';
+export { TenantTurns } from './tenant-turns.ts';
 export { TokenBucket, type TokenRate } from './token-bucket.ts';
 export { type Checkpoint, type CheckpointName, noCheckpoint } from './checkpoint.ts';
 export type { Runtime } from './runtime.ts';

@@ -41,6 +41,19 @@ it('does not keep short slices waiting for the rest after a long one', async () 
   expect(ends).toEqual(['short', 'long', 'longer']);
 });
 
+it('lets the tenants rest in turn', async () => {
+  const ends: string[] = [];
+  const user = async (tenant: string, name: string): Promise<void> => {
+    const slice = new TimeSlice(tenant);
+    work(45);
+    await slice.next();
+    ends.push(name);
+  };
+  const many = ['one', 'two', 'three', 'four', 'five'].map((name) => user('many.', name));
+  await Promise.all([...many, user('other.', 'another tenant')]);
+  expect(ends).toEqual(['one', 'two', 'another tenant', 'three', 'four', 'five']);
+});
+
 it('does not take a slice for a long one because other programs had the processor meanwhile', async () => {
   const ends: string[] = [];
   const long = async (): Promise<void> => {

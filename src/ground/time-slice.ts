@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { TenantTurns } from '../core/index.ts';
 
 /** How long work may go on before everything else that waits for this thread has a turn. */
 const SLICE_MS = 10;
@@ -14,15 +15,21 @@ const LONGEST_REST_MS = 250;
 /**
  * Divides long work of the thread into slices, so that health checks, answers of functions and other views continue in
  * between. After a long slice the work pauses for the time that the slice took, and the pauses of all work in the
- * process follow one another. So large objects take about half of the thread, however many are read at once, and a
- * wakeup, which needs a dozen turns of the event loop, does not wait for a large object at each turn. Half of the
- * thread is no strict limit, because work that starts anew does not wait for the pause of other work.
+ * process follow one another, those of the tenants in turn. So large objects take about half of the thread, however
+ * many are read at once, and a wakeup, which needs a dozen turns of the event loop, does not wait for a large object at
+ * each turn. Half of the thread is no strict limit, because work that starts anew does not wait for the pause of other
+ * work.
  */
 export class TimeSlice {
-  /** Resolves when the last long slice has rested. */
-  static #rested: Promise<void> = Promise.resolve();
+  static readonly #rests = new TenantTurns(1);
+  readonly #tenant: string;
   #from = performance.now();
   #usedMs = threadMs();
+
+  /** @param tenant whose work it is. Default: the gateway's own. */
+  constructor(tenant = '') {
+    this.#tenant = tenant;
+  }
 
   get isOver(): boolean {
     return performance.now() - this.#from > SLICE_MS;
@@ -41,7 +48,7 @@ export class TimeSlice {
   async next(): Promise<void> {
     const tookMs = performance.now() - this.#from;
     const isLong = tookMs > LONG_MS && threadMs() - this.#usedMs > LONG_MS;
-    if (isLong) await TimeSlice.#rest(Math.min(tookMs, LONGEST_REST_MS));
+    if (isLong) await this.#rest(Math.min(tookMs, LONGEST_REST_MS));
     else await nextTurn();
     this.restart();
   }
@@ -52,15 +59,12 @@ export class TimeSlice {
     this.restart();
   }
 
-  static async #rest(ms: number): Promise<void> {
-    const before = TimeSlice.#rested;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    TimeSlice.#rested = promise;
-    await before;
-    // The slice that has rested before this one works until the next turn.
-    await nextTurn();
-    await sleep(ms);
-    resolve();
+  #rest(ms: number): Promise<void> {
+    return TimeSlice.#rests.run(this.#tenant, async () => {
+      // The slice that has rested before this one works until the next turn.
+      await nextTurn();
+      await sleep(ms);
+    });
   }
 }
 

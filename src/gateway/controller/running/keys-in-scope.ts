@@ -1,5 +1,6 @@
 import type { KubernetesObject } from '../../../core/index.ts';
 import { namespaceIndex } from '../../../contract/cache-layout.ts';
+import type { TimeSlice } from '../../../ground/time-slice.ts';
 import type { View } from '../../informer/cache/view.ts';
 import type { KeyScope, ViewPart } from '../handlers/key-scope.ts';
 
@@ -8,6 +9,8 @@ export interface KeysWanted {
   readonly namespace?: string;
   /** Only of objects that pass; objects are read only when there is such a test, or the scope has a selector. */
   readonly passes?: ((object: KubernetesObject) => boolean) | undefined;
+  /** Of the work that this is a part of. Default: the gateway's own. */
+  readonly slice?: TimeSlice;
 }
 
 const CHUNK = 250;
@@ -17,11 +20,11 @@ export const OBJECTS = 50;
 /** Keys of a controller that the cache holds, some at a time. */
 export async function* keysInScope(
   scope: KeyScope,
-  { namespace, passes }: KeysWanted = {},
+  { namespace, passes, slice }: KeysWanted = {},
 ): AsyncGenerator<string[], void, undefined> {
   for (const viewPart of scope.viewParts(namespace)) {
     for await (const all of keysOfPart(viewPart)) {
-      const keys = passes || scope.labelSelector ? await selected(viewPart.view, all, scope, passes) : all;
+      const keys = passes || scope.labelSelector ? await selected(viewPart.view, all, scope, { passes, slice }) : all;
       if (keys.length > 0) yield keys;
     }
   }
@@ -40,11 +43,11 @@ async function selected(
   view: View,
   keys: readonly string[],
   scope: KeyScope,
-  passes: KeysWanted['passes'],
+  { passes, slice }: { [each in 'passes' | 'slice']: KeysWanted[each] },
 ): Promise<string[]> {
   const found: string[] = [];
   for (let from = 0; from < keys.length; from += OBJECTS) {
-    for await (const { key, object } of view.objects.each(keys.slice(from, from + OBJECTS))) {
+    for await (const { key, object } of view.objects.each(keys.slice(from, from + OBJECTS), slice)) {
       if (object !== undefined && scope.selects(object) && (passes?.(object) ?? true)) found.push(key);
     }
   }

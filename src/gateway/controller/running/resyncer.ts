@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { formatKind, type KubernetesObject, type Runtime } from '../../../core/index.ts';
+import { formatKind, type KubernetesObject, type Runtime, tenantOf } from '../../../core/index.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import type { QueueState } from '../workqueue/records/queue-record.ts';
 import { informersOf } from './controller-source.ts';
@@ -171,8 +172,9 @@ export class Resyncer {
     const passes = (object: KubernetesObject): boolean =>
       forAll ?? predicate?.passes({ type: 'added', object }) ?? true;
     const test = forAll === true ? undefined : passes;
-    const own = forAll === false ? 0 : await this.#queueEach(keysInScope(scope, { passes: test }), reason);
-    return own + (await this.#queueEach(this.#options.secondary.keys(test), reason));
+    const slice = new TimeSlice(tenantOf(this.#options.spec.id));
+    const own = forAll === false ? 0 : await this.#queueEach(keysInScope(scope, { passes: test, slice }), reason);
+    return own + (await this.#queueEach(this.#options.secondary.keys(test, slice), reason));
   }
 
   async #queueEach(parts: AsyncIterable<string[]>, reason: 'initial' | 'resync'): Promise<number> {

@@ -1,5 +1,6 @@
 import { formatKind, parseObjectKey } from '../../../core/index.ts';
 import type { Description } from '../../../contract/index.ts';
+import type { TimeSlice } from '../../../ground/time-slice.ts';
 import { type Change, HandlerError, type Lookup, type Wakeup } from '../../informer/cache/change.ts';
 import { type LookupBudget, resolveLookup } from '../../informer/cache/lookup.ts';
 import type { View } from '../../informer/cache/view.ts';
@@ -42,8 +43,12 @@ export class SecondaryKeys {
     this.#options = options;
   }
 
-  /** @param passes as in `keysInScope`. The keys come in parts. */
-  async *keys(passes: KeysWanted['passes']): AsyncGenerator<string[], void, undefined> {
+  /**
+   * The keys come in parts.
+   * @param passes as in `keysInScope`.
+   * @param slice of the work that this is a part of.
+   */
+  async *keys(passes: KeysWanted['passes'], slice: TimeSlice): AsyncGenerator<string[], void, undefined> {
     const { sources, events } = this.#options;
     const known = new Set<string>();
     for (const source of sources) {
@@ -51,14 +56,15 @@ export class SecondaryKeys {
       if (!handler) continue;
       for await (const { view, keys: names } of this.#partsOf(source)) {
         const found = new Set<string>();
-        for await (const { encoded } of view.objects.eachEncoded(names)) {
-          for (const wakeup of encoded ? await this.#handle(handler, encoded) : []) {
+        for await (const { encoded } of view.objects.eachEncoded(names, slice)) {
+          for (const wakeup of encoded ? await this.#handle(handler, encoded, slice) : []) {
             for (const key of await this.#resolve(wakeup, passes, known)) if (!known.has(key)) found.add(key);
           }
+          slice.restart();
         }
         if (known.size + found.size > MOST_KNOWN) known.clear();
         for (const key of found) known.add(key);
-        const keys = await this.#withoutOwn([...found], passes);
+        const keys = await this.#withoutOwn([...found], passes, slice);
         if (keys.length > 0) yield keys;
       }
     }
@@ -76,9 +82,21 @@ export class SecondaryKeys {
     }
   }
 
-  async #handle(handler: (change: Change) => readonly Wakeup[], encoded: EncodedObject): Promise<readonly Wakeup[]> {
+  /** The budget limits this work, so it takes no rests. */
+  async #handle(
+    handler: (change: Change) => readonly Wakeup[],
+    encoded: EncodedObject,
+    slice: TimeSlice,
+  ): Promise<readonly Wakeup[]> {
     const { budget } = this.#options;
-    return this.#orLeftOut(() => budget.inTurn(() => handler({ type: 'added', object: encoded.decode() })));
+    const wakeups = await this.#orLeftOut(() =>
+      budget.inTurn(() => {
+        slice.restart();
+        return handler({ type: 'added', object: encoded.decode() });
+      }),
+    );
+    if (slice.isOver) await slice.giveWay();
+    return wakeups;
   }
 
   /** @param known also gets the lookups that are resolved. */
@@ -112,14 +130,14 @@ export class SecondaryKeys {
   }
 
   /** Keeps keys without an object, and keys whose objects the predicate alone leaves out. */
-  async #withoutOwn(keys: readonly string[], passes: KeysWanted['passes']): Promise<string[]> {
+  async #withoutOwn(keys: readonly string[], passes: KeysWanted['passes'], slice: TimeSlice): Promise<string[]> {
     const { scope } = this.#options.events;
     const left: string[] = [];
     for (const view of scope.views) {
       const inView = keys.filter((key) => view.contains(parseObjectKey(key).namespace));
       for (let from = 0; from < inView.length; from += OBJECTS) {
         const part = inView.slice(from, from + OBJECTS);
-        left.push(...(passes ? await this.#refused(view, part, passes) : await withoutObject(view, part)));
+        left.push(...(passes ? await this.#refused(view, part, { passes, slice }) : await withoutObject(view, part)));
       }
     }
     return left.filter((key) => scope.containsKey(key));
@@ -128,10 +146,10 @@ export class SecondaryKeys {
   async #refused(
     view: View,
     keys: readonly string[],
-    passes: NonNullable<KeysWanted['passes']>,
+    { passes, slice }: { readonly passes: NonNullable<KeysWanted['passes']>; readonly slice: TimeSlice },
   ): Promise<readonly string[]> {
     const refused: string[] = [];
-    for await (const { key, object } of view.objects.each(keys)) {
+    for await (const { key, object } of view.objects.each(keys, slice)) {
       if (!object || (this.#options.events.scope.selects(object) && !passes(object))) refused.push(key);
     }
     return refused;

@@ -8,6 +8,7 @@ import {
   parseMade,
 } from '../../../contract/cache-layout.ts';
 import type { IndexSpec } from '../../../contract/index.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 import { ENTRY_BYTES, MAX_ENTRIES } from './chunk.ts';
 import { observedFields, observedSpec } from './observations.ts';
 import type { View } from './view.ts';
@@ -242,7 +243,8 @@ export async function backfill(
     let moves: { key: string; from: ObjectEntry; to: ObjectEntry }[] = [];
     let left = MAX_ENTRIES;
     let at = 0;
-    for await (const { key, object } of view.objects.each(keys)) {
+    const slice = new TimeSlice();
+    for await (const { key, object } of view.objects.each(keys, slice)) {
       const from = entries[at++];
       // Read one after the other: an object of another version than its entry has just been written, with the new
       // specs.
@@ -259,6 +261,7 @@ export async function backfill(
       await view.reserve(() => moves.map(sizeOf));
       if (!goesOn()) return false;
       await view.indexer.move(moves);
+      slice.restart();
       moves = [];
       left = MAX_ENTRIES;
     }

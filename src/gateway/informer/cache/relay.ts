@@ -1,9 +1,8 @@
-import { type Checkpoint, type Logger, messageOf, type Metrics, tenantOf } from '../../../core/index.ts';
+import { type Checkpoint, type Logger, messageOf, type Metrics, tenantOf, TenantTurns } from '../../../core/index.ts';
 import { HandlerError, type KeyWakeup, type LookupWakeup, mergeWakeups, type Wakeup } from './change.ts';
 import { type LookupBudget, resolveLookup } from './lookup.ts';
 import { isDataError } from '../../../ground/redis/redis.ts';
 import type { OutboxEntry } from './outbox.ts';
-import { TenantTurns } from './tenant-turns.ts';
 import type { View } from './view.ts';
 
 /** Puts wakeups into the queues of their controllers. Resolves when Redis has them all, except for the failed ones. */

@@ -74,7 +74,7 @@ export class RelatedRules {
       const rules = await this.#redis.hmget(related, ...keys);
       for (const [at, key] of keys.entries()) {
         if (run(() => (rules[at] ?? '').split('\n').some((text) => selects(text, change)))) selected.push(key);
-        if (slice.isOver) await slice.next();
+        if (slice.isOver) await slice.giveWay();
       }
     }
     return [...new Set([...named, ...selected])];
