@@ -2,6 +2,7 @@ import { formatKind, parseObjectKey } from '../../../core/index.ts';
 import type { Description } from '../../../contract/index.ts';
 import type { TimeSlice } from '../../../ground/time-slice.ts';
 import { type Change, HandlerError, type Lookup, type Wakeup } from '../../informer/cache/change.ts';
+import type { Informer } from '../../informer/cache/informer.ts';
 import { type LookupBudget, resolveLookup } from '../../informer/cache/lookup.ts';
 import type { View } from '../../informer/cache/view.ts';
 import type { EncodedObject } from '../../informer/cache/view-objects.ts';
@@ -11,10 +12,13 @@ import { type ControllerSource, namespacesNamed } from './controller-source.ts';
 import type { EventSources } from './event-sources.ts';
 import { type KeysWanted, OBJECTS, keysOfPart } from './keys-in-scope.ts';
 
+/** What this needs of a `ControllerSource`. */
+type SecondarySource = Pick<ControllerSource, 'resource'> & { readonly informers: readonly Pick<Informer, 'view'>[] };
+
 export interface SecondaryKeysOptions {
   readonly description: Pick<Description, 'owns' | 'watches'>;
   /** The kinds that the description names. */
-  readonly sources: readonly ControllerSource[];
+  readonly sources: readonly SecondarySource[];
   readonly events: Pick<EventSources, 'scope' | 'secondaryHandlerFor'>;
   /** Each object is decoded and handled when the budget allows it. */
   readonly budget: Pick<CpuBudget, 'inTurn'>;
@@ -71,7 +75,7 @@ export class SecondaryKeys {
   }
 
   /** The objects of a kind in the declared namespaces, by key. */
-  async *#partsOf(source: ControllerSource): AsyncGenerator<{ view: View; keys: string[] }, void, undefined> {
+  async *#partsOf(source: SecondarySource): AsyncGenerator<{ view: View; keys: string[] }, void, undefined> {
     const { owns, watches } = this.#options.description;
     const named = namespacesNamed([...owns, ...watches], formatKind(source.resource));
     for (const { view } of source.informers) {
