@@ -9,6 +9,7 @@ import {
   parseRetryAfter,
   silentMetrics,
   statusFrom,
+  tenantOf,
 } from '../../core/index.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Credentials } from './credentials.ts';
@@ -120,7 +121,7 @@ export class ApiClient {
     });
     const bytes = body.length;
     this.#metrics.observe('rest_client_response_size_bytes', this.#labels(options.method), bytes);
-    const slice = new TimeSlice();
+    const slice = new TimeSlice(this.#controller === undefined ? '' : tenantOf(this.#controller));
     let value: unknown;
     try {
       value = parseJson(body.takeText());
