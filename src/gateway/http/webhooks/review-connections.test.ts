@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -20,7 +20,7 @@ class AdmittingServer {
   constructor(connections: ReviewConnections) {
     this.#server = createServer((request, response) => {
       request.resume();
-      if (request.url !== '/slow') return void response.end('fine');
+      if (request.url !== '/slow') return void request.once('end', () => response.end('fine'));
       this.slow.push(response);
       response.flushHeaders();
     });
@@ -34,6 +34,11 @@ class AdmittingServer {
   async open(): Promise<void> {
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
+  }
+
+  /** Resolves with the head of the next request. */
+  async askedOnce(): Promise<void> {
+    await once(this.#server, 'request');
   }
 
   /** A connection from this address. @returns undefined when it was closed. */
@@ -64,9 +69,13 @@ class AdmittingServer {
 
 describe('the connections of the server of reviews', () => {
   let server: AdmittingServer;
+  let connections: ReviewConnections;
+  let aheadMs: number;
 
   beforeEach(async () => {
-    server = new AdmittingServer(new ReviewConnections(systemClock, ROOM));
+    aheadMs = 0;
+    connections = new ReviewConnections({ now: () => systemClock.now() + aheadMs }, ROOM);
+    server = new AdmittingServer(connections);
     await server.open();
   });
 
@@ -96,6 +105,41 @@ describe('the connections of the server of reviews', () => {
     // Nor do the strangers get them back, because none of them has more than the others by then.
     await fill(path);
     for (const socket of held) expect(await server.ask(socket, '/')).toBe(true);
+  });
+
+  it('end after ten seconds without a request', async () => {
+    const silent = await server.connect(APISERVER);
+    const asking = await server.connect(APISERVER, '/');
+    await connections.closeLate();
+    aheadMs = 10_000;
+    const closed = once(silent ?? new EventEmitter(), 'close');
+    await connections.closeLate();
+    await closed;
+    expect(await server.ask(asking ?? expect.fail(), '/')).toBe(true);
+  });
+
+  it('are not closed under a request that comes after ten silent seconds, however busy the thread is', async () => {
+    const silent = await server.connect(APISERVER);
+    if (!silent) expect.fail();
+    aheadMs = 10_000;
+    const answered = server.ask(silent, '/');
+    // In the same turn, so that the request waits in the socket.
+    await connections.closeLate();
+    expect(await answered).toBe(true);
+  });
+
+  it('have ten seconds for the rest of a request that comes after ten silent seconds', async () => {
+    const silent = await server.connect(APISERVER);
+    if (!silent) expect.fail();
+    aheadMs = 9000;
+    const began = server.askedOnce();
+    silent.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{');
+    await began;
+    aheadMs = 12_000;
+    await connections.closeLate();
+    const answered = once(silent, 'data');
+    silent.write('}');
+    await answered;
   });
 
   it('stay open while a request is answered', async () => {

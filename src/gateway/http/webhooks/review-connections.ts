@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { type Clock, SharedRoom, type RequestSource } from '../../../core/index.ts';
 
@@ -8,14 +9,17 @@ import { type Clock, SharedRoom, type RequestSource } from '../../../core/index.
  * serves 200 writes at a time by default. One source alone may have half, see `SharedRoom`.
  */
 const MAX_CONNECTIONS = 2048;
-/** A connection has its first request whole within this time, and each later head. */
+/**
+ * A connection has the head of its first request within this time, the rest of it within another, and each later head.
+ */
 const REQUEST_MS = 10_000;
 
 interface Connection {
   /** See `keyOf`: a closed socket no longer has it. */
   readonly key: string;
   readonly source: RequestSource;
-  readonly openedMs: number;
+  /** When the connection, or its first request, began. */
+  sinceMs: number;
   /** That of TLS, once the handshake is over. */
   socket: Socket;
   isKnown: boolean;
@@ -40,9 +44,10 @@ interface Connection {
  * address or from the same. A known source, whose certificate the server has checked, has no bound here: the apiserver
  * has its own.
  *
- * A connection ends after ten seconds without a whole request, its TLS handshake included. A known source may keep
- * silent connections, because an apiserver opens more than it needs at once, and a connection that is closed while a
- * review is on its way fails this review.
+ * A connection ends after ten seconds without a request, its TLS handshake included. An apiserver opens more
+ * connections than it needs at once, and a connection that is closed while a review is on its way fails this review.
+ * Therefore a known source may keep silent connections, and those of others are closed only when nothing of a request
+ * has come that this thread has not read yet.
  */
 export class ReviewConnections {
   readonly #clock: Pick<Clock, 'now'>;
@@ -80,7 +85,7 @@ export class ReviewConnections {
     const connection: Connection = {
       key,
       source,
-      openedMs: this.#clock.now(),
+      sinceMs: this.#clock.now(),
       socket,
       isKnown: false,
       isOld: false,
@@ -113,6 +118,7 @@ export class ReviewConnections {
     const connection = this.#open.get(keyOf(incoming.socket));
     if (!connection) return;
     connection.isAsking = true;
+    if (!connection.hasAsked) connection.sinceMs = this.#clock.now();
     connection.partialSinceMs = undefined;
     incoming.once('end', () => {
       connection.hasAsked = true;
@@ -129,19 +135,23 @@ export class ReviewConnections {
   }
 
   /** Closes connections that are late. Called every second. */
-  closeLate(): void {
+  async closeLate(): Promise<void> {
     const lateMs = this.#clock.now() - REQUEST_MS;
-    for (const connection of this.#open.values()) {
-      if (connection.isKnown) continue;
-      if (!connection.hasAsked) {
-        if (connection.openedMs <= lateMs) this.#close(connection);
-        continue;
-      }
-      const isPartial = !connection.isAsking && connection.socket.bytesRead > connection.bytes;
-      if (!isPartial) continue;
-      connection.partialSinceMs ??= this.#clock.now();
-      if (connection.partialSinceMs <= lateMs) this.#close(connection);
-    }
+    const late = [...this.#open.values()].filter((each) => this.#isLate(each, lateMs));
+    if (late.length === 0) return;
+    // The requests that came while the thread was busy are read between these turns.
+    await nextTurn();
+    await nextTurn();
+    for (const connection of late) if (this.#isLate(connection, lateMs)) this.#close(connection);
+  }
+
+  #isLate(connection: Connection, lateMs: number): boolean {
+    if (connection.isKnown) return false;
+    if (!connection.hasAsked) return connection.sinceMs <= lateMs;
+    const isPartial = !connection.isAsking && connection.socket.bytesRead > connection.bytes;
+    if (!isPartial) return false;
+    connection.partialSinceMs ??= this.#clock.now();
+    return connection.partialSinceMs <= lateMs;
   }
 
   /** Closes every connection. */

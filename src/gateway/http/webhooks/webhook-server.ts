@@ -86,7 +86,7 @@ export class WebhookServer {
     });
     server.on('secureConnection', (socket) => connections.secured(socket));
     server.prependListener('request', (incoming, outgoing) => connections.asked(incoming, outgoing));
-    const look = setInterval(() => connections.closeLate(), LOOK_MS).unref();
+    const look = setInterval(() => void connections.closeLate(), LOOK_MS).unref();
     server.once('close', () => clearInterval(look));
     const remedy = `in ${variableOf('webhookListen')}`;
     this.#listener = Listener.start(server, listen, { use: ' for reviews', remedy });
