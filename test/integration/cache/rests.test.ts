@@ -48,7 +48,7 @@ function compute(): void {
 
 it('the keys of secondary objects are found without a rest, however long each object waits for the budget', async () => {
   const secondary = new SecondaryKeys({
-    description: { owns: [], watches: [] },
+    description: { owns: [], watches: [{ apiVersion: 'v1', kind: 'ConfigMap', map: { by: 'label', label: 'of' } }] },
     sources: [{ resource: configMaps, informers: [{ view }] }],
     events: {
       scope: new KeyScope(configMaps, {}, [view]),

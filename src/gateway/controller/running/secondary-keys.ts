@@ -64,6 +64,7 @@ export class SecondaryKeys {
           for (const wakeup of encoded ? await this.#handle(handler, encoded, slice) : []) {
             for (const key of await this.#resolve(wakeup, passes, known)) if (!known.has(key)) found.add(key);
           }
+          // The waits of this object were no work.
           slice.restart();
         }
         if (known.size + found.size > MOST_KNOWN) known.clear();
@@ -94,10 +95,7 @@ export class SecondaryKeys {
   ): Promise<readonly Wakeup[]> {
     const { budget } = this.#options;
     const wakeups = await this.#orLeftOut(() =>
-      budget.inTurn(() => {
-        slice.restart();
-        return handler({ type: 'added', object: encoded.decode() });
-      }),
+      budget.inTurn(() => handler({ type: 'added', object: encoded.decode() })),
     );
     if (slice.isOver) await slice.giveWay();
     return wakeups;
