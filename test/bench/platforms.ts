@@ -1,9 +1,8 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { generateSecret, importSecret, sign, type SigningKey, type Trigger } from '../../src/contract/index.ts';
 import { createCertificates } from '../../src/testing/control-plane/certificates.ts';
+import { LoopbackServer } from '../harness/loopback-server.ts';
 import { PlatformProject } from '../harness/platforms/platform-project.ts';
 import { type Platform, PLATFORMS, type PlatformSetting } from '../harness/platforms/platforms.ts';
 import { TestProcess } from '../harness/process.ts';
@@ -39,13 +38,7 @@ try {
   await createCertificates(directory);
   // A cache API without objects: the run has nothing to do.
   const cache = createServer((_, outgoing) => outgoing.writeHead(404).end('{"kind":"Status","code":404}'));
-  cache.listen(0, '127.0.0.1');
-  await once(cache, 'listening');
-  started.add(async () => {
-    cache.closeAllConnections();
-    cache.close();
-  });
-  const cacheUrl = `http://127.0.0.1:${(cache.address() as AddressInfo).port}`;
+  const { url: cacheUrl } = await started.open(new LoopbackServer(cache));
   const secret = generateSecret();
   const key = await importSecret(secret);
   const account = { server: 'https://127.0.0.1:1', caFile: join(directory, 'ca.crt'), token: 't', kubeconfig: '/none' };

@@ -1,11 +1,10 @@
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { createSetting, startFunction, startGateway, untilReady } from '../harness/levelhook.ts';
+import { LoopbackServer } from '../harness/loopback-server.ts';
 import { Started } from '../harness/started.ts';
 import { openBrowser } from './browser.ts';
 
@@ -35,13 +34,10 @@ beforeAll(async () => {
   const onLoopback = started.keep(await startGateway(other, [ofOther.url]));
   await untilReady(onLoopback.url);
   local = `http://localhost:${new URL(onLoopback.url).port}`;
-  const server: Server = createServer((request, response) => {
+  const server = createServer((request, response) => {
     response.writeHead(200, { 'content-type': 'text/html' }).end(pages.get(request.url ?? ''));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  elsewhere = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  started.add(async () => server.close());
+  ({ url: elsewhere } = await started.open(new LoopbackServer(server)));
   const browser = await openBrowser();
   started.add(() => browser.close());
   page = await browser.context.newPage();

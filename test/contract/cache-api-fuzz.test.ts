@@ -73,7 +73,7 @@ beforeAll(async () => {
   ];
 });
 afterAll(async () => {
-  await server.stop();
+  await server.close();
   redis.disconnect();
 });
 

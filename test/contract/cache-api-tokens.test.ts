@@ -48,7 +48,7 @@ beforeAll(async () => {
   server = await CacheApiServer.start({ views: () => views });
 });
 afterAll(async () => {
-  await server.stop();
+  await server.close();
   redis.disconnect();
 });
 
@@ -233,7 +233,7 @@ describe('limits', () => {
       now += 1000;
       expect([await status('x'), await status('x'), await status('x')]).toEqual([200, 200, 429]);
     } finally {
-      await limited.stop();
+      await limited.close();
     }
   });
 
@@ -251,7 +251,7 @@ describe('limits', () => {
         items: [{ metadata: { namespace: 'a' } }],
       });
     } finally {
-      await small.stop();
+      await small.close();
     }
   });
 
@@ -268,7 +268,7 @@ describe('limits', () => {
       const answer = await fetch(`${checked.url}/api/v1/pods`, { headers });
       expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, '1']);
     } finally {
-      await checked.stop();
+      await checked.close();
     }
   });
 });

@@ -241,7 +241,7 @@ async function run(
 function httpReader(server: CacheApiServer, { location }: View): { read: Reader; close: () => Promise<unknown> } {
   const token = server.token({ 'v1/Pod': '*', 'v1/Node': '*' }, 'x', 600);
   const reader = new HttpReader({ views: { 'v1/Pod': [location] }, url: server.url, token });
-  return { read: (options) => reader.list(pods, options), close: () => server.stop() };
+  return { read: (options) => reader.list(pods, options), close: () => server.close() };
 }
 
 describe('lists during churn and while the view is listed again: all at least as new as stated, none that does not belong, each that was there throughout exactly once', () => {

@@ -1,10 +1,9 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { resource } from '../../src/core/index.ts';
 import { HttpReader, type HttpReaderOptions } from '../../src/function/index.ts';
 import { undiciFetch } from '../../src/function/node/index.ts';
+import { LoopbackServer } from '../harness/loopback-server.ts';
 import { cacheReaderContract, serveViews } from './cache-reader-contract.ts';
 
 const CLIENTS: readonly [string, HttpReaderOptions][] = [
@@ -16,7 +15,7 @@ for (const [name, options] of CLIENTS) {
   cacheReaderContract(name, async (world) => {
     const { server, location } = await serveViews(world);
     const { syncWaitMs } = world;
-    return { reader: new HttpReader(location, { syncWaitMs, ...options }), close: () => server.stop() };
+    return { reader: new HttpReader(location, { syncWaitMs, ...options }), close: () => server.close() };
   });
 }
 
@@ -55,14 +54,15 @@ describe('HttpReader', () => {
 
   it.each(CLIENTS)('%s does not follow where it is sent, and ends with its run', async (_, options) => {
     const seen: (string | undefined)[] = [];
-    const elsewhere = createServer(({ url }, response) => {
-      seen.push(url);
-      if (url?.startsWith('/cache')) response.writeHead(302, { location: '/elsewhere' }).end();
-    }).listen(0, '127.0.0.1');
-    await once(elsewhere, 'listening');
-    const { port } = elsewhere.address() as AddressInfo;
+    const elsewhere = new LoopbackServer(
+      createServer(({ url }, response) => {
+        seen.push(url);
+        if (url?.startsWith('/cache')) response.writeHead(302, { location: '/elsewhere' }).end();
+      }),
+    );
+    await elsewhere.open();
     const read = (path: string, signal: AbortSignal) =>
-      new HttpReader({ views, url: `http://127.0.0.1:${port}${path}`, token: 't' }, { ...options, signal }).list(pods);
+      new HttpReader({ views, url: `${elsewhere.url}${path}`, token: 't' }, { ...options, signal }).list(pods);
     await expect(read('/cache', AbortSignal.timeout(60_000))).rejects.toThrow();
     expect(seen).toHaveLength(1);
     // Nobody answers there.
@@ -70,8 +70,7 @@ describe('HttpReader', () => {
     const late = read('/silent', run.signal);
     setTimeout(() => run.abort(new Error('over')), 100);
     await expect(late).rejects.toThrow('over');
-    elsewhere.closeAllConnections();
-    elsewhere.close();
+    await elsewhere.close();
   });
 
   const status = (code: number, reason: string): Response =>

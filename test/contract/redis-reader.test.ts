@@ -16,7 +16,7 @@ import { cacheReaderContract, serveViews } from './cache-reader-contract.ts';
 cacheReaderContract('RedisReader', async (world) => {
   const { server, location } = await serveViews(world);
   const { redis, syncWaitMs } = world;
-  return { reader: new RedisReader(redis, location, { syncWaitMs }), close: () => server.stop() };
+  return { reader: new RedisReader(redis, location, { syncWaitMs }), close: () => server.close() };
 });
 
 cacheReaderContract('RedisReader, as the user that the gateway makes for it', async (world) => {
@@ -41,7 +41,7 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
     reader: new RedisReader(connection, location, { syncWaitMs }),
     close: async () => {
       connection.disconnect();
-      await server.stop();
+      await server.close();
       await redis.call('ACL', 'DELUSER', user);
     },
   };

@@ -1,6 +1,5 @@
-import { once } from 'node:events';
-import type { Server } from 'node:http';
-import { createAdaptorServer } from '@hono/node-server';
+import { createServer } from 'node:http';
+import { getRequestListener } from '@hono/node-server';
 import { type Clock, type Logger, systemClock } from '../../src/core/index.ts';
 import type { CacheScope } from '../../src/contract/index.ts';
 import type { ApiClient } from '../../src/ground/apiserver/api-client.ts';
@@ -9,6 +8,7 @@ import type { CachePositions } from '../../src/gateway/controller/access/token.t
 import { TokenKeys } from '../../src/gateway/controller/access/token-keys.ts';
 import { CacheApi } from '../../src/gateway/http/cache-api/cache-api.ts';
 import { Catalog } from '../../src/gateway/http/cache-api/catalog.ts';
+import { LoopbackServer } from './loopback-server.ts';
 import { quietRuntime } from './quiet-runtime.ts';
 
 export interface CacheApiServerOptions {
@@ -28,13 +28,13 @@ const silentApiserver: Pick<ApiClient, 'json'> = {
 };
 
 /** The cache API alone, over views that a test fills itself, on a port of its own. */
-export class CacheApiServer {
+export class CacheApiServer extends LoopbackServer {
   readonly api: CacheApi;
   readonly keys: TokenKeys;
-  readonly #server: Server;
   readonly #clock: Clock;
 
   private constructor(options: CacheApiServerOptions) {
+    super(createServer());
     const { views, client = silentApiserver, clock = systemClock, onProgress = () => {} } = options;
     this.#clock = clock;
     this.keys = new TokenKeys({ ring: undefined, cluster: { keyPrefix: 'test', clusterId: 'c' }, clock });
@@ -53,29 +53,20 @@ export class CacheApiServer {
       requestsPerSecond: options.requestsPerSecond ?? 1e6,
       runtime: quietRuntime({ clock, ...(options.logger ? { logger: options.logger } : {}) }),
     });
-    this.#server = createAdaptorServer({ fetch: (request) => this.api.handle(request, '/cache') }) as Server;
+    this.answerBy(getRequestListener((request) => this.api.handle(request, '/cache')));
   }
 
   static async start(options: CacheApiServerOptions): Promise<CacheApiServer> {
     const server = new CacheApiServer(options);
-    server.#server.listen(0, '127.0.0.1');
-    await once(server.#server, 'listening');
+    await server.open();
     return server;
   }
 
-  get url(): string {
-    const address = this.#server.address();
-    return `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}/cache`;
+  override get url(): string {
+    return `${super.url}/cache`;
   }
 
   token(scope: CacheScope, controller = 'x', seconds = 60, positions: CachePositions = {}): string {
     return this.keys.sign('levelhook-cache', { controller, scope, positions }, this.#clock.now() + seconds * 1000);
-  }
-
-  async stop(): Promise<void> {
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.#server.closeAllConnections();
-    await closed;
   }
 }

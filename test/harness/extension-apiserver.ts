@@ -1,13 +1,12 @@
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createServer, type Server } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:https';
 import { join } from 'node:path';
 import { APIService, Service } from '../../src/function/kinds/index.ts';
 import { createCertificates } from '../../src/testing/control-plane/certificates.ts';
 import type { Cluster } from './cluster.ts';
 import { eventually } from './eventually.ts';
+import { LoopbackServer } from './loopback-server.ts';
 import type { Started } from './started.ts';
 
 const GROUP = 'extension.levelhook.test';
@@ -17,13 +16,13 @@ const PATH = `/apis/${GROUP}/${VERSION}`;
 const VERBS = ['list', 'delete'];
 
 /** An aggregated apiserver with one kind, Thing, whose objects can only be deleted one by one. */
-export class ExtensionApiserver {
-  readonly #server: Server;
+export class ExtensionApiserver extends LoopbackServer {
   /** Names of Things by namespace. */
   readonly #things = new Map<string, Set<string>>();
 
   private constructor(pair: { cert: string; key: string }) {
-    this.#server = createServer(pair, (request, response) => this.#answer(request, response));
+    super(createServer(pair));
+    this.answerBy(async (request, response) => this.#answer(request, response));
   }
 
   /** Serves until the end, as part of the API of this cluster. */
@@ -45,21 +44,9 @@ export class ExtensionApiserver {
     return [...this.#namesIn(namespace)];
   }
 
-  async open(): Promise<void> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-  }
-
-  async close(): Promise<void> {
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.#server.closeAllConnections();
-    await closed;
-  }
-
   /** Until kube-apiserver's discovery has the kind. */
   async #register(cluster: Cluster): Promise<void> {
-    const { port } = this.#server.address() as AddressInfo;
+    const { port } = this;
     const service = { namespace: 'default', name: 'extension' };
     // kube-apiserver calls an external name as it is. A cluster IP would need kube-proxy.
     const spec = { type: 'ExternalName', externalName: '127.0.0.1' };

@@ -1,10 +1,9 @@
-import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { Agent, request } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
+import { LoopbackServer } from './loopback-server.ts';
 
 interface ClusterConfig {
   cluster: { server: string; 'certificate-authority-data'?: string; 'insecure-skip-tls-verify'?: boolean };
@@ -14,21 +13,21 @@ interface ClusterConfig {
  * A reverse proxy on loopback before an apiserver that keeps back the answers that a test names. The requests
  * themselves take effect at once: whoever waits for such an answer is in the middle of a write.
  */
-export class HoldingProxy {
+export class HoldingProxy extends LoopbackServer {
   /** How many answers are kept back now. */
   held = 0;
   /** How much later than the apiserver tells it the events of watches arrive. */
   watchLagMs = 0;
-  readonly #server: Server;
   readonly #agent: Agent;
   readonly #target: URL;
   #isHeld: (incoming: IncomingMessage) => boolean = () => false;
   #released = Promise.withResolvers<void>();
 
   private constructor(target: URL, ca: Buffer) {
+    super(createServer());
     this.#target = target;
     this.#agent = new Agent({ ca, keepAlive: true });
-    this.#server = createServer((incoming, outgoing) => this.#forward(incoming, outgoing));
+    this.answerBy(async (incoming, outgoing) => this.#forward(incoming, outgoing));
   }
 
   /** @param kubeconfig its clusters' server is the target. */
@@ -37,16 +36,14 @@ export class HoldingProxy {
     const cluster = clusters[0]?.cluster;
     const ca = Buffer.from(cluster?.['certificate-authority-data'] ?? '', 'base64');
     const proxy = new HoldingProxy(new URL(cluster?.server ?? ''), ca);
-    proxy.#server.listen(0, '127.0.0.1');
-    await once(proxy.#server, 'listening');
+    await proxy.open();
     return proxy;
   }
 
   /** A kubeconfig with the same users that leads through the proxy. */
   async kubeconfig(from: string, directory: string): Promise<string> {
     const config = parse(await readFile(from, 'utf8')) as { clusters: ClusterConfig[] };
-    const server = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-    for (const each of config.clusters) each.cluster = { server, 'insecure-skip-tls-verify': true };
+    for (const each of config.clusters) each.cluster = { server: this.url, 'insecure-skip-tls-verify': true };
     const path = join(directory, 'holding.kubeconfig');
     await writeFile(path, stringify(config), { mode: 0o600 });
     return path;
@@ -63,10 +60,9 @@ export class HoldingProxy {
     this.#released.resolve();
   }
 
-  async stop(): Promise<void> {
+  override async close(): Promise<void> {
     this.release();
-    this.#server.close();
-    this.#server.closeAllConnections();
+    await super.close();
     this.#agent.destroy();
   }
 

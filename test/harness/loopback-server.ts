@@ -1,33 +1,57 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Server as SecureServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { Server as TlsServer } from 'node:tls';
+import type { ServerType } from '@hono/node-server';
 
-/** An http server on loopback. It can be closed and opened again on its port. */
-export abstract class LoopbackServer {
-  readonly #server: Server = createServer((request, response) => {
-    this.answer(request, response).catch(() => response.destroy());
-  });
+/** A server of a test, on a loopback port of its own. It can be closed and opened again on its port. */
+export class LoopbackServer {
+  readonly #server: Server | SecureServer;
   #port = 0;
 
-  /** If it rejects, the client loses the connection. */
-  protected abstract answer(request: IncomingMessage, response: ServerResponse): Promise<void>;
+  /** @param server of http or https; `createAdaptorServer` types one of HTTP/2, too. */
+  constructor(server: ServerType) {
+    this.#server = server as Server | SecureServer;
+  }
+
+  /** @param answer if it rejects, the client loses the connection. */
+  protected answerBy(answer: (request: IncomingMessage, response: ServerResponse) => Promise<void>): void {
+    this.#server.on('request', (request, response) => {
+      answer(request, response).catch(() => response.destroy());
+    });
+  }
+
+  /** 0 before it was opened. */
+  get port(): number {
+    return this.#port;
+  }
 
   get url(): string {
-    return `http://127.0.0.1:${this.#port}`;
+    return `${this.#server instanceof TlsServer ? 'https' : 'http'}://127.0.0.1:${this.#port}`;
+  }
+
+  get isOpen(): boolean {
+    return this.#server.listening;
   }
 
   async open(): Promise<void> {
     this.#server.listen(this.#port, '127.0.0.1');
     await once(this.#server, 'listening');
-    const address = this.#server.address();
-    if (typeof address === 'object' && address) this.#port = address.port;
+    this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Breaks all connections. */
+  cut(): void {
+    this.#server.closeAllConnections();
   }
 
   /** From now on connections are refused. */
   async close(): Promise<void> {
-    if (!this.#server.listening) return;
+    if (!this.isOpen) return;
     const closed = once(this.#server, 'close');
     this.#server.close();
-    this.#server.closeAllConnections();
+    this.cut();
     await closed;
   }
 }

@@ -1,5 +1,4 @@
-import { createServer, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type ServerResponse } from 'node:http';
 import {
   formatKind,
   formatObjectKey,
@@ -8,6 +7,7 @@ import {
   type Resource,
   resourcePath,
 } from '../../src/core/index.ts';
+import { LoopbackServer } from './loopback-server.ts';
 
 /** What the next list does instead of answering as asked. */
 export type ListFault = 'stale' | 'error' | 'throttle' | 'expire-token' | 'refuse-stream' | 'cut';
@@ -63,17 +63,17 @@ class Kind {
  * a real one does rarely: cuts a watch in the middle of a line, forgets its watch cache, answers from an old snapshot,
  * sends a batch twice, comes back with the data of last week.
  */
-export class ModelApiserver {
-  readonly #server: Server;
+export class ModelApiserver extends LoopbackServer {
   readonly #kinds = new Map<string, Kind>();
   readonly #random: () => number;
   #version = 100;
   #uids = 0;
 
   private constructor(resources: readonly Resource[], random: () => number) {
+    super(createServer());
     for (const resource of resources) this.#kinds.set(formatKind(resource), new Kind(resource));
     this.#random = random;
-    this.#server = createServer((request, response) => {
+    this.answerBy(async (request, response) => {
       const url = new URL(request.url ?? '', 'http://model');
       const kind = [...this.#kinds.values()].find(({ resource }) => resourcePath(resource) === url.pathname);
       if (!kind) return answer(response, 404, status(404, 'NotFound', 'no such path'));
@@ -85,22 +85,13 @@ export class ModelApiserver {
 
   static async start(resources: readonly Resource[], random: () => number): Promise<ModelApiserver> {
     const model = new ModelApiserver(resources, random);
-    await new Promise<void>((resolve) => model.#server.listen(0, '127.0.0.1', resolve));
+    await model.open();
     return model;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   /** The newest version of anything. */
   get version(): number {
     return this.#version;
-  }
-
-  async stop(): Promise<void> {
-    this.#server.closeAllConnections();
-    await new Promise((resolve) => this.#server.close(resolve));
   }
 
   objects(resource: Resource): Map<string, KubernetesObject> {
@@ -159,7 +150,7 @@ export class ModelApiserver {
     }
   }
 
-  cut(resource: Resource, how: WatchCut): void {
+  cutWatches(resource: Resource, how: WatchCut): void {
     const kind = this.#kind(resource);
     for (const connection of kind.connections) {
       switch (how) {

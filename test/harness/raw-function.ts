@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { CONTRACT_VERSION, type Description, type OutcomeBody, type Trigger } from '../../src/contract/index.ts';
 import { LoopbackServer } from './loopback-server.ts';
@@ -35,7 +35,8 @@ export class RawFunction extends LoopbackServer {
   constructor(
     description: Omit<Description, 'version' | 'owns' | 'watches' | 'reads' | 'indexes'> & Partial<Description>,
   ) {
-    super();
+    super(createServer());
+    this.answerBy((request, response) => this.#answer(request, response));
     this.#description = { version: CONTRACT_VERSION, owns: [], watches: [], reads: [], indexes: [], ...description };
   }
 
@@ -44,7 +45,7 @@ export class RawFunction extends LoopbackServer {
     this.#behaviour.set(name, behaviour);
   }
 
-  protected async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await text(request);
     response.setHeader('content-type', 'application/json');
     if (request.method === 'GET') {

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import {
   CONTRACT_VERSION,
@@ -62,7 +62,8 @@ export class ReviewFunction extends LoopbackServer {
   readonly #secret: string;
 
   constructor(description: Pick<Description, 'name' | 'for' | 'webhooks'> & Partial<Description>, secret: string) {
-    super();
+    super(createServer());
+    this.answerBy((request, response) => this.#answer(request, response));
     this.#secret = secret;
     this.#description = {
       version: CONTRACT_VERSION,
@@ -76,7 +77,7 @@ export class ReviewFunction extends LoopbackServer {
     };
   }
 
-  protected async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await text(request);
     const headers = new Headers(request.headers as Record<string, string>);
     await verify([await importSecret(this.#secret)], { headers, nowMs: Date.now(), body });

@@ -1,12 +1,14 @@
-import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import type { ServingCertificate } from '../../src/gateway/certificates/serving-certificate.ts';
+import { LoopbackServer } from './loopback-server.ts';
 
-/** An https server that allows every review, and shows the certificate as it is at the time of each new connection. */
-export class ReviewServer {
+/**
+ * An https server that allows every review, and shows the certificate as it is at the time of each new connection. It
+ * listens before there is a certificate, since the certificate is for its address.
+ */
+export class ReviewServer extends LoopbackServer {
   reviews = 0;
   /** How many connections each certificate was shown to. */
   readonly handshakes = new Map<string, number>();
@@ -14,22 +16,15 @@ export class ReviewServer {
   #shown = '';
 
   constructor() {
-    this.#server = createServer((request, response) => void this.#answer(request, response));
+    const server = createServer();
+    super(server);
+    this.#server = server;
+    this.answerBy((request, response) => this.#answer(request, response));
     // Connections end often, so that the certificate is checked all the time and not once.
-    this.#server.maxRequestsPerSocket = 10;
-    this.#server.on('secureConnection', () => {
+    server.maxRequestsPerSocket = 10;
+    server.on('secureConnection', () => {
       this.handshakes.set(this.#shown, (this.handshakes.get(this.#shown) ?? 0) + 1);
     });
-  }
-
-  get url(): string {
-    return `https://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  /** Listens before there is a certificate, since the certificate is for this address. */
-  async open(): Promise<void> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
   }
 
   /** From now on it shows this certificate. @throws Error when there is none yet. */
@@ -49,12 +44,5 @@ export class ReviewServer {
     const { uid } = review.request;
     response.setHeader('content-type', 'application/json');
     response.end(JSON.stringify({ ...review, request: undefined, response: { uid, allowed: true } }));
-  }
-
-  async close(): Promise<void> {
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.#server.closeAllConnections();
-    await closed;
   }
 }

@@ -1,9 +1,8 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { ApiStatus, KubernetesObject } from '../../src/core/index.ts';
 import { ApiClient } from '../../src/ground/apiserver/api-client.ts';
 import { Credentials } from '../../src/kubeconfig/credentials.ts';
+import { LoopbackServer } from './loopback-server.ts';
 
 /**
  * An apiserver that says what the test says, for what a real one does not do on demand. Requests are answered in the
@@ -11,35 +10,33 @@ import { Credentials } from '../../src/kubeconfig/credentials.ts';
  */
 export class ScriptedApiserver implements AsyncDisposable {
   readonly client: ApiClient;
-  readonly #server: Server;
+  readonly #server: LoopbackServer;
   readonly #credentials: Credentials;
   readonly #waiting: Exchange[] = [];
   readonly #takers: ((exchange: Exchange) => void)[] = [];
   /** Requests so far. */
   asked = 0;
 
-  private constructor(server: Server) {
-    const { port } = server.address() as AddressInfo;
+  private constructor(server: LoopbackServer) {
     this.#server = server;
-    this.#credentials = new Credentials({
-      server: `http://127.0.0.1:${port}`,
-      read: async () => ({ tls: {}, headers: {} }),
-    });
+    this.#credentials = new Credentials({ server: server.url, read: async () => ({ tls: {}, headers: {} }) });
     this.client = new ApiClient(this.#credentials);
-    server.on('request', (request, response) => {
-      this.asked += 1;
-      const exchange = new Exchange(request, response);
-      const taker = this.#takers.shift();
-      if (taker) taker(exchange);
-      else this.#waiting.push(exchange);
-    });
   }
 
   static async start(): Promise<ScriptedApiserver> {
-    const server = createServer();
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return new ScriptedApiserver(server);
+    const http = createServer();
+    const server = new LoopbackServer(http);
+    await server.open();
+    const apiserver = new ScriptedApiserver(server);
+    http.on('request', (request, response) => apiserver.#take(new Exchange(request, response)));
+    return apiserver;
+  }
+
+  #take(exchange: Exchange): void {
+    this.asked += 1;
+    const taker = this.#takers.shift();
+    if (taker) taker(exchange);
+    else this.#waiting.push(exchange);
   }
 
   /** The next request, past or to come. */
@@ -63,16 +60,12 @@ export class ScriptedApiserver implements AsyncDisposable {
 
   /** From now on its port refuses connections. */
   async stopListening(): Promise<void> {
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.#server.closeAllConnections();
-    await closed;
+    await this.#server.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#credentials.close();
-    this.#server.closeAllConnections();
-    this.#server.close();
+    await this.#server.close();
   }
 }
 

@@ -1,25 +1,24 @@
-import { once } from 'node:events';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { createAdaptorServer } from '@hono/node-server';
+import { createServer } from 'node:http';
+import { getRequestListener } from '@hono/node-server';
 import { type Controller, createFunctionApp, type FunctionAppOptions } from 'levelhook/function';
 import { kubeConfigTransport } from 'levelhook/function/node';
 import type { OutcomeBody, Trigger } from '../../src/contract/index.ts';
 import { silentLogger } from '../../src/core/index.ts';
 import type { Setting } from './levelhook.ts';
+import { LoopbackServer } from './loopback-server.ts';
 
 /** What became of a trigger, on its way back: the answer as it is, another one, or none at all. */
 export type OnAnswer = (outcome: OutcomeBody, trigger: Trigger) => OutcomeBody | Promise<OutcomeBody>;
 
 /** A function of the SDK in the test's own process, whose answers the test may see and change on their way. */
-export class ServedFunction {
+export class ServedFunction extends LoopbackServer {
   /** As they arrived. */
   readonly triggers: Trigger[] = [];
   onAnswer: OnAnswer = (outcome) => outcome;
-  readonly #server: Server;
 
   /** @param cache how it reads. Default: through the gateway's cache API, as a function that was given nothing does. */
   constructor(controller: Controller, { kubeconfig, secret }: Setting, cache?: FunctionAppOptions['cache']) {
+    super(createServer());
     const app = createFunctionApp(controller, {
       secrets: [secret],
       ...(cache && { cache }),
@@ -40,20 +39,6 @@ export class ServedFunction {
       const outcome = (await new Response(body).json()) as OutcomeBody;
       return new Response(JSON.stringify(await this.onAnswer(outcome, trigger)), { status, headers });
     };
-    this.#server = createAdaptorServer({ fetch }) as Server;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  async open(): Promise<void> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-  }
-
-  async close(): Promise<void> {
-    this.#server.close();
-    this.#server.closeAllConnections();
+    this.answerBy(getRequestListener(fetch));
   }
 }

@@ -1,36 +1,25 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { CONTRACT_VERSION, type Description, LEVELHOOK_HEADER, type Trigger } from '../../src/contract/index.ts';
+import { LoopbackServer } from './loopback-server.ts';
 
 /** What a platform does with a request while the function behind it is scaled to zero: refuse, or answer itself. */
 export type Asleep = 'refused' | 502 | 503 | 504;
 
 /** A function behind a platform that scales it to zero. It counts all requests, and wakes when a test says so. */
-export class SleepingFunction {
+export class SleepingFunction extends LoopbackServer {
   /** Each request since the last `forget`: `GET`, or `POST` with the key and the attempt of its first run. */
   requests: string[] = [];
   readonly #asleep: Asleep;
   readonly #description: Description;
-  readonly #server: Server;
   #isAwake = true;
-  #port = 0;
 
   constructor(description: Pick<Description, 'name' | 'for'> & Partial<Description>, asleep: Asleep) {
+    super(createServer());
     this.#asleep = asleep;
     const rest = { concurrency: 2, timeoutSeconds: 15, owns: [], watches: [], reads: [], indexes: [] };
     this.#description = { version: CONTRACT_VERSION, ...rest, ...description };
-    this.#server = createServer((request, response) => void this.#answer(request, response));
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${this.#port}`;
-  }
-
-  async open(): Promise<this> {
-    await this.#listen();
-    return this;
+    this.answerBy((request, response) => this.#answer(request, response));
   }
 
   async sleep(): Promise<void> {
@@ -40,25 +29,11 @@ export class SleepingFunction {
 
   async wake(): Promise<void> {
     this.#isAwake = true;
-    if (!this.#server.listening) await this.#listen();
+    if (!this.isOpen) await this.open();
   }
 
   forget(): void {
     this.requests = [];
-  }
-
-  async close(): Promise<void> {
-    if (!this.#server.listening) return;
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.#server.closeAllConnections();
-    await closed;
-  }
-
-  async #listen(): Promise<void> {
-    this.#server.listen(this.#port, '127.0.0.1');
-    await once(this.#server, 'listening');
-    this.#port = (this.#server.address() as AddressInfo).port;
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { request, type Dispatcher } from 'undici';
 import { importSecret, type OutcomeBody, sign, type Trigger } from '../../src/contract/index.ts';
+import { LoopbackServer } from './loopback-server.ts';
 
 /**
  * What a proxy between gateway and function does to triggers.
@@ -18,40 +17,23 @@ import { importSecret, type OutcomeBody, sign, type Trigger } from '../../src/co
 export type Tampering = 'pass' | 'keep-answer' | 'answer-502' | 'forget-writes' | 'forget-deadline';
 
 /** A proxy that holds the signing secret: it can do what no honest one could. */
-export class TriggerProxy {
+export class TriggerProxy extends LoopbackServer {
   tampering: Tampering = 'pass';
   readonly #target: string;
   readonly #secret: string;
-  readonly #server: Server;
   readonly #calls = new Set<AbortController>();
 
   constructor(target: string, secret: string) {
+    super(createServer());
     this.#target = target;
     this.#secret = secret;
-    this.#server = createServer((incoming, response) => {
-      // A call that was broken off has no answer to give.
-      this.#pass(incoming, response).catch(() => response.destroy());
-    });
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  async open(): Promise<void> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
+    this.answerBy((incoming, response) => this.#pass(incoming, response));
   }
 
   /** Breaks all connections, on both sides. */
-  cut(): void {
-    this.#server.closeAllConnections();
+  override cut(): void {
+    super.cut();
     for (const call of this.#calls) call.abort();
-  }
-
-  async close(): Promise<void> {
-    this.#server.close();
-    this.cut();
   }
 
   async #pass(incoming: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -86,7 +86,7 @@ class Play {
   async end(): Promise<void> {
     for (const { gateway } of this.#zombies) gateway.kill();
     this.#gateway?.kill();
-    await this.#server.stop();
+    await this.#server.close();
     await unlinkAll(this.#options.redis, `{${this.#keyPrefix}:`);
     await this.#options.redis.del(this.#runIdKey);
   }
@@ -117,7 +117,7 @@ class Play {
         server.compact(this.#kind(step.kind));
         break;
       case 'cut':
-        server.cut(this.#kind(step.kind), step.how);
+        server.cutWatches(this.#kind(step.kind), step.how);
         break;
       case 'fail-list':
         server.failNextList(this.#kind(step.kind), step.fault);

@@ -1,6 +1,4 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { formatObjectKey } from '../../../src/core/index.ts';
 import { randomBytes, randomUUID } from 'node:crypto';
@@ -14,6 +12,7 @@ import {
   type Trigger,
 } from '../../../src/contract/index.ts';
 import { decodeReviewRequest, isReviewRequest } from '../../../src/contract/webhook.ts';
+import { LoopbackServer } from '../../harness/loopback-server.ts';
 
 /** Callbacks at a time, and how long it waits for the answer to one. */
 const CALLS = 20;
@@ -188,7 +187,7 @@ export interface Delivery {
 /**
  * The server behind all ReconcileFunctions of the hostile tenant: it believes every caller and keeps what it is sent.
  */
-export class HostileFunction {
+export class HostileFunction extends LoopbackServer {
   /** Told of each trigger, which is answered after it. */
   onDelivery: (delivery: Delivery) => Promise<void> = async () => {};
   count = 0;
@@ -201,25 +200,12 @@ export class HostileFunction {
   readonly #secret: string;
   /** So many at a time. */
   #calls = 0;
-  readonly #server: Server = createServer((request, response) => void this.#answer(request, response));
 
   /** @param secret what its callbacks are signed with. */
   constructor(secret: string) {
+    super(createServer());
+    this.answerBy((request, response) => this.#answer(request, response));
     this.#secret = secret;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  async open(): Promise<void> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-  }
-
-  async close(): Promise<void> {
-    this.#server.close();
-    this.#server.closeAllConnections();
   }
 
   behave(behaviours: readonly BehaviourName[]): void {
@@ -227,24 +213,19 @@ export class HostileFunction {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    try {
-      const body = await text(request);
-      // The path names the ReconcileFunction whose endpoint it is.
-      const name = (request.url ?? '/').slice(1);
-      if (request.method === 'GET') return this.#describe(name, response);
-      const value: unknown = JSON.parse(body);
-      if (isReviewRequest(value)) return this.#review(decodeReviewRequest(value), response);
-      const trigger = value as Trigger;
-      this.count += 1;
-      for (const request of trigger.requests) this.keys.add(formatObjectKey(request));
-      await this.onDelivery({ trigger, text: `${request.url}\n${JSON.stringify(request.headers)}\n${body}` });
-      const behaviour = this.#behaviours[this.count % this.#behaviours.length] ?? 'done';
-      const act: Answer = BEHAVIOURS[behaviour];
-      act(response, trigger, (...call) => void this.#callBack(...call));
-    } catch {
-      // The gateway has hung up.
-      response.destroy();
-    }
+    const body = await text(request);
+    // The path names the ReconcileFunction whose endpoint it is.
+    const name = (request.url ?? '/').slice(1);
+    if (request.method === 'GET') return this.#describe(name, response);
+    const value: unknown = JSON.parse(body);
+    if (isReviewRequest(value)) return this.#review(decodeReviewRequest(value), response);
+    const trigger = value as Trigger;
+    this.count += 1;
+    for (const request of trigger.requests) this.keys.add(formatObjectKey(request));
+    await this.onDelivery({ trigger, text: `${request.url}\n${JSON.stringify(request.headers)}\n${body}` });
+    const behaviour = this.#behaviours[this.count % this.#behaviours.length] ?? 'done';
+    const act: Answer = BEHAVIOURS[behaviour];
+    act(response, trigger, (...call) => void this.#callBack(...call));
   }
 
   #review(review: ReviewRequest, response: ServerResponse): void {

@@ -1,35 +1,34 @@
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Credentials } from '../../../src/kubeconfig/credentials.ts';
 import { PrometheusMetrics } from '../../../src/gateway/process/metrics.ts';
 import { ApiClient } from '../../../src/ground/apiserver/api-client.ts';
+import { LoopbackServer } from '../../harness/loopback-server.ts';
 
-let server: Server;
+let server: LoopbackServer;
 let credentials: Credentials;
 let metrics: PrometheusMetrics;
 let client: ApiClient;
 let host: string;
 
 beforeEach(async () => {
-  server = createServer((request, response) => {
-    if (request.url === '/broken') return void request.socket.destroy();
-    response.writeHead(request.url === '/missing' ? 404 : 200).end('{"a":1}');
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  credentials = new Credentials({ server: `http://${host}`, read: async () => ({ tls: {}, headers: {} }) });
+  server = new LoopbackServer(
+    createServer((request, response) => {
+      if (request.url === '/broken') return void request.socket.destroy();
+      response.writeHead(request.url === '/missing' ? 404 : 200).end('{"a":1}');
+    }),
+  );
+  await server.open();
+  host = new URL(server.url).host;
+  credentials = new Credentials({ server: server.url, read: async () => ({ tls: {}, headers: {} }) });
   metrics = new PrometheusMetrics();
   client = new ApiClient(credentials, metrics);
 });
 
 afterEach(async () => {
   await credentials.close();
-  server.closeAllConnections();
-  server.close();
+  await server.close();
 });
 
 /** The series of a metric as `labels value`. */

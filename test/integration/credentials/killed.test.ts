@@ -46,7 +46,7 @@ beforeAll(async () => {
   await world.account.grantFile('credentials-proxy.yaml');
   started.add(() => world.account.revoke('credentials-proxy.yaml'));
   proxy = await HoldingProxy.start(inject('kubeconfig'));
-  started.add(() => proxy.stop());
+  started.add(() => proxy.close());
   const kubeconfig = await proxy.kubeconfig(world.kubeconfig, await started.directory());
   setting = { ...createSetting({ kubeconfig, redisUrl: inject('redisUrl') }), secret: world.tenant.secret };
   redis = await connectRedis(setting.redisUrl);

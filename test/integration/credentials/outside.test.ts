@@ -1,6 +1,3 @@
-import { once } from 'node:events';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { silentLogger } from '../../../src/core/index.ts';
@@ -10,6 +7,7 @@ import { eventually } from '../../harness/eventually.ts';
 import { HoldingProxy } from '../../harness/holding-proxy.ts';
 import { createSetting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
 import { openGateway } from '../../harness/opened.ts';
+import { LoopbackServer } from '../../harness/loopback-server.ts';
 import { TestProcess } from '../../harness/process.ts';
 import { type ProxiedTenant, proxiedTenant } from '../../harness/proxied-tenant.ts';
 import type { HandedOver } from '../../harness/run-worker.ts';
@@ -35,17 +33,13 @@ describe.each(['proxy', 'token'] as const)('a function with nothing but fetch, c
     started.add(() => world.account.revoke('leases'));
     // An apiserver on loopback: fetch trusts no authority of a test.
     const proxy = await HoldingProxy.start(inject('kubeconfig'));
-    started.add(() => proxy.stop());
+    started.add(() => proxy.close());
     const kubeconfig = await proxy.kubeconfig(world.kubeconfig, await started.directory());
     const options = { name: 'outside', for: configMaps, owns: [serviceAccounts], callbackSeconds: 60 };
     const handler = controller({ ...options, timeoutSeconds: 5 }).reconcile(async (...run) => reconcile(...run));
     const app = createFunctionApp(handler, { secrets: [world.tenant.secret], logger: silentLogger });
     // As on a platform that has only web requests: not the server of Node that the SDK brings.
-    const server = createAdaptorServer({ fetch: app.fetch }) as Server;
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    started.add(async () => server.close().closeAllConnections());
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const { url } = await started.open(new LoopbackServer(createAdaptorServer({ fetch: app.fetch })));
     const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
     const gateway = started.keep(await openGateway(setting, [], settingsFor([namespace], [url])));
     gatewayUrl = gateway.url;

@@ -45,7 +45,7 @@ beforeAll(async () => {
   await world.account.grant('leases', [{ apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs }]);
   started.add(() => world.account.revoke('leases'));
   proxy = await HoldingProxy.start(inject('kubeconfig'));
-  started.add(() => proxy.stop());
+  started.add(() => proxy.close());
   const kubeconfig = await proxy.kubeconfig(world.kubeconfig, await started.directory());
   setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
   redis = await connectRedis(setting.redisUrl);

@@ -1,7 +1,6 @@
-import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
+import { createServer } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -10,38 +9,37 @@ import { importExtractableSecret } from '../../../src/contract/signature.ts';
 import { readCertificates } from '../../../src/ground/config/certificates.ts';
 import { Endpoint, type EndpointOptions } from '../../../src/gateway/controller/endpoint/endpoint.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
+import { LoopbackServer } from '../../harness/loopback-server.ts';
 
 describe('an https endpoint', () => {
   let directory: string;
   let ca: string;
   let keys: SigningKey[];
-  let server: Server;
+  let server: LoopbackServer;
   let asked = 0;
 
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'levelhook-test-endpoint-'));
     ca = await createCertificates(join(directory, 'pki'));
     const pem = (name: string) => readFile(join(directory, 'pki', name));
-    server = createServer({ cert: await pem('serving.crt'), key: await pem('serving.key') }, (request, response) => {
+    const pair = { cert: await pem('serving.crt'), key: await pem('serving.key') };
+    const answer: RequestListener = (request, response) => {
       asked += 1;
       request.resume();
       response.end('fine');
-    });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
+    };
+    server = new LoopbackServer(createServer(pair, answer));
+    await server.open();
     keys = [await importExtractableSecret(generateSecret())];
   });
 
   afterAll(async () => {
-    server.close();
-    server.closeAllConnections();
+    await server.close();
     await rm(directory, { recursive: true });
   });
 
-  const port = (): number => (server.address() as AddressInfo).port;
-
   async function send(host: string, options: Partial<EndpointOptions>) {
-    const endpoint = new Endpoint(`https://${host}:${port()}/`, keys, { connections: 1, ...options });
+    const endpoint = new Endpoint(`https://${host}:${server.port}/`, keys, { connections: 1, ...options });
     try {
       return await endpoint.send({ method: 'POST', body: '{}', id: 'msg', timeoutMs: 10_000 });
     } finally {
@@ -71,7 +69,7 @@ describe('an https endpoint', () => {
 
   it('is not connected to when its name has an address that is not allowed', async () => {
     const before = asked;
-    const rules = { allow: ['https://*.localhost', `https://localhost:${port()}`], loopback: false };
+    const rules = { allow: ['https://*.localhost', `https://localhost:${server.port}`], loopback: false };
     const answer = await send('localhost', { ca, rules });
     expect(answer).toEqual({
       kind: 'refused',

@@ -1,7 +1,5 @@
-import { createServer, type Server } from 'node:https';
-import { once } from 'node:events';
+import { createServer } from 'node:https';
 import { readFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { text } from 'node:stream/consumers';
@@ -13,6 +11,7 @@ import { createCertificates } from '../../../src/testing/control-plane/certifica
 import { type Cluster, configMaps, replicaSet, replicaSets } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { LoopbackServer } from '../../harness/loopback-server.ts';
 import { Started } from '../../harness/started.ts';
 
 const namespace = uniqueName('writer');
@@ -68,14 +67,14 @@ describe('an ApiWriter on a real apiserver', () => {
 
 /** An admission webhook delays each create until the test lets go: the longest way that a write can take. */
 describe('a write that is still under way at the deadline', () => {
-  let server: Server;
   let delayed: (() => void)[] = [];
 
   beforeAll(async () => {
     const directory = await started.directory();
     const ca = await createCertificates(join(directory, 'pki'));
     const pem = (name: string) => readFile(join(directory, 'pki', name));
-    server = createServer({ cert: await pem('serving.crt'), key: await pem('serving.key') }, (request, response) => {
+    const pair = { cert: await pem('serving.crt'), key: await pem('serving.key') };
+    const server = createServer(pair, (request, response) => {
       void (async () => {
         const { request: review } = JSON.parse(await text(request)) as { request: { uid: string } };
         const answer = { uid: review.uid, allowed: true };
@@ -83,12 +82,7 @@ describe('a write that is still under way at the deadline', () => {
         delayed.push(() => response.setHeader('content-type', 'application/json').end(JSON.stringify(body)));
       })();
     });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    started.add(async () => {
-      server.close();
-      server.closeAllConnections();
-    });
+    const { url } = await started.open(new LoopbackServer(server));
     const name = uniqueName('delay');
     await cluster.create(webhooks, {
       metadata: { name },
@@ -96,7 +90,7 @@ describe('a write that is still under way at the deadline', () => {
         {
           name: 'delay.levelhook.dev',
           clientConfig: {
-            url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+            url,
             caBundle: Buffer.from(ca).toString('base64'),
           },
           rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['configmaps'] }],

@@ -2,7 +2,6 @@ import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -12,6 +11,7 @@ import { z } from 'zod';
 import { packPackages, type PackedPackages } from '../../../infra/checks/packed-packages.ts';
 import { repositoryRoot, runNode } from '../../../infra/checks/temp-repository.ts';
 import { generateSecret, importSecret, sign, type Trigger } from '../../../src/contract/index.ts';
+import { LoopbackServer } from '../../harness/loopback-server.ts';
 import { Started } from '../../harness/started.ts';
 
 const MODULES = join(repositoryRoot, 'node_modules');
@@ -110,9 +110,7 @@ it('a plain bundle of serveController needs no optional package that it does not
   const asked = ['--yes', `node@${oldest}`, '--print', 'process.execPath'];
   const { stdout } = await promisify(execFile)('npx', asked, { cwd: folder });
   const thing = `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"a","name":"b"},"spec":{"size":9007199254740993}}`;
-  const cache = createServer((_, response) => void response.end(thing)).listen(0, '127.0.0.1');
-  started.add(async () => void cache.close());
-  await once(cache, 'listening');
+  const cache = await started.open(new LoopbackServer(createServer((_, response) => void response.end(thing))));
   const secret = generateSecret();
   const environment = { PORT: '0', LEVELHOOK_SIGNING_SECRETS: secret, KUBECONFIG: join(alone, 'kubeconfig') };
   for (const node of [stdout.trim(), process.execPath]) {
@@ -131,7 +129,7 @@ it('a plain bundle of serveController needs no optional package that it does not
       remainingSeconds: 60,
       cache: {
         views: { 'example.com/v1/Thing': [{ prefix: 'p' }] },
-        url: `http://127.0.0.1:${(cache.address() as AddressInfo).port}/cache`,
+        url: `${cache.url}/cache`,
         token: 't',
       },
       requests: [{ namespace: 'a', name: 'b', attempt: 1, run: 1, reasons: [] }],

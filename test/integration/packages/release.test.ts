@@ -1,15 +1,16 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { cpSync, globSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { unpackInto } from '../../../infra/checks/packed-packages.ts';
 import { repositoryRoot } from '../../../infra/checks/temp-repository.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { applyManifests, userOf } from '../../harness/identity.ts';
+import { LoopbackServer } from '../../harness/loopback-server.ts';
 import { Started } from '../../harness/started.ts';
 import { ReconcileFunction } from '../../harness/tenant.ts';
 
@@ -25,32 +26,25 @@ interface Published {
 }
 
 /** What npm needs of a registry: it takes packages, and shows the versions that it has. */
-class Registry {
+class Registry extends LoopbackServer {
   readonly published: Published[] = [];
   /** The name of a package that it does not take. */
   refused: string | undefined;
-  readonly #server: Server = createServer((request, response) => {
-    const name = decodeURIComponent((request.url ?? '').slice(1).split('?')[0] ?? '');
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      const found = this.published.find((each) => each.name === name);
-      if (request.method === 'PUT' && name !== this.refused && !found) {
-        this.published.push(JSON.parse(Buffer.concat(chunks).toString()) as Published);
-        response.writeHead(201).end('{}');
-      } else if (request.method === 'PUT') response.writeHead(403).end('{}');
-      else response.writeHead(found ? 200 : 404).end(JSON.stringify(found ?? {}));
-    });
-  });
 
-  async start(): Promise<string> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
-    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  constructor() {
+    super(createServer());
+    this.answerBy((request, response) => this.#answer(request, response));
   }
 
-  stop(): Promise<unknown> {
-    this.#server.closeAllConnections();
-    return new Promise((resolve) => this.#server.close(resolve));
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const name = decodeURIComponent((request.url ?? '').slice(1).split('?')[0] ?? '');
+    const body = await text(request);
+    const found = this.published.find((each) => each.name === name);
+    if (request.method === 'PUT' && name !== this.refused && !found) {
+      this.published.push(JSON.parse(body) as Published);
+      response.writeHead(201).end('{}');
+    } else if (request.method === 'PUT') response.writeHead(403).end('{}');
+    else response.writeHead(found ? 200 : 404).end(JSON.stringify(found ?? {}));
   }
 }
 
@@ -73,15 +67,14 @@ beforeAll(async () => {
   writeFileSync(join(root, '.changeset/new.md'), "---\n'levelhook': major\n---\n\nFunctions do more.\n");
   git('add', '.');
   git('commit', '--quiet', '--message', 'start');
-  registry = new Registry();
-  const address = await registry.start();
-  writeFileSync(join(root, '.npmrc'), `registry=http://${address}/\n//${address}/:_authToken=any\n`);
-  environment = { ...process.env, npm_config_registry: `http://${address}/`, npm_config_noproxy: '127.0.0.1' };
+  registry = await started.open(new Registry());
+  const { host } = new URL(registry.url);
+  writeFileSync(join(root, '.npmrc'), `registry=http://${host}/\n//${host}/:_authToken=any\n`);
+  environment = { ...process.env, npm_config_registry: `${registry.url}/`, npm_config_noproxy: '127.0.0.1' };
 });
 
 afterAll(async () => {
   await started.stop();
-  await registry?.stop();
   rmSync(root, { recursive: true, force: true });
 });
 

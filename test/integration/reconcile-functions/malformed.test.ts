@@ -1,12 +1,11 @@
-import { createServer, type RequestListener, type Server } from 'node:http';
-import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
+import { createServer, type RequestListener } from 'node:http';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resource } from '../../../src/core/index.ts';
 import { generateSecret } from '../../../src/contract/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { LoopbackServer } from '../../harness/loopback-server.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
 import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
@@ -71,14 +70,8 @@ beforeAll(async () => {
 afterAll(() => started.stop());
 
 async function serve(name: string, listener: RequestListener): Promise<void> {
-  const server: Server = createServer(listener);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  started.add(async () => {
-    server.close();
-    server.closeAllConnections();
-  });
-  wrong[name] = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { url } = await started.open(new LoopbackServer(createServer(listener)));
+  wrong[name] = url;
 }
 
 async function createSecrets(): Promise<void> {

@@ -1,8 +1,5 @@
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createAdaptorServer } from '@hono/node-server';
@@ -21,6 +18,7 @@ import {
   uniqueName,
   untilReady,
 } from '../../harness/levelhook.ts';
+import { LoopbackServer } from '../../harness/loopback-server.ts';
 import { TestProcess } from '../../harness/process.ts';
 import { Started } from '../../harness/started.ts';
 
@@ -46,14 +44,8 @@ async function startApp(name: string, profile?: string): Promise<string> {
     profile !== undefined && request.method === 'POST'
       ? new Response(profile, { headers: { [LEVELHOOK_HEADER]: CONTRACT_VERSION } })
       : app.fetch(request);
-  const server = createAdaptorServer({ fetch }) as Server;
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  started.add(async () => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { url } = await started.open(new LoopbackServer(createAdaptorServer({ fetch })));
+  return url;
 }
 
 const startBusy = (): Promise<Listening> => startFunctionProcess(setting, 'test/harness/busy-function.ts');
