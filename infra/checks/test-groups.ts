@@ -163,7 +163,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     files: [
       'test/faults/{batch-lost,churn,circuit-breaker,clocks,deep-objects,function-down}.test.ts',
       'test/faults/{functions-come-and-go,large-objects,long-runs,misbehaving-client}.test.ts',
-      'test/faults/{misbehaving-function,related-objects,rollouts,stop-while-cut-off}.test.ts',
+      'test/faults/{misbehaving-function,related-objects,rollouts,silent-names,stop-while-cut-off}.test.ts',
       'test/faults/*/*.test.ts',
     ],
     guards: ['src/gateway', 'src/ground', 'test/faults'],

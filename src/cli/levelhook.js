@@ -13,6 +13,8 @@ if (major < REQUIRED) {
 // folder for temporary files) cannot be written, nothing is kept.
 const { enableCompileCache } = await import('node:module');
 enableCompileCache();
+// Half of these threads look up names, and no tenant's may take them all. They start when they are needed first.
+process.env['UV_THREADPOOL_SIZE'] ??= '64';
 const { keepMemorySmall } = await import('../memory/index.ts');
 keepMemorySmall();
 const { main } = await import('./main.ts');

@@ -18,6 +18,23 @@ describe('TenantTurns', () => {
     expect(order.filter((name) => name.startsWith('many'))).toEqual(many.map((_, at) => `many-${at}`));
   });
 
+  it('leaves room for others however many tasks of a tenant never end', async () => {
+    const turns = new TenantTurns(4, 2);
+    const begun: string[] = [];
+    const begin = (tenant: string, name: string, ended: Promise<void>): Promise<void> =>
+      turns.run(tenant, async () => {
+        begun.push(name);
+        await ended;
+      });
+    const { promise: never, resolve: end } = Promise.withResolvers<void>();
+    const many = Array.from({ length: 100 }, (_, at) => begin('many.', `many-${at}`, never));
+    for (let at = 0; at < 5; at += 1) await begin('other.', `other-${at}`, Promise.resolve());
+    expect(begun).toEqual(['many-0', 'many-1', 'other-0', 'other-1', 'other-2', 'other-3', 'other-4']);
+    end();
+    await Promise.all(many);
+    expect(begun).toHaveLength(105);
+  });
+
   it('runs no more tasks at a time than it may, and gives the place of a failed one on', async () => {
     const turns = new TenantTurns(2);
     let running = 0;

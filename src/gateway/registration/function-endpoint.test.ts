@@ -1,4 +1,3 @@
-import type { lookup } from 'node:dns';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/harness/eventually.ts';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
@@ -76,8 +75,11 @@ describe('where a ReconcileFunction is', () => {
     const { rules } = await at(service());
     const connects = (): Promise<unknown> =>
       new Promise((resolve) =>
-        guardedLookup(rules, ((_name: string, _options: object, found: (error: null, all: object[]) => void) =>
-          found(null, [{ address: '10.0.0.7', family: 4 }])) as unknown as typeof lookup)('web.shop.svc', {}, resolve),
+        guardedLookup(rules, (_name, _options, found) => found(null, [{ address: '10.0.0.7', family: 4 }]))(
+          'web.shop.svc',
+          {},
+          resolve,
+        ),
       );
     expect(await connects()).toBeNull();
     services['web'] = {
@@ -136,7 +138,7 @@ describe('where a ReconcileFunction is', () => {
     const allowed = ['https://functions.example.com'];
     expect(await at({ url: 'https://functions.example.com/a' }, allowed)).toEqual({
       url: 'https://functions.example.com/a',
-      rules: { allow: allowed, loopback: false },
+      rules: { allow: allowed, loopback: false, tenant: 'shop.' },
       ca: undefined,
     });
     expect((await at({ url: 'http://127.0.0.1:1/' }, ['http://127.0.0.1:1'])).rules.loopback).toBe(true);

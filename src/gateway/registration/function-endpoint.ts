@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { orUndefined, resourcePath } from '../../core/index.ts';
+import { orUndefined, resourcePath, tenantNamed } from '../../core/index.ts';
 import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { variableOf } from '../../ground/config/config.ts';
 import {
@@ -38,7 +38,7 @@ export async function functionEndpoint(
   if (service) return { ...(await serviceEndpoint(service, where)), ca };
   const { allowed: allow, client, namespace } = where;
   // Loopback is the gateway's own machine, so the operator must have allowed it by name.
-  const rules = { allow, loopback: allow.some(namesLoopback) };
+  const rules = { allow, loopback: allow.some(namesLoopback), tenant: tenantNamed(namespace) };
   try {
     const found = checkEndpoint(url ?? '', rules);
     // The owner of a name behind a star says where it leads.
@@ -82,7 +82,10 @@ async function serviceEndpoint(
   const origin = new URL(`${scheme}://${name}.${namespace}.svc:${own.port}`).origin;
   // Trap: resolved against the origin a path that begins with two slashes would name another host.
   const connectRefusal = serviceGuard(client, { namespace, name });
-  return { url: new URL(origin + path).href, rules: { allow: [origin], loopback: false, connectRefusal } };
+  return {
+    url: new URL(origin + path).href,
+    rules: { allow: [origin], loopback: false, connectRefusal, tenant: tenantNamed(namespace) },
+  };
 }
 
 function certificates(base64: string): string {

@@ -127,7 +127,7 @@ class World {
         const { hash: declared, paused } = spec as Spec;
         const hash = this.resolve(declared);
         const description = { name: 'web' } as Description;
-        const rules = { allow: [new URL(this.#url).origin], loopback: true };
+        const rules = { allow: [new URL(this.#url).origin], loopback: true, tenant: 'shop.' };
         const where = { url: this.#url, rules, ca: hash };
         const declaration = declared;
         const controller: ControllerSpec = {

@@ -38,7 +38,7 @@ describe('whether a function answers', () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-    const rules = { allow: [new URL(url).origin], loopback: true };
+    const rules = { allow: [new URL(url).origin], loopback: true, tenant: 'shop.' };
     const description = { name: 'web' } as Description;
     spec = { id: 'shop.web', origin: 'declared', declaration: 'd', description, url, rules, ca: undefined, keys: [] };
     reachability = new Reachability(clock);

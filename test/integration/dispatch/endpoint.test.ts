@@ -69,7 +69,11 @@ describe('an https endpoint', () => {
 
   it('is not connected to when its name has an address that is not allowed', async () => {
     const before = asked;
-    const rules = { allow: ['https://*.localhost', `https://localhost:${server.port}`], loopback: false };
+    const rules = {
+      allow: ['https://*.localhost', `https://localhost:${server.port}`],
+      loopback: false,
+      tenant: 'shop.',
+    };
     const answer = await send('localhost', { ca, rules });
     expect(answer).toEqual({
       kind: 'refused',

@@ -1,4 +1,3 @@
-import type { lookup } from 'node:dns';
 import { describe, expect, it } from 'vitest';
 import { UserError } from '../../../core/index.ts';
 import {
@@ -8,10 +7,12 @@ import {
   guardedLookup,
   rulesForConfigured,
 } from './endpoint-rules.ts';
+import type { LookupAll } from './name-lookups.ts';
 
 const outside: EndpointRules = {
   allow: ['https://*.example.com', 'http://fn:8080', 'http://10.0.0.7'],
   loopback: false,
+  tenant: 'shop.',
 };
 
 describe('checkEndpoint', () => {
@@ -53,9 +54,9 @@ describe('checkEndpoint', () => {
     'http://[::ffff:127.0.0.1]',
   ])('refuses the loopback address %s on a list, unless loopback is allowed', (url) => {
     const allow = [new URL(url).origin];
-    expect(() => checkEndpoint(url, { allow, loopback: false })).toThrow(/loopback/);
-    expect(checkEndpoint(url, { allow, loopback: true }).origin).toBe(allow[0]);
-    expect(rulesForConfigured(url)).toEqual({ allow, loopback: true });
+    expect(() => checkEndpoint(url, { ...outside, allow })).toThrow(/loopback/);
+    expect(checkEndpoint(url, { ...outside, allow, loopback: true }).origin).toBe(allow[0]);
+    expect(rulesForConfigured(url)).toEqual({ allow, loopback: true, tenant: allow[0] });
   });
 
   it.each([
@@ -79,19 +80,20 @@ describe('checkEndpoint', () => {
   });
 
   it('takes the names of configured URLs as they are', () => {
-    expect(rulesForConfigured('http://localhost:8080/x')).toEqual({ allow: ['http://localhost:8080'], loopback: true });
-    expect(rulesForConfigured('http://fn.svc:8080')).toEqual({ allow: ['http://fn.svc:8080'], loopback: false });
+    const [here, there] = ['http://localhost:8080', 'http://fn.svc:8080'];
+    expect(rulesForConfigured(`${here}/x`)).toEqual({ allow: [here], loopback: true, tenant: here });
+    expect(rulesForConfigured(there)).toEqual({ allow: [there], loopback: false, tenant: there });
   });
 });
 
 it('asks about each address of a name before a connection, and about an IPv4 address within IPv6', async () => {
   const asked: (readonly string[])[] = [];
   const connectRefusal = async (addresses: readonly string[]) => (asked.push(addresses), 'it is of another');
-  const system = ((_name: string, _options: object, callback: (error: null, found: object[]) => void) =>
+  const system: LookupAll = (_name, _options, callback) =>
     callback(null, [
       { address: '10.0.0.7', family: 4 },
       { address: '::ffff:10.0.0.8', family: 6 },
-    ])) as unknown as typeof lookup;
+    ]);
   const refused = new Promise((done) =>
     guardedLookup({ ...outside, connectRefusal }, system)('fn', { all: true }, (error) => done(error?.message)),
   );
@@ -102,8 +104,7 @@ it('asks about each address of a name before a connection, and about an IPv4 add
 describe('an address that a name resolves to', () => {
   const connects = (address: string): Promise<boolean> => {
     const found = [{ address, family: address.includes(':') ? 6 : 4 }];
-    const system = ((_name: string, _options: object, callback: (error: null, found: object[]) => void) =>
-      callback(null, found)) as unknown as typeof lookup;
+    const system: LookupAll = (_name, _options, callback) => callback(null, found);
     return new Promise((done) => guardedLookup(outside, system)('fn', { all: true }, (error) => done(!error)));
   };
 
@@ -150,8 +151,7 @@ describe('an address that a name resolves to', () => {
 describe('guardedLookup', () => {
   const resolve = (addresses: string[], all: boolean, rules = outside): Promise<unknown> => {
     const found = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
-    const system = ((_name: string, _options: object, callback: (error: null, found: object[]) => void) =>
-      callback(null, found)) as unknown as typeof lookup;
+    const system: LookupAll = (_name, _options, callback) => callback(null, found);
     return new Promise((done, failed) => {
       guardedLookup(rules, system)('fn', { all }, (error, address, family) => {
         if (error) failed(error);

@@ -1,8 +1,8 @@
-import { lookup as systemLookup, type LookupOptions } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { callbackify } from 'node:util';
 import { messageOf, UserError } from '../../../core/index.ts';
 import { variableOf } from '../../../ground/config/config.ts';
+import { type LookupAll, lookupInTurn } from './name-lookups.ts';
 
 /** Where triggers may be sent. */
 export interface EndpointRules {
@@ -18,6 +18,8 @@ export interface EndpointRules {
    * undefined: it may. Default: it may.
    */
   readonly connectRefusal?: (addresses: readonly string[]) => Promise<string | undefined>;
+  /** Whose URL it is: names are looked up in the turn of a tenant. */
+  readonly tenant: string;
 }
 
 /**
@@ -25,7 +27,8 @@ export interface EndpointRules {
  * A name that only resolves to loopback does not count.
  */
 export function rulesForConfigured(url: string): EndpointRules {
-  return { allow: [new URL(url).origin], loopback: namesLoopback(url) };
+  const { origin } = new URL(url);
+  return { allow: [origin], loopback: namesLoopback(url), tenant: origin };
 }
 
 /** Why nothing may be sent to a URL. */
@@ -79,8 +82,12 @@ export function checkFunctionUrls(urls: readonly string[]): void {
 /**
  * Resolves like the system, and fails when any address found is not allowed, or the rules refuse: before a connection
  * is opened.
+ * @param lookup Default: as `lookupInTurn`, by the rules' tenant.
  */
-export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup = systemLookup): LookupFunction {
+export function guardedLookup(
+  rules: EndpointRules,
+  lookup: LookupAll = (name, options, callback) => lookupInTurn(rules.tenant, name, options, callback),
+): LookupFunction {
   const refusalNow = callbackify(async (addresses: readonly string[]) => {
     try {
       return await rules.connectRefusal?.(addresses);
@@ -90,7 +97,7 @@ export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup 
   });
   return (hostname, options, callback) => {
     // All addresses in any case: a retry could use an address that was not checked.
-    lookup(hostname, { ...options, all: true } as LookupOptions & { all: true }, (error, found) => {
+    lookup(hostname, options, (error, found) => {
       if (error) return callback(error, '', 0);
       for (const { address } of found) {
         const refusal = addressRefusal(address, rules);
@@ -98,7 +105,8 @@ export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup 
       }
       const [first] = found;
       if (!first) return callback(new Error(`${hostname} has no address`), '', 0);
-      const connect = (): void => (options.all ? callback(null, found) : callback(null, first.address, first.family));
+      const connect = (): void =>
+        options.all ? callback(null, [...found]) : callback(null, first.address, first.family);
       const addresses = found.flatMap(({ address }) => [address, ...embeddedAddresses(address)]);
       refusalNow(addresses, (_none, refusal) =>
         refusal === undefined ? connect() : callback(new AddressRefusedError(refusal), '', 0),
