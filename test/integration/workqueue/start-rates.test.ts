@@ -1,23 +1,31 @@
-import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, describe, expect, inject, it } from 'vitest';
 import { systemClock } from '../../../src/core/index.ts';
-import { StartRates } from '../../../src/gateway/controller/workqueue/worker/start-rates.ts';
+import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
+import { type StartRate, StartRates } from '../../../src/gateway/controller/workqueue/worker/start-rates.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { RecordingProcess } from '../../harness/recording-process.ts';
+import { done, RecordingProcess } from '../../harness/recording-process.ts';
 import { RedisQueueFixture } from '../../harness/redis-queue.ts';
 
-let fixture: RedisQueueFixture;
+let fixtures: RedisQueueFixture[] = [];
 
-beforeEach(async () => {
-  fixture = await RedisQueueFixture.create(inject('redisUrl'), systemClock);
+afterEach(async () => {
+  await Promise.all(fixtures.map((each) => each.close()));
+  fixtures = [];
 });
-afterEach(() => fixture.close());
+
+/** A queue of its own. */
+async function openQueue(concurrency: number, starts: StartRate): Promise<BullMqWorkQueue> {
+  const fixture = await RedisQueueFixture.create(inject('redisUrl'), systemClock);
+  fixtures.push(fixture);
+  return fixture.open({ concurrency }, { bounds: { starts } });
+}
 
 describe('keys of a tenant that are ready again and again', () => {
   it('start no faster than a tenant may, in all of its queues, and each of them runs', async () => {
     const rates = new StartRates(systemClock);
     const process = new RecordingProcess();
-    const bounds = { starts: rates.of('tenant') };
-    const queue = await fixture.open({ concurrency: 100 }, { bounds });
+    const queue = await openQueue(100, rates.of('tenant'));
     await queue.start(process);
     const keys = Array.from({ length: 4000 }, (_, at) => ({ key: `a/key-${at}`, reasons: [] }));
     const startedMs = systemClock.now();
@@ -28,5 +36,34 @@ describe('keys of a tenant that are ready again and again', () => {
     expect(new Set(process.runs.map(({ key }) => key)).size).toBe(keys.length);
     // Another tenant's bound is its own.
     expect(rates.of('another').room()).toBeGreaterThan(100);
+  });
+});
+
+describe('runs of a tenant that do not end', () => {
+  it('are in flight in a bounded number, in all of its queues, and the other keys run when some have ended', async () => {
+    const rates = new StartRates(systemClock);
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    const processes = await Promise.all(
+      Array.from({ length: 3 }, async () => {
+        const process = new RecordingProcess();
+        process.onRun = async () => (await ended, done);
+        const queue = await openQueue(1000, rates.of('tenant'));
+        await queue.start(process);
+        await queue.add(Array.from({ length: 1000 }, (_, at) => ({ key: `a/key-${at}`, reasons: [] })));
+        return process;
+      }),
+    );
+    const begun = (): number => processes.reduce((sum, { runs }) => sum + runs.length, 0);
+    await eventually(async () => expect(begun()).toBe(2000), 60_000);
+    // A thousand more could begin each second, by the rate alone.
+    await sleep(2000);
+    expect(begun()).toBe(2000);
+    const another = new RecordingProcess();
+    const queue = await openQueue(4, rates.of('another'));
+    await queue.start(another);
+    await queue.add([{ key: 'a/one', reasons: [] }]);
+    await eventually(async () => expect(another.keys()).toEqual(['a/one']));
+    end();
+    await eventually(async () => expect(begun()).toBe(3000), 60_000);
   });
 });

@@ -102,8 +102,8 @@ export class QueueWorker {
   /** The call for starts that is under way, and for how many keys it asks. */
   #call: { readonly keys: number } | undefined;
   /**
-   * Whether the last call found every slot taken, or has used up the start rate. Cleared when a slot is free, or after
-   * `FULL_AGAIN_MS`.
+   * Whether the last call found every slot taken, or has used up the start rate or the runs in flight. Cleared when a
+   * slot is free, or after `FULL_AGAIN_MS`.
    */
   #isFull = false;
   #retrying = false;
@@ -217,9 +217,13 @@ export class QueueWorker {
   #callNext(): void {
     const taken = this.#take();
     if (!taken) return;
-    this.#call = { keys: taken.keys.length + (taken.low?.count ?? 0) };
+    const asked = taken.keys.length + (taken.low?.count ?? 0);
+    this.#call = { keys: asked };
+    const { startRate } = this.#options.gate;
+    startRate.begin(asked);
     const call = this.#start(taken).finally(() => {
       this.#call = undefined;
+      startRate.end(asked);
       this.#callNext();
     });
     this.#options.on.work(call);
@@ -444,6 +448,7 @@ export class QueueWorker {
     for (const each of started) this.#measureWait(each, nowMs);
     const runs = started.map(({ run }) => run);
     for (const run of runs) ownRuns.begin(run, nowMs);
+    gate.startRate.begin(runs.length);
     const together = runs.length > 1 ? process.runAll?.(runs) : undefined;
     const finishes = together ?? runs.map((run) => process.run(run));
     started.forEach((each, at) => on.work(this.#end(each, finishes[at] ?? NO_FINISH, nowMs)));
@@ -473,8 +478,9 @@ export class QueueWorker {
   }
 
   async #end({ run, queuedAtMs, recorded }: Started, finishing: Promise<Finish>, startedMs: number): Promise<void> {
-    const { on, runtime } = this.#options;
+    const { on, runtime, gate } = this.#options;
     const finish = await finishing.catch((error: unknown) => ({ kind: 'unknown' as const, error: messageOf(error) }));
+    gate.startRate.end(1);
     const nowMs = this.#now();
     const tookMs = nowMs - startedMs;
     runtime.metrics.observe('workqueue_work_duration_seconds', this.#labels, tookMs / 1000);

@@ -41,6 +41,42 @@ describe('StartRates', () => {
     expect(count).toBe(2000);
   });
 
+  it('bounds the runs that a tenant has in flight, and begins more when some have ended', () => {
+    const { clock, of } = rates();
+    const controllers = Array.from({ length: 50 }, () => of.of('a'));
+    let inFlight = 0;
+    const beginAll = (): void => {
+      for (let second = 0; second < 60; second += 1) {
+        for (const each of controllers) {
+          const room = Math.max(0, Math.floor(each.room()));
+          each.take(room);
+          each.begin(room);
+          inFlight += room;
+        }
+        clock.nowMs += 1000;
+      }
+    };
+    beginAll();
+    expect(inFlight).toBe(2000);
+    expect(of.of('other').room()).toBeGreaterThan(1000);
+    controllers[0]?.end(500);
+    inFlight -= 500;
+    beginAll();
+    expect(inFlight).toBe(2000);
+  });
+
+  it('leaves each tenant some runs in flight when others have all of them', () => {
+    const { clock, of } = rates();
+    for (let tenant = 0; tenant < 10; tenant += 1) {
+      of.of(`tenant-${tenant}`).begin(Math.max(0, Math.floor(of.of(`tenant-${tenant}`).room())));
+      clock.nowMs += 60_000;
+    }
+    const victim = of.of('victim');
+    expect(victim.room()).toBe(50);
+    victim.begin(50);
+    expect(victim.room()).toBeLessThan(1);
+  });
+
   it('leaves each tenant its own when all together begin too many', () => {
     const { clock, of } = rates();
     const many = Array.from({ length: 20 }, (_, at) => of.of(`tenant-${at}`));

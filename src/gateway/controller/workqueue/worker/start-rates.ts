@@ -10,16 +10,27 @@ const TOGETHER = { burst: 4000, perSecond: 2000 };
 /** Each tenant's reserved rate, for when all tenants together have used up theirs. */
 const RESERVED = { burst: 50, perSecond: 50 };
 
+/**
+ * Runs in flight here: of one tenant, of all together, and reserved for each tenant when all have used up theirs. A run
+ * that its function does not answer holds a connection and 15 KiB or more until its deadline, which may be after 15
+ * minutes, and some machines give a process 20,000 connections in all.
+ */
+const IN_FLIGHT = { ofTenant: 2000, together: 6000, reserved: 50 };
+
 /** How many runs of one tenant may begin. */
 export interface StartRate {
   /** At this moment; below 1: none. */
   readonly room: () => number;
   /** Counts runs that have begun. */
   readonly take: (count: number) => void;
+  /** So many runs are in flight from now on, or Redis is asked to start them. */
+  readonly begin: (count: number) => void;
+  /** They are no longer. */
+  readonly end: (count: number) => void;
 }
 
 /** For a controller whose runs may begin as fast as they come. */
-export const ANY_RATE: StartRate = { room: () => Infinity, take: () => {} };
+export const ANY_RATE: StartRate = { room: () => Infinity, take: () => {}, begin: () => {}, end: () => {} };
 
 interface Buckets {
   readonly own: TokenBucket;
@@ -27,13 +38,17 @@ interface Buckets {
 }
 
 /**
- * How many runs tenants may begin in this process: one bound for each, whatever the number of its controllers, and one
- * for all of them. Keys beyond it wait in their queues, so a tenant whose keys run again and again slows down itself.
+ * How many runs tenants may begin and have in flight in this process: one bound for each, whatever the number of its
+ * controllers, and one for all of them. Keys beyond it wait in their queues, so a tenant whose keys run again and
+ * again, or whose functions do not answer, slows down itself.
  */
 export class StartRates {
   readonly #now: () => number;
   readonly #together: TokenBucket;
   readonly #tenants = new Map<string, Buckets>();
+  /** Runs in flight, by tenant. */
+  readonly #inFlight = new Map<string, number>();
+  #allInFlight = 0;
 
   constructor(clock: Pick<Clock, 'now'>) {
     this.#now = () => clock.now();
@@ -44,7 +59,8 @@ export class StartRates {
     return {
       room: () => {
         const { own, reserved } = this.#bucketsOf(tenant);
-        return Math.min(own.tokens, Math.max(this.#together.tokens, reserved.tokens));
+        const startable = Math.min(own.tokens, Math.max(this.#together.tokens, reserved.tokens));
+        return Math.min(startable, this.#inFlightRoom(tenant));
       },
       take: (count) => {
         if (count === 0) return;
@@ -52,7 +68,23 @@ export class StartRates {
         own.spend(count);
         (this.#together.tokens >= count ? this.#together : reserved).spend(count);
       },
+      begin: (count) => {
+        this.#allInFlight += count;
+        this.#inFlight.set(tenant, (this.#inFlight.get(tenant) ?? 0) + count);
+      },
+      end: (count) => {
+        this.#allInFlight -= count;
+        const left = (this.#inFlight.get(tenant) ?? 0) - count;
+        if (left > 0) this.#inFlight.set(tenant, left);
+        else this.#inFlight.delete(tenant);
+      },
     };
+  }
+
+  #inFlightRoom(tenant: string): number {
+    const own = this.#inFlight.get(tenant) ?? 0;
+    const { ofTenant, together, reserved } = IN_FLIGHT;
+    return Math.min(ofTenant - own, Math.max(together - this.#allInFlight, reserved - own));
   }
 
   #bucketsOf(tenant: string): Buckets {
