@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Hono } from 'hono';
 import { describe, expect } from 'vitest';
@@ -247,5 +247,26 @@ describe('the server of a gateway', () => {
       ...Object.keys(METRICS.histograms).map((name) => [name, 'histogram']),
     ];
     for (const [name = '', type] of expected) expect(types.get(name), name).toBe(type);
+  });
+});
+
+describe('connections to a gateway', () => {
+  it('from one address are bounded, and leave room for others', async () => {
+    const sockets: Socket[] = [];
+    await withServer({}, async (url) => {
+      const { port } = new URL(url);
+      let closed = 0;
+      // Half of all, and some more.
+      for (let at = 0; at < 4300; at += 1) {
+        const socket = connect({ port: Number(port), host: '127.0.0.1', localAddress: '127.0.0.2' });
+        sockets.push(socket);
+        socket.on('error', () => {});
+        socket.once('close', () => (closed += 1));
+        await once(socket, 'connect');
+      }
+      await eventually(async () => expect(closed).toBeGreaterThanOrEqual(4300 - 4096));
+      expect(await get(`${url}/livez`)).toEqual([200, 'ok']);
+    });
+    for (const socket of sockets) socket.destroy();
   });
 });

@@ -6,6 +6,7 @@ import { LimitedLines, type Logger, messageOf, type Metrics, systemClock } from 
 import type { CertificateFiles } from '../../../contract/node/certificate-files.ts';
 import { FileCertificate } from '../../certificates/serving-certificate.ts';
 import { variableOf } from '../../../ground/config/config.ts';
+import { ClientConnections } from '../../../ground/client-connections.ts';
 import { Listener } from '../../../ground/listener.ts';
 import { type HealthCheck, report } from '../../process/health.ts';
 import { PROFILE_PATH } from '../../../contract/node/profile-request.ts';
@@ -91,6 +92,8 @@ export const KUBERNETES_PATH = `${CACHE_PATH}/kubernetes`;
 const RECEIVE_MS = 10_000;
 /** How often node looks for late requests. */
 const LOOK_MS = 2000;
+/** One address may have half. Some machines give a process 20,000 in all. */
+const MAX_CONNECTIONS = 8192;
 
 /**
  * The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, `/reconcile`, the cache API, and behind the login the
@@ -126,6 +129,7 @@ export class AdminServer {
         : { ...handler, serverOptions: limits },
     ) as Server;
     this.#server = server;
+    new ClientConnections(systemClock, MAX_CONNECTIONS).bound(server);
     server.prependListener('request', refuseScattered);
     server.on('request', readRest);
     this.#listener = Listener.start(server, { host, port }, { remedy: 'with --port' });

@@ -1,13 +1,12 @@
 import { createServer, type Server } from 'node:https';
-import type { Socket } from 'node:net';
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
 import type { Clock } from '../../../core/index.ts';
 import type { ClientAuthorities } from '../../certificates/client-authorities.ts';
 import type { ServingCertificate } from '../../certificates/serving-certificate.ts';
 import { variableOf } from '../../../ground/config/config.ts';
+import { ClientConnections } from '../../../ground/client-connections.ts';
 import { Listener } from '../../../ground/listener.ts';
 import type { ReviewApi } from './review-api.ts';
-import { ReviewConnections } from './review-connections.ts';
 
 export interface WebhookServerOptions {
   readonly listen: { readonly host: string; readonly port: number };
@@ -19,6 +18,11 @@ export interface WebhookServerOptions {
 }
 
 const LOOK_MS = 1000;
+/**
+ * An apiserver opens one connection for each review at a time, and serves 200 writes at a time by default. One that has
+ * shown no certificate may have half.
+ */
+const MAX_CONNECTIONS = 2048;
 /** For answers that are being written when the server stops. */
 const LAST_ANSWERS_MS = 1000;
 /**
@@ -36,14 +40,14 @@ const HANDSHAKE_MS = 10_000;
  */
 export class WebhookServer {
   readonly #options: WebhookServerOptions;
-  readonly #connections: ReviewConnections;
+  readonly #connections: ClientConnections;
   #listener: Promise<Listener> | undefined;
   #url = '';
   #unwatch: () => void = () => {};
 
   constructor(options: WebhookServerOptions) {
     this.#options = options;
-    this.#connections = new ReviewConnections(options.clock);
+    this.#connections = new ClientConnections(options.clock, MAX_CONNECTIONS);
   }
 
   /** `https://host:port`, once started. */
@@ -78,14 +82,7 @@ export class WebhookServer {
       createServer,
       serverOptions,
     }) as Server;
-    // Before TLS, which costs more than all else of a connection that is refused.
-    const secureConnections = server.listeners('connection') as ((socket: Socket) => void)[];
-    server.removeAllListeners('connection').on('connection', (connection) => {
-      const socket = connection as Socket;
-      if (connections.admit(socket)) for (const each of secureConnections) each.call(server, socket);
-    });
-    server.on('secureConnection', (socket) => connections.secured(socket));
-    server.prependListener('request', (incoming, outgoing) => connections.asked(incoming, outgoing));
+    connections.bound(server);
     const look = setInterval(() => void connections.closeLate(), LOOK_MS).unref();
     server.once('close', () => clearInterval(look));
     const remedy = `in ${variableOf('webhookListen')}`;

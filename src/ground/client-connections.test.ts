@@ -2,33 +2,30 @@ import { EventEmitter, once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../core/index.ts';
-import { ReviewConnections } from './review-connections.ts';
+import { systemClock } from '../core/index.ts';
+import { ClientConnections } from './client-connections.ts';
 
 const ROOM = 64;
 const APISERVER = '127.0.0.99';
 const STRANGERS = Array.from({ length: 12 }, (_, at) => `127.0.0.${at + 2}`);
 
 /**
- * A server whose connections are admitted as those of the server of reviews. It ends all answers but those of `/slow`.
+ * A server whose connections are admitted as those of a server of the gateway. It ends all answers but those of
+ * `/slow`.
  */
 class AdmittingServer {
   readonly slow: ServerResponse[] = [];
   readonly #sockets: Socket[] = [];
   readonly #server: Server;
 
-  constructor(connections: ReviewConnections) {
+  constructor(connections: ClientConnections) {
     this.#server = createServer((request, response) => {
       request.resume();
       if (request.url !== '/slow') return void request.once('end', () => response.end('fine'));
       this.slow.push(response);
       response.flushHeaders();
     });
-    const listeners = this.#server.listeners('connection') as ((socket: Socket) => void)[];
-    this.#server.removeAllListeners('connection').on('connection', (socket) => {
-      if (connections.admit(socket)) for (const each of listeners) each.call(this.#server, socket);
-    });
-    this.#server.prependListener('request', (incoming, outgoing) => connections.asked(incoming, outgoing));
+    connections.bound(this.#server);
   }
 
   async open(): Promise<void> {
@@ -67,14 +64,14 @@ class AdmittingServer {
   }
 }
 
-describe('the connections of the server of reviews', () => {
+describe('the connections of clients', () => {
   let server: AdmittingServer;
-  let connections: ReviewConnections;
+  let connections: ClientConnections;
   let aheadMs: number;
 
   beforeEach(async () => {
     aheadMs = 0;
-    connections = new ReviewConnections({ now: () => systemClock.now() + aheadMs }, ROOM);
+    connections = new ClientConnections({ now: () => systemClock.now() + aheadMs }, ROOM);
     server = new AdmittingServer(connections);
     await server.open();
   });

@@ -1,14 +1,9 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
-import { type Clock, SharedRoom, type RequestSource } from '../../../core/index.ts';
+import { type Clock, SharedRoom, type RequestSource } from '../core/index.ts';
 
-/**
- * Of all sources that have not shown a certificate. An apiserver opens one connection for each review at a time, and
- * serves 200 writes at a time by default. One source alone may have half, see `SharedRoom`.
- */
-const MAX_CONNECTIONS = 2048;
 /**
  * A connection has the head of its first request within this time, the rest of it within another, and each later head.
  */
@@ -38,7 +33,7 @@ interface Connection {
 }
 
 /**
- * The connections of the server of reviews. Anyone may open some, so each source has a share of them. When there is no
+ * The connections of clients to a server. Anyone may open some, so each source has a share of them. When there is no
  * room for a new one, the server closes an idle connection: of the source that has most, or of the source itself if
  * that has as many. So connections that strangers keep do not keep out an apiserver, whether it comes from another
  * address or from the same. A known source, whose certificate the server has checked, has no bound here: the apiserver
@@ -49,7 +44,7 @@ interface Connection {
  * Therefore a known source may keep silent connections, and those of others are closed only when nothing of a request
  * has come that this thread has not read yet.
  */
-export class ReviewConnections {
+export class ClientConnections {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #room: SharedRoom;
   /** By the client's address and port, the oldest first. */
@@ -57,10 +52,20 @@ export class ReviewConnections {
   /** The connections that take room, by source, the oldest first. */
   readonly #ofSource = new Map<string, Set<Connection>>();
 
-  /** @param most of all sources that are not known. Default 2048. */
-  constructor(clock: Pick<Clock, 'now'>, most = MAX_CONNECTIONS) {
+  /** @param most of all sources that have not shown a certificate. One alone may have half, see `SharedRoom`. */
+  constructor(clock: Pick<Clock, 'now'>, most: number) {
     this.#clock = clock;
     this.#room = new SharedRoom(most);
+  }
+
+  /** Admits the connections of this server, before TLS, which costs more than all else of one that is refused. */
+  bound(server: Server): void {
+    const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
+    server.removeAllListeners('connection').on('connection', (connection) => {
+      if (this.admit(connection)) for (const each of listeners) each.call(server, connection);
+    });
+    server.on('secureConnection', (socket: TLSSocket) => this.secured(socket));
+    server.prependListener('request', (incoming, outgoing) => this.asked(incoming, outgoing));
   }
 
   /** The client of a connection. */
