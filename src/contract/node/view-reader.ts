@@ -93,8 +93,8 @@ export interface SelectOptions {
   readonly first?: number;
   /**
    * The most bytes of objects that one command reads; a single larger object is read alone. Redis answers no other
-   * client while it runs a command. The sizes cost one more round trip for each batch. Default: one command reads a
-   * batch.
+   * client while it runs a command. The sizes cost one more round trip for each batch. A batch ends with the object
+   * that brings it to as many bytes, since Redis holds objects compressed. Default: one command reads a batch.
    */
   readonly commandBytes?: number;
   /**
@@ -198,18 +198,28 @@ export class ViewReader {
       if (selected.length === 0) continue;
       for (const keys of commandBytes === Infinity ? [selected] : await this.#parts(selected, commandBytes)) {
         const { stored, isCertain } = await this.#read(keys, selection, options);
-        yield keys.flatMap((key, at) => {
+        let batch: Found[] = [];
+        let size = 0;
+        for (const [at, key] of keys.entries()) {
           const bytes = stored[at];
           // Deleted between the trips.
-          if (!bytes) return [];
+          if (!bytes) continue;
           const object = this.#decode(key, bytes);
           if (object instanceof ObjectKeptOutError) {
             // It may have been kept out only after the state was read.
             tell(object);
-            return [];
+            continue;
           }
-          return isCertain(at) || isSelected(object.decode(), selection) ? [object] : [];
-        });
+          if (!isCertain(at) && !isSelected(object.decode(), selection)) continue;
+          batch.push(object);
+          size += object.json.length;
+          // What Redis holds is compressed.
+          if (size < commandBytes) continue;
+          yield batch;
+          batch = [];
+          size = 0;
+        }
+        yield batch;
       }
     }
   }

@@ -2,6 +2,7 @@ import { formatKind, messageOf, type Runtime } from '../../../core/index.ts';
 import { allows, type CacheScope } from '../../../contract/cache-scope.ts';
 import { type CachePositions, TokenError } from '../../controller/access/token.ts';
 import { negotiate, wantsAggregated } from './accept.ts';
+import { AnswerRoom, type HeldAnswer } from './answer-room.ts';
 import type { Catalog, ServedKind } from './catalog.ts';
 import { AGGREGATED, aggregatedDocument, discoveryDocument } from './discovery-documents.ts';
 import {
@@ -57,6 +58,7 @@ const UNDESCRIBED = /^\/openapi\//;
 export class CacheApi {
   readonly #options: CacheApiOptions;
   readonly #limit: ReaderRateLimit;
+  readonly #room = new AnswerRoom();
 
   constructor(options: CacheApiOptions) {
     this.#options = options;
@@ -86,17 +88,27 @@ export class CacheApi {
     if (!this.#limit.take(reader.name)) {
       throw tooManyRequests('Too many requests, please try again later.');
     }
-    // Together, since both may ask Redis.
-    const goesOn = reader.goesOn();
-    const answering = this.#answerTo(reader, request, root, verb);
-    const [isGood, answered] = await Promise.allSettled([goesOn, answering]);
-    if (isGood.status === 'rejected') throw isGood.reason;
-    if (!isGood.value) throw unauthorized();
-    if (answered.status === 'rejected') throw answered.reason;
-    return answered.value;
+    const held = this.#room.for(reader.name);
+    try {
+      // Together, since both may ask Redis.
+      const goesOn = reader.goesOn();
+      const answering = this.#answerTo(reader, request, { root, verb, held });
+      const [isGood, answered] = await Promise.allSettled([goesOn, answering]);
+      if (isGood.status === 'rejected') throw isGood.reason;
+      if (!isGood.value) throw unauthorized();
+      if (answered.status === 'rejected') throw answered.reason;
+      return answered.value;
+    } catch (error) {
+      held.giveBack();
+      throw error;
+    }
   }
 
-  async #answerTo(reader: CacheApiClient, request: Request, root: string, verb: { text: string }): Promise<Response> {
+  async #answerTo(
+    reader: CacheApiClient,
+    request: Request,
+    { root, verb, held }: { readonly root: string; readonly verb: { text: string }; readonly held: HeldAnswer },
+  ): Promise<Response> {
     const { catalog } = this.#options;
     const url = new URL(request.url);
     const path = decodedPath(url.pathname.slice(root.length));
@@ -121,7 +133,7 @@ export class CacheApi {
     const positions = reader.positions?.[formatKind(kind.resource)];
     const asked = { kind, request: info, query: url.searchParams, form, catalog, scope: reader.scope, positions };
     const { listLimit, runtime } = this.#options;
-    const options = { listLimit, clock: runtime.clock };
+    const options = { listLimit, clock: runtime.clock, held };
     const response = await (info.name === undefined ? readList(asked, options) : readObject(asked, options));
     // Redis may have come back without its last writes while it was read.
     this.#checkAvailable(kind);

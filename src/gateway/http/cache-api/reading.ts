@@ -23,6 +23,7 @@ import {
   type ViewReader,
 } from '../../../contract/node/view-reader.ts';
 import type { Form } from './accept.ts';
+import { type HeldAnswer, streamOf } from './answer-room.ts';
 import { type AnswerForm, answerForm, itemsOf, joined, type ListMetadata, type Piece } from './answer-form.ts';
 import type { Catalog, ReadableView, ServedKind } from './catalog.ts';
 import { encodeContinue } from './continue-token.ts';
@@ -45,6 +46,8 @@ export interface ReadingOptions {
   /** Objects in one answer without a limit; more are refused, since a part would be taken for all. */
   readonly listLimit: number;
   readonly clock: Clock;
+  /** The memory of the answer. */
+  readonly held: HeldAnswer;
 }
 
 /** A request for a kind that may be read. */
@@ -70,8 +73,8 @@ interface Reading {
 const VERSION_WAIT_MS = 3000;
 /** Of objects that one command reads: Redis holds its answer in memory, which a list of large ones would fill. */
 const COMMAND_BYTES = 4 * 1024 * 1024;
-/** Above this a list is sent as it is read. */
-const WHOLE = 500;
+/** Objects of a list and their bytes that are read before it is sent: a longer list is sent as it is read. */
+const WHOLE = { objects: 500, bytes: COMMAND_BYTES };
 
 /** @throws StatusError */
 export async function readObject(asked: ReadRequest, options: ReadingOptions): Promise<Response> {
@@ -94,7 +97,8 @@ export async function readObject(asked: ReadRequest, options: ReadingOptions): P
   const seconds =
     field === null ? undefined : await observations.secondsUnchanged(key, field, options.clock.now(), item);
   const unchanged = seconds === undefined ? {} : { [UNCHANGED_HEADER]: String(seconds) };
-  return body(joined(form.one(object)), { [POSITION_HEADER]: String(position), ...unchanged });
+  const content = options.held.body(joined(form.one(object)));
+  return body(content, { [POSITION_HEADER]: String(position), ...unchanged });
 }
 
 async function readOne(
@@ -153,6 +157,7 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
     version,
     incarnations,
     form,
+    held: options.held,
     keptOut: [],
     positions: found.map(({ state }) => state.position),
   };
@@ -187,6 +192,7 @@ interface List {
   readonly version: ResourceVersion;
   readonly incarnations: string;
   readonly form: AnswerForm;
+  readonly held: HeldAnswer;
   /** Objects of the list that are kept out of the cache, as far as it has been read. */
   readonly keptOut: { readonly key: string; readonly reason: string }[];
   /** By view, in the same order: the position at which its objects were read last. */
@@ -196,14 +202,12 @@ interface List {
 async function page(list: List, asked: number, options: ReadingOptions): Promise<Response> {
   const limit = Math.min(asked, options.listLimit);
   const { selection } = list.wanted;
-  const items: Found[] = [];
-  // One more than asked for tells whether the list goes on.
-  for await (const batch of select(list, limit + 1)) {
-    items.push(...batch);
-    if (items.length > limit) break;
-  }
-  const last = items.length > limit ? items[limit - 1]?.key : undefined;
+  // One more than asked for tells whether the list goes on. A page of large objects has fewer of them.
+  const { items, rest } = await begin(select(list, limit + 1), limit);
+  await rest?.return();
+  const goesOn = rest !== undefined || items.length > limit;
   items.length = Math.min(items.length, limit);
+  const last = goesOn ? items.at(-1)?.key : undefined;
   // The next page reports the objects kept out behind the last key.
   const left = list.keptOut.filter(({ key }) => last === undefined || key <= last);
   const metadata = { resourceVersion: list.version, ...(await more(list, selection, last)) };
@@ -230,37 +234,65 @@ async function all(list: List, { listLimit }: ReadingOptions): Promise<Response>
     throw tooLarge(`the list may have ${count} objects and this server sends ${listLimit} at most: ask with limit=500`);
   }
   const metadata = { resourceVersion: list.version };
-  if (count > WHOLE) return body(stream(list, metadata));
+  const { items, rest } = await begin(select(list), WHOLE.objects);
+  return rest ? body(stream(list, metadata, { items, rest })) : whole(list, items, metadata);
+}
+
+/** A list of which the first objects have been read; `rest` reads the others, if there are any. */
+interface Begun {
+  readonly items: Found[];
+  readonly rest: AsyncGenerator<Found[], void> | undefined;
+}
+
+/** Reads until there are more objects than these, or more bytes than `WHOLE`. */
+async function begin(batches: AsyncGenerator<Found[], void>, objects: number): Promise<Begun> {
   const items: Found[] = [];
-  for await (const batch of select(list)) items.push(...batch);
-  return whole(list, items, metadata);
+  let bytes = 0;
+  while (items.length <= objects && bytes < WHOLE.bytes) {
+    const { done, value } = await batches.next();
+    if (done) return { items, rest: undefined };
+    items.push(...value);
+    bytes += bytesOf(value);
+  }
+  return { items, rest: batches };
+}
+
+function bytesOf(batch: readonly Found[]): number {
+  return batch.reduce((sum, { json }) => sum + json.length, 0);
 }
 
 /** As it is read, a batch at a time, when the client takes it. A failure in the middle cuts the connection. */
-function stream(list: List, metadata: ListMetadata): ReadableStream<Uint8Array> {
-  const pieces = parts(list, metadata);
-  return new ReadableStream({
-    async pull(controller) {
+function stream(list: List, metadata: ListMetadata, begun: Required<Begun>): ReadableStream<Uint8Array> {
+  const pieces = parts(list, metadata, begun);
+  return streamOf({
+    next: async () => {
       const { done, value } = await pieces.next();
-      if (done) controller.close();
-      else controller.enqueue(joined(value));
+      return done ? undefined : joined(value);
     },
-    async cancel() {
-      await pieces.return();
-    },
+    end: () => pieces.return(),
   });
 }
 
-async function* parts(list: List, metadata: ListMetadata): AsyncGenerator<Piece[], void, undefined> {
-  const { form } = list;
-  yield [form.head(metadata)];
-  let separator = '';
-  for await (const batch of select(list)) {
-    if (batch.length === 0) continue;
-    yield [separator, ...itemsOf(form, batch)];
-    separator = ',';
+async function* parts(
+  list: List,
+  metadata: ListMetadata,
+  { items, rest }: Required<Begun>,
+): AsyncGenerator<Piece[], void, undefined> {
+  const { form, held } = list;
+  try {
+    yield [form.head(metadata), ...itemsOf(form, items)];
+    let separator = items.length > 0 ? ',' : '';
+    held.giveBack();
+    for await (const batch of rest ?? []) {
+      if (batch.length === 0) continue;
+      yield [separator, ...itemsOf(form, batch)];
+      separator = ',';
+      held.giveBack();
+    }
+    yield [tailOf(list)];
+  } finally {
+    held.giveBack();
   }
-  yield [tailOf(list)];
 }
 
 /**
@@ -271,20 +303,29 @@ function tailOf({ form, keptOut: left }: List): string {
   return left.length === 0 ? form.tail : `],"keptOut":${JSON.stringify(left)}${form.tail.slice(1)}`;
 }
 
-async function* select(list: List, first?: number): AsyncGenerator<Found[]> {
+/** The batches of a list, whose bytes are held from here on. */
+async function* select(list: List, first?: number): AsyncGenerator<Found[], void> {
   const { wanted, form } = list;
   const after = wanted.continue?.after ?? '';
   const onKeptOut = ({ key, reason }: ObjectKeptOutError): void => void list.keptOut.push({ key, reason });
   const options = { after, verbatim: form.verbatim, onKeptOut, ...(first === undefined ? {} : { first }) };
   for (const [at, { reader, state }] of list.readings.entries()) {
     const onPosition = (position: number): void => void (list.positions[at] = position);
-    yield* reader.select(wanted.selection, { state, commandBytes: COMMAND_BYTES, onPosition, ...options });
+    for await (const batch of reader.select(wanted.selection, {
+      state,
+      commandBytes: COMMAND_BYTES,
+      onPosition,
+      ...options,
+    })) {
+      list.held.take(bytesOf(batch));
+      yield batch;
+    }
   }
 }
 
 function whole(list: List, items: readonly Found[], metadata: ListMetadata): Response {
   const { form, keptOut: left } = list;
-  const content = joined([form.head(metadata), ...itemsOf(form, items), tailOf(list)]);
+  const content = list.held.body(joined([form.head(metadata), ...itemsOf(form, items), tailOf(list)]));
   // Of several views there is no single position.
   const position = list.positions.length === 1 ? { [POSITION_HEADER]: String(list.positions[0]) } : {};
   if (left.length === 0) return body(content, position);
