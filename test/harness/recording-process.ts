@@ -15,7 +15,7 @@ export class RecordingProcess implements Process {
   /** Keys of which two runs were seen at a time. */
   readonly overlaps: string[] = [];
   onRun: (run: Run) => Finish | Promise<Finish> = () => done;
-  onLost: () => Ended = () => ({ kind: 'ended', failures: 'count', againAfterMs: 0 });
+  onLost: () => Ended | Promise<Ended> = () => ({ kind: 'ended', failures: 'count', againAfterMs: 0 });
   /** Barriers that have not passed. */
   readonly unpassed = new Set<string>();
   readonly #clock: Clock;

@@ -271,6 +271,23 @@ describe('FlowControl', () => {
     expect(ends).toHaveLength(8);
   });
 
+  it('gives places that are free to the waiting controllers in turn, and to each in its order', async () => {
+    const control = flows({ perSecond: 1000, burst: 1000 }, { perSecond: 1000, burst: 1000 });
+    const ends = await Promise.all(Array.from({ length: 64 }, (_, at) => control.begin(`c-${at}`)));
+    const begun: string[] = [];
+    const begin = async (name: string, what: string): Promise<void> => {
+      const end = await control.begin(name);
+      begun.push(what);
+      end();
+    };
+    const waiting = ['one', 'two', 'three'].map((what) => begin('many', what));
+    waiting.push(begin('other', 'another'));
+    ends[0]?.();
+    await Promise.all(waiting);
+    expect(begun).toEqual(['one', 'another', 'two', 'three']);
+    for (const end of ends.slice(1)) end();
+  });
+
   it('gives a controller eight places, and lets the others pass those of its requests that wait', async () => {
     const control = flows(PLENTY, PLENTY);
     const ends = await Promise.all(Array.from({ length: 8 }, () => control.begin('slow')));

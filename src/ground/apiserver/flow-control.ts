@@ -38,8 +38,11 @@ export class FlowControl {
   readonly #places = new SharedRoom(AT_ONCE);
   /** How many of them each controller has. */
   readonly #ofController = new Map<string, number>();
-  /** Requests that wait for others to end, in the order in which they came, with their controllers. */
-  readonly #queued = new Map<() => void, string>();
+  /**
+   * Requests that wait for others to end, by controller; whose turn it is comes first. A request that ends looks at
+   * each controller, and not at the thousands of requests that one may have waiting.
+   */
+  readonly #queued = new Map<string, Set<() => void>>();
 
   constructor(options: FlowControlOptions) {
     this.#options = options;
@@ -94,10 +97,13 @@ export class FlowControl {
       hasEnded = true;
       this.#count(name, -1);
       // One whose controller has all of its places lets the others pass.
-      for (const [next, of] of this.#queued) {
+      for (const [of, waiting] of this.#queued) {
         if (this.#places.taken >= AT_ONCE) return;
-        if (!this.#hasPlace(of)) continue;
-        this.#queued.delete(next);
+        const [next] = waiting;
+        if (!next || !this.#hasPlace(of)) continue;
+        this.#dequeue(of, next);
+        // Behind the others.
+        if (this.#queued.delete(of)) this.#queued.set(of, waiting);
         this.#count(of, 1);
         next();
       }
@@ -120,15 +126,25 @@ export class FlowControl {
   async #untilNext(name: string, signal: AbortSignal | undefined): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const onAbort = (): void => {
-      if (this.#queued.delete(resolve)) reject(signal?.reason as Error);
+      if (this.#dequeue(name, resolve)) reject(signal?.reason as Error);
     };
-    this.#queued.set(resolve, name);
+    const waiting = this.#queued.get(name);
+    if (waiting) waiting.add(resolve);
+    else this.#queued.set(name, new Set([resolve]));
     signal?.addEventListener('abort', onAbort, { once: true });
     try {
       await promise;
     } finally {
       signal?.removeEventListener('abort', onAbort);
     }
+  }
+
+  /** @returns whether it was waiting. */
+  #dequeue(name: string, next: () => void): boolean {
+    const waiting = this.#queued.get(name);
+    const wasWaiting = waiting?.delete(next) ?? false;
+    if (waiting?.size === 0) this.#queued.delete(name);
+    return wasWaiting;
   }
 
   #flow(name: string): Flow {

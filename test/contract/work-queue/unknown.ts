@@ -30,6 +30,24 @@ export function unknownContract(create: CreateFixture): void {
       ]);
     });
 
+    it('is settled once, however long that takes', async () => {
+      const { process } = setting();
+      const queue = await setting().open({ timeoutMs: 300 });
+      process.onRun = () => (process.runs.length === 1 ? { kind: 'unknown' } : done);
+      const { promise: settled, resolve } = Promise.withResolvers<void>();
+      process.onLost = async () => (await settled, { kind: 'ended', failures: 'count', againAfterMs: 0 });
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k');
+      // The poller finds it again each 5 s.
+      await setting().pass(22_000);
+      expect(process.losses).toHaveLength(1);
+      resolve();
+      await setting().ran('k', 2);
+      await setting().atRest();
+      expect(process.losses).toHaveLength(1);
+    });
+
     it('keeps why in the history of its key, once it is settled', async () => {
       const { process } = setting();
       const queue = await setting().open({ timeoutMs: 300 });

@@ -2,6 +2,7 @@ import { messageOf, type ResourceVersion, type Runtime } from '../../../core/ind
 import type { Write } from '../../../contract/index.ts';
 import type { View } from '../../informer/cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
+import { GroupCommit } from '../workqueue/worker/group-commit.ts';
 import { Barriers } from './barrier.ts';
 
 /** A view that a controller reads, with the questions to the apiserver about it. */
@@ -42,6 +43,8 @@ const BEFORE_ALL = '1';
 export class RunBarriers {
   readonly #options: RunBarriersOptions;
   readonly #barriers: Barriers;
+  /** One question at a time, for all runs that wait for it: an answer holds for the runs before its question. */
+  readonly #ofNow: GroupCommit<undefined, string | undefined>;
   /** When the version of a view at the server was last asked for. */
   readonly #askedAtMs = new Map<View, number>();
 
@@ -49,6 +52,11 @@ export class RunBarriers {
     this.#options = options;
     const views = options.views.map(({ view }) => view);
     this.#barriers = new Barriers(views, options.runtime.clock);
+    const ask = async (runs: readonly undefined[]): Promise<(string | undefined)[]> => {
+      const barrier = await this.#askOfNow();
+      return runs.map(() => barrier);
+    };
+    this.#ofNow = new GroupCommit(ask, { limit: Infinity });
   }
 
   /** Returns a barrier that passes when the cache shows these writes; undefined when it holds none of the objects. */
@@ -64,7 +72,11 @@ export class RunBarriers {
    * Returns a barrier that passes when the cache shows the server's current state, for runs whose writes are unknown.
    * @throws when the apiserver does not give its current version
    */
-  async ofNow(): Promise<string | undefined> {
+  ofNow(): Promise<string | undefined> {
+    return this.#ofNow.submit(undefined);
+  }
+
+  async #askOfNow(): Promise<string | undefined> {
     const versions = await Promise.all(
       this.#options.views
         .filter(({ isComplete }) => isComplete?.() ?? true)

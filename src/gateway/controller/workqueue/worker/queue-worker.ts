@@ -98,6 +98,8 @@ export class QueueWorker {
   readonly #finishes: GroupCommit<FinishRequest, Finished>;
   /** Keys that other gateways should start first, because their last run here got no answer. */
   readonly #elsewhere = new NewestMap<string, true>(MOST_PASSED_ON);
+  /** Lost runs that are being settled. The apiserver may answer after the poller has found them again. */
+  readonly #settling = new Set<string>();
   readonly #id = randomUUID();
   /** The call for starts that is under way, and for how many keys it asks. */
   #call: { readonly keys: number } | undefined;
@@ -382,7 +384,7 @@ export class QueueWorker {
           on.due(start.untilMs);
           break;
         case 'lost':
-          on.work(this.#endLost(key, start));
+          this.#settle(key, start);
           break;
         case 'go': {
           barriers.forget(key);
@@ -413,6 +415,13 @@ export class QueueWorker {
     if (!(await this.#options.barriers.passed(barrier))) return;
     this.#waiting.enterFirst({ ...request, passedBarrier: barrier });
     this.#callNext();
+  }
+
+  #settle(key: string, start: Start & { kind: 'lost' }): void {
+    const id = `${start.run} ${key}`;
+    if (this.#settling.has(id)) return;
+    this.#settling.add(id);
+    this.#options.on.work(this.#endLost(key, start).finally(() => this.#settling.delete(id)));
   }
 
   async #endLost(key: string, { run, failures, error }: Start & { kind: 'lost' }): Promise<void> {
