@@ -58,7 +58,7 @@ export class ClientConnections {
     this.#room = new SharedRoom(most);
   }
 
-  /** Admits the connections of this server, before TLS, which costs more than all else of one that is refused. */
+  /** Admits the connections of this server. A refused connection ends before TLS, its most expensive part. */
   bound(server: Server): void {
     const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
     server.removeAllListeners('connection').on('connection', (connection) => {

@@ -11,7 +11,7 @@ import { RawFunction } from '../harness/raw-function.ts';
 import { Started } from '../harness/started.ts';
 
 /**
- * For so long a lookup of a name without an answer takes: three attempts. Longer than the test waits for the victim.
+ * A lookup of a name without an answer takes three attempts, longer than the test waits for the victim.
  */
 const RESOLVER = 'options timeout:30 attempts:3';
 const SILENT = Array.from({ length: 16 }, (_, at) => `http://silent-${at}.example.test/`);

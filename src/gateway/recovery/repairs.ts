@@ -19,7 +19,7 @@ export interface RepairsOptions {
   readonly garbage: Pick<GarbageCollector, 'forget'>;
   /** Whether the connection to Redis has ever been lost. */
   readonly hasLostConnection: () => boolean;
-  /** Called when the reason for which a controller waits may have changed. */
+  /** Called when a controller may wait for another reason than before, or for none. */
   readonly onWaitChanged: (controller: RunningController) => void;
 }
 

@@ -47,7 +47,7 @@ afterAll(async () => {
 
 const headersOf = (controller: string) => ({ authorization: `Bearer ${server.token(SCOPE, controller)}` });
 
-/** An answer of which nothing is taken, as of a client that has stopped to read. */
+/** Asks for an answer and reads no byte of it, as a client does that hangs. */
 async function untaken(controller: string, query = ''): Promise<IncomingMessage> {
   const request = get(`${server.url}/api/v1/configmaps${query}`, { headers: headersOf(controller), agent: false });
   request.on('error', () => {});

@@ -32,6 +32,14 @@ describe('a name is looked up in the turn of its tenant', () => {
     await Promise.all(ended);
   });
 
+  it('and fails when the lookup throws', async () => {
+    const find: LookupAll = () => {
+      throw new TypeError('not a name');
+    };
+    const error = await new Promise((resolve) => lookupInTurn('a.', 'name', {}, resolve, find));
+    expect(error).toMatchObject({ message: 'not a name' });
+  });
+
   it('by the system, which knows this machine', async () => {
     const found = await new Promise((resolve) =>
       lookupInTurn('a.', 'localhost', { family: 4 }, (_, all) => resolve(all)),

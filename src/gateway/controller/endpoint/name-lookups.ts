@@ -21,8 +21,8 @@ const system: LookupAll = (name, options, callback) =>
 
 /**
  * Looks up a name for a tenant, four of them at a time. A thread of the process waits for each name, 10 s for one whose
- * server does not answer, and Node's own two looked up nothing else meanwhile: eight such names of one tenant kept the
- * connections to all other functions waiting for 40 s.
+ * server does not answer. With Node's own two threads, eight such names of one tenant kept the connections to all other
+ * functions waiting for 40 s.
  * @param find Default: `dns.lookup`.
  */
 export function lookupInTurn(
@@ -38,10 +38,15 @@ export function lookupInTurn(
       return callback(new Error(`${name} was not looked up: earlier names take too long`), []);
     }
     return new Promise<void>((resolve) => {
-      find(name, options, (error, found) => {
+      const answer: typeof callback = (error, found) => {
         resolve();
         callback(error, found);
-      });
+      };
+      try {
+        find(name, options, answer);
+      } catch (error) {
+        answer(error as Error, []);
+      }
     });
   });
 }

@@ -238,7 +238,7 @@ async function all(list: List, { listLimit }: ReadingOptions): Promise<Response>
   return rest ? body(stream(list, metadata, { items, rest })) : whole(list, items, metadata);
 }
 
-/** A list of which the first objects have been read; `rest` reads the others, if there are any. */
+/** A list whose first objects have been read. `rest` reads the others, if there are any. */
 interface Begun {
   readonly items: Found[];
   readonly rest: AsyncGenerator<Found[], void> | undefined;
@@ -388,5 +388,7 @@ function body(
   content: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
-  return new Response(content, { headers: { ...HEADERS, ...headers, 'content-type': 'application/json' } });
+  // Otherwise the server reads ahead of the client, to learn the length of a short stream.
+  const chunked = content instanceof ReadableStream ? { 'transfer-encoding': 'chunked' } : {};
+  return new Response(content, { headers: { ...HEADERS, ...headers, ...chunked, 'content-type': 'application/json' } });
 }

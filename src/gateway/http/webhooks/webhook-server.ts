@@ -19,8 +19,8 @@ export interface WebhookServerOptions {
 
 const LOOK_MS = 1000;
 /**
- * An apiserver opens one connection for each review at a time, and serves 200 writes at a time by default. One that has
- * shown no certificate may have half.
+ * An apiserver opens one connection for each review at a time, and serves 200 writes at a time by default. An apiserver
+ * without a certificate may have half of these connections.
  */
 const MAX_CONNECTIONS = 2048;
 /** For answers that are being written when the server stops. */

@@ -23,9 +23,9 @@ export interface StartRate {
   readonly room: () => number;
   /** Counts runs that have begun. */
   readonly take: (count: number) => void;
-  /** So many runs are in flight from now on, or Redis is asked to start them. */
+  /** Counts runs that are in flight from now on, or that Redis is asked to start. */
   readonly begin: (count: number) => void;
-  /** They are no longer. */
+  /** Counts runs that are in flight no longer. */
   readonly end: (count: number) => void;
 }
 
