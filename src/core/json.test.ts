@@ -81,7 +81,6 @@ describe('JSON with integers of any size', () => {
       fc.property(json, (text) => {
         const value = parseJson(text);
         expect(value).toEqual(expected(text));
-        expect(parseJson(text, new TextEncoder().encode(text))).toEqual(value);
         const written = formatJson(value);
         expect(parseJson(written)).toEqual(value);
         if (/(?<![\d"])\d{17}/.test(written)) bigints += 1;

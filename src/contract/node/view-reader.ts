@@ -396,5 +396,5 @@ function range(namespace: string | undefined, after: string): [string, string] {
 function found(key: string, json: Buffer): Found {
   let object: KubernetesObject | undefined;
   // Parsing is most of the cost of a read, and a filter has parsed the object already.
-  return { key, json, decode: () => (object ??= parseJson(json.toString('utf8'), json) as KubernetesObject) };
+  return { key, json, decode: () => (object ??= parseJson(json.toString('utf8')) as KubernetesObject) };
 }

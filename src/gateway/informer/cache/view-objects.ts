@@ -168,7 +168,7 @@ export class ViewObjects {
   #objectOf(key: string, stored: Buffer): KubernetesObject {
     try {
       const bytes = this.decode(key, stored);
-      return parseJson(bytes.toString('utf8'), bytes) as KubernetesObject;
+      return parseJson(bytes.toString('utf8')) as KubernetesObject;
     } catch (error) {
       if (error instanceof ObjectKeptOutError) return error.metadataOnly;
       throw error;

@@ -44,7 +44,7 @@ export function decodeWatchLine(line: Buffer): WatchLine {
   const text = line.toString('utf8');
   let event: { type?: string; object?: KubernetesObject & ApiStatus };
   try {
-    event = parseJson(text, line) as typeof event;
+    event = parseJson(text) as typeof event;
   } catch {
     return failed('a line of the watch is not JSON');
   }
