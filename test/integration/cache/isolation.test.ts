@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, noCheckpoint, resource, silentLogger, silentMetrics } from '../../../src/core/index.ts';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
@@ -21,6 +23,7 @@ import { listOf } from '../../harness/applier.ts';
 import { storedObjects } from '../../harness/stored-objects.ts';
 import { createView } from '../../harness/views.ts';
 
+const MIB = 1024 * 1024;
 const things = resource('example.com/v1', 'Thing');
 type Thing = KubernetesObject & { spec?: unknown };
 
@@ -47,6 +50,13 @@ const waking = (controller: string, failsAt?: string): ChangeHandler => ({
     return [{ controller, key: `a/${object.metadata.name}`, reasons: [] }];
   },
 });
+
+/** The bytes on the heap that something holds. */
+function liveHeap(): number {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+  return process.memoryUsage().heapUsed;
+}
 
 describe('a view that several controllers share', () => {
   let redis: Redis;
@@ -114,9 +124,31 @@ describe('a view that several controllers share', () => {
         'fine a/good',
         'fine a/bad',
       ]);
-      expect(await view.objects.all(['a/bad'])).toEqual([undefined]);
+      expect(await view.objects.get('a/bad')).toBeUndefined();
       expect(await view.record.missedBy('failing')).toBe('2');
     });
+  });
+
+  it('holds few old objects at a time, however many a chunk changes', async () => {
+    const names = Array.from({ length: 40 }, (_, at) => `large-${at}`);
+    // Texts that are compressed take no memory in Redis worth a bound.
+    await open((prefix) => new ObjectCodec({ prefix }));
+    for (const name of names) await applier.apply(changed(thing(name, 11, { spec: 'x'.repeat(MIB) })));
+    const before = liveHeap();
+    let [olds, most] = [0, 0];
+    handlers.set('comparing', [
+      {
+        needsOld: () => true,
+        handle: (change) => {
+          if (change.type === 'updated' && (change.old as Thing).spec !== undefined) olds += 1;
+          most = Math.max(most, liveHeap() - before);
+          return [];
+        },
+      },
+    ]);
+    await applier.apply(changed(...names.map((name) => thing(name, 12))));
+    expect(olds).toBe(names.length);
+    expect(most / MIB).toBeLessThan(10);
   });
 
   it('notes nothing of a user that was forgotten before the next change', async () => {
@@ -142,7 +174,7 @@ describe('a view that several controllers share', () => {
     handlers.set('greedy', [many('greedy', 10_001)]);
     await applier.apply(changed(thing('one', 11), thing('two', 12)));
     expect((await view.record.state()).version).toBe('12');
-    expect((await view.objects.all(['a/one'])).map((each) => each?.metadata.name)).toEqual(['one']);
+    expect((await view.objects.get('a/one'))?.metadata.name).toBe('one');
     expect([
       await view.indexer.keptOutCount(),
       await view.record.missedBy('greedy'),
@@ -215,7 +247,7 @@ describe('a view that several controllers share', () => {
       expect((await reader().list(things)).keptOut).toEqual([
         { key: 'a/long', reason: 'it has more than 8388608 characters' },
       ]);
-      expect((await view.objects.all(['a/one']))[0]).toEqual(thing('one', 8));
+      expect(await view.objects.get('a/one')).toEqual(thing('one', 8));
     });
 
     it('shows it again once it can be handled, and forgets it when it is deleted', async () => {
@@ -255,7 +287,7 @@ describe('a view that several controllers share', () => {
       );
       await again.writer.claim('writer');
       await again.objects.reencrypt();
-      expect(await again.objects.all(['a/deep'])).toMatchObject([{ metadata: { name: 'deep', uid: 'u-deep' } }]);
+      expect(await again.objects.get('a/deep')).toMatchObject({ metadata: { name: 'deep', uid: 'u-deep' } });
       const [stored] = Object.values(await storedObjects(redis, viewKeys(prefix).objects));
       expect(stored?.toString('latin1', 0, 5)).toBe('e\u0003new');
       expect(stored?.includes('deep')).toBe(false);

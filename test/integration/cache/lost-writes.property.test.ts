@@ -151,7 +151,7 @@ class World {
     const position = await this.#view.record.position();
     if (position === undefined) throw new Error('a view that was filled has no position');
     const location = { views: { 'v1/Pod': [{ ...this.#view.location, position }] } };
-    const found = await this.#view.objects.all(NAMES.map((name) => `n/${name}`));
+    const found = await Promise.all(NAMES.map((name) => this.#view.objects.get(`n/${name}`)));
     const seen = new Map<string, number>();
     // An object that is not there is not older than its last deletion; the first read tells.
     NAMES.forEach((name, at) => seen.set(name, this.#server.seen(name, 0, found[at]) ?? 0));

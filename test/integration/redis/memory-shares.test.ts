@@ -203,10 +203,7 @@ describe('Redis of 64 MB', () => {
 });
 
 describe('a read of many large objects', () => {
-  it.each([
-    ['the gateway', async (all: View, keys: readonly string[]) => (await all.objects.all(keys)).length],
-    ['a lookup', async (all: View, keys: readonly string[]) => (await all.objects.stored(keys)).length],
-  ])('by %s has Redis hold few of them in the memory of its answers', async (_, read) => {
+  it('has Redis hold few of them in the memory of its answers', async () => {
     const own = await startRedis({ ignoreEnvironment: true });
     const connection = await connectRedis(own.url);
     try {
@@ -220,12 +217,10 @@ describe('a read of many large objects', () => {
       const peakMiB = async (): Promise<number> =>
         Number(/^used_memory_peak:(\d+)/m.exec(await connection.info('memory'))?.[1]) / MIB;
       const before = await peakMiB();
-      expect(
-        await read(
-          all,
-          objects.map(({ metadata }) => `large/${metadata.name}`),
-        ),
-      ).toBe(40);
+      const keys = objects.map(({ metadata }) => `large/${metadata.name}`);
+      const read: unknown[] = [];
+      for await (const { object } of all.objects.each(keys)) read.push(object);
+      expect(read).toEqual(objects);
       expect((await peakMiB()) - before).toBeLessThan(12);
     } finally {
       connection.disconnect();

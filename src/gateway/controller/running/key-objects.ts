@@ -57,7 +57,7 @@ export class KeyObjects {
     if (!scope.containsKey(key)) return { state: 'not selected', by: 'namespaces' };
     const view = scope.views.find((each) => each.contains(parseObjectKey(key).namespace));
     const mustRead = passes !== undefined || scope.labelSelector !== undefined;
-    const [found] = (await (mustRead ? view?.objects.stored([key]) : view?.objects.entries([key]))) ?? [];
+    const [found] = (await (mustRead ? view?.objects.first([key]) : view?.objects.entries([key]))) ?? [];
     if (found === undefined) {
       return isSynced() ? { state: 'absent' } : { state: 'unknown', reason: 'the cache is not complete yet' };
     }

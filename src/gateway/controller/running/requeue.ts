@@ -92,10 +92,10 @@ async function checkKeys(keys: readonly ObjectKey[], scope: KeyScope): Promise<v
     const inView = keys.filter(({ namespace }) =>
       within === undefined ? view.contains(namespace) : namespace === within,
     );
-    const objects = await view.objects.all(inView.map(formatObjectKey));
-    const outside = inView.find((_, at) => objects[at] && !scope.selects(objects[at]));
-    if (outside)
-      throw new UserError(`the controller does not select the ${kind} ${formatObjectKey(outside)} by its labels.`);
+    for await (const { key, object } of view.objects.each(inView.map(formatObjectKey))) {
+      if (object && !scope.selects(object))
+        throw new UserError(`the controller does not select the ${kind} ${key} by its labels.`);
+    }
   }
 }
 

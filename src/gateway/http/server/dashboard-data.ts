@@ -290,7 +290,7 @@ async function objectStates(
   const at = namespace === undefined ? { name } : { namespace, name };
   const reason = await hiddenReason(view, visitor, at);
   if (reason !== undefined) return { kind: 'hidden', reason };
-  const [[cached], server] = await Promise.all([view.objects.all([key]), serverObject(view, at, parts)]);
+  const [cached, server] = await Promise.all([view.objects.get(key), serverObject(view, at, parts)]);
   return { kind: 'shown', cached, ...server };
 }
 
@@ -334,7 +334,7 @@ function viewAccess(view: View): ViewAccess {
     get: async (visitor, key) => {
       const at = decodeObjectKey(key);
       if (!at) return { kind: 'shown', object: undefined };
-      return shown(hiddenReason(view, visitor, at), async () => ({ object: (await view.objects.all([key]))[0] }));
+      return shown(hiddenReason(view, visitor, at), async () => ({ object: await view.objects.get(key) }));
     },
   };
 }

@@ -297,7 +297,7 @@ export class Applier {
       if (slice.isOver) await slice.next();
     }
     let heard = this.#options.handlers.begin();
-    const cached = await this.#comparer.readCached(events.filter(isObjectEvent), listing);
+    const cached = await this.#comparer.readCached(events.filter(isObjectEvent), { listing, slice });
     const operations = new Map<string, ViewOperation>();
     const sent = new Map<string, ObjectEvent>();
     const wakeups: Wakeup[] = [];

@@ -10,7 +10,7 @@ import {
 import { encodeEntry, KEPT_OUT_INDEX, LEFT_OUT_INDEX, type ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import type { TimeSlice } from '../../../ground/time-slice.ts';
-import { type CachedObject, changesOf, compareCached, readCached } from './cached-object.ts';
+import { type CachedObject, CachedObjects, changesOf, compareCached } from './cached-objects.ts';
 import type { Change, Wakeup } from './change.ts';
 import type { ChangeHandlers } from './change-handlers.ts';
 import type { ViewOperation } from './chunk.ts';
@@ -91,11 +91,12 @@ export class EventComparer {
     return this.#storing(this.#leaveOut(event, reason), '').operation;
   }
 
-  /** The cached objects of these events, by key; whole objects only where a handler or the comparison needs them. */
-  async readCached(events: readonly ObjectEvent[], listing: Listing | undefined): Promise<Map<string, CachedObject>> {
+  /** The cached objects of these events; whole objects only where a handler or the comparison needs them. */
+  async readCached(events: readonly ObjectEvent[], { listing, slice }: ComparisonContext): Promise<CachedObjects> {
     // The view is empty and no handler receives such a list. The script itself compares objects that come twice.
-    if (listing?.fromNothing) return new Map();
-    return readCached(this.#options.view, events, (event, entry) => this.#needsOld(event, entry, listing));
+    const compared = listing?.fromNothing ? [] : events;
+    const needsOld = (event: ObjectEvent, entry: ObjectEntry): boolean => this.#needsOld(event, entry, listing);
+    return CachedObjects.read(this.#options.view, compared, needsOld, slice);
   }
 
   /**
@@ -104,13 +105,21 @@ export class EventComparer {
    */
   async operationFor(
     event: ObjectEvent,
-    context: ComparisonContext & { readonly cached: Map<string, CachedObject>; readonly wakeups: Wakeup[] },
+    context: ComparisonContext & { readonly cached: CachedObjects; readonly wakeups: Wakeup[] },
+  ): Promise<ViewOperation | undefined> {
+    const before = await context.cached.next(formatObjectKey(keyOf(event.object)));
+    return this.#operationAfter(before, event, context);
+  }
+
+  async #operationAfter(
+    before: CachedObject | undefined,
+    event: ObjectEvent,
+    context: ComparisonContext & { readonly cached: CachedObjects; readonly wakeups: Wakeup[] },
   ): Promise<ViewOperation | undefined> {
     const { object, keptOut: reason } = event;
     const { cached, wakeups, listing } = context;
     const { resourceVersion } = object.metadata;
     const key = formatObjectKey(keyOf(object));
-    const before = cached.get(key);
     const ahead = compareCached(before, object, listing?.rewound ?? false);
     if (reason !== undefined || (before && isMark(before.entry))) this.#marksChanged = true;
     if (event.kind === 'deleted') {
@@ -119,7 +128,7 @@ export class EventComparer {
       if (ahead > 0) return undefined;
       // Handlers receive every deletion: its wakeup must not depend on whether the cache has the object.
       for (const wakeup of await this.wake({ type: 'deleted', object }, context)) wakeups.push(wakeup);
-      cached.delete(key);
+      cached.set(key, undefined);
       return { kind: 'D', key, version: resourceVersion };
     }
     listing?.add(key);
@@ -133,7 +142,7 @@ export class EventComparer {
     // The reflector has measured the text of a watch event. A listed object has no text before this line.
     const json = event.json ?? (reason === undefined ? formatJson(object) : '');
     const isTooLong = event.json === undefined && json.length > MAX_LENGTH;
-    if (isTooLong) return this.operationFor(this.keepOutUnhandled({ ...event, json }), context);
+    if (isTooLong) return this.#operationAfter(before, this.keepOutUnhandled({ ...event, json }), context);
     for (const change of changesOf(before, object)) {
       for (const wakeup of await this.wake(change, context)) wakeups.push(wakeup);
     }

@@ -74,14 +74,15 @@ async function filter(
 ): Promise<string[]> {
   const only = lookup.keys !== undefined;
   const found: string[] = [];
-  for (let from = 0; from < candidates.length; from += BATCH) {
+  for (let from = 0; from < candidates.length;) {
     // Before they are read: a lookup that has no time left reads nothing.
     if (!only) budget.run(() => {});
     const keys = candidates.slice(from, from + BATCH);
-    const stored = read?.slice(from, from + BATCH) ?? (await view.objects.stored(keys));
+    const stored = read?.slice(from, from + BATCH) ?? (await view.objects.first(keys));
+    from += stored.length;
     const slice = new TimeSlice();
-    for (const [at, key] of keys.entries()) {
-      const object = stored[at];
+    for (const [at, object] of stored.entries()) {
+      const key = keys[at] ?? '';
       const isMatch = (): boolean => (object ? matches(object.decode(), lookup) : only);
       const isFree = !object || (only && object.bytes <= SMALL_BYTES);
       if (isFree ? isMatch() : budget.run(isMatch)) found.push(key);

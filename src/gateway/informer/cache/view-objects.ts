@@ -94,17 +94,13 @@ export class ViewObjects {
     return found.map((each) => (each === 'unknown' ? read.next().value : each === 'absent' ? undefined : each));
   }
 
-  /**
-   * The objects of these keys, in their order; undefined where the view has no object. For an object that is kept out,
-   * its metadata.
-   */
-  async all(keys: readonly string[]): Promise<(KubernetesObject | undefined)[]> {
-    const objects: (KubernetesObject | undefined)[] = [];
-    for await (const { object } of this.each(keys)) objects.push(object);
-    return objects;
+  /** Undefined where the view has no object. For an object that is kept out, its metadata. */
+  async get(key: string): Promise<KubernetesObject | undefined> {
+    const [encoded] = await this.first([key]);
+    return encoded?.decode();
   }
 
-  /** The same one by one, each decoded when it is asked for, so that large ones are not in memory together. */
+  /** As `get` for each key, decoded when it is asked for, so that large objects are not in memory together. */
   async *each(
     keys: readonly string[],
     slice = new TimeSlice(),
@@ -118,7 +114,7 @@ export class ViewObjects {
     slice = new TimeSlice(),
   ): AsyncGenerator<{ key: string; encoded: EncodedObject | undefined }> {
     for (let from = 0; from < keys.length;) {
-      const found = await this.#readFirst(keys.slice(from));
+      const found = await this.first(keys.slice(from));
       slice.restart();
       for (const [at, encoded] of found.entries()) {
         yield { key: keys[from + at] ?? '', encoded };
@@ -128,17 +124,11 @@ export class ViewObjects {
     }
   }
 
-  /** The objects of these keys before they are decoded, because decoding is the part that costs this thread time. */
-  async stored(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
-    const found: (EncodedObject | undefined)[] = [];
-    while (found.length < keys.length) found.push(...(await this.#readFirst(keys.slice(found.length))));
-    return found;
-  }
-
   /**
-   * The first of these objects, as many as have `ANSWER_BYTES`: Redis holds an answer in its memory, which it fills.
+   * The first of these objects, one at least and as many as have `ANSWER_BYTES`, because Redis holds an answer in its
+   * memory; not yet decoded, because that costs this thread time.
    */
-  async #readFirst(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
+  async first(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
     const stored = (await this.#read([this.#keys.objects], [ANSWER_BYTES, ...keys])) as (Buffer | null)[];
     return this.#encoded(keys.slice(0, stored.length), stored);
   }
