@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { CallbackBody } from './callback.ts';
 import { namespace, objectName } from './name-schema.ts';
-import { resultSchema } from './outcome-schema.ts';
+import { issueOf, listIssue, resultSchema } from './outcome-schema.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
 /** Decodes a callback on the gateway's side. A separate file: zod is no part of a function's bundle. */
@@ -19,3 +19,11 @@ export const callbackSchema: z.ZodType<CallbackBody> = z
     ),
   })
   .describe('The body of the signed POST by which a function sends the outcome of a run that went on after a 202.');
+
+/** Decodes a callback, or says what is wrong with it: the path of a field and the reason. */
+export function decodeCallback(value: unknown): CallbackBody | TypeError {
+  const tooLong = listIssue((value as { readonly result?: unknown } | null | undefined)?.result, ['result']);
+  if (tooLong) return tooLong;
+  const parsed = callbackSchema.safeParse(value);
+  return parsed.success ? parsed.data : issueOf(parsed.error);
+}

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { OutcomeBody } from './outcome.ts';
+import { decodeCallback } from './callback-schema.ts';
 import { decodeResultLine, decodeResults, outcomeSchema, resultSchema } from './outcome-schema.ts';
 
 const write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', resourceVersion: '5' };
@@ -120,7 +121,7 @@ describe('results', () => {
     fc.assert(
       fc.property(result, (value) => {
         const travelled = JSON.parse(JSON.stringify(value)) as unknown;
-        const [decoded] = decodeResults({ version: 'v1', results: [travelled] });
+        const [decoded] = decodeResults({ version: 'v1', results: [travelled] }, 1);
         const parsed = resultSchema.safeParse(travelled);
         if (parsed.success) expect(decoded).toEqual(parsed.data);
         else if (!(decoded instanceof TypeError)) {
@@ -139,7 +140,7 @@ describe('results', () => {
 });
 
 describe('a result with a wrong field', () => {
-  const decoded = (result: object) => decodeResults({ version: 'v1', results: [result] })[0];
+  const decoded = (result: object) => decodeResults({ version: 'v1', results: [result] }, 1)[0];
   const year = 366 * 86_400;
 
   it.each<[string, object]>([
@@ -165,7 +166,7 @@ describe('a result with a wrong field', () => {
 describe('the related objects of a result', () => {
   const rule = { apiVersion: 'v1', kind: 'ConfigMap' };
   const WRONG = { status: 'error', message: expect.stringMatching(/^the result is wrong: .*related/) as string };
-  const decoded = (related: unknown) => decodeResults({ version: 'v1', results: [{ status: 'done', related }] })[0];
+  const decoded = (related: unknown) => decodeResults({ version: 'v1', results: [{ status: 'done', related }] }, 1)[0];
 
   it.each([
     ['all of a kind', rule],
@@ -175,7 +176,7 @@ describe('the related objects of a result', () => {
     expect(decoded([each])).toEqual({ status: 'done', related: [each] });
     for (const status of ['error', 'terminal']) {
       const result = { status, message: 'no', related: [each] };
-      expect(decodeResults({ version: 'v1', results: [result] })).toEqual([result]);
+      expect(decodeResults({ version: 'v1', results: [result] }, 1)).toEqual([result]);
     }
   });
 
@@ -195,5 +196,31 @@ describe('the related objects of a result', () => {
     expect(decoded(many(64).map(() => ({ ...rule, names: many(256) })))).toMatchObject({ status: 'done' });
     expect(decoded(many(65).map(() => rule))).toMatchObject(WRONG);
     expect(decoded([{ ...rule, names: many(257) }])).toMatchObject(WRONG);
+  });
+});
+
+describe('an answer with long lists', () => {
+  // zod looks at each element before it looks at the length, and the gateway has the answers of all tenants to decode.
+  const unread = Array.from({ length: 300_000 }, () => 0);
+  const rule = { apiVersion: 'v1', kind: 'Pod' };
+  const matchExpressions = [{ key: 'a', operator: 'In', values: unread }];
+
+  it.each<[string, object]>([
+    ['writes', { status: 'done', writes: unread }],
+    ['related', { status: 'done', related: unread }],
+    ['related.0.names', { status: 'done', related: [{ ...rule, names: unread }] }],
+    ['related.0.labelSelector', { status: 'done', related: [{ ...rule, labelSelector: { matchExpressions } }] }],
+  ])('is wrong at %s, whose elements are not looked at', (path, result) => {
+    const [decoded] = decodeResults({ version: 'v1', results: [result] }, 1);
+    const message = expect.stringMatching(
+      new RegExp(`results[.]0[.]${path.replaceAll('.', '[.]')}: must have at most`),
+    );
+    expect(decoded).toMatchObject({ message });
+    expect(decodeCallback({ result })).toMatchObject({ message: expect.stringContaining(`result.${path}: `) });
+  });
+
+  it('has no result for a request when it has one too many, which is not looked at', () => {
+    const result = Object.defineProperty({}, 'status', { get: () => expect.fail('it was looked at') });
+    expect(() => decodeResults({ version: 'v1', results: [result, result] }, 1)).toThrow('results: 2 for one request');
   });
 });

@@ -8,16 +8,19 @@ import {
   isUid,
   type LabelSelector,
   requirementsOf,
+  selectorSize,
 } from '../core/index.ts';
 import { apiVersion, kind, namedName, namespace, objectName, uid } from './name-schema.ts';
 import {
   MAX_RELATED_NAMES,
   MAX_RELATED_RULES,
+  MAX_WRITES,
   type OutcomeBody,
   type RelatedRule,
   type RequestResult,
   type ResultLine,
 } from './outcome.ts';
+import { MAX_SELECTOR_PARTS } from './source.ts';
 import { labelSelector } from './source-schema.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
@@ -45,6 +48,7 @@ const writes = z
         ),
     }),
   )
+  .max(MAX_WRITES)
   .exactOptional()
   .describe("Every write that the apiserver acknowledged: the key's next run starts only when the cache shows them.");
 
@@ -157,12 +161,17 @@ export const resultLineSchema: z.ZodType<ResultLine> = z
 
 /**
  * Decodes each result of an answer separately: a wrong result does not affect the others.
- * @throws TypeError when the answer is no list of results.
+ * @param requests of the trigger. With more or fewer results it is unknown which request each belongs to.
+ * @throws TypeError when the answer is no list of that many results.
  */
-export function decodeResults(value: unknown): readonly (RequestResult | TypeError)[] {
+export function decodeResults(value: unknown, requests: number): readonly (RequestResult | TypeError)[] {
   const { version, results } = isRecord(value) ? value : {};
   if (version !== CONTRACT_VERSION) throw new TypeError(`version: must be ${CONTRACT_VERSION}`);
   if (!Array.isArray(results)) throw new TypeError('results: must be a list');
+  if (results.length !== requests) {
+    const asked = requests === 1 ? 'one request' : `${requests} requests`;
+    throw new TypeError(`results: ${results.length} for ${asked}`);
+  }
   return results.map((each: unknown, at) => decodeResult(each, ['results', at]));
 }
 
@@ -185,9 +194,10 @@ export function decodeResultLine(text: string): { run: number; result: RequestRe
 
 function decodeResult(value: unknown, at: readonly PropertyKey[]): RequestResult | TypeError {
   if (isPlainSuccess(value)) return value;
-  const parsed = resultSchema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const issue = issueOf(parsed.error, at);
+  const tooLong = listIssue(value, at);
+  const parsed = tooLong ? undefined : resultSchema.safeParse(value);
+  if (parsed?.success) return parsed.data;
+  const issue = tooLong ?? issueOf(parsed?.error, at);
   return (isRecord(value) && asFailure(value, issue.message)) || issue;
 }
 
@@ -197,6 +207,7 @@ function decodeResult(value: unknown, at: readonly PropertyKey[]): RequestResult
  */
 function asFailure({ status, writes: written }: Record<string, unknown>, problem: string): RequestResult | undefined {
   if (status !== 'done' && status !== 'error' && status !== 'terminal') return undefined;
+  if (listIssue({ writes: written })) return undefined;
   const { data } = resultSchema.safeParse({ status: 'done', ...(written === undefined ? {} : { writes: written }) });
   if (data?.status !== 'done') return undefined;
   return { status: 'error', message: `the result is wrong: ${problem}`, ...(data.writes && { writes: data.writes }) };
@@ -213,7 +224,7 @@ function isPlainSuccess(value: unknown): value is RequestResult {
   const { requeueAfterSeconds: after, writes: written } = value;
   return (
     (after === undefined || (typeof after === 'number' && after >= 0 && after <= MAX_SECONDS)) &&
-    (written === undefined || (Array.isArray(written) && written.every(isPlainWrite)))
+    (written === undefined || (Array.isArray(written) && written.length <= MAX_WRITES && written.every(isPlainWrite)))
   );
 }
 
@@ -250,7 +261,34 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function issueOf(error: z.ZodError, at: readonly PropertyKey[] = []): TypeError {
-  const [issue] = error.issues;
+/**
+ * Says which list of a result is too long, before the schema looks at it: zod makes an issue of each wrong element,
+ * some microseconds and 1 KB each, and looks at the length afterwards.
+ */
+export function listIssue(result: unknown, at: readonly PropertyKey[] = []): TypeError | undefined {
+  if (!isRecord(result)) return undefined;
+  const { writes: written, related: rules } = result;
+  if (isLonger(written, MAX_WRITES)) return tooLong([...at, 'writes'], MAX_WRITES);
+  if (isLonger(rules, MAX_RELATED_RULES)) return tooLong([...at, 'related'], MAX_RELATED_RULES);
+  for (const [index, rule] of Array.isArray(rules) ? rules.entries() : []) {
+    if (!isRecord(rule)) continue;
+    if (isLonger(rule['names'], MAX_RELATED_NAMES))
+      return tooLong([...at, 'related', index, 'names'], MAX_RELATED_NAMES);
+    const size = selectorSize(rule['labelSelector']);
+    if (size > MAX_SELECTOR_PARTS) return tooLong([...at, 'related', index, 'labelSelector'], MAX_SELECTOR_PARTS);
+  }
+  return undefined;
+}
+
+function isLonger(value: unknown, most: number): boolean {
+  return Array.isArray(value) && value.length > most;
+}
+
+function tooLong(path: readonly PropertyKey[], most: number): TypeError {
+  return new TypeError(`${path.join('.')}: must have at most ${most} elements`);
+}
+
+export function issueOf(error: z.ZodError | undefined, at: readonly PropertyKey[] = []): TypeError {
+  const [issue] = error?.issues ?? [];
   return new TypeError(`${[...at, ...(issue?.path ?? [])].join('.')}: ${issue?.message}`);
 }

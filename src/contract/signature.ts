@@ -7,6 +7,9 @@ const SECRET_PREFIX = 'whsec_';
 /** How far a timestamp may lie from the verifier's clock, in seconds, either way. The specification's value. */
 export const TOLERANCE_SECONDS = 300;
 
+/** Each of a message costs an HMAC of its body for each key; a sender in the middle of a rotation has a few. */
+export const MAX_SIGNATURES = 8;
+
 /** An imported secret: a WebCrypto key, named without the DOM's types. */
 export type SigningKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
 
@@ -108,7 +111,8 @@ export const NO_MATCH = 'no signature matches';
 
 /**
  * Returns the signed text and the signatures of version `v1` in base64, for `verify` and `verifySync`.
- * @throws SignatureError for a message that is too old or from the future, or whose headers are missing.
+ * @throws SignatureError for a message that is too old or from the future, whose headers are missing, or that has more
+ *   than `MAX_SIGNATURES`.
  */
 export function signedParts(message: SignedMessage): { content: string; signatures: readonly string[] } {
   const id = message.headers.get('webhook-id');
@@ -124,6 +128,7 @@ export function signedParts(message: SignedMessage): { content: string; signatur
     const [version, text] = candidate.split(',', 2);
     if (version === 'v1' && text) signatures.push(text);
   }
+  if (signatures.length > MAX_SIGNATURES) throw new SignatureError(`more than ${MAX_SIGNATURES} signatures`);
   return { content: `${id}.${timestamp}.${message.body}`, signatures };
 }
 

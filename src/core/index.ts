@@ -49,7 +49,7 @@ export {
   requirementsOf,
   SelectorError,
 } from './label-requirement.ts';
-export { asLabelSelector, type LabelSelector, matchesLabels } from './label-selector.ts';
+export { asLabelSelector, type LabelSelector, matchesLabels, selectorSize } from './label-selector.ts';
 export {
   controllerOf,
   isControlledBy,
@@ -105,7 +105,7 @@ export {
   type Metrics,
   silentMetrics,
 } from './metrics.ts';
-export { type RequestSource, SharedRoom } from './shared-room.ts';
+export { type RequestSource, SharedRoom, sourceName } from './shared-room.ts';
 export { TenantTurns } from './tenant-turns.ts';
 export { TokenBucket, type TokenRate } from './token-bucket.ts';
 export { type Checkpoint, type CheckpointName, noCheckpoint } from './checkpoint.ts';

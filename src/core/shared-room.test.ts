@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { SharedRoom, type RequestSource } from './shared-room.ts';
+import { SharedRoom, type RequestSource, sourceName } from './shared-room.ts';
 
 const stranger = (name: string): RequestSource => ({ name, isKnown: false });
 
@@ -8,6 +8,17 @@ function fill(room: SharedRoom, source: RequestSource): number {
   while (room.take(source)) count += 1;
   return count;
 }
+
+it.each([
+  ['10.0.0.1', '10.0.0.1'],
+  ['::ffff:10.0.0.1', '10.0.0.1'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:db8:1:2::6', '2001:db8:1:2::/64'],
+  ['2001:db8::6', '2001:db8:0:0::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ['::1', '0:0:0:0::/64'],
+  ['', ''],
+])('the client at %s is known as %s', (address, name) => expect(sourceName(address)).toBe(name));
 
 describe('a shared room', () => {
   it('gives half to the first source, and half of the rest to each later one', () => {

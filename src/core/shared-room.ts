@@ -1,9 +1,20 @@
 /** A client that uses capacity, as a server distinguishes clients. */
 export interface RequestSource {
-  /** Its address. */
+  /** See `sourceName`. */
   readonly name: string;
   /** Whether it has authenticated as the client that this capacity is meant for. */
   readonly isKnown: boolean;
+}
+
+/**
+ * The name of a client by its address: of IPv6 the first 64 bits, because a host may have all addresses behind them.
+ */
+export function sourceName(address: string): string {
+  const plain = address.replace(/^::ffff:(?=[0-9]+[.])/i, '').replace(/%.*$/, '');
+  if (!plain.includes(':')) return plain;
+  const [before = [], after] = plain.split('::').map((part) => (part === '' ? [] : part.split(':')));
+  const left = after ? Array<string>(Math.max(0, 8 - before.length - after.length)).fill('0') : [];
+  return `${[...before, ...left, ...(after ?? [])].slice(0, 4).join(':')}::/64`;
 }
 
 /**

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
-import { type Clock, SharedRoom, type RequestSource } from '../core/index.ts';
+import { type Clock, type RequestSource, SharedRoom, sourceName } from '../core/index.ts';
 
 /**
  * A connection has the head of its first request within this time, the rest of it within another, and each later head.
@@ -71,7 +71,7 @@ export class ClientConnections {
   /** The client of a connection. */
   sourceOf(socket: Socket): RequestSource {
     const connection = this.#open.get(keyOf(socket));
-    return { name: socket.remoteAddress ?? '', isKnown: connection?.isKnown ?? false };
+    return { name: sourceName(socket.remoteAddress ?? ''), isKnown: connection?.isKnown ?? false };
   }
 
   /** Whether the connection should end with the next answer: its certificate is to be checked again. */
@@ -113,7 +113,9 @@ export class ClientConnections {
     const connection = this.#open.get(keyOf(socket));
     if (!connection) return;
     connection.socket = socket;
-    if (!socket.authorized) return;
+    // Node.js before 24.21 calls a resumed session of TLS 1.3 authorized that began without a certificate (nodejs/node
+    // issue 64584).
+    if (!socket.authorized || !socket.getPeerX509Certificate()) return;
     connection.isKnown = true;
     this.#giveBack(connection);
   }

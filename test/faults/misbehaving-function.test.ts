@@ -32,13 +32,13 @@ const unruly: readonly { name: string; behaviour: Behaviour; reason: string; err
     name: 'no-result',
     behaviour: (response) => response.end('{"version":"v1","results":[]}'),
     reason: 'body',
-    error: /0 results for one request/,
+    error: /results: 0 for one request/,
   },
   {
     name: 'two-results',
     behaviour: (response) => response.end('{"version":"v1","results":[{"status":"done"},{"status":"done"}]}'),
     reason: 'body',
-    error: /2 results for one request/,
+    error: /results: 2 for one request/,
   },
   // The gateway knows neither the writes of such a run nor its end.
   {

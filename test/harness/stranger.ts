@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { request, type RequestOptions } from 'node:https';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { connect as connectTls } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** The answer to a review that a stranger made up. */
@@ -56,10 +57,25 @@ export class Stranger {
     for (let at = 0; at < count; at += 1) this.#repeat(() => this.review(object));
   }
 
-  /** Makes up one review. @param client a certificate and its key. */
+  /** The session of TLS of a connection on which nothing was asked: its next one may resume it. */
+  async session(): Promise<Buffer> {
+    const { hostname, port } = this.#url;
+    const socket = connectTls({
+      host: hostname,
+      port: Number(port),
+      socket: this.#connect(),
+      rejectUnauthorized: false,
+    });
+    this.#keep(socket);
+    const [session] = (await once(socket, 'session')) as [Buffer];
+    socket.destroy();
+    return session;
+  }
+
+  /** Makes up one review. @param client a certificate and its key, or a session to resume. */
   async review(
     object: MadeUp,
-    client: { readonly cert?: string; readonly key?: string } = {},
+    client: { readonly cert?: string; readonly key?: string; readonly session?: Buffer } = {},
   ): Promise<StrangersAnswer> {
     const sent = this.#request(client);
     sent.end(JSON.stringify(madeUpReview(object)));

@@ -17,7 +17,7 @@ import type { CacheScope, Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../../ground/apiserver/discovery.ts';
-import { isEncrypted, settingsFor } from '../informer/cache/view-settings.ts';
+import { settingsFor } from '../informer/cache/view-settings.ts';
 import type { CacheSettings } from '../../ground/config/cache-file.ts';
 import { variableOf } from '../../ground/config/config.ts';
 import type { CpuBudget, CpuBudgets } from '../controller/cel/cpu-budget.ts';
@@ -31,7 +31,7 @@ import type { ControllerSpec } from '../controller/running/controller-spec.ts';
 import { functionEndpoint } from './function-endpoint.ts';
 import { decodeSpec, type ReconcileFunction, type ReconcileFunctionSpec } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
-import { checkEncryptedKinds, EncryptedKindError } from '../controller/access/encrypted-kinds.ts';
+import { checkEncryptedKinds, checkSecretReviews, EncryptedKindError } from '../controller/access/encrypted-kinds.ts';
 import type { FunctionAccount } from '../controller/access/account-tokens.ts';
 import {
   CredentialsError,
@@ -117,8 +117,7 @@ export class FunctionResolver {
         [...wanted, ...reviewed].map(({ resource }) => resource),
       ),
     );
-    this.#checkEncrypted(description);
-    this.#checkSecretReviews(reviewed, url);
+    this.#checkEncrypted(description, url);
     checkSecure(spec.credentials, url);
     this.#checkReachableBack(description, url, wanted);
     const { keys, version } = await readSigningSecret(client, { namespace, ...signingSecret }, signal);
@@ -272,29 +271,15 @@ export class FunctionResolver {
     );
   }
 
-  #checkEncrypted(description: ReconcileFunctionSpec['description']): void {
+  #checkEncrypted(description: ReconcileFunctionSpec['description'], url: string): void {
     const { settings, canEncrypt } = this.#options.cache;
     try {
       checkEncryptedKinds(description, settings, canEncrypt);
+      checkSecretReviews(description, url);
     } catch (error) {
       if (!(error instanceof EncryptedKindError)) throw error;
       throw new InvalidFunctionError('Ready', error.reason, `spec.${error.field}: ${error.message}`);
     }
-  }
-
-  /** A review has the whole object, and a kind that is encrypted in Redis must not be sent in the open either. */
-  #checkSecretReviews(reviewed: readonly WantedAccess[], url: string): void {
-    const { settings } = this.#options.cache;
-    const secret = reviewed.find(({ resource }) => {
-      const kind = formatKind(resource);
-      return isEncrypted(kind, settingsFor(settings, kind));
-    });
-    if (!secret || isSecureUrl(url)) return;
-    throw new InvalidFunctionError(
-      'Ready',
-      'EndpointNotSecure',
-      `${secret.field}: reviews of ${formatKind(secret.resource)} are sent over https or loopback only: serve the function by https`,
-    );
   }
 
   /** As whom the gateway lets the function act; undefined when the function has its own credentials. */

@@ -191,11 +191,11 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
     const names = ['none', 'nothing'];
     const failed = { status: 'error', message: expect.any(String) as string, writes: [] };
     const whole = await post(trigger(CONTROLLER, names));
-    expect([whole.status, decodeResults(await whole.json())]).toEqual([200, [failed, failed]]);
+    expect([whole.status, decodeResults(await whole.json(), 2)]).toEqual([200, [failed, failed]]);
     const asked = await post(trigger(CONTROLLER, names), { accept: `${RESULT_STREAM}, application/json` });
     expect(asked.headers.get('content-type')).toContain(platform.streams ? RESULT_STREAM : 'application/json');
     const text = await asked.text();
-    if (!platform.streams) expect(decodeResults(JSON.parse(text))).toEqual([failed, failed]);
+    if (!platform.streams) expect(decodeResults(JSON.parse(text), 2)).toEqual([failed, failed]);
     else {
       const lines = text.trim().split('\n').map(decodeResultLine);
       expect(lines.toSorted((a, b) => (a?.run ?? 0) - (b?.run ?? 0))).toEqual(

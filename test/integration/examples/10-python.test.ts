@@ -71,7 +71,7 @@ describe('the function in Python, behind a gateway', () => {
       { status: 'done', writes: [] },
       { status: 'error', message: expect.any(String) as string, writes: [] },
     ];
-    if (accept === 'application/json') expect(decodeResults(JSON.parse(text))).toEqual(results);
+    if (accept === 'application/json') expect(decodeResults(JSON.parse(text), 2)).toEqual(results);
     else {
       const lines = text.trim().split('\n').map(decodeResultLine);
       expect(lines).toHaveLength(2);

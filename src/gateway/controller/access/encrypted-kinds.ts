@@ -1,12 +1,13 @@
 import { formatKind, type GroupVersionKind, UserError } from '../../../core/index.ts';
 import type { Description, IndexSpec } from '../../../contract/index.ts';
-import { isEncrypted, settingsFor } from '../../informer/cache/view-settings.ts';
+import { isSecureUrl } from '../../../contract/secure-url.ts';
+import { isEncrypted, SECRET, settingsFor } from '../../informer/cache/view-settings.ts';
 import type { CacheSettings } from '../../../ground/config/cache-file.ts';
 import { variableOf } from '../../../ground/config/config.ts';
 
 /** A declaration would show data that must be encrypted. */
 export class EncryptedKindError extends UserError {
-  readonly reason: 'KindNotEncrypted' | 'MapNotEncrypted' | 'IndexNotEncrypted';
+  readonly reason: 'KindNotEncrypted' | 'MapNotEncrypted' | 'IndexNotEncrypted' | 'EndpointNotSecure';
   /** Of the description: `watches.0.map`. */
   readonly field: string;
 
@@ -68,6 +69,21 @@ export function checkEncryptedKinds(description: Description, settings: CacheSet
     'IndexNotEncrypted',
     'indexes',
     `the controller "${name}" declares the index ${open} of ${kind}, whose values would be unencrypted in Redis: index it by label, or list without an index`,
+  );
+}
+
+/**
+ * Checks that reviews of Secrets go over https or loopback: a review has the whole object, also where the cache holds
+ * its metadata alone.
+ * @throws EncryptedKindError
+ */
+export function checkSecretReviews({ name, webhooks = [] }: Description, url: string): void {
+  const at = webhooks.findIndex((each) => formatKind(each) === SECRET);
+  if (at < 0 || isSecureUrl(url)) return;
+  throw new EncryptedKindError(
+    'EndpointNotSecure',
+    `webhooks.${at}`,
+    `the controller "${name}" reviews ${SECRET}, over https or loopback only: serve the function by https`,
   );
 }
 

@@ -172,7 +172,7 @@ describe('decodeOutcomes of a batch', () => {
 
   it.each([0, 1, 2, 4, 50])('takes %i results for three requests as unknown', (count) => {
     const results = Array.from({ length: count }, () => ({ status: 'done' }));
-    const message = `the answer has ${count} results for 3 requests`;
+    const message = `the answer is not an outcome: results: ${count} for 3 requests`;
     const unknown = { kind: 'unknown', reason: 'body', message };
     expect(decodeOutcomes(ok(...results), { requests: 3 }, wallMs)).toEqual([unknown, unknown, unknown]);
   });

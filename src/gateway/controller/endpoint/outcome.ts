@@ -108,13 +108,7 @@ function decodeAnswer(
     return unreadable('the answer is not JSON');
   }
   try {
-    const results = decodeResults(value);
-    // With more or fewer results it is unknown which request each belongs to.
-    if (results.length !== requests) {
-      const asked = requests === 1 ? 'one request' : `${requests} requests`;
-      return unreadable(`the answer has ${results.length} results for ${asked}`);
-    }
-    return results.map((result) => {
+    return decodeResults(value, requests).map((result) => {
       if (result instanceof TypeError) return unreadable(`the answer is not an outcome: ${result.message}`);
       return fromResult(result, accepting ? callback : undefined);
     });

@@ -39,7 +39,7 @@ import type { ControllerSpec } from './controller-spec.ts';
 import { agesOf } from './controller-source.ts';
 import { queueOptions } from './queue-options.ts';
 import { parseKind, RelatedKinds } from './related-kinds.ts';
-import { checkEncryptedKind, checkEncryptedKinds } from '../access/encrypted-kinds.ts';
+import { checkEncryptedKind, checkEncryptedKinds, checkSecretReviews } from '../access/encrypted-kinds.ts';
 
 export interface ControllerFactoryOptions {
   readonly runtime: Runtime;
@@ -106,6 +106,7 @@ export class ControllerFactory {
     const { client, informers, location, runtime, settings, access } = this.#options;
     const { clock } = runtime;
     checkEncryptedKinds(description, informers.settings, informers.canEncrypt);
+    checkSecretReviews(description, url);
     const declared = kindsOf(description);
     const isOther = (kind: GroupVersionKind): boolean =>
       !declared.some((each) => formatKind(each) === formatKind(kind));
@@ -214,7 +215,7 @@ export class ControllerFactory {
     const bounds = {
       budget,
       reviewBudget: ({ isKnown, name }: RequestSource) =>
-        isKnown ? budget : cpuBudgets.of(`${id} for ${name}`, `${tenant ?? id} for ${name}`),
+        isKnown ? budget : cpuBudgets.of(`${id} for ${name}`, `${tenant ?? id} for strangers`),
       openHold: () => this.#heldBytes.open(tenant ?? id),
       admitLine: () => this.#runLines.admit(tenant ?? id),
     };

@@ -1,6 +1,6 @@
 import type { HttpBindings } from '@hono/node-server';
 import type { Context } from 'hono';
-import type { RequestSource } from '../../../core/index.ts';
+import { type RequestSource, sourceName } from '../../../core/index.ts';
 import { isLoopback } from '../../../contract/secure-url.ts';
 
 /** The name in a Host header, without port and the dot of the root. */
@@ -40,15 +40,18 @@ export interface Listening {
  */
 export function isLocal({ host, loginOnLoopback }: Omit<Listening, 'https'>, context: Context): boolean {
   if (loginOnLoopback || !isLoopback(host) || !hasLoopbackName(context)) return false;
-  return (
-    isLoopback(sourceOf(context).name) && ![...context.req.raw.headers.keys()].some((name) => PROXY_HEADER.test(name))
-  );
+  return isLoopback(addressOf(context)) && ![...context.req.raw.headers.keys()].some((name) => PROXY_HEADER.test(name));
 }
 
-/** The client by the address of its connection, which is empty when the connection is closed. */
+/** The client of a request that has not authenticated. */
 export function sourceOf(context: Context): RequestSource {
+  return { name: sourceName(addressOf(context)), isKnown: false };
+}
+
+/** The address of the connection, which is empty when the connection is closed. */
+function addressOf(context: Context): string {
   const { incoming } = (context.env ?? {}) as Partial<HttpBindings>;
-  return { name: incoming?.socket.remoteAddress?.replace(/^::ffff:/i, '') ?? '', isKnown: false };
+  return incoming?.socket.remoteAddress?.replace(/^::ffff:/i, '') ?? '';
 }
 
 /** Whether the browser has sent this by https. A proxy that ends TLS says so. */

@@ -1,3 +1,4 @@
+import { KeyObject } from 'node:crypto';
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { boundedText, type Clock, LimitedLines, type Logger, messageOf, SharedRoom } from '../../../core/index.ts';
@@ -7,9 +8,9 @@ import {
   LEVELHOOK_HEADER,
   SignatureError,
   type SigningKey,
-  verify,
 } from '../../../contract/index.ts';
-import { callbackSchema } from '../../../contract/callback-schema.ts';
+import { decodeCallback } from '../../../contract/callback-schema.ts';
+import { verifySync } from '../../../contract/node/signature.ts';
 import { NO_MATCH, signedParts } from '../../../contract/signature.ts';
 import { TimeLimitError } from '../../controller/cel/time-limit.ts';
 import type { CallbackEnd } from '../../controller/dispatch/callbacks.ts';
@@ -111,25 +112,23 @@ export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
     const { taker, verified } = context.var;
     const text = await context.req.text();
     try {
-      await verify(taker.keys, { headers: context.req.raw.headers, nowMs: clock.wallNow(), body: text });
+      const keys = taker.keys.map((key) => KeyObject.from(key));
+      verifySync(keys, { headers: context.req.raw.headers, nowMs: clock.wallNow(), body: text });
     } catch (error) {
       if (!(error instanceof SignatureError)) throw error;
       return refuseSignature(context, name, error);
     }
     // From here on the callback counts for its tenant, and no longer for the unverified callbacks.
     verified();
-    const parsed = await decoded(text, taker);
-    if (!parsed) return later(context, 'too many callbacks of this controller wait to be read');
-    if (!parsed.success) {
-      const [issue] = parsed.error.issues;
-      return refuse(context, 400, `the callback is wrong at ${issue?.path.join('.')}: ${issue?.message}`);
-    }
+    const callback = await decoded(text, taker);
+    if (!callback) return later(context, 'too many callbacks of this controller wait to be read');
+    if (callback instanceof TypeError) return refuse(context, 400, `the callback is wrong at ${callback.message}`);
     // The path is not signed: a callback for another controller must not end a run of this one.
-    if (parsed.data.controller !== taker.functionName)
-      return refuse(context, 400, `the callback is for ${parsed.data.controller}`);
+    if (callback.controller !== taker.functionName)
+      return refuse(context, 400, `the callback is for ${callback.controller}`);
     if (!options.healthy()) return later(context, 'the gateway is not ready: see /readyz');
     try {
-      return answer(context, await taker.callback(parsed.data));
+      return answer(context, await taker.callback(callback));
     } catch (error) {
       logger.warn({ controller: name, error: messageOf(error) }, 'a callback could not be taken');
       return later(context, 'the outcome could not be stored');
@@ -140,14 +139,11 @@ export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
 }
 
 /** Decodes a body that is verified in the controller's budget. @returns undefined when there is no room or no time. */
-async function decoded(
-  text: string,
-  { bounds }: CallbackTaker,
-): Promise<ReturnType<typeof callbackSchema.safeParse> | undefined> {
+async function decoded(text: string, { bounds }: CallbackTaker): Promise<CallbackBody | TypeError | undefined> {
   const hold = bounds.openHold();
   try {
     if (!hold.add(Buffer.byteLength(text))) return undefined;
-    return await bounds.budget.inTurn(() => callbackSchema.safeParse(parsedJson(text)), TURN_MS);
+    return await bounds.budget.inTurn(() => decodeCallback(parsedJson(text)), TURN_MS);
   } catch (error) {
     if (error instanceof TimeLimitError) return undefined;
     throw error;

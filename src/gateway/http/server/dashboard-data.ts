@@ -14,7 +14,7 @@ import {
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import type { Informer } from '../../informer/cache/informer.ts';
 import type { View } from '../../informer/cache/view.ts';
-import { settingsFor, transformOf } from '../../informer/cache/view-settings.ts';
+import { SECRET, settingsFor, transformOf } from '../../informer/cache/view-settings.ts';
 import type { RunningController } from '../../controller/running/controller.ts';
 import { notesOf } from '../../controller/running/controller-state.ts';
 import type {
@@ -273,7 +273,7 @@ async function hiddenReason(
   at: { readonly namespace?: string | undefined; readonly name?: string },
 ): Promise<string | undefined> {
   const { resource, objects, location } = view;
-  const isSecret = objects.encrypted || formatKind(resource) === 'v1/Secret';
+  const isSecret = objects.encrypted || formatKind(resource) === SECRET;
   if (isSecret) return 'Secrets are not shown here: ask the cluster with kubectl.';
   return visitor.readRefusal({ ...at, resource, namespace: at.namespace ?? location.namespace });
 }

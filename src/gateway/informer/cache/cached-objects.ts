@@ -42,12 +42,14 @@ export class CachedObjects {
     const eventsOf = Map.groupBy(events, ({ object }) => formatObjectKey(keyOf(object)));
     const entries = await view.objects.recentEntries([...eventsOf.keys()]);
     const found = [...eventsOf].map(([key, its], at) => ({ key, its, entry: entries[at] }));
-    const wanted = found.filter(({ its, entry }) => entry && its.some((event) => needsOld(event, entry)));
-    const cached = new CachedObjects(
-      view,
-      wanted.map(({ key }) => key),
-      slice,
-    );
+    const wanted: string[] = [];
+    slice.restart();
+    for (const { key, its, entry } of found) {
+      if (entry && its.some((event) => needsOld(event, entry))) wanted.push(key);
+      // Without a rest, because the budgets of the handlers count their time.
+      if (slice.isOver) await slice.giveWay();
+    }
+    const cached = new CachedObjects(view, wanted, slice);
     for (const { key, its, entry } of found) {
       cached.#coming.set(key, its.length);
       if (entry) cached.#found.set(key, { entry, object: undefined });

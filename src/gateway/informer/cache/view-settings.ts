@@ -5,7 +5,7 @@ import { withoutMember } from '../reflector/json-text.ts';
 import type { Transform } from '../reflector/watch-event.ts';
 
 /** The kind whose objects are encrypted, or kept without their secret parts. */
-const SECRET = 'v1/Secret';
+export const SECRET = 'v1/Secret';
 /** kubectl's copy of an applied object, values included. */
 const LAST_APPLIED = ['metadata', 'annotations', 'kubectl.kubernetes.io/last-applied-configuration'];
 
