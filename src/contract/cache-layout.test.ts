@@ -154,6 +154,16 @@ describe('the entries of an object with long lists', () => {
     expect(new Set(entries.map((entry) => entry.slice(0, entry.indexOf('='))))).toEqual(new Set(specs));
   });
 
+  it('are a mark for a value that is long, which readers of entries do not expect', () => {
+    const refOf = (length: number): KubernetesObject =>
+      ({ ...object('a'), spec: { ref: 'x'.repeat(length), refs: ['a', 'x'.repeat(length)] } }) as KubernetesObject;
+    expect(declaredOf(refOf(1024), 'field:spec.ref', 'field:spec.refs').map(({ length }) => length)).toContain(1039);
+    const marks = [uncountedIndex('field:spec.ref'), uncountedIndex('field:spec.refs')];
+    expect(declaredOf(refOf(1025), 'field:spec.ref', 'field:spec.refs')).toEqual(marks);
+    const demanding = { ...object('a'), spec: { selector: { app: 'x'.repeat(2000) } } } as KubernetesObject;
+    expect(declaredOf(demanding, 'selector:spec.selector')).toEqual([]);
+  });
+
   it('have a mark that is the entry of no value', () => {
     fc.assert(
       fc.property(fc.string(), (value) => {

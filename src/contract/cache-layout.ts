@@ -217,7 +217,9 @@ function demandedLabel(value: unknown): string[] {
     if (operator === 'In' && typeof only === 'string' && others.length === 0) demanded.push(labelValue(key, only));
   }
   // The longest label is usually the most selective: `app=payments-api` more than `tier=web`.
-  return [demanded.reduce((longest, each) => (each.length > longest.length ? each : longest), '')];
+  const most = demanded.reduce((longest, each) => (each.length > longest.length ? each : longest), '');
+  // No object has such a label.
+  return most.length > MAX_INDEX_VALUE ? [] : [most];
 }
 
 function scalars(values: readonly unknown[]): string[] {
@@ -248,6 +250,9 @@ function itemsOf(values: readonly unknown[]): unknown[] {
   return found;
 }
 
+/** Characters of a value in an index: many readers take entries to be short. UIDs, names and labels are. */
+const MAX_INDEX_VALUE = 1024;
+
 /**
  * Bounds of the entries that the values of an object's lists make, in all declared indexes together: one entry takes
  * some 250 bytes of Redis and 5 us of its time. So the entries of an object take about as much as the object itself, or
@@ -258,7 +263,7 @@ const LIST_ENTRIES = { bytesEach: 256, least: 32, most: 1000 };
 /**
  * The index entries of an object, `name:value`. The applier keeps the SETs in step with them. If the object has several
  * values in a declared index, they get entries until the bounds are reached, indexes with few values first; the other
- * indexes get `uncountedIndex`.
+ * indexes get `uncountedIndex`, and so does an index with a value of more than `MAX_INDEX_VALUE`.
  * @param valuesOf undefined when the values of an index are unknown: it gets `uncountedIndex`. Default: `indexValues`.
  */
 export function indexEntriesOf(
@@ -275,7 +280,7 @@ export function indexEntriesOf(
   const lists: { readonly spec: IndexSpec; readonly values: readonly string[] }[] = [];
   for (const spec of declared) {
     const values = valuesOf(object, spec);
-    if (!values) entries.push(uncountedIndex(spec));
+    if (!values || values.some(({ length }) => length > MAX_INDEX_VALUE)) entries.push(uncountedIndex(spec));
     else if (values.length > 1) lists.push({ spec, values });
     else for (const value of values) entries.push(declaredIndex(spec, value));
   }

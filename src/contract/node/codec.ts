@@ -133,8 +133,13 @@ const Z = Buffer.of(COMPRESSED);
 /** Far above what etcd takes (1.5 MiB by default): a few bytes must not become gigabytes. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
+/** Whether a stored object is its JSON as it stands. */
+export function isPlain(stored: Buffer): boolean {
+  return stored[0] === PLAIN;
+}
+
 function expand(key: string, stored: Buffer): Buffer {
-  if (stored[0] === PLAIN) return stored;
+  if (isPlain(stored)) return stored;
   if (stored[0] === MARK) throw keptOut(key, stored);
   if (stored[0] !== COMPRESSED) {
     const format = stored.toString('latin1', 0, 1);

@@ -21,6 +21,12 @@ export interface FunctionEndpoint {
 }
 
 /**
+ * The namespace in a Service's name in DNS. An ingress in the cluster, such as Knative's, chooses the Service by this
+ * name, so its address says nothing of whose the Service is.
+ */
+const SERVICE_NAMESPACE = /([^.]+)[.]svc([.]|$)/;
+
+/**
  * Finds where a function is: at a Service of its own namespace, or at a URL that the operator allows.
  * @param allowed the operator's list.
  * @throws InvalidFunctionError; ApiError when the apiserver does not answer.
@@ -41,10 +47,14 @@ export async function functionEndpoint(
   const rules = { allow, loopback: allow.some(namesLoopback), tenant: tenantNamed(namespace) };
   try {
     const found = checkEndpoint(url ?? '', rules);
+    const isBehindStar = !isNamed(found, allow);
+    const named = SERVICE_NAMESPACE.exec(found.hostname)?.[1];
+    if (isBehindStar && named !== undefined && named !== namespace) {
+      const message = `${found.host} is a Service of the namespace ${named}: a star allows those of ${namespace}`;
+      throw new EndpointError('EndpointNotAllowed', message);
+    }
     // The owner of a name behind a star says where it leads.
-    const guarded = isNamed(found, allow)
-      ? rules
-      : { ...rules, connectRefusal: addressGuard(client, namespace, allow) };
+    const guarded = isBehindStar ? { ...rules, connectRefusal: addressGuard(client, namespace, allow) } : rules;
     return { url: found.href, rules: guarded, ca };
   } catch (error) {
     if (!(error instanceof EndpointError)) throw error;

@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
 import { type KubernetesObject, matchesLabels, resource } from '../../../src/core/index.ts';
 import { declaredIndex, namespaceIndex } from '../../../src/contract/cache-layout.ts';
 import { HandlerError, type Lookup } from '../../../src/gateway/informer/cache/change.ts';
+import { ObjectCodec } from '../../../src/contract/node/codec.ts';
 import { resolveLookup, unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
@@ -131,7 +132,8 @@ describe('a lookup', () => {
     expect(await referrers('r5000')).toEqual([]);
   });
 
-  it('of a controller without time left fails if there is something to look at', async () => {
+  it('of a controller without time left reads nothing', async () => {
+    const sent = vi.spyOn(redis, 'sendCommand');
     const spent = {
       ...unlimitedLookups,
       run: () => {
@@ -140,7 +142,26 @@ describe('a lookup', () => {
     };
     await expect(resolveLookup(view, bySelector('n', { app: 'a' }), spent)).rejects.toThrow(HandlerError);
     await expect(resolveLookup(view, bySelector('n', { app: 'rare1' }), spent)).rejects.toThrow(HandlerError);
-    expect(await resolveLookup(view, bySelector('none', { app: 'a' }), spent)).toEqual([]);
+    await expect(resolveLookup(view, { view: view.location.prefix, entries: [] }, spent)).rejects.toThrow(HandlerError);
+    expect(sent).not.toHaveBeenCalled();
+    sent.mockRestore();
+  });
+
+  it('pays for an object that is small only where it is compressed', async () => {
+    const packed = createView(redis, Service, (prefix) => new ObjectCodec({ prefix, compressAbove: 1000 }));
+    await packed.writer.claim('writer');
+    const named = (name: string, filling: string) => {
+      const metadata = { namespace: 'n', name, uid: `u-${name}`, resourceVersion: '1' };
+      return { apiVersion: 'v1', kind: 'Service', metadata, spec: { selector: { filling } } };
+    };
+    await applierOf(packed).apply(listOf('9000', [named('small', 'x'), named('packed', 'x'.repeat(50_000))]));
+    let paid = 0;
+    const budget = { ...unlimitedLookups, run: <T>(work: () => T): T => ((paid += 1), work()) };
+    const lookup = (key: string): Lookup => ({ view: packed.location.prefix, entries: [], keys: [key] });
+    expect(await resolveLookup(packed, lookup('n/small'), budget)).toEqual(['n/small']);
+    expect(paid).toBe(0);
+    expect(await resolveLookup(packed, lookup('n/packed'), budget)).toEqual(['n/packed']);
+    expect(paid).toBe(1);
   });
 });
 

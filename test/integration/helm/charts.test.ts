@@ -247,12 +247,17 @@ ${more}`;
     const isPolicy = (part: string): boolean => /^kind: ValidatingAdmissionPolicy/m.test(part);
     await writeFile(file, text.split(/^---$/m).filter(isPolicy).join('---\n'));
     await installed.kubectl(['apply', '--filename', file]);
-    const refused = /lets the gateway get, list and watch, and nothing else/;
+    const refused = /lets the gateway get, list and watch named resources without subresources, and nothing else/;
     await eventually(async () =>
       expect(apply(role("[{ apiGroups: [''], resources: [pods], verbs: [get, patch] }]"))).rejects.toThrow(refused),
     );
     await expect(apply(role("[{ apiGroups: [''], resources: [pods], verbs: ['*'] }]"))).rejects.toThrow(refused);
     await expect(apply(role("[{ nonResourceURLs: ['/logs'], verbs: [get] }]"))).rejects.toThrow(refused);
+    // To get a proxy is to send through it, and to get exec is to run a command.
+    for (const each of ['nodes/proxy', 'services/proxy', 'pods/exec', "'*'"]) {
+      const named = role(`[{ apiGroups: [''], resources: [${each}], verbs: [get] }]`);
+      await expect(apply(named)).rejects.toThrow(refused);
+    }
     const indirectly = 'aggregationRule: { clusterRoleSelectors: [{ matchLabels: { a: b } }] }';
     await expect(apply(role('[]', indirectly))).rejects.toThrow(refused);
     await apply(role("[{ apiGroups: [''], resources: [pods], verbs: [get, list, watch] }]"));

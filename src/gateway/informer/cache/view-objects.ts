@@ -2,6 +2,7 @@ import { compareResourceVersions, type KubernetesObject, parseJson } from '../..
 import { decodeEntry, namespaceOf, type ObjectEntry, type ViewKeys } from '../../../contract/cache-layout.ts';
 import type { IndexSpec } from '../../../contract/index.ts';
 import {
+  isPlain,
   type Mark,
   type ObjectCodec,
   ObjectKeptOutError,
@@ -14,7 +15,7 @@ import type { ViewWriter } from './view-writer.ts';
 
 /** An object as Redis has it. */
 export interface EncodedObject {
-  /** Its length, encrypted or compressed as it may be. */
+  /** The length of its JSON; Infinity where that shows only when it is decoded: it is compressed or encrypted. */
   readonly bytes: number;
   readonly decode: () => KubernetesObject;
 }
@@ -151,7 +152,9 @@ export class ViewObjects {
   #encoded(keys: readonly string[], stored: readonly (Buffer | null)[]): (EncodedObject | undefined)[] {
     return keys.map((key, at) => {
       const bytes = stored[at];
-      return bytes ? { bytes: bytes.length, decode: () => this.#objectOf(key, bytes) } : undefined;
+      return bytes
+        ? { bytes: isPlain(bytes) ? bytes.length : Infinity, decode: () => this.#objectOf(key, bytes) }
+        : undefined;
     });
   }
 

@@ -62,9 +62,15 @@ export class RelatedRules {
     const { related } = this.#keys;
     const { kind, namespace = '', name } = change;
     const places = [...new Set(['', namespace])].map((each) => `${kind}\n${each}\n`);
-    const named = await this.#keysAfter(places.map((place) => `${place}${name}\n`));
+    const named = await this.#keysAfter(
+      places.map((place) => `${place}${name}\n`),
+      run,
+    );
     // Rules without names.
-    const selecting = await this.#keysAfter(places.map((place) => `${place}\n`));
+    const selecting = await this.#keysAfter(
+      places.map((place) => `${place}\n`),
+      run,
+    );
     const selected: string[] = [];
     const slice = new TimeSlice();
     for (let from = 0; from < selecting.length; from += BATCH) {
@@ -83,15 +89,17 @@ export class RelatedRules {
   /**
    * Reads the members of the index that begin with one of these texts, page by page, and returns the keys at their
    * ends.
+   * @param run as that of `keysOf`: a lookup without time left reads no page.
    */
-  async #keysAfter(starts: readonly string[]): Promise<string[]> {
+  async #keysAfter(starts: readonly string[], run: <T>(work: () => T) => T): Promise<string[]> {
     const found = await Promise.all(
       starts.map(async (start) => {
         const keys: string[] = [];
         const end = `(${start.slice(0, -1)}\v`;
         for (let from = `[${start}`; ;) {
+          run(() => {});
           const members = await this.#redis.zrangebylex(this.#keys.relatedIndex, from, end, 'LIMIT', 0, PAGE);
-          for (const member of members) keys.push(member.slice(start.length));
+          run(() => members.forEach((member) => keys.push(member.slice(start.length))));
           if (members.length < PAGE) return keys;
           from = `(${members.at(-1)}`;
         }
