@@ -231,9 +231,11 @@ describe('the values of a declared index', () => {
     ],
     ['none where several would do', { matchExpressions: [{ key: 'app', operator: 'In', values: ['v', 'w'] }] }, ['']],
     ['none of a selector of absent labels', { matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, ['']],
-    ['nothing of an empty selector', {}, []],
+    ['none of an empty selector', {}, ['']],
+    ['none of a selector with no labels', { matchLabels: {} }, ['']],
     ['nothing of what is no selector', 'app=web', []],
     ['nothing of what is absent', undefined, []],
+    ['nothing of null', null, []],
   ])('are in the index of a selector %s', (_, selector, expected) => {
     expect(indexValues(labelled({}, { spec: { selector } }), 'selector:spec.selector')).toEqual(expected);
   });

@@ -53,8 +53,9 @@ export type WatchMap =
    */
   | { readonly by: 'index'; readonly index: IndexSpec }
   /**
-   * Objects whose label selector, at the path, matches its labels, before or after a change of labels. Only in its own
-   * namespace if both have one. `orphansOnly`: only while no controller manages it.
+   * Objects whose label selector, at the path, matches its labels, before or after a change of labels. The selector
+   * `{}` matches all labels, an absent one none. Only in its own namespace if both have one. `orphansOnly`: only while
+   * no controller manages it.
    */
   | { readonly by: 'selector'; readonly path: string; readonly orphansOnly?: boolean }
   /** Its owners of kind `for`: the managing owner, or each. Default `controller`. */

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type LabelSelector, matchesLabels } from './label-selector.ts';
+import { asLabelSelector, type LabelSelector, matchesLabels } from './label-selector.ts';
 
 const key = fc.constantFrom('app', 'tier', 'constructor', 'toString', '__proto__');
 const value = fc.constantFrom('', 'a', 'b');
@@ -51,5 +51,19 @@ describe('matchesLabels', () => {
         expect(matchesLabels({ matchLabels: asLabels(wanted), matchExpressions }, asLabels(given))).toBe(expected);
       }),
     );
+  });
+});
+
+describe('asLabelSelector', () => {
+  it.each<[string, unknown, LabelSelector | undefined]>([
+    ['everything by an empty selector, as the podSelector of a NetworkPolicy', {}, { matchLabels: {} }],
+    ['everything by a selector with no labels', { matchLabels: {} }, { matchLabels: {} }],
+    ['the labels of a Service', { app: 'web' }, { matchLabels: { app: 'web' } }],
+    ['nothing where there is no selector', undefined, undefined],
+    ['nothing by null, as a Service without a selector', null, undefined],
+    ['nothing by a list', [], undefined],
+    ['nothing by an unknown operator', { matchExpressions: [{ key: 'a', operator: 'Gt' }] }, undefined],
+  ])('selects %s', (_, value, expected) => {
+    expect(asLabelSelector(value)).toEqual(expected);
   });
 });

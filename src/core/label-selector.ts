@@ -28,11 +28,12 @@ export function matchesOperator(operator: Operator, values: readonly string[], v
 
 /**
  * Reads a label selector from a field of any kind: a LabelSelector, or a plain map of labels as in a Service. Returns
- * undefined if it selects nothing. A missing or empty selector selects nothing, as in every kind with such a field. The
- * object's author chose the value, so a value that is no selector selects nothing either.
+ * undefined if it selects nothing: if it is absent, null, or no selector, because the object's author chose the value.
+ * `{}` selects everything, as in apimachinery's `LabelSelectorAsSelector` and in the `podSelector` of a NetworkPolicy.
+ * A Service without labels in its selector selects nothing, and the apiserver omits its empty map.
  */
 export function asLabelSelector(value: unknown): LabelSelector | undefined {
-  if (!isRecord(value) || Object.keys(value).length === 0) return undefined;
+  if (!isRecord(value)) return undefined;
   if (isLabels(value)) return { matchLabels: value };
   return isLabelSelector(value) ? value : undefined;
 }

@@ -86,8 +86,7 @@ export function sightOf(key: string, [ofSets, ofPods, ofConfigs]: Snapshot): str
     ...[...(ofPods?.values() ?? [])].filter((pod) => {
       if (!isNear(pod)) return false;
       if (pod.metadata.ownerReferences?.some((owner) => owner.name === name)) return true;
-      const { selector } = set.spec;
-      return Object.keys(selector).length > 0 && matchesLabels({ matchLabels: selector }, pod.metadata.labels);
+      return matchesLabels({ matchLabels: set.spec.selector }, pod.metadata.labels);
     }),
     ...[...(ofConfigs?.values() ?? [])].filter(
       (config) =>

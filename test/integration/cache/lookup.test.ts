@@ -43,7 +43,8 @@ function servicesOf(random: Random): KubernetesObject[] {
       uid: `u${at}`,
       resourceVersion: `${at + 1}`,
     };
-    const labels = Array.from({ length: 1 + random.below(2) }, () => label(random));
+    // An empty selector, which selects all, is rare.
+    const labels = Array.from({ length: at % 500 === 0 ? 0 : 1 + random.below(2) }, () => label(random));
     const whole = { apiVersion: 'v1', kind: 'Service', metadata, spec: { selector: Object.fromEntries(labels) } };
     return whole;
   });
