@@ -19,6 +19,13 @@ describe('sameTemplate', () => {
     expect(sameTemplate(volume({ emptyDir: {} }), volume({}))).toBe(false);
   });
 
+  it('tells empty resources of the pod from absent ones, and no empty ones of a container', () => {
+    const spec = (more: object, ofContainer: object = {}) =>
+      ({ spec: { containers: [{ name: 'c', ...ofContainer }], ...more } }) as PodTemplate;
+    expect(sameTemplate(spec({ resources: {} }), spec({}))).toBe(false);
+    expect(sameTemplate(spec({}, { resources: {} }), spec({}))).toBe(true);
+  });
+
   it.each([
     ['1Gi', '1073741824'],
     ['1G', '1e9'],

@@ -111,6 +111,24 @@ describe('equal', () => {
     expect(equal(quota('1k'), { ...quota('1k'), kind: 'Other' })).toBe(false);
   });
 
+  it('tells empty resources of a pod from absent ones, where Go has a pointer, and no empty ones of a container', () => {
+    const podOf = (resources: object) => ({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      spec: { containers: [{ name: 'c', ...resources }] },
+      status: { phase: 'Running' },
+    });
+    const bare = podOf({});
+    expect(equal(podOf({ resources: {} }), bare)).toBe(true);
+    expect(equal({ ...bare, spec: { ...bare.spec, resources: {} } }, bare)).toBe(false);
+    expect(equal({ ...bare, status: { ...bare.status, resources: {} } }, bare)).toBe(false);
+    const running = (more: object) => ({ ...bare, status: { containerStatuses: [{ name: 'c', ...more }] } });
+    expect(equal(running({ resources: {} }), running({}))).toBe(false);
+    expect(equal(running({ resources: { limits: {} } }), running({ resources: {} }))).toBe(true);
+    // The specs of a template, one of which has nothing else.
+    expect(equal({ spec: { resources: {} } }, { spec: {} }, 'PodTemplateSpec')).toBe(false);
+  });
+
   it('says of any value that it is the same as itself in another order, and of no change that nothing has changed', () => {
     const shuffled = (value: unknown): unknown => {
       if (Array.isArray(value)) return value.map(shuffled);

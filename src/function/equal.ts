@@ -14,8 +14,8 @@ export type TypeWithQuantities = keyof typeof QUANTITIES;
  *
  * - The order of fields does not matter; that of a list does.
  * - Absent, null and an empty list are equal. So is `{}` as the value itself and in the fields whose type in Go has no
- *   pointer: labels, annotations, data, label selectors, resources, metadata, spec, status and update strategies. Any
- *   other `{}` has a meaning (`emptyDir: {}`) and differs from an absent field.
+ *   pointer: labels, annotations, data, label selectors, resources of a container, metadata, spec, status and update
+ *   strategies. Any other `{}` has a meaning (`emptyDir: {}`) and differs from an absent field.
  * - Quantities are equal when their amounts are: `1Gi` and `1073741824`. Their places are known in whole objects of
  *   built-in kinds, and in parts with a given `type`; everywhere else they are compared as text.
  * - 0, false and '' differ from an absent field, because many fields have other defaults.
@@ -51,10 +51,18 @@ const EMPTY_IS_ABSENT = new Set([
 type Type = string | { readonly [field: string]: Type };
 const TYPES: Readonly<Record<string, Type>> = QUANTITIES;
 
+/** The types whose `resources` are a pointer in Go, unlike those of a container and of a PersistentVolumeClaim. */
+const RESOURCES_ARE_POINTERS = new Set<Type | undefined>(['PodSpec', 'ContainerStatus', QUANTITIES['v1/Pod'].status]);
+
+/** Whether Go treats `{}` in this field of a type as absent. */
+function isEmptyAbsent(type: Type | undefined, field: string): boolean {
+  return EMPTY_IS_ABSENT.has(field) && !(field === 'resources' && RESOURCES_ARE_POINTERS.has(type));
+}
+
 function isSame(a: unknown, b: unknown, type: Type | undefined, emptyIsAbsent: boolean): boolean {
   if (a === b) return true;
-  if (isEmpty(a, emptyIsAbsent) || isEmpty(b, emptyIsAbsent))
-    return isEmpty(a, emptyIsAbsent) && isEmpty(b, emptyIsAbsent);
+  const [isLeftEmpty, isRightEmpty] = [isEmpty(a, type, emptyIsAbsent), isEmpty(b, type, emptyIsAbsent)];
+  if (isLeftEmpty || isRightEmpty) return isLeftEmpty && isRightEmpty;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) {
     return type === '' ? isSameQuantity(a, b) : isSameNumber(a, b);
   }
@@ -65,15 +73,17 @@ function isSame(a: unknown, b: unknown, type: Type | undefined, emptyIsAbsent: b
   const [left, right] = [a as Record<string, unknown>, b as Record<string, unknown>];
   const names = new Set([...Object.keys(left), ...Object.keys(right)]);
   return [...names].every((name) =>
-    isSame(ownValue(left, name), ownValue(right, name), typeOfField(type, name), EMPTY_IS_ABSENT.has(name)),
+    isSame(ownValue(left, name), ownValue(right, name), typeOfField(type, name), isEmptyAbsent(type, name)),
   );
 }
 
-function isEmpty(value: unknown, emptyIsAbsent: boolean): boolean {
+function isEmpty(value: unknown, type: Type | undefined, emptyIsAbsent: boolean): boolean {
   if (value === undefined || value === null) return true;
   if (Array.isArray(value)) return value.length === 0;
   if (!emptyIsAbsent || typeof value !== 'object') return false;
-  return Object.entries(value).every(([name, each]) => isEmpty(each, EMPTY_IS_ABSENT.has(name)));
+  return Object.entries(value).every(([name, each]) =>
+    isEmpty(each, typeOfField(type, name), isEmptyAbsent(type, name)),
+  );
 }
 
 /** A whole number may come as a number or, where a number would not be exact, as a bigint. */
