@@ -1,4 +1,11 @@
-import { fieldAt, formatLabelSelector, type KubernetesObject, requirementsOf } from '../../../../core/index.ts';
+import {
+  asLabelSelector,
+  fieldAt,
+  formatLabelSelector,
+  type KubernetesObject,
+  type LabelRequirement,
+  requirementsOf,
+} from '../../../../core/index.ts';
 import { type Column, column, conditionIs, listAt, numberAt, textAt } from './columns.ts';
 import { ageOf } from './human-duration.ts';
 import { podSummary } from './pod-status.ts';
@@ -17,7 +24,6 @@ const joined = (object: unknown, path: string, field: string): string =>
 const template: readonly Column[] = [
   wide('Containers', (object) => joined(object, 'spec.template.spec.containers', 'name')),
   wide('Images', (object) => joined(object, 'spec.template.spec.containers', 'image')),
-  wide('Selector', (object) => selectorOf(object)),
 ];
 
 /**
@@ -43,6 +49,7 @@ export const BUILT_IN_COLUMNS: Readonly<Record<string, readonly Column[]>> = {
     column('Available', (object) => numberAt(object, 'status.availableReplicas')),
     ageColumn,
     ...template,
+    wide('Selector', (object) => selectorOf(object) ?? '<invalid>'),
   ],
   'apps/v1/ReplicaSet': [
     nameColumn,
@@ -51,6 +58,8 @@ export const BUILT_IN_COLUMNS: Readonly<Record<string, readonly Column[]>> = {
     integer('Ready', 'status.readyReplicas'),
     ageColumn,
     ...template,
+    // As `FormatLabelSelector`, which Deployments do not use.
+    wide('Selector', (object) => (selectorOf(object) ?? '<error>') || '<none>'),
   ],
   'v1/ConfigMap': [
     nameColumn,
@@ -100,13 +109,29 @@ function labelsOf(value: unknown): string {
   return labels.length === 0 ? '<none>' : labels.toSorted().join(',');
 }
 
-function selectorOf(object: unknown): string {
+/** As `Selector.String` of apimachinery. Undefined for an invalid selector. */
+function selectorOf(object: unknown): string | undefined {
+  const selector = asLabelSelector(fieldAt(object, 'spec.selector') ?? {});
+  if (!selector) return undefined;
+  const { matchLabels = {}, matchExpressions = [] } = selector;
   try {
-    const requirements = requirementsOf(fieldAt(object, 'spec.selector') ?? {});
-    return formatLabelSelector(requirements.toSorted((a, b) => (a.key < b.key ? -1 : 1)));
+    const labels = requirementsOf({ matchLabels }).map((each) => ({
+      key: each.key,
+      text: formatLabelSelector([each]),
+    }));
+    const expressions = requirementsOf({ matchExpressions }).map((each) => ({ key: each.key, text: textOf(each) }));
+    const parts = [...labels, ...expressions].toSorted((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+    return parts.map(({ text }) => text).join(',');
   } catch {
-    return '<invalid>';
+    return undefined;
   }
+}
+
+/** An expression keeps its operator: `tier in (web)`, where a label of the selector is `tier=web`. */
+function textOf(requirement: LabelRequirement): string {
+  const { key, operator, values } = requirement;
+  if (operator !== 'In' && operator !== 'NotIn') return formatLabelSelector([requirement]);
+  return `${key} ${operator === 'In' ? 'in' : 'notin'} (${values.toSorted().join(',')})`;
 }
 
 function readinessGates(pod: KubernetesObject): string {
@@ -131,10 +156,10 @@ function externalIp(service: KubernetesObject): string {
     case 'ExternalName':
       return textAt(service, 'spec.externalName');
     case 'LoadBalancer': {
-      const balanced = listAt(service, 'status.loadBalancer.ingress').map(
-        (each) => textAt(each, 'ip') || textAt(each, 'hostname'),
-      );
-      return [...balanced, ...given].join(',') || '<pending>';
+      const balanced = listAt(service, 'status.loadBalancer.ingress')
+        .map((each) => textAt(each, 'ip') || textAt(each, 'hostname'))
+        .filter((each) => each !== '');
+      return [...[...new Set(balanced)].toSorted(), ...given].join(',') || '<pending>';
     }
     default:
       return given.join(',') || '<none>';

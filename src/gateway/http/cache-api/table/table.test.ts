@@ -213,7 +213,47 @@ describe('other kinds', () => {
       '80:30080/TCP,53/UDP',
     ]);
     expect(shown({ type: 'LoadBalancer' })[2]).toBe('<pending>');
-    expect(shown({ type: 'LoadBalancer' }, { loadBalancer: { ingress: [{ ip: '1.2.3.4' }] } })[2]).toBe('1.2.3.4');
+    const balanced = (spec: object, ...ingress: object[]) =>
+      shown({ type: 'LoadBalancer', ...spec }, { loadBalancer: { ingress } })[2];
+    expect(balanced({}, { ip: '1.2.3.4' })).toBe('1.2.3.4');
+    // A sorted set without empty texts, and after it the fixed addresses as they are.
+    const external = { externalIPs: ['1.1.1.2', '1.1.1.1'] };
+    const ingress = [{ hostname: 'b.example' }, { ip: '9.9.9.9' }, {}, { ip: '1.2.3.4' }, { ip: '9.9.9.9' }];
+    expect(balanced(external, ...ingress)).toBe('1.2.3.4,9.9.9.9,b.example,1.1.1.2,1.1.1.1');
+    expect(balanced({}, {}, {})).toBe('<pending>');
+  });
+
+  it.each<[string, object | undefined, string, string]>([
+    ['labels', { matchLabels: { tier: 'web', app: 'x' } }, 'app=x,tier=web', 'app=x,tier=web'],
+    [
+      'expressions, sorted by their keys',
+      {
+        matchLabels: { b: '1' },
+        matchExpressions: [
+          { key: 'd', operator: 'NotIn', values: ['x'] },
+          { key: 'c', operator: 'In', values: ['z', 'y'] },
+          { key: 'a', operator: 'In', values: ['web'] },
+          { key: 'f', operator: 'DoesNotExist' },
+          { key: 'e', operator: 'Exists' },
+        ],
+      },
+      'a in (web),b=1,c in (y,z),d notin (x),e,!f',
+      'a in (web),b=1,c in (y,z),d notin (x),e,!f',
+    ],
+    ['no selector', undefined, '', '<none>'],
+    ['an empty selector', {}, '', '<none>'],
+    ['an invalid value', { matchLabels: { a: '-' } }, '<invalid>', '<error>'],
+    ['no values', { matchExpressions: [{ key: 'a', operator: 'In' }] }, '<invalid>', '<error>'],
+    [
+      'an unknown operator',
+      { matchExpressions: [{ key: 'a', operator: 'Gt', values: ['1'] }] },
+      '<invalid>',
+      '<error>',
+    ],
+  ])('selectors of %s', (_, selector, ofDeployment, ofReplicaSet) => {
+    const spec = selector ? { selector } : {};
+    expect(cells('apps/v1/Deployment', { spec }).at(-1)).toBe(ofDeployment);
+    expect(cells('apps/v1/ReplicaSet', { spec }).at(-1)).toBe(ofReplicaSet);
   });
 
   it('custom ones, by the part of JSONPath that columns use', () => {
