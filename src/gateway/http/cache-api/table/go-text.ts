@@ -4,7 +4,9 @@
 export function goText(value: unknown): string {
   if (value === null || value === undefined) return '<no value>';
   if (typeof value === 'string') return value;
-  return typeof value === 'number' && !isInt64(value) ? goFloat(value, 6) : goJson(value);
+  if (typeof value !== 'number' && typeof value !== 'bigint') return goJson(value);
+  const number = goNumber(value);
+  return typeof number === 'bigint' ? String(number) : goFloat(number, 6);
 }
 
 /** As `json.Marshal` does: keys in order, and no character that HTML would take for its own. */
@@ -14,7 +16,10 @@ export function goJson(value: unknown): string {
     const entries = Object.entries(value).toSorted(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     return `{${entries.map(([key, each]) => `${goJson(key)}:${goJson(each)}`).join(',')}}`;
   }
-  if (typeof value === 'number') return isInt64(value) ? String(value) : jsonFloat(value);
+  if (typeof value === 'number' || typeof value === 'bigint') {
+    const number = goNumber(value);
+    return typeof number === 'bigint' ? String(number) : jsonFloat(number);
+  }
   if (typeof value !== 'string') return String(value);
   return JSON.stringify(value).replaceAll(
     /[<>&\u2028\u2029]/g,
@@ -22,8 +27,15 @@ export function goJson(value: unknown): string {
   );
 }
 
-/** A number that the apiserver's decoder takes for an int64: written without fraction and exponent. */
-const isInt64 = (value: number): boolean => Number.isInteger(value) && Math.abs(value) < 2 ** 63;
+/**
+ * A number as the apiserver's decoder reads it (sigs.k8s.io/json, PreserveInts): an int64, here a bigint, if it fits
+ * and is written without fraction and exponent, and else a float64.
+ */
+export function goNumber(value: number | bigint): bigint | number {
+  if (typeof value === 'number' && !Number.isInteger(value)) return value;
+  const whole = BigInt(value);
+  return BigInt.asIntN(64, whole) === whole ? whole : Number(value);
+}
 
 /** `strconv.FormatFloat(value, 'g', -1, 64)`: with an exponent below -4, and from `most` on. */
 function goFloat(value: number, most: number): string {

@@ -1,3 +1,5 @@
+import { goNumber } from './go-text.ts';
+
 /**
  * Kubernetes' JSONPath (client-go, util/jsonpath) as columns of custom resources use it: one path, and its results.
  * Written after that package rather than taken from a library: other dialects differ in escaped dots, quoted names,
@@ -24,13 +26,24 @@ interface Bound {
   readonly derived?: boolean;
 }
 
-/** A number of the path: Go compares whole numbers with whole numbers alone. */
-interface Literal {
-  readonly number: number;
-  readonly isWhole: boolean;
+/** A number of the path: an int as a bigint, and a float as a number, even `5.0`. */
+class Literal {
+  readonly number: bigint | number;
+
+  constructor(number: bigint | number) {
+    this.number = number;
+  }
 }
 
-class PathError extends Error {}
+class PathError extends Error {
+  /** The values that client-go returns along with the error. A filter for existence ignores the error. */
+  readonly results: readonly unknown[];
+
+  constructor(message: string, results: readonly unknown[] = []) {
+    super(message);
+    this.results = results;
+  }
+}
 
 export class JsonPath {
   readonly #nodes: readonly Node[];
@@ -52,7 +65,7 @@ export class JsonPath {
   /** All results, in order; none where the path leads to nothing or does not fit the object. */
   find(object: unknown): readonly unknown[] {
     try {
-      return walkAll([object], this.#nodes);
+      return walkAll([object], this.#nodes).map((each) => (each instanceof Literal ? each.number : each));
     } catch (error) {
       if (error instanceof PathError) return [];
       throw error;
@@ -104,10 +117,13 @@ function unquoted(text: string): string {
 }
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f', v: '\v', a: '\u0007' };
 
+/** As `strconv.Atoi`, and beyond its range, or with a point, as `strconv.ParseFloat`. */
 function parseNumber(text: string): Literal {
+  const [, sign = '', digits] = /^([+-]?)0*([0-9]{1,19})$/.exec(text) ?? [];
+  if (digits !== undefined) return new Literal(goNumber(BigInt(sign + digits)));
   const number = Number(text);
-  if (Number.isNaN(number)) throw new PathError('no number');
-  return { number, isWhole: /^[+-]?[0-9]+$/.test(text) };
+  if (!Number.isFinite(number)) throw new PathError('no number');
+  return new Literal(number);
 }
 
 /** Where the `)` of a filter is: the first one outside of a quoted text. */
@@ -170,19 +186,37 @@ function walk(values: readonly unknown[], node: Node): readonly unknown[] {
           : [];
       });
     case 'slice':
-      return present().flatMap((value) => sliceOf(value, node));
+      return slicesOf(values, node);
     case 'wildcard':
       return present().flatMap(childrenOf);
     case 'recursive':
       return present().flatMap(descendantsOf);
     case 'union':
-      return node.paths.flatMap((path) => walkAll(values, path));
+      return failingWith(values, () => node.paths.flatMap((path) => walkAll(values, path)));
     case 'filter':
-      return values.flatMap((value) => {
-        if (!Array.isArray(value)) throw new PathError('a filter of no list');
-        return value.filter((each: unknown) => passes(each, node));
-      });
+      return filtered(values, node);
   }
+}
+
+/** Runs work whose error has these results. */
+function failingWith<T>(results: readonly unknown[], work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw error instanceof PathError ? new PathError(error.message, results) : error;
+  }
+}
+
+/** As `evalArray`, which ends at the first empty slice, whatever lists follow. */
+function slicesOf(values: readonly unknown[], node: Node & { kind: 'slice' }): readonly unknown[] {
+  const slices: (readonly unknown[])[] = [];
+  for (const value of values) {
+    if (value === null || value === undefined) continue;
+    const slice = failingWith(values, () => sliceOf(value, node));
+    if (slice.length === 0) break;
+    slices.push(slice);
+  }
+  return slices.flat();
 }
 
 function sliceOf(value: unknown, { from, to, step }: Node & { kind: 'slice' }): readonly unknown[] {
@@ -209,13 +243,44 @@ function descendantsOf(value: unknown): readonly unknown[] {
   return [value, ...children.flatMap(descendantsOf)];
 }
 
-function passes(each: unknown, { left, operator, right }: Node & { kind: 'filter' }): boolean {
-  const lefts = walkAll([each], left);
-  if (operator === 'exists') return lefts.length > 0;
-  const rights = walkAll([each], right);
-  if (lefts.length === 0 || rights.length === 0) return false;
-  if (lefts.length > 1 || rights.length > 1) throw new PathError('a comparison of several');
-  return compared(comparable(lefts[0]), comparable(rights[0]), operator);
+/** As `evalFilter`. */
+function filtered(values: readonly unknown[], node: Node & { kind: 'filter' }): readonly unknown[] {
+  const results: unknown[] = [];
+  for (const value of values) {
+    if (!Array.isArray(value)) throw new PathError('a filter of no list', values);
+    for (const each of value as unknown[]) {
+      const isIn = node.operator === 'exists' ? exists(each, node.left) : passes(each, node, { values, results });
+      if (isIn) results.push(each);
+    }
+  }
+  return results;
+}
+
+function exists(each: unknown, path: readonly Node[]): boolean {
+  try {
+    return walkAll([each], path).length > 0;
+  } catch (error) {
+    if (error instanceof PathError) return error.results.length > 0;
+    throw error;
+  }
+}
+
+function passes(
+  each: unknown,
+  { left, operator, right }: Node & { kind: 'filter' },
+  { values, results }: { readonly values: readonly unknown[]; readonly results: readonly unknown[] },
+): boolean {
+  const onlyAt = (path: readonly Node[]): readonly unknown[] =>
+    failingWith(values, () => {
+      const found = walkAll([each], path);
+      if (found.length > 1) throw new PathError('a comparison of several');
+      return found;
+    });
+  const lefts = onlyAt(left);
+  if (lefts.length === 0) return false;
+  const rights = onlyAt(right);
+  if (rights.length === 0) return false;
+  return failingWith(results, () => compared(comparable(lefts[0]), comparable(rights[0]), operator));
 }
 
 type Comparable = {
@@ -227,21 +292,17 @@ type Comparable = {
 function comparable(value: unknown): Comparable {
   if (typeof value === 'string') return { type: 'string', value };
   if (typeof value === 'boolean') return { type: 'bool', value };
-  if (typeof value === 'bigint') return { type: 'int', value };
-  if (typeof value === 'number') return { type: Number.isInteger(value) ? 'int' : 'float', value };
-  if (typeof value === 'object' && value !== null && 'number' in value && 'isWhole' in value) {
-    const { number, isWhole } = value as Literal;
-    return { type: isWhole ? 'int' : 'float', value: number };
-  }
+  if (value instanceof Literal) return numeric(value.number);
+  if (typeof value === 'number' || typeof value === 'bigint') return numeric(goNumber(value));
   throw new PathError('a comparison of a list or an object');
 }
 
+const numeric = (value: bigint | number): Comparable => ({ type: typeof value === 'bigint' ? 'int' : 'float', value });
+
 function compared(left: Comparable, right: Comparable, operator: string): boolean {
   if (left.type !== right.type) throw new PathError('a comparison of two kinds');
-  // oxlint-disable-next-line eqeqeq -- a bigint equals the number of the same value
-  if (operator === '==') return left.value == right.value;
-  // oxlint-disable-next-line eqeqeq -- as above
-  if (operator === '!=') return left.value != right.value;
+  if (operator === '==') return left.value === right.value;
+  if (operator === '!=') return left.value !== right.value;
   if (left.type === 'bool') throw new PathError('an order of booleans');
   if (operator === '<') return left.value < right.value;
   if (operator === '<=') return left.value <= right.value;

@@ -303,4 +303,65 @@ describe('other kinds', () => {
       expect(cell('string', path), path).toBeNull();
     }
   });
+
+  const shown = (spec: object, jsonPath: string): unknown =>
+    customColumns([{ name: 'c', type: 'string', jsonPath }])[1]?.cell({ metadata: {}, spec } as never, NOW);
+
+  it.each<[string, unknown, unknown]>([
+    // strconv.Atoi reads a literal of 64 bits.
+    ['@.v==9007199254740993', 9007199254740993n, 'a'],
+    ['@.v==9007199254740992', 9007199254740993n, null],
+    ['@.v!=9007199254740992', 9007199254740993n, 'a'],
+    ['@.v<9223372036854775807', 9223372036854775806n, 'a'],
+    ['@.v==0000000000000000000000005', 5, 'a'],
+    ['@.v==+5', 5, 'a'],
+    ['@.v==-9223372036854775808', -9223372036854775808n, 'a'],
+    // A literal or a value beyond 64 bits is a float, which no int can be compared with.
+    ['@.v>5', 10_000_000_000_000_000_000n, null],
+    ['@.v>5.0', 10_000_000_000_000_000_000n, 'a'],
+    ['@.v<9223372036854775808', 5, null],
+    ['@.v==10000000000000000000', 10_000_000_000_000_000_000n, 'a'],
+    ['@.v==5.0', 5, null],
+    ['@.v==5', { number: 5, isWhole: true }, null],
+  ])('compare numbers as Go does: %s of %o', (filter, v, expected) => {
+    expect(shown({ list: [{ name: 'a', v }] }, `.spec.list[?(${filter})].name`)).toBe(expected);
+  });
+
+  it('print an integer beyond 64 bits as the float that it is for Go', () => {
+    expect(shown({ v: 10_000_000_000_000_000_000n }, '.spec.v')).toBe('1e+19');
+    expect(shown({ v: 9223372036854775807n }, '.spec.v')).toBe('9223372036854775807');
+    expect(shown({ v: [12_345_678_901_234_567_890n, 2n ** 80n] }, '.spec.v')).toBe(
+      '[12345678901234567000,1.2089258196146292e+24]',
+    );
+    expect(shown({ v: 1 }, '.spec.v 5')).toBe('5');
+  });
+
+  it.each<[string, object, string, unknown]>([
+    ['passes the item whose path ends in an error', { tags: [] }, '@.tags[0]', 'a'],
+    ['passes the item whose field is no list', { tags: 'x' }, '@.tags[0]', 'a'],
+    ['passes the item whose union has an error', { tags: [1] }, '@.tags[0,3]', 'a'],
+    ['refuses an item without the field', {}, '@.tags[0]', null],
+  ])('filter by existence as Go does, which %s', (_, item, filter, expected) => {
+    expect(shown({ list: [{ name: 'a', ...item }] }, `.spec.list[?(${filter})].name`)).toBe(expected);
+  });
+
+  it('filter by a comparison without the right side where the left one is missing', () => {
+    expect(shown({ list: [{ b: [] }, { name: 'a', v: 1, b: [1] }] }, '.spec.list[?(@.v==@.b[0])].name')).toBe('a');
+    expect(
+      shown(
+        {
+          list: [
+            { v: 1, b: [] },
+            { name: 'a', v: 1, b: [1] },
+          ],
+        },
+        '.spec.list[?(@.v==@.b[0])].name',
+      ),
+    ).toBeNull();
+  });
+
+  it('end at the first empty slice', () => {
+    expect(shown({ list: [{ tags: ['x'] }, { tags: [] }, { tags: ['y'] }] }, '.spec.list[*].tags[*]')).toBe('x');
+    expect(shown({ list: [{ tags: [] }, { tags: ['y'] }] }, '.spec.list[*].tags[*]')).toBeNull();
+  });
 });
