@@ -24,6 +24,7 @@ describe('a label selector as text', () => {
     ['a in ()', [{ key: 'a', operator: 'In', values: [''] }]],
     ['in in (in,notin)', [{ key: 'in', operator: 'In', values: ['in', 'notin'] }]],
     ['a>3', [{ key: 'a', operator: 'Gt', values: ['3'] }]],
+    ['\ta =\r\n b ', [{ key: 'a', operator: 'In', values: ['b'] }]],
   ])('%j is read', (text, expected) => {
     expect(parseLabelSelector(text)).toEqual(expected);
   });
@@ -45,6 +46,12 @@ describe('a label selector as text', () => {
     [`${'a'.repeat(64)}=b`, 'name part must be no more than 63'],
     [`a=${'b'.repeat(64)}`, 'must be no more than 63'],
     ['a=-', 'a valid label must be an empty string'],
+    // For apimachinery these are no white space.
+    ['a\u00a0', 'name part must consist of'],
+    ['a=b\u00a0', 'a valid label must be an empty string'],
+    ['a\u2028=b', 'name part must consist of'],
+    ['a=b\f', 'a valid label must be an empty string'],
+    ['a in (b,\v)', 'a valid label must be an empty string'],
   ])('%j is refused', (text, message) => {
     expect(() => parseLabelSelector(text)).toThrow(SelectorError);
     expect(() => parseLabelSelector(text)).toThrow(message);

@@ -155,8 +155,9 @@ function isInteger(text: string): boolean {
   return /^[+-]?[0-9]+$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text);
 }
 
+/** White space is that of apimachinery's `isWhitespace`: any other, such as a no-break space, is a part of a word. */
 function tokensOf(text: string): string[] {
-  return text.match(/!=|==|[=!(),<>]|[^=!(),<>\s]+/g) ?? [];
+  return text.match(/!=|==|[=!(),<>]|[^=!(),<> \t\r\n]+/g) ?? [];
 }
 
 function wrong(message: string): SelectorError {

@@ -71,14 +71,15 @@ function readSelection(
   }
 }
 
+/** As `strconv.ParseInt` of 64 bits. A value beyond an exact number is larger than any limit of ours. */
 function readInteger(text: string | null): number | undefined {
   if (text === null || text === '') return undefined;
-  if (!/^[+-]?[0-9]{1,18}$/.test(text)) {
-    throw badRequest(`strconv.ParseInt: parsing ${JSON.stringify(text)}: invalid syntax`);
-  }
-  const value = Number(text);
+  const wrong = (why: string): Error => badRequest(`strconv.ParseInt: parsing ${JSON.stringify(text)}: ${why}`);
+  if (!/^[+-]?[0-9]+$/.test(text)) throw wrong('invalid syntax');
+  const value = BigInt(text);
+  if (BigInt.asIntN(64, value) !== value) throw wrong('value out of range');
   // As the apiserver: zero and less mean none.
-  return value > 0 ? value : undefined;
+  return value > 0n ? Number(value) : undefined;
 }
 
 function checkMatch(query: URLSearchParams, match: string, version: string, from: string): void {
