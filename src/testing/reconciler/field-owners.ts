@@ -1,10 +1,10 @@
 import { ownValue, parseJson } from '../../core/index.ts';
 import { isJson, isSame, type Json, setOwn } from './json.ts';
-import { listForm } from './list-keys.ts';
+import { identityOf, listForm } from './list-keys.ts';
 import { FakeApiError } from './fake-api-error.ts';
 
-/** From the root: names of fields, `[key=value]` for an item, `{value}` for a member of a set. */
-type Path = readonly string[];
+/** From the root: names of fields, the keys of an item with their values, `{value}` for a member of a set. */
+type Path = readonly (string | Readonly<Record<string, string>>)[];
 type Leaf = { readonly path: Path; readonly value: unknown };
 
 /**
@@ -87,13 +87,15 @@ export class FieldOwners {
       return Object.entries(value).flatMap(([name, each]) => this.#leavesOf(each, [...path, name]));
     }
     if (!Array.isArray(value)) return [{ path, value }];
-    const form = listForm(path.at(-1) ?? '', value, this.#isBuiltIn);
+    const field = path.at(-1);
+    const form = listForm(typeof field === 'string' ? field : '', value, this.#isBuiltIn);
     if (form === 'atomic') return [{ path, value }];
     return (value as unknown[]).flatMap((item) => {
       if (form === 'set') return [{ path: [...path, `{${String(item)}}`], value: item }];
-      // The key identifies the item, and is not one of its fields.
-      const { [form.key]: key, ...fields } = item as Json;
-      const at = [...path, `[${form.key}=${String(key)}]`];
+      // The keys identify the item, and are none of its fields.
+      const keys = identityOf(item as Json, form.key);
+      const fields = Object.fromEntries(Object.entries(item as Json).filter(([name]) => !Object.hasOwn(keys, name)));
+      const at = [...path, keys];
       return [{ path: at, value: true }, ...this.#leavesOf(fields, at)];
     });
   }
@@ -112,7 +114,8 @@ export class FieldOwners {
     if (form === 'set') return [...new Set([...(old as unknown[]), ...(config as unknown[])])];
     const items = [...(old as Json[])];
     for (const item of config as Json[]) {
-      const at = items.findIndex((each) => each[form.key] === item[form.key]);
+      const keys = identityOf(item, form.key);
+      const at = items.findIndex((each) => isSame(identityOf(each, form.key), keys));
       if (at < 0) items.push(item);
       else items[at] = this.#merge(items[at], item) as Json;
     }
@@ -121,20 +124,28 @@ export class FieldOwners {
 }
 
 const text = (path: Path): string => JSON.stringify(path);
-const shown = (path: Path): string => path.map((part) => (/^[[{]/.test(part) ? part : `.${part}`)).join('');
+
+function shown(path: Path): string {
+  const texts = path.map((part) => {
+    if (typeof part === 'string') return part.startsWith('{') ? part : `.${part}`;
+    const keys = Object.entries(part).map(([key, value]) => `${key}=${value}`);
+    return `[${keys.join(',')}]`;
+  });
+  return texts.join('');
+}
 
 /** The value without the part at a path. An item stays while others own a part of it. */
 function without(value: unknown, [first, ...rest]: Path): unknown {
   if (first === undefined) return value;
   if (Array.isArray(value)) {
     const items = value as unknown[];
-    if (first.startsWith('{')) return items.filter((item) => `{${String(item)}}` !== first);
-    const [key = '', wanted] = first.slice(1, -1).split(/=(.*)/s);
-    const isIt = (item: unknown): boolean => String((item as Json)[key]) === wanted;
+    if (typeof first === 'string') return items.filter((item) => `{${String(item)}}` !== first);
+    const [key = ''] = Object.keys(first);
+    const isIt = (item: unknown): boolean => isSame(identityOf(item as Json, key), first);
     if (rest.length > 0) return items.map((item) => (isIt(item) ? without(item, rest) : item));
-    return items.filter((item) => !isIt(item) || Object.keys(item as Json).some((name) => name !== key));
+    return items.filter((item) => !isIt(item) || Object.keys(item as Json).some((name) => !Object.hasOwn(first, name)));
   }
-  if (!isJson(value) || !Object.hasOwn(value, first)) return value;
+  if (typeof first !== 'string' || !isJson(value) || !Object.hasOwn(value, first)) return value;
   if (rest.length > 0) return { ...value, [first]: without(value[first], rest) };
   const { [first]: _, ...others } = value;
   return others;

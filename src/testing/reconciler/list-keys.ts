@@ -1,5 +1,5 @@
 import { ownValue } from '../../core/index.ts';
-import { isJson } from './json.ts';
+import { isJson, type Json } from './json.ts';
 
 /**
  * The fields that identify the items of built-in kinds' lists, where their position does not: the keys of strategic
@@ -26,6 +26,16 @@ const KEYS: Readonly<Record<string, string>> = {
   volumes: 'name',
 };
 
+/**
+ * The second key that server-side apply alone knows, by the first one, with the default of the apiserver's schema. It
+ * is a field of ports and of topologySpreadConstraints.
+ */
+const SECOND_KEYS: Readonly<Record<string, { readonly key: string; readonly absent?: string }>> = {
+  containerPort: { key: 'protocol', absent: 'TCP' },
+  port: { key: 'protocol', absent: 'TCP' },
+  topologyKey: { key: 'whenUnsatisfiable' },
+};
+
 /** Lists that are sets of strings. */
 const SETS = new Set(['finalizers', 'podCIDRs']);
 /** For every kind: conditions are a map in every CRD that follows the conventions, and all kinds share the metadata. */
@@ -48,4 +58,13 @@ export function listForm(field: string, items: readonly unknown[], isBuiltIn: bo
   const key = ownValue(KEYS, field);
   // Another field may have the same name, so each item must have the key.
   return key !== undefined && items.every((item) => isJson(item) && key in item) ? { key } : 'atomic';
+}
+
+/** The fields that identify an item for server-side apply, with their values as text. @param key of its list's form */
+export function identityOf(item: Json, key: string): Readonly<Record<string, string>> {
+  const first = { [key]: String(item[key]) };
+  const second = ownValue(SECOND_KEYS, key);
+  if (!second) return first;
+  const { [second.key]: value = second.absent } = item;
+  return { ...first, [second.key]: String(value) };
 }

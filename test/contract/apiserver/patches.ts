@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Patch } from '../../../src/function/index.ts';
-import { ConfigMap, Deployment } from '../../../src/function/kinds/index.ts';
+import { ConfigMap, Deployment, Service } from '../../../src/function/kinds/index.ts';
 import type { ApiserverFixture } from './fixture.ts';
 
 /** The three kinds of patches, and server-side apply. */
@@ -90,6 +90,74 @@ export function patchesContract(
   describe(`${name}: apply`, () => {
     const mine = { fieldManager: 'mine' };
     const yours = { fieldManager: 'yours' };
+
+    it('tells ports of one number by their protocols', async () => {
+      const at = key('ports');
+      const ports = [
+        { name: 'dns', port: 53, protocol: 'UDP', targetPort: 5353 },
+        { name: 'dns-tcp', port: 53, targetPort: 5353 },
+      ];
+      const spec = { clusterIP: 'None', selector: { app: 'dns' } };
+      const shown = ({ spec: found }: Service): unknown[] =>
+        (found?.ports ?? []).map(({ name: its, protocol = 'TCP' }) => `${its} ${protocol}`).toSorted();
+      const both = await api().apply(Service, { metadata: at, spec: { ...spec, ports } }, mine);
+      expect(shown(both)).toEqual(['dns UDP', 'dns-tcp TCP']);
+      const named = [{ name: 'other', port: 53, protocol: 'TCP', targetPort: 5353 }];
+      const forced = { ...yours, force: true };
+      const renamed = await api().apply(Service, { metadata: at, spec: { ports: named } }, forced);
+      expect(shown(renamed)).toEqual(['dns UDP', 'other TCP']);
+      const left = await api().apply(
+        Service,
+        { metadata: at, spec: { ...spec, ports: ports.slice(1) } },
+        {
+          ...mine,
+          force: true,
+        },
+      );
+      expect(shown(left)).toEqual(['dns-tcp TCP']);
+    });
+
+    it("tells containers' ports by their protocols, and constraints by their effects", async () => {
+      const at = key('keys');
+      const labelSelector = { matchLabels: { app: 'keys' } };
+      const constraint = (whenUnsatisfiable: 'DoNotSchedule' | 'ScheduleAnyway', maxSkew: number) => ({
+        topologyKey: 'zone',
+        whenUnsatisfiable,
+        maxSkew,
+        labelSelector,
+      });
+      const ports = [
+        { name: 'udp', containerPort: 53, protocol: 'UDP' },
+        { name: 'tcp', containerPort: 53 },
+      ];
+      const topologySpreadConstraints = [constraint('DoNotSchedule', 1), constraint('ScheduleAnyway', 2)];
+      const made = deployment(at);
+      const spec = made.spec?.template.spec;
+      const [main] = spec?.containers ?? [];
+      const applied = await api().apply(
+        Deployment,
+        {
+          ...made,
+          spec: {
+            ...made.spec,
+            template: {
+              ...made.spec?.template,
+              spec: { ...spec, topologySpreadConstraints, containers: [{ ...main, ports }] },
+            },
+          },
+        } as never,
+        mine,
+      );
+      const inside = applied.spec?.template.spec;
+      expect(inside?.topologySpreadConstraints).toMatchObject(topologySpreadConstraints);
+      expect(inside?.containers[0]?.ports).toMatchObject(ports);
+      const again = {
+        metadata: at,
+        spec: { template: { spec: { topologySpreadConstraints: [constraint('ScheduleAnyway', 3)] } } },
+      };
+      const changed = await api().apply(Deployment, again, { ...yours, force: true });
+      expect(changed.spec?.template.spec?.topologySpreadConstraints?.map(({ maxSkew }) => maxSkew)).toEqual([1, 3]);
+    });
 
     it('creates, changes, and takes away what is applied no more, but for what others own', async () => {
       const at = key('applied');
