@@ -2,6 +2,7 @@ import {
   formatJson,
   fulfils,
   isName,
+  isResourceVersion,
   type KubernetesObject,
   type ObjectKey,
   parseFieldSelector,
@@ -72,7 +73,8 @@ export class MemoryApiserver extends TestApiserver {
     string,
     { readonly resource: Resource; object: StoredObject; readonly owners: FieldOwners }
   >();
-  #version = 0;
+  /** A bigint, because a version has 64 bits. */
+  #version = 0n;
 
   constructor(options: MemoryApiserverOptions = {}) {
     super();
@@ -104,8 +106,9 @@ export class MemoryApiserver extends TestApiserver {
     const next = overwritten(old, object, this.#newMetadata(resource, object));
     const said = object.metadata.resourceVersion;
     // A version equal to the stored one comes from a read, so it is replaced.
-    const ownVersion = said === old?.metadata.resourceVersion ? 0 : Number(said ?? 0);
-    this.#version = Math.max(this.#version + 1, ownVersion);
+    const ownVersion = said === old?.metadata.resourceVersion || !isResourceVersion(said) ? 0n : BigInt(said);
+    this.#version += 1n;
+    if (ownVersion > this.#version) this.#version = ownVersion;
     next.metadata.resourceVersion = String(ownVersion || this.#version);
     const status = fullStatus(resource, object.status);
     this.#store(resource, { ...next, ...(status === undefined ? {} : { status }) });
@@ -113,7 +116,7 @@ export class MemoryApiserver extends TestApiserver {
 
   /** A delete by another client: at once, despite finalizers. */
   remove(resource: Resource, key: ObjectKey): void {
-    this.#version += 1;
+    this.#version += 1n;
     this.#objects.delete(idOf(resource, key));
   }
 
@@ -169,7 +172,7 @@ export class MemoryApiserver extends TestApiserver {
     if (!metadata.name && !metadata.generateName) {
       throw new FakeApiError(422, 'metadata.name: Required value: name or generateName is required');
     }
-    this.#version += 1;
+    this.#version += 1n;
     metadata.name ||= `${metadata.generateName}${this.#version.toString(36).padStart(5, '0')}`;
     if (!isName(metadata.name)) {
       throw new FakeApiError(422, `metadata.name: Invalid value: ${shown(metadata.name)}: must be a part of a path`);
@@ -263,7 +266,7 @@ export class MemoryApiserver extends TestApiserver {
    * has its old version.
    */
   #replace(resource: Resource, object: StoredObject): StoredObject {
-    this.#version += 1;
+    this.#version += 1n;
     if (isGone(object)) {
       this.#objects.delete(idOf(resource, object.metadata));
       return object;
@@ -313,7 +316,7 @@ export class MemoryApiserver extends TestApiserver {
     const all = this.#selected(resource, request);
     const limit = Number(query.get('limit') ?? 0) || all.length;
     // 0 is no version.
-    const current = String(this.#version || 1);
+    const current = String(this.#version || 1n);
     const [version = current, from = '0'] = query.get('continue')?.split('.') ?? [];
     // There is no history, so a list that has changed between its pages cannot be continued.
     if (version !== current) throw new FakeApiError(410, 'The provided continue parameter is too old');

@@ -213,6 +213,17 @@ describe('a MemoryApiserver', () => {
     expect(of().metadata).toMatchObject({ uid: first.metadata.uid, generation: 7, resourceVersion: '99' });
   });
 
+  it('counts on from a version beyond a double', async () => {
+    const { api } = testContext({ apiserver });
+    apiserver.put({ ...apiserver.object(Site, key)!, metadata: { ...key, resourceVersion: '9007199254740993' } });
+    expect(apiserver.object(Site, key)?.metadata.resourceVersion).toBe('9007199254740993');
+    const made = await api.create(Site, { metadata: { ...key, name: 'next' }, spec: { title: 'x' } });
+    expect(made.metadata.resourceVersion).toBe('9007199254740994');
+    // A text that is no version leaves the count alone.
+    apiserver.put({ ...made, metadata: { ...key, name: 'odd', resourceVersion: 'odd' } });
+    expect(apiserver.object(Site, { ...key, name: 'odd' })?.metadata.resourceVersion).toBe('9007199254740995');
+  });
+
   it('gives objects of one name in two tests two identities', () => {
     const objects = [{ apiVersion: 'example.com/v1', kind: 'Site', metadata: key, spec: { title: 'Blog' } }];
     const other = new MemoryApiserver({ objects }).object(Site, key);
