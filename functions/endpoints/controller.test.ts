@@ -57,6 +57,19 @@ describe('the endpoints controller', () => {
     expect(apiserver.writes).toEqual([]);
   });
 
+  it('leaves subsets alone that name other versions of the same pods', async () => {
+    given(service(), pod('p1'));
+    const { targetRef, ...rest } = address('p1');
+    const before = { ...rest, targetRef: { ...targetRef, resourceVersion: '5' } };
+    const having = (each: object) => ({ ...own(MANAGED), subsets: [{ addresses: [each], ports: [port] }] });
+    given(having(before));
+    await run();
+    expect(apiserver.writes).toEqual([]);
+    given(having({ ...rest, targetRef: { ...targetRef, name: 'x' } }));
+    await run();
+    expect(apiserver.writes).toHaveLength(1);
+  });
+
   it('follows a pod that comes, becomes ready and goes', async () => {
     given(service());
     await run();

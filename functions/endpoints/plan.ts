@@ -23,7 +23,7 @@ export function planEndpoints(
   const before = current?.metadata.annotations ?? {};
   if (
     current &&
-    equal(packSubsets(servedPorts(current.subsets)), packSubsets(servedPorts(subsets))) &&
+    equal(comparable(current.subsets), comparable(subsets)) &&
     hasLabels(current, labels) &&
     (before[OVER_CAPACITY] !== undefined) === isOver
   ) {
@@ -35,6 +35,20 @@ export function planEndpoints(
   if (current) return { ...current, metadata: { ...current.metadata, labels, annotations }, subsets };
   const { name, namespace } = service.metadata;
   return { metadata: { ...(namespace ? { namespace } : {}), name, labels, annotations }, subsets };
+}
+
+/**
+ * Subsets in one form and order, without the versions of their pods, which alone are no reason to write: as
+ * `semanticIgnoreResourceVersion` of kube-controller-manager.
+ */
+function comparable(subsets: readonly EndpointSubset[] | undefined): EndpointSubset[] {
+  return packSubsets(servedPorts(subsets).map((each) => ({ ...each, address: withoutVersion(each.address) })));
+}
+
+function withoutVersion(address: EndpointAddress): EndpointAddress {
+  if (!address.targetRef) return address;
+  const { resourceVersion: _, ...targetRef } = address.targetRef;
+  return { ...address, targetRef };
 }
 
 const creationOf = ({ metadata }: Service): string | undefined => metadata.creationTimestamp;
