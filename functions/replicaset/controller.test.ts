@@ -117,6 +117,20 @@ describe('the replicaset controller', () => {
     expect(status()).toEqual(before);
   });
 
+  it.each([
+    ['kind', { kind: 'StatefulSet' }],
+    ['name', { name: 'other' }],
+  ])('takes no pod for its own whose controller has its UID and another %s', async (_, other) => {
+    given({ replicas: 1 });
+    const ownerReferences = [{ ...controllerReference(ReplicaSet, replicaSet({}, { uid })), ...other }];
+    givenPod('active', { metadata: { ownerReferences } });
+    givenPod('going', { metadata: { ownerReferences, deletionTimestamp } });
+    givenPod('unlike', { metadata: { ownerReferences, labels: { app: 'other' } } });
+    const { writes } = await run();
+    expect(writes.filter(({ resource }) => resource === 'pods')).toMatchObject([{ verb: 'create' }]);
+    expect(status()).toMatchObject({ replicas: 0, terminatingReplicas: 0 });
+  });
+
   it('neither claims nor counts a pod that has ended', async () => {
     given({ replicas: 0 });
     givenPod('a', { metadata: { ownerReferences: [] }, status: { phase: 'Succeeded' } });

@@ -1,4 +1,4 @@
-import { controller, EventRecorder, isControlledBy, matchesLabels } from 'levelhook/function';
+import { controller, controllerOf, EventRecorder, isControlledBy, matchesLabels } from 'levelhook/function';
 import { candidates, claim } from '../lib/claim.ts';
 import { Pod } from '../lib/pod.ts';
 import { ReplicaSet } from '../lib/replica-set.ts';
@@ -25,7 +25,7 @@ export const replicaset = controller({
   const rs = await cache.get(ReplicaSet, request);
   if (!rs) return;
 
-  const pods = await candidates(Pod, rs, cache);
+  const pods = (await candidates(Pod, rs, cache)).filter((pod) => isIndexed(rs, pod));
   const active = await claim({ owner: ReplicaSet, owned: Pod }, rs, pods.filter(isActive), api);
   const terminating = pods.filter((pod) => isTerminating(pod) && isOwn(rs, pod));
 
@@ -42,6 +42,16 @@ export const replicaset = controller({
   const requeueAfterSeconds = secondsToNextAvailable(rs, status, active, now);
   return requeueAfterSeconds === undefined ? {} : { requeueAfterSeconds };
 });
+
+/**
+ * Whether kube-controller-manager's index of pods (`PodControllerIndexKey`) has the pod for this ReplicaSet: a pod
+ * without a controller, or one whose reference has the ReplicaSet's kind and name, besides its UID. A Deployment's
+ * ReplicaSets are found by UID alone.
+ */
+function isIndexed(rs: ReplicaSet, pod: Pod): boolean {
+  const reference = controllerOf(pod);
+  return !reference || (reference.kind === ReplicaSet.kind && reference.name === rs.metadata.name);
+}
 
 function isOwn(rs: ReplicaSet, pod: Pod): boolean {
   return isControlledBy(pod, rs) && matchesLabels(rs.spec.selector, pod.metadata.labels);
