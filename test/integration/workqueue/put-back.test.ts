@@ -105,6 +105,61 @@ describe('a run whose record was lost and is put back', () => {
     expect(await queue.settle('a', process.runsOf('a')[0]?.run ?? 0, done)).toBe(true);
     await eventually(async () => expect(process.runsOf('a')).toHaveLength(2));
   });
+
+  /** The run goes on after a 202, whose finish has reached Redis. */
+  const accepted = async (untilMs: number): Promise<void> => {
+    end({ kind: 'accepted', untilMs });
+    await eventually(async () => expect(process.inFlight).toEqual([]));
+    await queue.inspector.levels();
+  };
+
+  it('keeps its key from starting although its 202 reaches the empty Redis first', async () => {
+    const untilMs = clock.now() + 3 * TIMEOUT_MS;
+    queue.suspend();
+    await fixture.lose();
+    await accepted(untilMs);
+    await queue.putBackRuns('next');
+    await queue.record.renew('next');
+    queue.unsuspend();
+    await queue.add(plain('a'));
+    await runs('x', 2);
+    expect(process.runsOf('a')).toHaveLength(1);
+    expect((await queue.inspector.status('a')).running).toMatchObject({ deadlineMs: Math.ceil(untilMs) });
+  });
+
+  it('keeps its key from starting although its 202 comes after another gateway has put its runs back', async () => {
+    const other = await fixture.open({ timeoutMs: TIMEOUT_MS });
+    const others = new RecordingProcess();
+    await other.start(others);
+    await other.add(plain('later'));
+    await eventually(async () => expect(others.runs).toHaveLength(1));
+    for (const each of [queue, other]) each.suspend();
+    const { run = 0 } = process.runsOf('a')[0] ?? {};
+    // As an older copy of the data.
+    const { keys, redis } = fixture;
+    await redis.set(keys.runs, run - 1);
+    await redis.del(`${keys.recordPrefix}a`, keys.inFlight, keys.slots);
+    await other.putBackRuns('next');
+    expect(Number(await redis.get(keys.runs))).toBeGreaterThan(run);
+    await accepted(clock.now() + 3 * TIMEOUT_MS);
+    await queue.putBackRuns('next');
+    await queue.record.renew('next');
+    for (const each of [queue, other]) each.unsuspend();
+    await queue.add(plain('a'));
+    await runs('x', 2);
+    expect([...process.runsOf('a'), ...others.runsOf('a')]).toHaveLength(1);
+  });
+
+  it('is not put back when another gateway had ended it by a callback before its 202', async () => {
+    const other = await fixture.open({ timeoutMs: TIMEOUT_MS });
+    expect(await other.settle('a', process.runsOf('a')[0]?.run ?? 0, done)).toBe(true);
+    await accepted(clock.now() + 3 * TIMEOUT_MS);
+    queue.suspend();
+    await queue.putBackRuns('next');
+    await queue.record.renew('next');
+    queue.unsuspend();
+    await runs('a', 2);
+  });
 });
 
 it('nothing is put back where the queue is in order: keys may have started since', async () => {

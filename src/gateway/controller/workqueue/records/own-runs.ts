@@ -57,9 +57,9 @@ export class OwnRuns {
   }
 
   /**
-   * How many runs have become busy. Redis counts a run in the write that marks it as busy. If this count includes a
-   * run, Redis has not lost its record, which is then right: another gateway may have ended the run by its callback,
-   * unknown to this gateway.
+   * How many runs have become busy. Redis counts a run in the write that marks it as busy, and does not count a run
+   * whose record it has lost. If this count includes a run, its record is right: another gateway may have ended the run
+   * by its callback, unknown to this gateway.
    */
   get busies(): number {
     return this.#busies;

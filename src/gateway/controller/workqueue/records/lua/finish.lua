@@ -10,6 +10,8 @@
 -- KEYS[8] debounced ZSET
 -- KEYS[9] slots ZSET
 -- KEYS[10] STRING: how many runs of this gateway have become busy
+-- KEYS[11] queue HASH: runId
+-- KEYS[12] runs counter
 -- ARGV[1] now
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] failures after which a key is a dead letter, 0 for never
@@ -45,11 +47,20 @@ local function remember(key, past, keep)
   if keep then redis.call('PERSIST', history) else redis.call('PEXPIRE', history, ARGV[5]) end
 end
 
+-- Whether Redis still has the start of this run. Where it has lost data, the counter is behind or `put-back.lua` has raised
+-- it and has deleted `runId`.
+local function has_start(run)
+  return redis.call('HEXISTS', KEYS[11], 'runId') == 1 and tonumber(redis.call('GET', KEYS[12]) or 0) >= tonumber(run)
+end
+
 local function finish(key, run, mode, again, barrier, told, dead, nonce)
   local record = KEYS[1] .. key
   local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt', 'nonce')
-  if mode == 'busy' then redis.call('SET', KEYS[10], ARGV[6], 'PX', ARGV[7]) end
-  if r[1] ~= run or (nonce ~= '' and r[6] ~= nonce) then return { 0, '', 0 } end
+  local is_current = r[1] == run and (nonce == '' or r[6] == nonce)
+  -- A callback may have ended the run through another gateway. A lost record is not counted, so that `put-back.lua` writes
+  -- it again.
+  if mode == 'busy' and (is_current or has_start(run)) then redis.call('SET', KEYS[10], ARGV[6], 'PX', ARGV[7]) end
+  if not is_current then return { 0, '', 0 } end
   if mode == 'busy' then
     if tonumber(r[4]) + margin <= tonumber(now) then return { 0, '', 0 } end
     if tonumber(again) < tonumber(r[4]) then again = r[4] end
