@@ -4,9 +4,12 @@
 -- ARGV[1] run
 -- ARGV[2] how long the HASH stays, in ms
 --
--- Answer: the fields and values of the HASH.
+-- Answer: the fields and values of the HASH; nothing when it is that of a later run, which stays as it is. Two gateways
+-- may settle the same lost run, and the second one may come after the next start of the key.
 
-if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then
+local run = redis.call('HGET', KEYS[1], 'run')
+if run and tonumber(run) > tonumber(ARGV[1]) then return {} end
+if run ~= ARGV[1] then
   redis.call('DEL', KEYS[1])
   redis.call('HSET', KEYS[1], 'run', ARGV[1])
 end
