@@ -366,6 +366,17 @@ describe('the scripts on the records of keys', () => {
     expect(await start('k', at(1000, 'other'))).toEqual({ kind: 'busy' });
   });
 
+  it('give a start that is sent again after its deadline another number, because the first run may be settled', async () => {
+    await start('k', at(1000, 'n'));
+    expect(await startOne('k', at(2100, 'other'))).toMatchObject({ kind: 'lost', run: 1 });
+    expect(await startOne('k', at(2101, 'n'))).toMatchObject({ kind: 'go', run: 2, failures: 0 });
+    expect(await score('inFlight', 'k')).toBe('3201');
+    expect(await finishOne('k', 1, { kind: 'ended', failures: 'count', againAfterMs: 0 }, 2102)).toBe(false);
+    expect(await startOne('k', at(2103, 'another'))).not.toMatchObject({ kind: 'go' });
+    expect(await finishOne('k', 2, forget, 2104)).toBe(true);
+    expect(await record('k')).toEqual({});
+  });
+
   it('block a key until the deadline and the margin of its run', async () => {
     await start('k', at(1000));
     expect(await start('k', at(2099, 'a'))).toEqual({ kind: 'busy' });

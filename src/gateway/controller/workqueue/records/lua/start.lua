@@ -113,8 +113,10 @@ local function start(key, nonce, passed_barrier)
   local run, barrier, failures = r[1], r[4], tonumber(r[5] or 0)
   local reasons, queued_at, dead = r[6] or '', r[7] or '', r[8]
   if run and r[3] == nonce then
-    -- The caller did not get the first answer, so the run has not begun. Its deadline counts from this call.
-    redis.call('HSET', record, 'deadline', deadline)
+    -- The caller did not get the first answer, so the run has not begun. Its deadline counts from this call. After the
+    -- first deadline another gateway may be settling the run, so the run gets a number that this outcome does not have.
+    if tonumber(r[2]) <= now then run = redis.call('INCR', KEYS[6]) end
+    redis.call('HSET', record, 'run', run, 'deadline', deadline)
     record_flight(key, not redis.call('ZSCORE', slots, key))
     return { 'go', tonumber(run), failures, reasons, queued_at, '', '' }
   end
