@@ -101,6 +101,30 @@ return all\n`,
     await own.close();
   });
 
+  it('is taken back when its answer came after its deadline, and is no failure of its key', async () => {
+    // The script takes longer than the run may, once.
+    const lua = `if redis.call('DEL', '${REFUSE}') == 1 then
+  local function now()
+    local time = redis.call('TIME')
+    return time[1] * 1000 + time[2] / 1000
+  end
+  local endMs = now() + 400
+  while now() < endMs do end
+end
+${START}`;
+    const own = await RedisQueueFixture.create(redis.url, clock, { start: lua });
+    const queue = await own.open({ timeoutMs: 300, maxAttempts: 1 });
+    await own.redis.set(REFUSE, '1');
+    await queue.start(process);
+    await queue.add(plain('k'));
+    await eventually(async () => expect(process.keys()).toEqual(['k']));
+    await eventually(async () => expect(await own.pending()).toBe(0));
+    expect(process.losses).toEqual([]);
+    expect(process.runs[0]).toMatchObject({ run: 2, failures: 0 });
+    expect((await queue.inspector.status('k')).deadSinceMs).toBeUndefined();
+    await own.close();
+  });
+
   it('for what one record holds stops no other key, gives its slot back, and is tried again', async () => {
     const queue = await fixture.open({ concurrency: 8 });
     await queue.add(plain('a', 'b', 'bad', 'c', 'd'));

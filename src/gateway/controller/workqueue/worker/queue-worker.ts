@@ -437,22 +437,14 @@ export class QueueWorker {
 
   #run(started: readonly Started[], { nowMs, deadlineMs }: StartTimes): void {
     const { process, gate, ownRuns, on } = this.#options;
-    if (gate.closed) {
-      // Trap: the connection broke during the script, and it was sent again to a Redis that recovery has not checked
-      // yet.
-      for (const { run, nonce } of started) this.#putOff({ key: run.key, run: run.run, nonce }, 0);
+    // A closed gate: the connection broke during the script, which was sent again to a Redis that recovery has not
+    // checked yet. Else this process was frozen, or Redis did not answer it. Then it must announce itself to the others
+    // before it starts a run, or other gateways may take the runs for lost by now.
+    const isLate = !ownRuns.mayBegin(this.#now()) || this.#now() >= deadlineMs;
+    if (gate.closed || isLate) {
+      const againAfterMs = gate.closed ? 0 : BEGIN_AGAIN_MS;
+      for (const { run, nonce } of started) this.#putOff({ key: run.key, run: run.run, nonce }, againAfterMs);
       return;
-    }
-    if (!ownRuns.mayBegin(this.#now())) {
-      // This process was frozen, or Redis did not answer it. It must announce itself to the others again before it
-      // starts a run.
-      for (const { run, nonce } of started) this.#putOff({ key: run.key, run: run.run, nonce }, BEGIN_AGAIN_MS);
-      return;
-    }
-    if (this.#now() >= deadlineMs) {
-      // This process was frozen after its request. Other gateways take the runs for lost by now, and may run the keys.
-      for (const { run } of started) this.#release(run.key, run.run);
-      return on.due(deadlineMs + RUN_MARGIN_MS);
     }
     for (const each of started) this.#measureWait(each, nowMs);
     const runs = started.map(({ run }) => run);
