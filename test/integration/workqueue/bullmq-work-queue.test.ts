@@ -65,6 +65,28 @@ describe('the queue in Redis', () => {
     expect(await fixture.redis.xlen(`${fixture.keys.prefix}:controller:events`)).toBeLessThan(300);
   });
 
+  it.each([
+    ['its attempts', { kind: 'ended', failures: 'count', error: 'broke' } as const],
+    ['a terminal error', { kind: 'ended', failures: 'keep', dead: true, error: 'broke' } as const],
+  ])('keeps the history of a dead letter by %s for an hour after it succeeded', async (_, failure) => {
+    const queue = await fixture.open({ maxAttempts: 1 });
+    const history = `${fixture.keys.historyPrefix}k`;
+    process.onRun = () => failure;
+    await queue.start(process);
+    await queue.add(plain('k'));
+    await eventually(async () => expect(await fixture.redis.pttl(history)).toBe(-1));
+    // The first run after the replay does nothing yet.
+    process.onRun = () => (process.runs.length === 2 ? { kind: 'ended', failures: 'keep', againAfterMs: 1 } : done);
+    await queue.add(plain('k'));
+    await eventually(async () => expect(process.runs).toHaveLength(3));
+    await atRest();
+    expect(await fixture.redis.pttl(history)).toBeGreaterThan(0);
+    expect(await queue.history.lastErrors(['k'])).toEqual([undefined]);
+    expect((await queue.history.runsOf('k')).map(({ outcome }) => outcome)).toEqual(['done', 'deferred', 'dead']);
+    expect(process.runs.map(({ failures }) => failures)).toEqual([0, 0, 0]);
+    expect(await fixture.redis.exists(`${fixture.keys.recordPrefix}k`)).toBe(0);
+  });
+
   it('starts no key of a queue that another owner of the same name has by now, and changes nothing of it', async () => {
     const follower = await fixture.open({}, { owner: 'old' });
     await follower.record.renew('run-id');

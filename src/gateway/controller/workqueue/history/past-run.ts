@@ -97,6 +97,8 @@ export interface EndedRun {
   /** The deadline of the run passed without an outcome. */
   readonly lost?: true;
   readonly attempt?: number | undefined;
+  /** See `Start`. */
+  readonly hasFailed?: boolean;
   readonly tookMs?: number;
   readonly waitedMs?: number | undefined;
   /** The reasons as `Start.recorded` has them: JSON, one in each line. */

@@ -57,6 +57,8 @@ export type Start =
       readonly heldAtMs: number | undefined;
       /** The reasons as they are on record: JSON, one in each line; empty for none. */
       readonly recorded: string;
+      /** Whether the key has failed since its last success, also if it was a dead letter and its failures are 0 now. */
+      readonly hasFailed: boolean;
     }
   /** The key has no reason to run: an earlier run has handled it. */
   | { readonly kind: 'idle' }

@@ -143,7 +143,8 @@ export class RedisRecords {
     if (finish.kind === 'unknown') return ['unknown', '', '', (finish.error ?? '').slice(0, ERROR_LENGTH), ''];
     const { failures, againAfterMs, barrier = '', dead = false } = finish;
     const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
-    const isOne = ended && (ended.attempt !== 1 || failures === 'count' || finish.error !== undefined || dead);
+    const followsFailure = ended && (ended.attempt !== 1 || ended.hasFailed);
+    const isOne = ended && (followsFailure || failures === 'count' || finish.error !== undefined || dead);
     return [failures, again, barrier, isOne ? encodeRun(ended, this.#gateway) : '', dead ? '1' : ''];
   }
 
@@ -316,7 +317,7 @@ function decodeStart(answer: StartAnswer, incarnation: string): Start {
   const [kind, first, second, third] = answer;
   switch (kind) {
     case 'go': {
-      const [, run, failures, recorded, queuedAt, low, heldAt] = answer as [
+      const [, run, failures, recorded, queuedAt, low, heldAt, failed] = answer as [
         string,
         number,
         number,
@@ -324,11 +325,12 @@ function decodeStart(answer: StartAnswer, incarnation: string): Start {
         string,
         LowReason | '',
         string,
+        string,
       ];
       const reasons = reasonsOrDefault(decodeReasons(recorded), { low: low || undefined, failures });
       const queuedAtMs = queuedAt ? Number(queuedAt) : undefined;
       const heldAtMs = heldAt ? Number(heldAt) : undefined;
-      return { kind, run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded };
+      return { kind, run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded, hasFailed: failed === '1' };
     }
     case 'lost':
       return { kind, run: first as number, failures: second as number, error: (third as string) || undefined };

@@ -395,9 +395,9 @@ export class QueueWorker {
             this.#putOff({ key, run: start.run, nonce: request.nonce }, heldMs - times.nowMs);
             break;
           }
-          const { run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded } = start;
+          const { run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded, hasFailed } = start;
           const begun = { key, run, incarnation, failures, reasons, deadlineMs: times.deadlineMs };
-          const started = { run: begun, nonce: request.nonce, queuedAtMs, heldAtMs, recorded };
+          const started = { run: begun, nonce: request.nonce, queuedAtMs, heldAtMs, recorded, hasFailed };
           // A key that has failed runs alone: if it crashes its function, no other key of a batch fails with it.
           if (failures === 0) together.push(started);
           else this.#run([started], times);
@@ -478,14 +478,15 @@ export class QueueWorker {
     this.#options.on.work(this.finish({ ...start, finish: { kind: 'ended', failures: 'keep', againAfterMs } }));
   }
 
-  async #end({ run, queuedAtMs, recorded }: Started, finishing: Promise<Finish>, startedMs: number): Promise<void> {
+  async #end(started: Started, finishing: Promise<Finish>, startedMs: number): Promise<void> {
     const { on, runtime, gate } = this.#options;
+    const { run, queuedAtMs, recorded, hasFailed } = started;
     const finish = await finishing.catch((error: unknown) => ({ kind: 'unknown' as const, error: messageOf(error) }));
     gate.startRate.end(1);
     const nowMs = this.#now();
     const tookMs = nowMs - startedMs;
     runtime.metrics.observe('workqueue_work_duration_seconds', this.#labels, tookMs / 1000);
-    on.ended(tookMs, hasFailed(finish));
+    on.ended(tookMs, isFailure(finish));
     // Unknown: the run stays on record, and the poller finds it after its deadline.
     if (finish.kind === 'unknown') on.due(run.deadlineMs + RUN_MARGIN_MS);
     if (finish.kind === 'accepted') on.due(finish.untilMs + RUN_MARGIN_MS);
@@ -499,6 +500,7 @@ export class QueueWorker {
       finish,
       atMs: nowMs,
       attempt: run.failures + 1,
+      hasFailed,
       tookMs,
       waitedMs: queuedAtMs === undefined ? undefined : Math.max(0, startedMs - queuedAtMs),
       recorded,
@@ -589,9 +591,11 @@ interface Started {
   readonly queuedAtMs: number | undefined;
   readonly heldAtMs: number | undefined;
   readonly recorded: string;
+  /** See `Start`. */
+  readonly hasFailed: boolean;
 }
 
-function hasFailed(finish: Finish): boolean {
+function isFailure(finish: Finish): boolean {
   if (finish.kind !== 'ended') return finish.kind === 'unknown';
   return finish.failures === 'count' || finish.dead === true;
 }

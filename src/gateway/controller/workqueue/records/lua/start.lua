@@ -37,7 +37,7 @@
 -- keys that may run as 1 or 0, the incarnation of the queue or ''}, or 'foreign': the queue is another owner's, or was
 -- removed, and nothing has changed. The answer for a key is one of
 --   {'go', run, failures, reasons, queuedAt, reason of the backlog if the key was in it, else '', since when the key has
---   waited for its barrier, or ''}
+--   waited for its barrier, or '', '1' if the key has a history of failures, else ''}
 --   {'idle'}                  the key has no reason to run: an earlier run has handled it
 --   {'busy'}                  a run is in flight; the key is marked dirty, its finish makes it ready again
 --   {'lost', run, failures, error}   the deadline of a run has passed without an outcome: the caller settles it
@@ -118,7 +118,7 @@ local function start(key, nonce, passed_barrier)
     if tonumber(r[2]) <= now then run = redis.call('INCR', KEYS[6]) end
     redis.call('HSET', record, 'run', run, 'deadline', deadline)
     record_flight(key, not redis.call('ZSCORE', slots, key))
-    return { 'go', tonumber(run), failures, reasons, queued_at, '', '' }
+    return { 'go', tonumber(run), failures, reasons, queued_at, '', '', r[5] and '1' or '' }
   end
 
   -- A heldAt before barrierAt is of an earlier barrier: a gateway of an earlier build leaves the field in the record.
@@ -195,13 +195,15 @@ local function start(key, nonce, passed_barrier)
     redis.call('HDEL', record, 'queuedAt', 'reasons', 'dirty', 'barrier', 'barrierAt', 'tokenAt', 'heldAt')
   end
   if dead then
-    redis.call('HDEL', record, 'dead', 'failures')
+    redis.call('HDEL', record, 'dead')
+    -- The field stays: it makes the finish write a success into the history of the key, which then expires.
+    redis.call('HSET', record, 'failures', 0)
     redis.call('ZREM', KEYS[11], key)
     failures = 0
   end
   if barrier then remove(resting, key) end
   record_flight(key, true)
-  return { 'go', run, failures, reasons, queued_at, low_reason, held_at or '' }
+  return { 'go', run, failures, reasons, queued_at, low_reason, held_at or '', (dead or r[5]) and '1' or '' }
 end
 
 local taken = {}
