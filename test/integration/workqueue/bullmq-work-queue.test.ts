@@ -87,6 +87,24 @@ describe('the queue in Redis', () => {
     expect(await fixture.redis.exists(`${fixture.keys.recordPrefix}k`)).toBe(0);
   });
 
+  it('reports the dead letter of another gateway although it has been at rest since', async () => {
+    const leader = await fixture.open();
+    await leader.start(process);
+    const seenDead = async (): Promise<number | undefined> => {
+      await leader.stalledMs();
+      return leader.seenFacts?.sizes.dead;
+    };
+    const follower = await fixture.open();
+    const others = new RecordingProcess();
+    others.onRun = () => ({ kind: 'ended', failures: 'keep', dead: true });
+    await follower.start(others);
+    await sleep(200);
+    expect(await seenDead()).toBe(0);
+    await follower.add(plain('k'));
+    await eventually(async () => expect(await seenDead()).toBe(1));
+    expect(others.keys()).toEqual(['k']);
+  });
+
   it('starts no key of a queue that another owner of the same name has by now, and changes nothing of it', async () => {
     const follower = await fixture.open({}, { owner: 'old' });
     await follower.record.renew('run-id');

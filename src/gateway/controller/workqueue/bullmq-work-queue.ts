@@ -275,6 +275,7 @@ export class BullMqWorkQueue implements WorkQueue {
       barriers,
       onReady,
       onOverdue: (keys) => this.#settleOrStart(keys),
+      onDue: (due) => this.#stall.compare(due),
       onLow: () => this.#worker?.enterBacklog(),
       upkeep,
       pace,

@@ -124,6 +124,8 @@ export interface Due {
   readonly inFlight: readonly Scored[];
   /** How many keys the backlog has. */
   readonly backlog: number;
+  /** How many keys are ready, and how many are dead letters. */
+  readonly sizes: Readonly<Record<'queued' | 'dead', number>>;
   /** Scopes whose pause ends. */
   readonly pauseEnds: readonly Scored[];
   /** When the next of all these is due. */

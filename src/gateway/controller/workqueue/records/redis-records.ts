@@ -150,12 +150,13 @@ export class RedisRecords {
 
   /** @param limit the most entries of each set. */
   async due(nowMs: number, limit: number): Promise<Due> {
-    const { timers, debounced, inFlight, backlog, pauseEnds, recordPrefix } = this.#keys;
+    const { timers, debounced, inFlight, backlog, pauseEnds, recordPrefix, queued, dead } = this.#keys;
     const answer = await this.#scripts.due(
-      [timers, debounced, inFlight, backlog, pauseEnds, recordPrefix],
+      [timers, debounced, inFlight, backlog, pauseEnds, recordPrefix, queued, dead],
       [nowMs, limit],
     );
-    const [due, added, expired, ends, next, low] = answer as [string[], string[], string[], string[], string, number];
+    const [due, added, expired, ends, ...numbers] = answer as [string[], string[], string[], string[], ...unknown[]];
+    const [next, low, ready, deadLetters] = numbers as [string, number, number, number];
     const dueTimers: DueTimer[] = [];
     for (let at = 0; at < due.length; at += 4) {
       const [key = '', score = '', barrier = '', barrierAt = ''] = due.slice(at, at + 4);
@@ -166,6 +167,7 @@ export class RedisRecords {
       debounced: pairs(added),
       inFlight: pairs(expired),
       backlog: low,
+      sizes: { queued: ready, dead: deadLetters },
       pauseEnds: pairs(ends),
       nextMs: next ? Number(next) : undefined,
     };

@@ -1,7 +1,7 @@
 import { messageOf, type Runtime } from '../../../../core/index.ts';
 import type { BarrierChecks } from './barrier-checks.ts';
 import type { PaceShare } from './idle-pace.ts';
-import type { DueTimer } from '../records/records.ts';
+import type { Due, DueTimer } from '../records/records.ts';
 import type { RedisRecords } from '../records/redis-records.ts';
 import { BARRIER_AGAIN_MS } from '../queue-options.ts';
 import type { Upkeep } from './upkeep.ts';
@@ -13,6 +13,8 @@ export interface PollerOptions {
   readonly onReady: (keys: readonly string[]) => Promise<void>;
   /** Called with keys whose runs have passed their deadline. */
   readonly onOverdue: (keys: readonly string[]) => Promise<void>;
+  /** Called with the answer of each tick. */
+  readonly onDue: (due: Due) => void;
   /** Called when the backlog has keys. */
   readonly onLow: () => void;
   /** Its `run` is called by each tick. */
@@ -101,9 +103,11 @@ export class Poller {
 
   /** Handles the keys that are due now. @returns the time of the next tick. */
   async tick(): Promise<number> {
-    const { records, barriers, onReady, onOverdue, onLow, upkeep, runtime } = this.#options;
+    const { records, barriers, onReady, onOverdue, onDue, onLow, upkeep, runtime } = this.#options;
     const now = runtime.clock.now();
-    const { timers, debounced, inFlight, backlog, pauseEnds, nextMs = Infinity } = await records.due(now, LIMIT);
+    const due = await records.due(now, LIMIT);
+    onDue(due);
+    const { timers, debounced, inFlight, backlog, pauseEnds, nextMs = Infinity } = due;
     const ready: DueTimer[] = [];
     const waiting: DueTimer[] = [];
     if (timers.length > 0) {

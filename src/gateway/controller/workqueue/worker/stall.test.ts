@@ -66,6 +66,21 @@ describe('the stall of a queue', () => {
     expect(world.asked).toBe(2);
   });
 
+  it.each([
+    ['a timer', { nextMs: Date.UTC(2030, 0, 1), sizes: { queued: 0, dead: 0 } }],
+    ['a ready key', { nextMs: undefined, sizes: { queued: 1, dead: 0 } }],
+    ['a dead letter', { nextMs: undefined, sizes: { queued: 0, dead: 1 } }],
+  ])('is asked for again when the poller finds %s of another gateway', async (_, due) => {
+    const { stall, world } = create();
+    await stall.ms();
+    stall.compare({ nextMs: undefined, sizes: { queued: 0, dead: 0 } });
+    await stall.ms();
+    expect(world.asked).toBe(1);
+    stall.compare(due);
+    await stall.ms();
+    expect(world.asked).toBe(2);
+  });
+
   it('rests with the facts of the time after its last run', async () => {
     const { clock, world } = create({}, { ...NONE, sizes: { ...NONE.sizes, failing: 1 } });
     const answers = Promise.withResolvers<DueKeys>();

@@ -1,5 +1,6 @@
 import type { Clock } from '../../../../core/index.ts';
 import type { QueueFacts } from '../queue-facts.ts';
+import type { Due } from '../records/records.ts';
 
 export interface StallOptions {
   readonly concurrency: number;
@@ -65,11 +66,22 @@ export class Stall {
     const nowMs = clock.now();
     if (started !== this.#lastStart?.count) this.#lastStart = { count: started, atMs: nowMs };
     this.#facts = facts;
-    // Another gateway does not notify this one when it ends a run or drops a dead letter, so this one keeps asking.
+    // Another gateway does not notify this one when it ends a run or drops a dead letter, so this one keeps asking. At
+    // rest `compare` finds changes.
     const isAtRest = running === 0 && facts.sizes.dead === 0;
     // An add may have come to Redis after the question, and before its answer.
     if (activity === this.#activity) this.#idleUntilMs = isAtRest ? Math.min(firstDueMs, firstPauseEndMs) : 0;
     return running < concurrency ? Math.max(0, nowMs - Math.max(firstDueMs, this.#lastStart.atMs)) : 0;
+  }
+
+  /**
+   * Compares an answer of Redis to the poller with the last read: another gateway does not notify this one when a key
+   * waits, runs or becomes a dead letter there.
+   */
+  compare({ nextMs = Infinity, sizes }: Pick<Due, 'nextMs' | 'sizes'>): void {
+    if (!this.#facts) return;
+    const { queued, dead } = this.#facts.sizes;
+    if (nextMs < this.#idleUntilMs || sizes.queued !== queued || sizes.dead !== dead) this.#idleUntilMs = 0;
   }
 
   /** Waits for work after which keys may be due, also where it fails: Redis may have done it all the same. */

@@ -6,11 +6,13 @@
 -- KEYS[4] backlog ZSET
 -- KEYS[5] pause ends ZSET
 -- KEYS[6] prefix of a key's record HASH
+-- KEYS[7] queued ZSET
+-- KEYS[8] dead ZSET
 -- ARGV[1] now
 -- ARGV[2] maximum number of entries of each set
 --
--- Answer: {timers, debounced, inFlight, pauses, when the next of all these is due or '', how many keys the backlog has};
--- timers as key, score, barrier or '', barrierAt or '' for each, the others as key, score.
+-- Answer: {timers, debounced, inFlight, pauses, when the next of all these is due or '', how many keys the backlog has, how
+-- many keys are ready, how many dead letters there are}; timers as key, score, barrier or '', barrierAt or '' for each, the others as key, score.
 
 local now, limit = ARGV[1], tonumber(ARGV[2])
 local next_at = ''
@@ -34,4 +36,5 @@ for at = 1, #timers, 2 do
   with_barriers[#with_barriers + 1] = barrier[2] or ''
 end
 local debounced, in_flight, pauses = due(KEYS[2]), due(KEYS[3]), due(KEYS[5])
-return { with_barriers, debounced, in_flight, pauses, next_at, redis.call('ZCARD', KEYS[4]) }
+local low, queued, dead = redis.call('ZCARD', KEYS[4]), redis.call('ZCARD', KEYS[7]), redis.call('ZCARD', KEYS[8])
+return { with_barriers, debounced, in_flight, pauses, next_at, low, queued, dead }
