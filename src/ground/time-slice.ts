@@ -2,7 +2,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import { TenantTurns } from '../core/index.ts';
 
 /** How long work may go on before everything else that waits for this thread has a turn. */
-const SLICE_MS = 10;
+export const SLICE_MS = 10;
 /**
  * A slice that took more processor time held an object that cannot be divided: to parse 1.5 MB of JSON takes some 60
  * ms. While other programs take the processors, any slice may take longer by the clock, and must not wait for the rests
@@ -48,8 +48,7 @@ export class TimeSlice {
   async next(): Promise<void> {
     const tookMs = performance.now() - this.#from;
     const isLong = tookMs > LONG_MS && threadMs() - this.#usedMs > LONG_MS;
-    if (isLong) await this.#rest(Math.min(tookMs, LONGEST_REST_MS));
-    else await nextTurn();
+    await this.rest(isLong ? tookMs : 0);
     this.restart();
   }
 
@@ -59,11 +58,13 @@ export class TimeSlice {
     this.restart();
   }
 
-  #rest(ms: number): Promise<void> {
+  /** The pause of `next` after work that took `ms`, for a caller that measures its work itself. */
+  rest(ms: number): Promise<void> {
+    if (ms <= LONG_MS) return nextTurn();
     return TimeSlice.#rests.run(this.#tenant, async () => {
       // The slice that has rested before this one works until the next turn.
       await nextTurn();
-      await sleep(ms);
+      await sleep(Math.min(ms, LONGEST_REST_MS));
     });
   }
 }

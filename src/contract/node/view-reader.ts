@@ -82,6 +82,9 @@ export interface Found {
   readonly decode: () => KubernetesObject;
 }
 
+/** Runs synchronous work, now or later. */
+export type Pace = <T>(work: () => T) => T | Promise<T>;
+
 type ReadingCodec = Pick<ObjectCodec, 'decode' | 'encryptedBy'>;
 
 export interface SelectOptions {
@@ -107,6 +110,12 @@ export interface SelectOptions {
    * an object is known, so conditions on its other fields count as met. Default: such objects are not looked for.
    */
   readonly onKeptOut?: ((error: ObjectKeptOutError) => void) | undefined;
+  /**
+   * Runs the work on one object: to decompress it, and to parse it where the selection asks for that. The gateway lets
+   * other work of its thread go first in between, since a selection may have to look at many objects that it does not
+   * yield. Default: the objects of a batch follow without a pause.
+   */
+  readonly pace?: Pace;
   /** Called with the position at which objects were read, before they are yielded. Default: does nothing. */
   readonly onPosition?: (position: number) => void;
 }
@@ -184,7 +193,7 @@ export class ViewReader {
 
   /** The selected objects in the order of their keys, in batches. @throws LostWritesError */
   async *select(selection: Selection, options: SelectOptions): AsyncGenerator<Found[]> {
-    const { state, after = '', first = BATCH, commandBytes = Infinity, onKeptOut } = options;
+    const { state, after = '', first = BATCH, commandBytes = Infinity, onKeptOut, pace = atOnce } = options;
     const told = new Set<string>();
     const tell = (error: ObjectKeptOutError): void => {
       if (told.has(error.key) || !isSelected(error.metadataOnly, onMetadata(selection))) return;
@@ -204,13 +213,17 @@ export class ViewReader {
           const bytes = stored[at];
           // Deleted between the trips.
           if (!bytes) continue;
-          const object = this.#decode(key, bytes);
-          if (object instanceof ObjectKeptOutError) {
+          const work = (): Found | undefined => {
+            const object = this.#decode(key, bytes);
+            if (!(object instanceof ObjectKeptOutError)) {
+              return isCertain(at) || isSelected(object.decode(), selection) ? object : undefined;
+            }
             // It may have been kept out only after the state was read.
             tell(object);
-            continue;
-          }
-          if (!isCertain(at) && !isSelected(object.decode(), selection)) continue;
+            return undefined;
+          };
+          const object = await pace(work);
+          if (!object) continue;
           batch.push(object);
           size += object.json.length;
           // What Redis holds is compressed.
@@ -225,8 +238,9 @@ export class ViewReader {
   }
 
   /**
-   * Divides the keys, in order, into parts whose objects have at most `bytes` together. A larger object is a part
-   * alone.
+   * Divides the keys, in order, into parts whose objects have at most `bytes` together in Redis. A larger object is a
+   * part alone. The objects of a part may have far more bytes when they are decompressed, so that is done to one after
+   * another, and only selected ones stay in memory.
    */
   async #parts(keys: readonly string[], bytes: number): Promise<string[][]> {
     const sizes = (await this.#inOneTrip(keys.map((key) => ['hstrlen', this.#keys.objects, key]))) as number[];
@@ -251,11 +265,12 @@ export class ViewReader {
     options: SelectOptions,
     tell: (error: ObjectKeptOutError) => void,
   ): Promise<void> {
+    const { pace = atOnce } = options;
     const keys = marked.toSorted();
     const stored = objectsOf(await this.#redis.hmgetBuffer(this.#keys.objects, POSITION, ...keys), options);
     for (const [at, key] of keys.entries()) {
       const bytes = stored[at];
-      const object = bytes && this.#decode(key, bytes);
+      const object = bytes && (await pace(() => this.#decode(key, bytes)));
       if (object instanceof ObjectKeptOutError) tell(object);
     }
   }
@@ -382,6 +397,8 @@ function checkedPosition(position: number | undefined, state: ReadableState): nu
   if (position === undefined || position < state.position) throw new LostWritesError();
   return position;
 }
+
+const atOnce: Pace = (work) => work();
 
 /** Objects read in one round trip. */
 const BATCH = 500;

@@ -1,5 +1,5 @@
 import { formatJson, formatKind, type KubernetesObject } from '../../../core/index.ts';
-import type { Found } from '../../../contract/node/view-reader.ts';
+import type { Found, Pace } from '../../../contract/node/view-reader.ts';
 import type { Form } from './accept.ts';
 import type { Catalog, ServedKind } from './catalog.ts';
 import { badRequest } from './kubernetes-status.ts';
@@ -32,8 +32,13 @@ export function joined(pieces: readonly Piece[]): Uint8Array<ArrayBuffer> {
 }
 
 /** Items with commas between them. */
-export function itemsOf(form: AnswerForm, batch: readonly Found[]): Piece[] {
-  return batch.flatMap((each, at) => (at === 0 ? [form.item(each)] : [COMMA, form.item(each)]));
+export async function itemsOf(form: AnswerForm, batch: readonly Found[], pace: Pace): Promise<Piece[]> {
+  const pieces: Piece[] = [];
+  for (const each of batch) {
+    if (pieces.length > 0) pieces.push(COMMA);
+    pieces.push(form.verbatim ? form.item(each) : await pace(() => form.item(each)));
+  }
+  return pieces;
 }
 
 const COMMA = Buffer.from(',');

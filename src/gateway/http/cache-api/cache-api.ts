@@ -23,6 +23,7 @@ import {
 } from './kubernetes-status.ts';
 import { ReaderRateLimit } from './rate-limit.ts';
 import { readList, readObject, type ReadingOptions } from './reading.ts';
+import { type ReadingTime, ReadingTimes } from './reading-time.ts';
 import { requestInfo, type ResourceRequest } from './request-info.ts';
 
 export interface CacheApiOptions extends Pick<ReadingOptions, 'listLimit'> {
@@ -47,6 +48,16 @@ export interface CacheApiClient {
   readonly goesOn: () => Promise<boolean>;
 }
 
+/** One request under way. */
+interface Answering {
+  /** The path under which the API is. */
+  readonly root: string;
+  /** For the metrics. */
+  readonly verb: { text: string };
+  readonly held: HeldAnswer;
+  readonly time: ReadingTime;
+}
+
 /** The paths at which Kubernetes describes its types. There is no description here, and any client may ask. */
 const UNDESCRIBED = /^\/openapi\//;
 
@@ -59,10 +70,12 @@ export class CacheApi {
   readonly #options: CacheApiOptions;
   readonly #limit: ReaderRateLimit;
   readonly #room = new AnswerRoom();
+  readonly #times: ReadingTimes;
 
   constructor(options: CacheApiOptions) {
     this.#options = options;
     this.#limit = new ReaderRateLimit(options.requestsPerSecond, options.runtime.clock);
+    this.#times = new ReadingTimes(options.runtime.clock);
   }
 
   /** Never rejects. @param root the path under which the API is. */
@@ -88,11 +101,13 @@ export class CacheApi {
     if (!this.#limit.take(reader.name)) {
       throw tooManyRequests('Too many requests, please try again later.');
     }
+    const time = this.#times.for(reader.name);
+    time.check();
     const held = this.#room.for(reader.name);
     try {
       // Together, since both may ask Redis.
       const goesOn = reader.goesOn();
-      const answering = this.#answerTo(reader, request, { root, verb, held });
+      const answering = this.#answerTo(reader, request, { root, verb, held, time });
       const [isGood, answered] = await Promise.allSettled([goesOn, answering]);
       if (isGood.status === 'rejected') throw isGood.reason;
       if (!isGood.value) throw unauthorized();
@@ -104,11 +119,7 @@ export class CacheApi {
     }
   }
 
-  async #answerTo(
-    reader: CacheApiClient,
-    request: Request,
-    { root, verb, held }: { readonly root: string; readonly verb: { text: string }; readonly held: HeldAnswer },
-  ): Promise<Response> {
+  async #answerTo(reader: CacheApiClient, request: Request, { root, verb, held, time }: Answering): Promise<Response> {
     const { catalog } = this.#options;
     const url = new URL(request.url);
     const path = decodedPath(url.pathname.slice(root.length));
@@ -133,7 +144,7 @@ export class CacheApi {
     const positions = reader.positions?.[formatKind(kind.resource)];
     const asked = { kind, request: info, query: url.searchParams, form, catalog, scope: reader.scope, positions };
     const { listLimit, runtime } = this.#options;
-    const options = { listLimit, clock: runtime.clock, held };
+    const options = { listLimit, clock: runtime.clock, held, time };
     const response = await (info.name === undefined ? readList(asked, options) : readObject(asked, options));
     // Redis may have come back without its last writes while it was read.
     this.#checkAvailable(kind);

@@ -40,6 +40,7 @@ import {
   tooManyRequests,
 } from './kubernetes-status.ts';
 import { type ListRequest, listRequest, readVersion } from './list-options.ts';
+import type { ReadingTime } from './reading-time.ts';
 import type { ResourceRequest } from './request-info.ts';
 
 export interface ReadingOptions {
@@ -48,6 +49,8 @@ export interface ReadingOptions {
   readonly clock: Clock;
   /** The memory of the answer. */
   readonly held: HeldAnswer;
+  /** The thread's time for it. */
+  readonly time: ReadingTime;
 }
 
 /** A request for a kind that may be read. */
@@ -85,8 +88,9 @@ export async function readObject(asked: ReadRequest, options: ReadingOptions): P
   const view = kind.views.find((each) => each.view.contains(request.namespace) || !kind.resource.namespaced);
   const notOlderThan = readVersion(query.get('resourceVersion') ?? '');
   if (!view) throw notFound(request, name);
-  const { object, position } = await readOne(view, key, notOlderThan, asked, options);
-  if (!object) {
+  if (notOlderThan !== undefined) await readings([view], {}, notOlderThan, asked, options);
+  const { pieces, position } = await options.time.read(() => readOne(view, key, form, asked, options));
+  if (!pieces) {
     const missing = statusResponse(notFound(request, name).status);
     missing.headers.set(POSITION_HEADER, String(position));
     return missing;
@@ -97,23 +101,26 @@ export async function readObject(asked: ReadRequest, options: ReadingOptions): P
   const seconds =
     field === null ? undefined : await observations.secondsUnchanged(key, field, options.clock.now(), item);
   const unchanged = seconds === undefined ? {} : { [UNCHANGED_HEADER]: String(seconds) };
-  const content = options.held.body(joined(form.one(object)));
+  const content = options.held.body(joined(pieces));
   return body(content, { [POSITION_HEADER]: String(position), ...unchanged });
 }
 
 async function readOne(
   readable: ReadableView,
   key: string,
-  notOlderThan: ResourceVersion | undefined,
+  form: AnswerForm,
   asked: ReadRequest,
-  options: ReadingOptions,
-): Promise<{ object: Found | undefined; position: number }> {
+  { time }: ReadingOptions,
+): Promise<{ pieces: readonly Piece[] | undefined; position: number }> {
   const { reader } = readable.view;
-  if (notOlderThan !== undefined) await readings([readable], {}, notOlderThan, asked, options);
   const { position, stored } = await reader.get(key);
   checkPosition(readable, position, asked);
+  const pieces = (): readonly Piece[] | undefined => {
+    const object = reader.found(key, stored);
+    return object && form.one(object);
+  };
   try {
-    return { object: reader.found(key, stored), position };
+    return { pieces: await time.pace(pieces), position };
   } catch (error) {
     if (error instanceof ObjectKeptOutError) throw keptOut(error.message);
     throw error;
@@ -158,11 +165,13 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
     incarnations,
     form,
     held: options.held,
+    time: options.time,
     keptOut: [],
     positions: found.map(({ state }) => state.position),
   };
   try {
-    return await (wanted.limit === undefined ? all(list, options) : page(list, wanted.limit, options));
+    const { limit } = wanted;
+    return await options.time.read(() => (limit === undefined ? all(list, options) : page(list, limit, options)));
   } catch (error) {
     throw error instanceof LostWritesError ? beingChecked() : error;
   }
@@ -193,6 +202,7 @@ interface List {
   readonly incarnations: string;
   readonly form: AnswerForm;
   readonly held: HeldAnswer;
+  readonly time: ReadingTime;
   /** Objects of the list that are kept out of the cache, as far as it has been read. */
   readonly keptOut: { readonly key: string; readonly reason: string }[];
   /** By view, in the same order: the position at which its objects were read last. */
@@ -278,14 +288,14 @@ async function* parts(
   metadata: ListMetadata,
   { items, rest }: Required<Begun>,
 ): AsyncGenerator<Piece[], void, undefined> {
-  const { form, held } = list;
+  const { form, held, time } = list;
   try {
-    yield [form.head(metadata), ...itemsOf(form, items)];
+    yield [form.head(metadata), ...(await itemsOf(form, items, time.pace))];
     let separator = items.length > 0 ? ',' : '';
     held.giveBack();
     for await (const batch of rest ?? []) {
       if (batch.length === 0) continue;
-      yield [separator, ...itemsOf(form, batch)];
+      yield [separator, ...(await itemsOf(form, batch, time.pace))];
       separator = ',';
       held.giveBack();
     }
@@ -305,7 +315,7 @@ function tailOf({ form, keptOut: left }: List): string {
 
 /** The batches of a list, whose bytes are held from here on. */
 async function* select(list: List, first?: number): AsyncGenerator<Found[], void> {
-  const { wanted, form } = list;
+  const { wanted, form, time } = list;
   const after = wanted.continue?.after ?? '';
   const onKeptOut = ({ key, reason }: ObjectKeptOutError): void => void list.keptOut.push({ key, reason });
   const options = { after, verbatim: form.verbatim, onKeptOut, ...(first === undefined ? {} : { first }) };
@@ -314,6 +324,7 @@ async function* select(list: List, first?: number): AsyncGenerator<Found[], void
     for await (const batch of reader.select(wanted.selection, {
       state,
       commandBytes: COMMAND_BYTES,
+      pace: time.pace,
       onPosition,
       ...options,
     })) {
@@ -323,9 +334,10 @@ async function* select(list: List, first?: number): AsyncGenerator<Found[], void
   }
 }
 
-function whole(list: List, items: readonly Found[], metadata: ListMetadata): Response {
+async function whole(list: List, items: readonly Found[], metadata: ListMetadata): Promise<Response> {
   const { form, keptOut: left } = list;
-  const content = list.held.body(joined([form.head(metadata), ...itemsOf(form, items), tailOf(list)]));
+  const pieces = [form.head(metadata), ...(await itemsOf(form, items, list.time.pace)), tailOf(list)];
+  const content = list.held.body(joined(pieces));
   // Of several views there is no single position.
   const position = list.positions.length === 1 ? { [POSITION_HEADER]: String(list.positions[0]) } : {};
   if (left.length === 0) return body(content, position);

@@ -1,0 +1,125 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type Clock, tenantOf, TenantTurns, TokenBucket } from '../../../core/index.ts';
+import { SLICE_MS, threadMs, TimeSlice } from '../../../ground/time-slice.ts';
+import { tooManyRequests } from './kubernetes-status.ts';
+
+/**
+ * Milliseconds of the thread that the readers of a tenant may take, by the second and at once. To parse 1,000 pods of
+ * 2.6 KB takes some 20 ms, so a function may select its pods among them many times a second.
+ */
+const RATE = { perSecond: 500, burst: 2000 };
+/** Reads of a tenant that are under way together, because each has objects in memory while it waits. */
+const AT_ONCE = 8;
+
+/**
+ * Shares the thread's time among the readers of the cache API. A read costs the objects that it has to look at and
+ * their bytes, also where it selects none of them, so neither its answer nor the number of requests bounds it. Each
+ * gateway process counts for itself.
+ */
+export class ReadingTimes {
+  readonly clock: Clock;
+  readonly places = new TenantTurns(Infinity, AT_ONCE);
+  readonly #turns = new TenantTurns(1);
+  readonly #buckets = new Map<string, TokenBucket>();
+  /** Of all readers in the present turn of the event loop. */
+  #inTurnMs = 0;
+  /** Processor time of the thread when the first of them began. */
+  #fromMs = 0;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** For one request. @param reader a controller's id, or the name of a person. There are few tenants. */
+  for(reader: string): ReadingTime {
+    const tenant = tenantOf(reader);
+    let bucket = this.#buckets.get(tenant);
+    if (!bucket) {
+      bucket = new TokenBucket(RATE, () => this.clock.now());
+      this.#buckets.set(tenant, bucket);
+    }
+    return new ReadingTime(this, tenant, bucket);
+  }
+
+  get isTurnOver(): boolean {
+    return this.#inTurnMs > SLICE_MS;
+  }
+
+  /** Resolves in a turn of the event loop that no other reader has yet. The tenants follow one another. */
+  nextTurn(tenant: string): Promise<void> {
+    return this.#turns.run(tenant, () => nextTurn());
+  }
+
+  /** Runs synchronous work. @param onEnd is given the time that it took. */
+  measure<T>(work: () => T, onEnd: (ms: number) => void): T {
+    if (this.#inTurnMs === 0) {
+      this.#fromMs = threadMs();
+      setImmediate(() => (this.#inTurnMs = 0));
+    }
+    const from = performance.now();
+    try {
+      return work();
+    } finally {
+      const byClockMs = performance.now() - from;
+      // Others may have had the processor. To ask for processor time costs more than to read most objects.
+      const ms = byClockMs > SLICE_MS ? Math.min(byClockMs, threadMs() - this.#fromMs) : byClockMs;
+      this.#inTurnMs += ms;
+      onEnd(ms);
+    }
+  }
+}
+
+/** The thread's time of one request. Its tenant pays for it. */
+export class ReadingTime {
+  readonly #times: ReadingTimes;
+  readonly #tenant: string;
+  readonly #bucket: TokenBucket;
+  readonly #slice: TimeSlice;
+  /** Of the last object, which cannot be divided. */
+  #longMs = 0;
+
+  constructor(times: ReadingTimes, tenant: string, bucket: TokenBucket) {
+    this.#times = times;
+    this.#tenant = tenant;
+    this.#bucket = bucket;
+    this.#slice = new TimeSlice(tenant);
+  }
+
+  /** @throws StatusError 429 while the tenant has used up its time. */
+  check(): void {
+    if (this.#bucket.waitMs === 0) return;
+    throw tooManyRequests(
+      'The reads of this namespace take too much of the processor: select by namespace, name or index, then ask again.',
+    );
+  }
+
+  /** Runs a read when few others of the tenant are under way. @throws StatusError 429, and errors of the read */
+  read<T>(work: () => Promise<T>): Promise<T> {
+    return this.#times.places.run(this.#tenant, async () => {
+      this.check();
+      return work();
+    });
+  }
+
+  /**
+   * Runs synchronous work on one object. The work waits until its tenant has time, and when this turn of the event loop
+   * has had enough of such work. After a large object it rests as `TimeSlice` does.
+   */
+  readonly pace = async <T>(work: () => T): Promise<T> => {
+    if (this.#longMs > 0) {
+      const ms = this.#longMs;
+      this.#longMs = 0;
+      await this.#slice.rest(ms);
+    }
+    // A little debt, so that a tenant that waits has a whole slice after it.
+    if (this.#times.isTurnOver || this.#bucket.tokens < -SLICE_MS) {
+      const { waitMs } = this.#bucket;
+      if (waitMs > 0) await this.#times.clock.sleep(waitMs);
+      await this.#times.nextTurn(this.#tenant);
+    }
+    return this.#times.measure(work, (ms) => {
+      this.#bucket.spend(ms);
+      if (ms > SLICE_MS) this.#longMs = ms;
+    });
+  };
+}
