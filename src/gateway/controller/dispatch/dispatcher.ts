@@ -104,6 +104,8 @@ export class Dispatcher implements Process {
   readonly #report: RunReport;
   readonly #circuitBreaker: EndpointCircuitBreaker;
   readonly #coldStart: ColdStart;
+  /** For reading the answers of the function. */
+  readonly #charge = (ms: number): unknown => this.#options.bounds.budget.charge(ms);
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
@@ -197,7 +199,8 @@ export class Dispatcher implements Process {
       const streamed = runs.length > 1 ? onLine : undefined;
       const hold = openHold();
       try {
-        const answer = await this.#coldStart.send({ method: 'POST', body, id, timeoutMs, onLine: streamed, hold });
+        const request = { method: 'POST', body, id, timeoutMs, onLine: streamed, hold, charge: this.#charge } as const;
+        const answer = await this.#coldStart.send(request);
         const sent = { requests: runs.length, callback };
         const decoded = await budget.inTurn(() => this.#outcomesOf(answer, sent));
         runs.forEach((_, at) => record(at, decoded[at] ?? NO_OUTCOME));
@@ -224,7 +227,7 @@ export class Dispatcher implements Process {
   async #notSent(timeoutMs: number): Promise<Outcome | undefined> {
     const { clock } = this.#options.runtime;
     const askedAt = clock.now();
-    const absence = await this.#coldStart.absence(timeoutMs);
+    const absence = await this.#coldStart.absence(timeoutMs, this.#charge);
     if (absence !== undefined) return startingOf(absence);
     // The start of the function has used up the time of this run: it gets another run, with its whole time.
     if (clock.now() - askedAt <= timeoutMs / 10) return undefined;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Clock, SharedRoom, type RequestSource } from '../../../core/index.ts';
 import { type CacheLocation, CONTRACT_VERSION, type ReviewRequest } from '../../../contract/index.ts';
 import { ColdStart } from '../endpoint/cold-start.ts';
-import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
+import type { Answer, Endpoint, EndpointRequest } from '../endpoint/endpoint.ts';
 import type { Hold } from '../endpoint/held-bytes.ts';
 
 export interface ReviewSenderOptions {
@@ -32,6 +32,8 @@ export interface OutgoingReview {
   readonly maxAnswerBytes: number;
   /** Counts the bytes of the answer that are held. */
   readonly hold?: Hold | undefined;
+  /** Charges processor time for reading the answer. */
+  readonly charge?: EndpointRequest['charge'];
 }
 
 /** The cache as a review finds it. Reviews that begin at the same time share it. */
@@ -155,7 +157,7 @@ export class ReviewSender {
         };
         // The review's JSON is inserted as text, because encoding it again could change its numbers.
         const body = `${JSON.stringify(head).slice(0, -1)},"review":${review.json}}`;
-        const { hold, maxAnswerBytes } = review;
+        const { charge, hold, maxAnswerBytes } = review;
         const answer = await coldStart.send({
           method: 'POST',
           id: randomUUID(),
@@ -163,6 +165,7 @@ export class ReviewSender {
           timeoutMs: leftMs,
           maxAnswerBytes,
           hold,
+          charge,
         });
         const mayStart = answer.kind === 'refused' && answer.reason !== 'timeout' && coldStart.isStarting;
         if (!mayStart || review.deadlineMs - clock.now() <= AGAIN_MS) return answer;

@@ -8,6 +8,7 @@ import { silentLogger, silentMetrics, systemClock } from '../../../core/index.ts
 import { generateSecret, LEVELHOOK_HEADER, RESULT_STREAM, type Trigger } from '../../../contract/index.ts';
 import { importExtractableSecret } from '../../../contract/signature.ts';
 import { CacheAccess } from '../access/cache-access.ts';
+import { type CpuBudget, CpuBudgets } from '../cel/cpu-budget.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import type { Finish, Run } from '../workqueue/work-queue.ts';
 import { Dispatcher } from './dispatcher.ts';
@@ -18,6 +19,7 @@ let accepted: string | undefined;
 let server: Server;
 let endpoint: Endpoint;
 let dispatcher: Dispatcher;
+let budget: CpuBudget;
 
 beforeEach(async () => {
   server = createServer((request, response) => {
@@ -35,8 +37,10 @@ beforeEach(async () => {
     api: undefined,
     clock: systemClock,
   });
+  // Work takes no time of it.
+  budget = new CpuBudgets({ now: () => 0 }).of('c');
   dispatcher = new Dispatcher({
-    bounds: ownBounds(),
+    bounds: { ...ownBounds(), budget },
     controller: 'c',
     views: [],
     starts: { keys: { allow() {} }, ending: new AbortController().signal },
@@ -187,4 +191,15 @@ describe('the results of a batch', () => {
       'unknown',
     ]);
   });
+});
+
+it('an answer that is put off in many chunks takes the processor time of its controller', async () => {
+  answer = async (response) => {
+    response.writeHead(429, { [LEVELHOOK_HEADER]: '1' });
+    for (let at = 0; at < 250; at += 1) response.write('x');
+    response.end();
+  };
+  expect(budget.isFull).toBe(true);
+  expect(await dispatcher.run(run(1))).toMatchObject({ kind: 'ended', failures: 'keep' });
+  expect(budget.isFull).toBe(false);
 });

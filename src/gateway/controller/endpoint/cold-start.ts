@@ -48,10 +48,11 @@ export class ColdStart {
   /**
    * Asks the function for its description when it `isInDoubt`. Runs that start together share one request.
    * @param timeoutMs the time that the run has left: the request takes half of it at most.
+   * @param charge charges processor time for reading the answer.
    * @returns why no trigger must be sent now; undefined: one may be sent.
    */
-  async absence(timeoutMs: number): Promise<string | undefined> {
-    this.#asking ??= this.#ask(Math.min(MAX_ASK_MS, timeoutMs / 2));
+  async absence(timeoutMs: number, charge?: EndpointRequest['charge']): Promise<string | undefined> {
+    this.#asking ??= this.#ask(Math.min(MAX_ASK_MS, timeoutMs / 2), charge);
     const answer = await this.#asking;
     return isOfFunction(answer) || !this.isStarting ? undefined : textOf(answer);
   }
@@ -82,9 +83,9 @@ export class ColdStart {
     return this.#inFlight === 0 && nowMs - this.#heardMs > SILENT_MS;
   }
 
-  async #ask(timeoutMs: number): Promise<Answer> {
+  async #ask(timeoutMs: number, charge: EndpointRequest['charge']): Promise<Answer> {
     try {
-      const request = { method: 'GET', body: '', id: randomUUID(), timeoutMs } as const;
+      const request = { method: 'GET', body: '', id: randomUUID(), timeoutMs, charge } as const;
       return this.#learn(await this.#options.endpoint.send(request));
     } finally {
       this.#asking = undefined;

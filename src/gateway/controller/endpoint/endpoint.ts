@@ -1,5 +1,5 @@
 import { KeyObject } from 'node:crypto';
-import { Client, type Dispatcher, Pool } from 'undici';
+import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
 import { BodyBuffer, type Clock, isConnectionRefused, messageOf, systemClock } from '../../../core/index.ts';
 import {
   AddressRefusedError,
@@ -8,6 +8,7 @@ import {
   guardedLookup,
   rulesForConfigured,
 } from './endpoint-rules.ts';
+import { CountedClient, type CountedHandler, type Framing, FramingError } from './counted-client.ts';
 import { LEVELHOOK_HEADER, RESULT_STREAM, type SigningKey } from '../../../contract/index.ts';
 import { signSync } from '../../../contract/node/signature.ts';
 import type { Hold } from './held-bytes.ts';
@@ -55,9 +56,20 @@ export interface EndpointOptions {
 const MAX_ANSWER_BYTES = 1024 * 1024;
 /** The same for a stream of results. Each of its lines has the limit of an answer. */
 const MAX_STREAM_BYTES = 16 * MAX_ANSWER_BYTES;
-const SCATTERED = 'the answer comes in more than 4096 chunks of less than 256 bytes';
+const SCATTERED = 'the answer comes in more than 256 chunks of less than 256 bytes';
+/** Of an answer other than 200 and 202 nothing is read but the reason in a refusal by the SDK. */
+const MAX_REFUSAL_BYTES = 16 * 1024;
+/** Answers of a status below 200, such as 103, come before the answer. undici reads any number of them. */
+const MAX_INFORMATIONAL = 8;
+const INFORMATIONAL = `the answer comes after more than ${MAX_INFORMATIONAL} informational answers`;
 /** Every line costs the gateway time, even if it names no run. A trigger has at most 100 runs. */
 const MAX_STREAM_LINES = 1000;
+/** The time of the parser for one chunk, one KiB or one header. */
+const READ_MS = 0.001;
+/** The first part of the time of an answer is free: the gateway itself spends more on a trigger. */
+const FREE_READ_MS = 0.05;
+/** Time is charged in parts of this length, because a charge takes as long as some chunks. */
+const CHARGED_MS = 1;
 
 /**
  * The gateway closes an idle connection before the function does. If the function closed it while a trigger is on its
@@ -86,6 +98,8 @@ export interface EndpointRequest {
    * are not counted.
    */
   readonly hold?: Hold | undefined;
+  /** Charges processor time for reading the answer. Default: it is not charged. */
+  readonly charge?: ((ms: number) => unknown) | undefined;
 }
 
 /**
@@ -115,7 +129,14 @@ export class Endpoint {
     this.url = url;
     // Over HTTP/2 all triggers would share one connection, and a broken connection would leave all outcomes unknown.
     const connect = { lookup: guardedLookup(rules), ...(ca === undefined ? {} : { ca }) };
-    this.#pool = new Pool(origin, { connections, pipelining: 1, allowH2: false, connect, ...KEEP_ALIVE });
+    this.#pool = new Pool(origin, {
+      connections,
+      pipelining: 1,
+      allowH2: false,
+      connect,
+      factory: countedClient,
+      ...KEEP_ALIVE,
+    });
     this.#connect = () => new Client(origin, { allowH2: false, connect });
     this.#path = pathname + search;
     this.#below = pathname.replace(/[/]+$/, '');
@@ -219,6 +240,11 @@ function withoutConnection(error: unknown, url: string): Answer {
   return { kind: 'refused', reason: 'refused', message: `connection refused by ${url}` };
 }
 
+/** @param options of the pool, which has made a connector. */
+function countedClient(origin: URL, options: Client.Options & { readonly connect: buildConnector.connector }): Client {
+  return new CountedClient(origin, options);
+}
+
 interface AnswerEnds {
   readonly resolve: (answer: Answer) => void;
   /** The request may have been sent. */
@@ -227,14 +253,19 @@ interface AnswerEnds {
 }
 
 /** Reads one answer, or the lines of a stream of results, until the request's deadline. */
-class AnswerHandler implements Dispatcher.DispatchHandler {
+class AnswerHandler implements CountedHandler {
+  framing: Framing | undefined;
   readonly #onLine: EndpointRequest['onLine'];
   readonly #maxBytes: number;
   readonly #hold: Hold | undefined;
+  readonly #charge: EndpointRequest['charge'];
   readonly #ends: AnswerEnds;
   readonly #timer: NodeJS.Timeout;
   #controller: Dispatcher.DispatchController | undefined;
   #isOver = false;
+  #informational = 0;
+  /** The time that was not charged yet. */
+  #dueMs = -FREE_READ_MS;
   #status = 0;
   #headers: Record<string, string> = {};
   #isStream = false;
@@ -244,10 +275,12 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   #lineSize = 0;
   readonly #buffer = new BodyBuffer();
 
-  constructor({ timeoutMs, onLine, hold, maxAnswerBytes = MAX_ANSWER_BYTES }: EndpointRequest, ends: AnswerEnds) {
-    this.#onLine = onLine;
-    this.#hold = hold;
-    this.#maxBytes = maxAnswerBytes;
+  constructor(request: EndpointRequest, ends: AnswerEnds) {
+    const { timeoutMs } = request;
+    this.#onLine = request.onLine;
+    this.#hold = request.hold;
+    this.#maxBytes = request.maxAnswerBytes ?? MAX_ANSWER_BYTES;
+    this.#charge = request.charge;
     this.#ends = ends;
     this.#timer = setTimeout(() => this.#fail('timeout', 'no answer before the deadline'), Math.max(1, timeoutMs));
   }
@@ -255,12 +288,19 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   /** undici calls this when it has a connection and is about to write the request, and not before. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
+    this.framing?.begin();
     // The request has waited for a connection until its deadline, so it must not be sent.
     if (this.#isOver) controller.abort(new Error('the time of the request is over'));
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Record<string, string>): void {
     this.#controller = controller;
+    this.#addCost(fieldsIn(controller.rawHeaders));
+    if (status < 200) {
+      this.#informational += 1;
+      if (this.#informational > MAX_INFORMATIONAL) this.#fail('too-large', INFORMATIONAL);
+      return;
+    }
     this.#status = status;
     this.#headers = headers;
     const isOurs = status === 200 && headers[LEVELHOOK_HEADER] !== undefined;
@@ -268,8 +308,14 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.framing?.addBody(chunk.length);
     if (this.#isOver) return;
+    this.#addCost(1 + chunk.length / 1024);
     this.#size += chunk.length;
+    if (this.#size > MAX_REFUSAL_BYTES && this.#status !== 200 && this.#status !== 202) {
+      this.#answer('');
+      return controller.abort(new Error('the rest of the answer is not needed'));
+    }
     const last = this.#isStream ? chunk.lastIndexOf(LINE_FEED) : -1;
     // Of a stream, the buffer takes the chunk up to the end of its last complete line.
     this.#buffer.add(last < 0 ? chunk : chunk.subarray(0, last + 1));
@@ -300,9 +346,21 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     }
   }
 
-  onResponseEnd(): void {
-    clearTimeout(this.#timer);
-    const body = this.#isStream ? '' : this.#buffer.takeText();
+  onResponseEnd(controller: Dispatcher.DispatchController): void {
+    this.#addCost(fieldsIn(controller.rawTrailers));
+    this.#answer(this.#isStream ? '' : this.#buffer.takeText());
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#end();
+    if (!this.#controller) this.#ends.notConnected(error);
+    else if (error instanceof FramingError) {
+      this.#ends.resolve({ kind: 'failed', reason: 'too-large', message: error.message });
+    } else this.#ends.reject(error);
+  }
+
+  #answer(body: string): void {
+    this.#end();
     this.#ends.resolve({
       kind: 'answered',
       status: this.#status,
@@ -312,10 +370,22 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     });
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+  #end(): void {
+    this.#isOver = true;
     clearTimeout(this.#timer);
-    if (this.#controller) this.#ends.reject(error);
-    else this.#ends.notConnected(error);
+    this.#chargeFrom(0);
+  }
+
+  /** @param parts chunks, KiB or headers. */
+  #addCost(parts: number): void {
+    this.#dueMs += parts * READ_MS;
+    this.#chargeFrom(CHARGED_MS);
+  }
+
+  #chargeFrom(leastMs: number): void {
+    if (this.#dueMs <= leastMs) return;
+    this.#charge?.(this.#dueMs);
+    this.#dueMs = 0;
   }
 
   async #pause(controller: Dispatcher.DispatchController, wait: Promise<void>): Promise<void> {
@@ -326,8 +396,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
 
   /** Stops reading the answer and closes its connection. */
   #fail(reason: FailureReason, message: string): void {
-    this.#isOver = true;
-    clearTimeout(this.#timer);
+    this.#end();
     if (!this.#controller) {
       this.#ends.resolve({ kind: 'refused', reason: 'timeout', message: 'no connection before the deadline' });
       return;
@@ -335,6 +404,11 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     this.#ends.resolve({ kind: 'failed', reason, message });
     this.#controller.abort(new Error(message));
   }
+}
+
+/** @param raw the names and values of headers or trailers, one after the other. */
+function fieldsIn(raw: Dispatcher.DispatchController['rawHeaders']): number {
+  return Array.isArray(raw) ? raw.length / 2 : 0;
 }
 
 const LINE_FEED = 10;

@@ -39,11 +39,11 @@ describe('a request whose handler waits before it reads the body', () => {
 
   it('is refused when the body comes in many small chunks', async () => {
     const answer = await send(Array.from({ length: 10_000 }, () => 'x'));
-    expect(answer).toMatch(/^HTTP\/1.1 400 [^]*more than 4096 chunks of less than 256 bytes/);
+    expect(answer).toMatch(/^HTTP\/1.1 400 [^]*more than 256 chunks of less than 256 bytes/);
   });
 
   it('is answered when they are few, or large', async () => {
-    const few = send(Array.from({ length: 4000 }, () => 'x'));
+    const few = send(Array.from({ length: 250 }, () => 'x'));
     const large = send(Array.from({ length: 100 }, () => 'x'.repeat(300)));
     scrape.resolve('fine');
     expect(await few).toMatch(/^HTTP\/1.1 200 [^]*fine/);

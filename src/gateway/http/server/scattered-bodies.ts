@@ -6,7 +6,7 @@ const REFUSAL = [
   'Connection: close',
   'Content-Type: text/plain',
   '',
-  'the request comes in more than 4096 chunks of less than 256 bytes\n',
+  'the request comes in more than 256 chunks of less than 256 bytes\n',
 ].join('\r\n');
 
 /**

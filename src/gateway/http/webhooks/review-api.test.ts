@@ -129,3 +129,13 @@ it('an answer counts among what the reviews of a tenant take', async () => {
   // 64 MiB, the review included.
   expect(added).toEqual([true, false]);
 });
+
+it('the time of reading an answer is charged to the budget that pays for the review', async () => {
+  const gateway = new Gateway();
+  const isFull = (id: string): boolean => gateway.budgets.of(id, 'tenant').isFull;
+  gateway.onSend = () => void gateway.sent.at(-1)?.charge?.(1);
+  expect(await gateway.review('web', stranger)).toMatchObject({ status: 200 });
+  expect([isFull(`web for ${stranger.name}`), isFull('web')]).toEqual([false, true]);
+  expect(await gateway.review('web')).toMatchObject({ status: 200 });
+  expect(isFull('web')).toBe(false);
+});

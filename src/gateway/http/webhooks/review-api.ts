@@ -161,7 +161,8 @@ export class ReviewApi {
       const stale = this.#whenStale(controller, webhook, cache);
       if (stale !== undefined) return allowed(webhook, uid, stale);
       const { maxAnswerBytes } = bounds;
-      const review = { webhook: webhookName, json, source, deadlineMs, maxAnswerBytes, hold };
+      const charge = (ms: number): unknown => budget.charge(ms);
+      const review = { webhook: webhookName, json, source, deadlineMs, maxAnswerBytes, hold, charge };
       const answer = await sender.send(review, cache);
       this.#metrics.countBroken(webhook, answer);
       try {

@@ -15,7 +15,7 @@ const DISCARDED_BYTES = 64 * MEBIBYTE;
 /** A body comes whole within this time. */
 const RECEIVE_MS = 10_000;
 
-const SCATTERED = 'the review comes in more than 4096 chunks of less than 256 bytes';
+const SCATTERED = 'the review comes in more than 256 chunks of less than 256 bytes';
 
 /** Reads the bodies of reviews, and bounds their memory together. */
 export class ReviewBodies {
