@@ -1,4 +1,4 @@
-import { BlockList, isIP } from 'node:net';
+import { isIPv6 } from 'node:net';
 import {
   formatLabelSelector,
   type KubernetesObject,
@@ -11,7 +11,7 @@ import {
   resourcePath,
   systemClock,
 } from '../../core/index.ts';
-import type { ApiClient } from '../../ground/apiserver/api-client.ts';
+import { type ApiClient, AnswerTooLargeError } from '../../ground/apiserver/api-client.ts';
 import { variableOf } from '../../ground/config/config.ts';
 import type { EndpointRules } from '../controller/endpoint/endpoint-rules.ts';
 
@@ -47,7 +47,17 @@ const LOOK_MS = 2000;
 /** The owner of an address changes less often than the addresses of a name. */
 const OWNER_MS = 60_000;
 const MOST_OWNERS = 256;
+/**
+ * How long a refusal is remembered. A look at a Service takes time of the thread, and clients attempt again at once.
+ */
+const REFUSED_MS = 1000;
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+/** EndpointSlices of a Service, or pods of its selector. */
+const MOST_OBJECTS = 1000;
+/** In the EndpointSlices of a Service: two for each pod, and in other spellings. */
+const MOST_ADDRESSES = 5000;
+/** Services whose looks are shared. */
+const MOST_GUARDS = 256;
 /** A pod that has ended keeps its address in its status while another pod may have it. */
 const IS_ALIVE = 'status.phase!=Succeeded,status.phase!=Failed';
 
@@ -66,18 +76,31 @@ export function serviceRefusal(
   return { reason: 'ServiceWithoutSelector', message: `${name} has no selector, so it may lead anywhere: ${remedy}` };
 }
 
+/** By the namespace and name of the Service: the functions that name it share its looks. */
+const guards = new WeakMap<Client, NewestMap<string, Guard>>();
+
 /** Lets connections go to a Service only while it leads to its own pods. */
 export function serviceGuard(client: Client, key: ObjectKey): Guard {
+  const known = guards.get(client) ?? new NewestMap<string, Guard>(MOST_GUARDS);
+  guards.set(client, known);
+  const id = `${key.namespace}/${key.name}`;
+  const guard = known.get(id) ?? newServiceGuard(client, key);
+  known.set(id, guard);
+  return guard;
+}
+
+function newServiceGuard(client: Client, key: ObjectKey): Guard {
   const look = rememberedFor(LOOK_MS, () => lookAt(client, key));
+  // A pod may have started since the first look, or ended between its two lists.
+  const lookAgain = rememberedFor(REFUSED_MS, () => lookAt(client, key));
   const refusalOf = ({ refusal, headlessPods }: Look, addresses: readonly string[]): string | undefined => {
     if (refusal !== undefined) return refusal;
-    const foreign = headlessPods && addresses.find((address) => !isAmong(headlessPods, address));
+    const foreign = headlessPods && addresses.find((address) => !headlessPods.has(canonical(address)));
     return foreign && `${foreign} is the address of none of its pods`;
   };
   return async (addresses) => {
     if (refusalOf(await look(), addresses) === undefined) return undefined;
-    // A pod may have started since, or ended between the two lists of one look.
-    return refusalOf(await lookAt(client, key), addresses);
+    return refusalOf(await lookAgain(), addresses);
   };
 }
 
@@ -101,6 +124,11 @@ export function addressGuard(client: Client, namespace: string, allowed: readonl
   };
 }
 
+interface Listed<T> {
+  readonly metadata?: { readonly continue?: string };
+  readonly items?: readonly T[] | null;
+}
+
 interface Owner {
   /** Why the address may not be sent to. */
   readonly refusal: string | undefined;
@@ -110,8 +138,8 @@ interface Owner {
 
 interface Look {
   readonly refusal: string | undefined;
-  /** The guard of a headless Service, whose name resolves to its pods. */
-  readonly headlessPods?: BlockList | undefined;
+  /** The addresses of the pods of a headless Service, whose name resolves to these. */
+  readonly headlessPods?: ReadonlySet<string> | undefined;
 }
 
 async function lookAt(client: Client, key: ObjectKey): Promise<Look> {
@@ -131,23 +159,41 @@ async function lookAt(client: Client, key: ObjectKey): Promise<Look> {
  */
 async function lookAtPods(client: Client, { spec }: Service, { namespace, name }: ObjectKey): Promise<Look> {
   const signal = AbortSignal.timeout(LOOK_MS);
-  const list = async <T>(of: Resource, labels: Readonly<Record<string, string>>, query = {}): Promise<readonly T[]> => {
+  /** @returns undefined when there are too many, or when they are too large. */
+  const list = async <T>(
+    of: Resource,
+    labels: Readonly<Record<string, string>>,
+    fieldSelector?: string,
+  ): Promise<readonly T[] | undefined> => {
     const path = resourcePath(of, { namespace });
     const labelSelector = formatLabelSelector(requirementsOf({ matchLabels: labels }));
-    return (
-      (await client.json<{ items?: readonly T[] | null }>({ path, query: { ...query, labelSelector }, signal }))
-        .items ?? []
-    );
+    const query = { labelSelector, fieldSelector, limit: MOST_OBJECTS };
+    try {
+      const answer = await client.json<Listed<T>>({ path, query, maxBytes: MAX_ANSWER_BYTES, signal });
+      return answer.metadata?.continue ? undefined : (answer.items ?? []);
+    } catch (error) {
+      if (error instanceof AnswerTooLargeError) return undefined;
+      throw error;
+    }
   };
+  const tooMany = (kind: string): Look => ({
+    refusal: `${name} has too many ${kind} to compare: ${MOST_OBJECTS} and 4 MiB at most`,
+  });
   const slices = await list<EndpointSlice>(EndpointSlice, { 'kubernetes.io/service-name': name });
-  const addresses = slices.flatMap(({ endpoints }) => (endpoints ?? []).flatMap((each) => each.addresses ?? []));
+  if (!slices) return tooMany('EndpointSlices');
+  const addresses = new Set(
+    slices.flatMap(({ endpoints }) => (endpoints ?? []).flatMap((each) => each.addresses ?? [])),
+  );
+  if (addresses.size > MOST_ADDRESSES) {
+    return { refusal: `${name} has more than ${MOST_ADDRESSES} addresses in its EndpointSlices` };
+  }
   const isHeadless = spec?.clusterIP === 'None';
-  if (addresses.length === 0 && !isHeadless) return { refusal: undefined };
+  if (addresses.size === 0 && !isHeadless) return { refusal: undefined };
   // After the slices, so that a pod is there if its address is.
-  const pods = await list<Pod>(Pod, spec?.selector ?? {}, { fieldSelector: IS_ALIVE });
-  const known = new BlockList();
-  for (const { status } of pods) for (const { ip } of status?.podIPs ?? []) known.addAddress(ip, familyOf(ip));
-  const foreign = addresses.find((address) => !isAmong(known, address));
+  const pods = await list<Pod>(Pod, spec?.selector ?? {}, IS_ALIVE);
+  if (!pods) return tooMany('pods');
+  const known = new Set(pods.flatMap(({ status }) => (status?.podIPs ?? []).map(({ ip }) => canonical(ip))));
+  const foreign = [...addresses].find((address) => !known.has(canonical(address)));
   if (foreign === undefined) return { refusal: undefined, headlessPods: isHeadless ? known : undefined };
   return { refusal: `an EndpointSlice of ${name} has the address ${foreign}, which is of none of its pods` };
 }
@@ -191,27 +237,28 @@ function isServiceNamed({ namespace, name }: ObjectKey, allowed: readonly string
   });
 }
 
-function isAmong(known: BlockList, address: string): boolean {
-  return isIP(address) !== 0 && known.check(address, familyOf(address));
+/** One spelling of an IPv6 address; other texts as they are. */
+function canonical(address: string): string {
+  return (isIPv6(address) && URL.parse(`http://[${address}]`)?.hostname) || address;
 }
 
-function familyOf(address: string): 'ipv4' | 'ipv6' {
-  return isIP(address) === 6 ? 'ipv6' : 'ipv4';
-}
-
-/** Connections that are opened together share one question. A failure or a refusal is not remembered. */
+/** Connections that are opened together share one question. A refusal is remembered for a second, a failure is not. */
 function rememberedFor<T extends { readonly refusal: string | undefined }>(
   ms: number,
   ask: () => Promise<T>,
 ): () => Promise<T> {
-  let known: { readonly answer: Promise<T>; readonly atMs: number } | undefined;
+  let known: { readonly answer: Promise<T>; untilMs: number } | undefined;
   return () => {
     const nowMs = systemClock.now();
-    if (known && nowMs - known.atMs < ms) return known.answer;
+    if (known && nowMs < known.untilMs) return known.answer;
     const answer = ask();
-    known = { answer, atMs: nowMs };
-    const forget = (): void => void (known = undefined);
-    answer.then(({ refusal }) => refusal !== undefined && forget(), forget);
+    // A look under way is shared until its requests end.
+    const asked = { answer, untilMs: nowMs + Math.max(ms, LOOK_MS) };
+    known = asked;
+    answer.then(
+      ({ refusal }) => (asked.untilMs = refusal === undefined ? nowMs + ms : systemClock.now() + REFUSED_MS),
+      () => (asked.untilMs = nowMs),
+    );
     return answer;
   };
 }

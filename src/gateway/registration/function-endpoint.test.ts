@@ -10,6 +10,8 @@ let services: Record<string, object>;
 let slices: object[];
 let pods: object[];
 let asked: number;
+/** Whether the apiserver has more EndpointSlices, or pods, than its answer. */
+let more: { slices?: boolean; pods?: boolean };
 const metadata = { namespace: 'shop', name: 'web' };
 const selector = { app: 'web' };
 beforeEach(async () => {
@@ -18,10 +20,12 @@ beforeEach(async () => {
   slices = [];
   pods = [];
   asked = 0;
+  more = {};
+  const listed = (items: object[], isPart = false): object => ({ metadata: isPart ? { continue: 'x' } : {}, items });
   server.answer((path) => {
     asked += 1;
-    if (path.startsWith('/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices')) return { items: slices };
-    if (path.startsWith('/api/v1/namespaces/shop/pods')) return { items: pods };
+    if (path.startsWith('/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices')) return listed(slices, more.slices);
+    if (path.startsWith('/api/v1/namespaces/shop/pods')) return listed(pods, more.pods);
     return services[path.replace('/api/v1/namespaces/shop/services/', '')];
   });
 });
@@ -110,7 +114,7 @@ describe('where a ReconcileFunction is', () => {
       );
     }
     slices = [];
-    expect(await refusalOf(rules)).toBeUndefined();
+    await eventually(async () => expect(await refusalOf(rules)).toBeUndefined());
   });
 
   it('is its pods alone, also where the name of a headless Service leads to an address that no slice has any more', async () => {
@@ -118,10 +122,57 @@ describe('where a ReconcileFunction is', () => {
     pods = [{ status: { podIPs: [{ ip: '10.0.0.7' }] } }];
     const { rules } = await at(service());
     expect(await refusalOf(rules, '10.0.0.7')).toBeUndefined();
-    expect(await refusalOf(rules, '10.0.0.7', '10.0.0.8')).toBe('10.0.0.8 is the address of none of its pods');
     // A pod that has just started is one of its pods at once: a function that was at zero must not wait.
     pods = [{ status: { podIPs: [{ ip: '10.0.0.7' }, { ip: '10.0.0.8' }] } }];
     expect(await refusalOf(rules, '10.0.0.8')).toBeUndefined();
+    expect(await refusalOf(rules, '10.0.0.7', '10.0.0.9')).toBe('10.0.0.9 is the address of none of its pods');
+    pods = [{ status: { podIPs: [{ ip: '10.0.0.9' }] } }];
+    await eventually(async () => expect(await refusalOf(rules, '10.0.0.9')).toBeUndefined());
+  });
+
+  it('is not compared with its pods when there is too much to compare', async () => {
+    const own = '10.0.0.7';
+    pods = [{ status: { podIPs: [{ ip: own }] } }];
+    const withSlices = async (...found: object[]): Promise<string | undefined> => {
+      slices = found;
+      services = { [`web-${asked}`]: services['web'] as object };
+      const [name] = Object.keys(services) as [string];
+      const refused = await refusalOf((await at(service({ name }))).rules);
+      services = { web: services[name] as object };
+      return refused?.replace(name, 'web');
+    };
+    const slice = (...addresses: string[]): object => ({ endpoints: [{ addresses }] });
+    expect(await withSlices(slice(own))).toBeUndefined();
+    const large = { metadata: { annotations: { a: 'x'.repeat(4 * 1024 * 1024) } } };
+    const tooMany = (kind: string): string => `web has too many ${kind} to compare: 1000 and 4 MiB at most`;
+    expect(await withSlices({ ...large, ...slice(own) })).toBe(tooMany('EndpointSlices'));
+    const spellings = Array.from({ length: 5001 }, (_, at) => `fd00::${at.toString(16)}`);
+    expect(await withSlices(slice(...spellings))).toBe('web has more than 5000 addresses in its EndpointSlices');
+    more = { slices: true };
+    expect(await withSlices(slice(own))).toBe(tooMany('EndpointSlices'));
+    more = { pods: true };
+    expect(await withSlices(slice(own))).toBe(tooMany('pods'));
+    more = {};
+    pods = [{ ...large, status: { podIPs: [{ ip: own }] } }];
+    expect(await withSlices(slice(own))).toBe(tooMany('pods'));
+  });
+
+  it('is looked at twice a second at most when it is refused, however often connections are attempted', async () => {
+    slices = [{ endpoints: [{ addresses: ['10.0.0.8'] }] }];
+    const { rules } = await at(service());
+    const startedMs = performance.now();
+    asked = 0;
+    for (let attempt = 0; attempt < 50; attempt += 1)
+      expect(await refusalOf(rules)).toContain('has the address 10.0.0.8');
+    // A look asks for the Service, its EndpointSlices and its pods.
+    expect(asked).toBeLessThanOrEqual(2 * 3 * Math.ceil(1 + (performance.now() - startedMs) / 1000));
+  });
+
+  it('is looked at once for all functions that name it', async () => {
+    const all = await Promise.all([at(service()), at(service({ port: 443 })), at(service({ path: '/a' }))]);
+    asked = 0;
+    await Promise.all(all.map(async ({ rules }) => refusalOf(rules)));
+    expect(asked).toBe(2);
   });
 
   it('asks once for connections that are opened together, and opens none while nobody knows', async () => {
