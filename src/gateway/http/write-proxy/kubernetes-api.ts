@@ -128,7 +128,7 @@ export class KubernetesApi {
 
   async #answer(request: Request, root: string, labels: { controller: string; verb: string }): Promise<Response> {
     const { client } = this.#options;
-    const caller = this.#authenticate(request.headers.get('authorization'));
+    const caller = this.#authenticate(request);
     const { controller, proxied } = caller;
     if (!proxied) throw this.#options.starting() ? unavailable('the gateway is starting') : unauthorized();
     labels.controller = controller;
@@ -154,11 +154,14 @@ export class KubernetesApi {
     return AbortSignal.any([request.signal, AbortSignal.timeout(Math.min(leftMs, CALLER_MS))]);
   }
 
-  #authenticate(header: string | null): ProxyClient {
-    const token = /^Bearer +([^ ]+) *$/i.exec(header ?? '')?.[1];
-    if (token === undefined) throw unauthorized();
+  #authenticate(request: Request): ProxyClient {
+    const token = tokenOf(request);
     if (this.#stopping) throw unavailable('the gateway is stopping');
     if (!this.#options.available()) throw unavailable('the gateway is being checked: see /readyz');
+    return this.#verify(token);
+  }
+
+  #verify(token: string): ProxyClient {
     try {
       return this.#options.verify(token);
     } catch (error) {
@@ -167,13 +170,20 @@ export class KubernetesApi {
     }
   }
 
+  /** Waits for flow control. The controller may have stopped, or have been declared anew, during the wait. */
+  async #turn({ client, method, request }: Asked, signal: AbortSignal): Promise<void> {
+    await turn(client, method, signal);
+    if (!this.#verify(tokenOf(request)).proxied) throw unauthorized();
+  }
+
   /** Streams the answer. */
   async #read(asked: Asked): Promise<Response> {
     const { caller, client, controller, method, request, user, what } = asked;
     // Before its turn: a token that is over uses up none.
     if (!(await caller.goesOn())) throw unauthorized();
     const signal = this.#callerSignal(asked);
-    await turn(client, method, signal);
+    await this.#turn(asked, signal);
+    if (!(await caller.goesOn())) throw unauthorized();
     const accept = request.headers.get('accept') ?? 'application/json';
     const answer = await client.forward({ method, url: urlOf(what), headers: { ...AGENT, accept }, user, signal });
     checkIdentity(answer);
@@ -192,7 +202,7 @@ export class KubernetesApi {
   }
 
   async #writeWith(asked: Asked, hold: Hold): Promise<Response> {
-    const { caller, client, method, proxied, request, what } = asked;
+    const { caller, proxied, request, what } = asked;
     const run = runOf(caller.runs, request.headers.get(RUN_HEADER));
     // Before its body is read and before its turn, so that a run that is over takes neither.
     const { incarnation, key } = run;
@@ -205,7 +215,7 @@ export class KubernetesApi {
     const sent = await readBody(request, hold, signal);
     const options = await proxied.budget.inTurn(() => requestOptions(what, sent));
     // Before the run may write: it may wait here until its deadline.
-    await turn(client, method, signal);
+    await this.#turn(asked, signal);
     if (!what.resource) throw badRequest('this cannot be written');
     const target = targetOf(what.resource, proxied.resources);
     const begun = await this.#begin(asked, run, target);
@@ -300,6 +310,13 @@ function runOf({ incarnation, keys }: TokenRuns, header: string | null): FencedR
     });
   }
   return { key, run: Number(number), incarnation };
+}
+
+/** @throws StatusError 401 */
+function tokenOf({ headers }: Request): string {
+  const token = /^Bearer +([^ ]+) *$/i.exec(headers.get('authorization') ?? '')?.[1];
+  if (token === undefined) throw unauthorized();
+  return token;
 }
 
 /** Waits for flow control. Nothing was sent before. @throws StatusError 429 */

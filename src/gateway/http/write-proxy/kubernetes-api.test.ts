@@ -1,0 +1,106 @@
+import { Readable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { eventually } from '../../../../test/harness/eventually.ts';
+import { quietRuntime } from '../../../../test/harness/quiet-runtime.ts';
+import { TokenError } from '../../controller/access/token.ts';
+import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
+import { KubernetesApi, type ProxiedController, type ProxyClient } from './kubernetes-api.ts';
+
+const CONFIG_MAPS = '/api/v1/namespaces/ns/configmaps';
+
+/** An API whose requests wait for their turn until `pass`, and what it has sent to the apiserver. */
+class World {
+  readonly sent: string[] = [];
+  waiting = 0;
+  runGoesOn = true;
+  isDeclared = true;
+  readonly #turn = Promise.withResolvers<void>();
+  readonly #api: KubernetesApi;
+
+  constructor() {
+    const client = {
+      turn: () => {
+        this.waiting += 1;
+        return this.#turn.promise;
+      },
+      forward: async ({ method }: { method: string }) => {
+        this.sent.push(method);
+        return { status: 200, headers: {}, body: Readable.from([Buffer.from('{}')]) };
+      },
+    };
+    this.#api = new KubernetesApi({
+      runtime: quietRuntime(),
+      client: { for: () => client as unknown as ApiClient },
+      verify: () => this.#verify(),
+      available: () => true,
+      starting: () => false,
+    });
+  }
+
+  /** The status of a request, which waits for its turn. */
+  async ask(method: string): Promise<number> {
+    const body = method === 'GET' ? null : '{}';
+    const request = new Request(`http://g${CONFIG_MAPS}`, { method, body, headers: { authorization: 'Bearer t' } });
+    request.headers.set('content-type', 'application/json');
+    return (await this.#api.handle(request, '')).status;
+  }
+
+  pass(): void {
+    this.#turn.resolve();
+  }
+
+  #verify(): ProxyClient {
+    if (!this.isDeclared) throw new TokenError('the controller is declared anew');
+    const proxied = {
+      account: { credentials: 'proxy', controller: 'ns.web', namespace: 'ns', name: 'reader', uid: 'u' },
+      resources: [],
+      budget: { inTurn: async <T>(work: () => T) => work() },
+      writeRecords: {
+        begin: async () => this.runGoesOn && { id: '1', deadlineMs: quietRuntime().clock.now() + 60_000 },
+        end: async () => {},
+      },
+    } as unknown as ProxiedController;
+    return {
+      controller: 'ns.web',
+      proxied,
+      runs: { incarnation: 'i', keys: { 1: 'ns/a' } },
+      expiresAt: quietRuntime().clock.now() / 1000 + 3600,
+      goesOn: async () => this.runGoesOn,
+    };
+  }
+}
+
+describe('a proxied request that waits for its turn', () => {
+  it.each(['GET', 'POST'])('%s is sent when its turn comes', async (method) => {
+    const world = new World();
+    const answer = world.ask(method);
+    await eventually(async () => expect(world.waiting).toBe(1));
+    expect(world.sent).toEqual([]);
+    world.pass();
+    expect(await answer).toBe(200);
+    expect(world.sent).toEqual([method]);
+  });
+
+  it.each([
+    ['GET', 401],
+    ['POST', 403],
+  ])('%s is not sent when its run has ended during the wait', async (method, code) => {
+    const world = new World();
+    const answer = world.ask(method);
+    await eventually(async () => expect(world.waiting).toBe(1));
+    world.runGoesOn = false;
+    world.pass();
+    expect(await answer).toBe(code);
+    expect(world.sent).toEqual([]);
+  });
+
+  it.each(['GET', 'POST'])('%s is not sent when its controller is declared anew during the wait', async (method) => {
+    const world = new World();
+    const answer = world.ask(method);
+    await eventually(async () => expect(world.waiting).toBe(1));
+    world.isDeclared = false;
+    world.pass();
+    expect(await answer).toBe(401);
+    expect(world.sent).toEqual([]);
+  });
+});
