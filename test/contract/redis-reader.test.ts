@@ -8,6 +8,7 @@ import { ReaderConnection } from '../../src/function/node/reader-connection.ts';
 import { ReaderUsers } from '../../src/gateway/controller/access/reader-users.ts';
 import { connectRedis } from '../../src/ground/redis/redis.ts';
 import { applierOf, listOf } from '../harness/applier.ts';
+import { cacheKeyRing } from '../harness/cache-keys.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { quietRuntime } from '../harness/quiet-runtime.ts';
 import { createView } from '../harness/views.ts';
@@ -26,15 +27,17 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
   const users = new ReaderUsers({
     runtime: quietRuntime(),
     location: { redis, keyPrefix: uniqueName('test'), clusterId: 'c' },
+    ring: cacheKeyRing(),
     complete: () => true,
   });
   const readable = [...views, ...Object.values(location.views).flat()];
+  const declared = { controller: 'x', declaration: 'd' };
   await users.allow(
-    'x',
+    declared,
     readable.map((view) => ('location' in view ? view.location : view)),
     [await importSecret(secret)],
   );
-  const user = users.userOf('x') ?? '';
+  const user = users.userOf(declared) ?? '';
   const signal = AbortSignal.timeout(60_000);
   const connection = await new ReaderConnection(inject('redisUrl'), { secrets: [secret] }).as(user, { signal });
   return {

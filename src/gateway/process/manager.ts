@@ -89,9 +89,11 @@ export class Manager implements KnownParts {
     this.#options = options;
     const { callbackRing, keyRing: ring } = options.files;
     this.tokenKeys = new TokenKeys({ ring, callbackRing, cluster: location, clock: runtime.clock });
-    this.readerUsers = config.redisUsers
-      ? new ReaderUsers({ runtime, location, complete: () => this.knowsAll, leads })
-      : undefined;
+    const userRing = ring ?? callbackRing;
+    this.readerUsers =
+      config.redisUsers && userRing
+        ? new ReaderUsers({ runtime, location, ring: userRing, complete: () => this.knowsAll, leads })
+        : undefined;
     this.memory = new MemoryShares({
       redis: location.redis,
       runtime,

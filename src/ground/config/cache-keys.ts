@@ -1,6 +1,6 @@
 import { messageOf, UserError } from '../../core/index.ts';
 import { type CacheKey, KeyRing } from '../../contract/node/key-ring.ts';
-import { variableOf } from './config.ts';
+import { type GatewayConfig, variableOf } from './config.ts';
 import { readWords } from './words.ts';
 
 const SETTING = { texts: 'cacheKeys', file: 'cacheKeysFile', what: 'key' } as const;
@@ -17,17 +17,28 @@ export function readCacheKeys(texts: readonly string[], file: string | undefined
 
 /**
  * Each gateway must take the tokens of the others when functions reach them all at one address, and tokens are signed
- * with keys that follow from those of the cache.
+ * with keys that follow from those of the cache. The names of Redis users follow from them, too, or from the signing
+ * secrets in the settings.
  * @throws UserError when there are no keys.
  */
 export function checkSharedKeys(
-  { cacheUrl }: { readonly cacheUrl?: string | undefined },
+  config: Pick<GatewayConfig, 'cacheUrl' | 'redisUsers' | 'signingSecrets'>,
   ring: KeyRing | undefined,
 ): void {
-  if (cacheUrl === undefined || ring) return;
-  throw new UserError(
-    `${variableOf('cacheUrl')} needs ${variableOf('cacheKeys')}, the same for all gateways, since any gateway may be sent a token there: set it to an id, ":" and base64 of 32 random bytes.`,
-  );
+  if (ring) return;
+  const { cacheUrl, redisUsers, signingSecrets } = config;
+  const keys = `${variableOf('cacheKeys')}, the same for all gateways`;
+  const how = 'set it to an id, ":" and base64 of 32 random bytes';
+  if (cacheUrl !== undefined) {
+    throw new UserError(
+      `${variableOf('cacheUrl')} needs ${keys}, since any gateway may be sent a token there: ${how}.`,
+    );
+  }
+  if (redisUsers && signingSecrets.length === 0) {
+    throw new UserError(
+      `${variableOf('redisUsers')} needs ${keys}, since the names of the users follow from it: ${how}.`,
+    );
+  }
 }
 
 function keyRingOf(texts: readonly string[], where: string): KeyRing {

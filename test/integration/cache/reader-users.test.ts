@@ -3,12 +3,14 @@ import { connect } from 'node:net';
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type KubernetesObject, type Logger, type ObjectKey, resource, silentLogger } from '../../../src/core/index.ts';
+import { readerPassword } from '../../../src/contract/node/reader-user.ts';
 import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { generateSecret, importSecret, type ViewLocation } from '../../../src/contract/index.ts';
 import type { ListOptions } from '../../../src/function/index.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';
 import { ReaderConnection } from '../../../src/function/node/reader-connection.ts';
-import { ReaderUsers } from '../../../src/gateway/controller/access/reader-users.ts';
+import { type Reader, ReaderUsers } from '../../../src/gateway/controller/access/reader-users.ts';
+import { type CacheKey, KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { connectRedis } from '../../../src/ground/redis/redis.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
@@ -21,6 +23,12 @@ const configMaps = resource('v1', 'ConfigMap');
 const [first, second] = [generateSecret(), generateSecret()];
 const KEY = { namespace: 'a', name: 'b' };
 // Whoever reaches Redis and is nobody in particular may do nothing: a function's URL is of no use by itself.
+const [oldKey, newKey] = [7, 8].map((byte) => ({ id: `key-${byte}`, bytes: new Uint8Array(32).fill(byte) })) as [
+  CacheKey,
+  CacheKey,
+];
+/** A controller, as it is declared in most of these tests. */
+const readerOf = (controller: string, declaration = 'first'): Reader => ({ controller, declaration });
 const GATEWAY = { user: 'gateway', password: 'gateways-own' };
 
 describe('the Redis users of functions', () => {
@@ -60,16 +68,21 @@ describe('the Redis users of functions', () => {
   const logger: Logger = { ...silentLogger, warn: (_, message) => void warnings.push(message) };
 
   /** As a gateway with these secrets has them. */
-  async function usersOf(secrets: readonly string[], options: { of?: Redis; complete?: boolean } = {}) {
-    const { of = redis, complete = true } = options;
+  async function usersOf(
+    secrets: readonly string[],
+    options: { of?: Redis; complete?: boolean; ring?: readonly CacheKey[] } = {},
+  ) {
+    const { of = redis, complete = true, ring = [oldKey] } = options;
     const keys = await Promise.all(secrets.map(importSecret));
     const location = { redis: of, ...scope };
-    const users = new ReaderUsers({ runtime: quietRuntime({ logger }), location, complete: () => complete });
+    const runtime = quietRuntime({ logger });
+    const users = new ReaderUsers({ runtime, location, ring: new KeyRing(ring), complete: () => complete });
     void users.run(stop.signal);
     return {
-      allow: (controller: string, views: readonly ViewLocation[]) => users.allow(controller, views, keys),
-      remove: (controller: string) => users.remove(controller),
-      userOf: (controller: string) => users.userOf(controller),
+      allow: (controller: string, views: readonly ViewLocation[], declaration?: string) =>
+        users.allow(readerOf(controller, declaration), views, keys),
+      remove: (controller: string, declaration?: string) => users.remove(readerOf(controller, declaration)),
+      userOf: (controller: string, declaration?: string) => users.userOf(readerOf(controller, declaration)),
     };
   }
 
@@ -103,7 +116,7 @@ describe('the Redis users of functions', () => {
     const users = await usersOf([first]);
     await users.allow('web', [view.location]);
     const user = users.userOf('web');
-    expect(user).toBe('test:v1:c:reader:web');
+    expect(user).toMatch(/^test:v1:c:reader:web:[\w-]{22}$/);
     const cache = cacheOf(view, user);
     expect((await cache.get(pods, KEY))?.metadata.uid).toBe('u');
     expect((await cache.list(pods, { namespace: 'a', orphansIn: 'a' })).items).toHaveLength(1);
@@ -111,7 +124,7 @@ describe('the Redis users of functions', () => {
     // Without the user's name, which the gateway tells, and with another secret there is nothing to be read.
     await expect(cacheOf(view, undefined).get(pods, KEY)).rejects.toThrow('NOPERM');
     const refused = cacheOf(view, user, [second]).get(pods, KEY);
-    await expect(refused).rejects.toThrow(/cannot be read as the user test:v1:c:reader:web \(WRONGPASS/);
+    await expect(refused).rejects.toThrow(/cannot be read as the user test:v1:c:reader:web:\S+ \(WRONGPASS/);
   });
 
   it.each([
@@ -200,8 +213,53 @@ describe('the Redis users of functions', () => {
     await users.allow('web', [kept.location]);
     await expect(reader.get(configMaps, KEY)).rejects.toThrow('NOPERM');
     const id = (text: unknown): string | undefined =>
-      /id=(\d+)[^\n]* user=test:v1:c:reader:web/.exec(String(text))?.[1];
+      /id=(\d+)[^\n]* user=test:v1:c:reader:web:/.exec(String(text))?.[1];
     expect(id(await admin.client('LIST'))).toBe(id(before));
+  });
+
+  it('end with the declaration: a login of the old function never reads what the new one may', async () => {
+    const [old, next] = [await filled(pods), await filled(configMaps)];
+    const users = await usersOf([first]);
+    await users.allow('web', [old.location], 'old');
+    const user = users.userOf('web', 'old') ?? '';
+    const password = await readerPassword(await importSecret(first), user);
+    const login = new Redis(server.url, {
+      username: user,
+      password,
+      enableReadyCheck: false,
+      retryStrategy: () => null,
+    });
+    login.on('error', () => {});
+    expect(await login.hget(viewKeys(old.location.prefix).objects, 'a/b')).toContain('"uid":"u"');
+    // The same signing secret.
+    await users.allow('web', [next.location], 'new');
+    await expect(login.hget(viewKeys(next.location.prefix).objects, 'a/b')).rejects.toThrow('NOPERM');
+    const ended = once(login, 'end');
+    await users.remove('web', 'old');
+    await ended;
+    await expect(cacheOf(next, user).get(configMaps, KEY)).rejects.toThrow('WRONGPASS');
+    expect(await cacheOf(next, users.userOf('web', 'new')).get(configMaps, KEY)).toBeDefined();
+    expect(users.userOf('web', 'old')).toBeUndefined();
+  });
+
+  it('survive a rotation of the ring for runs in flight, until the old key is removed', async () => {
+    const view = await filled(pods);
+    /** A gateway that is started with this ring, and the user in its triggers. */
+    const userWith = async (...ring: CacheKey[]): Promise<string | undefined> => {
+      stop.abort();
+      stop = new AbortController();
+      const users = await usersOf([first], { ring });
+      await users.allow('web', [view.location]);
+      return users.userOf('web');
+    };
+    const old = await userWith(oldKey);
+    expect(await userWith(oldKey, newKey)).toBe(old);
+    const rotated = await userWith(newKey, oldKey);
+    expect(rotated).not.toBe(old);
+    for (const user of [old, rotated]) expect(await cacheOf(view, user).get(pods, KEY)).toBeDefined();
+    expect(await userWith(newKey)).toBe(rotated);
+    const all = (await admin.call('ACL', 'USERS')) as string[];
+    expect(all.filter((user) => user.includes('reader'))).toEqual([rotated]);
   });
 
   it('are there again when Redis was killed and started empty, and a reader goes on', async () => {
@@ -256,7 +314,7 @@ describe('the Redis users of functions', () => {
     const all = async (): Promise<string[]> => (await admin.call('ACL', 'USERS')) as string[];
     await users.remove('web');
     expect(users.userOf('web')).toBeUndefined();
-    expect((await all()).filter((user) => user.includes('reader'))).toEqual(['test:v1:c:reader:shop']);
+    expect((await all()).filter((user) => user.includes('reader'))).toEqual([users.userOf('shop')]);
     // The connection breaks, and Redis keeps its users.
     const id = await redis.client('ID');
     const broken = once(redis, 'close');
@@ -271,17 +329,20 @@ describe('the Redis users of functions', () => {
     const before = await usersOf([first]);
     await before.allow('old', [view.location]);
     await before.allow('web', [view.location]);
+    // Of a declaration that no gateway knows, and of a build before declarations were part of the name.
+    await before.allow('web', [view.location], 'earlier');
+    await admin.call('ACL', 'SETUSER', 'test:v1:c:reader:web', 'on');
     stop.abort();
     await admin.call('ACL', 'SETUSER', 'test:v1:other:reader:old', 'on');
     stop = new AbortController();
     const all = async (): Promise<string[]> => (await admin.call('ACL', 'USERS')) as string[];
     const starting = await usersOf([first], { complete: false });
     await starting.allow('web', [view.location]);
-    expect(await all()).toContain('test:v1:c:reader:old');
+    expect(await all()).toContain(before.userOf('old'));
     const started = await usersOf([first]);
     await started.allow('web', [view.location]);
     expect((await all()).toSorted()).toEqual(
-      ['admin', 'default', 'gateway', 'test:v1:c:reader:web', 'test:v1:other:reader:old'].toSorted(),
+      ['admin', 'default', 'gateway', started.userOf('web') ?? '', 'test:v1:other:reader:old'].toSorted(),
     );
   });
 

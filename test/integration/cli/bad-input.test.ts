@@ -185,6 +185,11 @@ describe('levelhook gateway ends with one sentence when', () => {
       /LEVELHOOK_CACHE_URL needs LEVELHOOK_CACHE_KEYS, the same for all gateways/,
     ],
     [
+      'the names of Redis users follow from no key',
+      { LEVELHOOK_REDIS_USERS: 'true', LEVELHOOK_SIGNING_SECRETS: '' },
+      /LEVELHOOK_REDIS_USERS needs LEVELHOOK_CACHE_KEYS, the same for all gateways/,
+    ],
+    [
       'a threshold is no number',
       { LEVELHOOK_CACHE_COMPRESS_ABOVE: 'never' },
       /CACHE_COMPRESS_ABOVE is wrong: must be a number of bytes, or off/,

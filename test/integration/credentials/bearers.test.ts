@@ -1,5 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resource } from '../../../src/core/index.ts';
@@ -26,6 +29,7 @@ import {
 } from '../../harness/levelhook.ts';
 import { ask, type ProxiedTenant, proxiedTenant } from '../../harness/proxied-tenant.ts';
 import { RawFunction } from '../../harness/raw-function.ts';
+import { positionIn, redisLogin } from '../../harness/redis-login.ts';
 import { Started } from '../../harness/started.ts';
 import { settingsFor } from '../../harness/tenant.ts';
 
@@ -58,10 +62,15 @@ beforeAll(async () => {
   setting = createSetting({ kubeconfig: world.kubeconfig, redisUrl: inject('redisUrl') });
   raw = await started.open(new RawFunction({ name: 'raw', for: kind, concurrency: 10, timeoutSeconds: 30 }));
   moved = await started.open(new RawFunction({ name: 'raw', for: kind, concurrency: 10, timeoutSeconds: 30 }));
+  // A view with other namespaces would be served through the cache API only.
+  const cacheFile = join(await started.directory(), 'cache.yaml');
+  await writeFile(cacheFile, JSON.stringify({ defaults: { namespaces: [namespace] } }));
   const settings = {
     ...settingsFor([namespace], [raw.url, moved.url]),
     LEVELHOOK_LEASE: `${namespace}/levelhook`,
     LEVELHOOK_CACHE_KEYS: CACHE_KEYS,
+    LEVELHOOK_CACHE_FILE: cacheFile,
+    LEVELHOOK_REDIS_USERS: 'true',
   };
   gateways = [];
   while (gateways.length < 2) gateways.push(started.keep(await startGateway(setting, [], settings)));
@@ -114,6 +123,14 @@ class HeldRun {
       }
     }
     return statuses;
+  }
+
+  /** The function's connection to Redis, which reads. @throws Redis' own error. */
+  async login(): Promise<Redis> {
+    const redis = await redisLogin(this.trigger, setting.redisUrl, world.tenant.secret);
+    started.add(async () => redis.disconnect());
+    expect(await positionIn(redis, this.trigger, 'v1/ConfigMap')).toMatch(/^\d+$/);
+    return redis;
   }
 
   /** The status of a callback, of which something may be wrong. */
@@ -280,43 +297,47 @@ describe('a reader of all of Redis', () => {
   }
 });
 
-describe('the tokens of a function that is declared otherwise', () => {
-  const accepted = async (name: string): Promise<HeldRun> => {
+describe('the tokens and the Redis user of a function that is declared otherwise', () => {
+  const accepted = async (name: string): Promise<{ run: HeldRun; loginEnded: Promise<unknown> }> => {
     const run = await startRun(name);
     run.answer({ status: 'accepted', withinSeconds: 60 });
     await eventually(async () => expect(await run.callback({ status: 'accepted', withinSeconds: 60 })).toBe(200));
     await eventually(async () => expect(await run.reads()).toEqual(GOOD));
-    return run;
+    return { run, loginEnded: once(await run.login(), 'end') };
   };
-  const isOver = async (run: HeldRun): Promise<void> => {
+  const isOver = async ({ run, loginEnded }: Awaited<ReturnType<typeof accepted>>): Promise<void> => {
     await eventually(async () => expect(await run.reads()).toEqual(OVER));
     await eventually(async () => expect(await run.callback({ status: 'done' })).toBe(410));
     expect(await run.reads()).toEqual(OVER);
+    await loginEnded;
+    // A gateway that hears of the change later than the other one may have created the user again until then.
+    await eventually(() => expect(run.login()).rejects.toThrow('WRONGPASS'));
   };
 
   it('end when its endpoint changes, and those of the new endpoint are good', async () => {
-    const run = await accepted('endpoint');
+    const old = await accepted('endpoint');
     await world.tenant.change('raw', { endpoint: { url: moved.url } });
-    await isOver(run);
+    await isOver(old);
     const next = await startRun('at-the-new-endpoint');
     await eventually(async () => expect(await next.reads()).toEqual(GOOD));
+    await next.login();
     next.answer({ status: 'done' });
     expect(moved.arrivals.map(({ key }) => key)).toContain('at-the-new-endpoint');
   });
 
   it('end when its ServiceAccount is another one, also one of the same name', async () => {
-    const run = await accepted('account');
+    const old = await accepted('account');
     await world.cluster.delete(accounts, { namespace, name: 'reader' });
     await world.cluster.create(accounts, { metadata: { namespace, name: 'reader' } });
-    await isOver(run);
+    await isOver(old);
   });
 
   it('are not revived by a new object of the same name', async () => {
-    const run = await accepted('object');
+    const old = await accepted('object');
     await world.tenant.remove('raw');
-    await eventually(async () => expect(await run.reads()).toEqual(OVER));
+    await eventually(async () => expect(await old.run.reads()).toEqual(OVER));
     // Its keys wait until the runs of the old one are over, but it is there.
     await declare();
-    await isOver(run);
+    await isOver(old);
   });
 });

@@ -40,7 +40,8 @@ describe('functions that are told where Redis is, and no password', () => {
   }
   const users = async (): Promise<string[]> => (await admin.call('ACL', 'USERS')) as string[];
   const count = async (): Promise<number> => (await cluster.list(pods, namespace)).items.length;
-  const userOf = (controller: string): RegExp => new RegExp(`^${setting.keyPrefix}:v1:[^:]+:reader:${controller}$`);
+  const userOf = (controller: string): RegExp =>
+    new RegExp(`^${setting.keyPrefix}:v1:[^:]+:reader:${controller}:[\\w-]{22}$`);
 
   beforeAll(async () => {
     const kubeconfig = inject('kubeconfig');
@@ -79,7 +80,7 @@ describe('functions that are told where Redis is, and no password', () => {
   it('which may read no Secrets, not even encrypted', async () => {
     await cluster.create(secrets, { metadata: { namespace, name: 's' }, data: { password: 'aHVudGVy' } });
     await eventually(async () => expect(secretive.reads.map(({ key }) => key)).toContain('s'));
-    const rules = ((await admin.call('ACL', 'LIST')) as string[]).filter((each) => each.includes(':reader:secretive '));
+    const rules = ((await admin.call('ACL', 'LIST')) as string[]).filter((each) => each.includes(':reader:secretive:'));
     expect(rules.join('\n')).toContain(':v1/ConfigMap:');
     expect(rules.join('\n')).not.toContain('v1/Secret');
   });

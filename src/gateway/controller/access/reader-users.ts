@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { messageOf, type Runtime } from '../../../core/index.ts';
 import type { SigningKey, ViewLocation } from '../../../contract/index.ts';
 import {
@@ -7,12 +7,15 @@ import {
   readerPassword,
   readerUserPrefix,
 } from '../../../contract/node/reader-user.ts';
+import type { CacheKey, KeyRing } from '../../../contract/node/key-ring.ts';
 import { variableOf } from '../../../ground/config/config.ts';
 import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 
 export interface ReaderUsersOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'>;
+  /** Keys that Redis does not hold and that all gateways share: the names of the users follow from them. */
+  readonly ring: KeyRing;
   /**
    * Whether all controllers are known. Before that, a user without a controller may belong to a function that is only
    * late.
@@ -22,11 +25,20 @@ export interface ReaderUsersOptions {
   readonly leads?: () => boolean;
 }
 
+/** Who reads: a controller as it is declared, as in `TokenClaims`. */
+export interface Reader {
+  readonly controller: string;
+  readonly declaration: string;
+}
+
 /**
  * Creates the Redis users of functions: one for each controller, which may use the reading commands on the keys of its
- * views and nothing else. Redis keeps users in memory, so they are lost with its process and missing on a replica that
- * takes over. The gateway therefore creates them again at each new connection, and every few seconds in case they were
- * removed. Creating an existing user changes nothing and breaks none of its connections.
+ * views and nothing else. The name of a user ends with a MAC of the declaration, so a function that is declared
+ * otherwise gets another user, and the holder of an earlier trigger cannot guess its name. As with tokens, the first
+ * key of the ring makes the name in triggers, and there is a user for each key, so that a rotation of the ring takes no
+ * user away from a run in flight. Redis keeps users in memory, so they are lost with its process and missing on a
+ * replica that takes over. The gateway therefore creates them again at each new connection, and every few seconds in
+ * case they were removed. Creating an existing user changes nothing and breaks none of its connections.
  *
  * If Redis refuses (no right, no ACL, Redis before 7), the gateway logs this once and triggers name no user, so
  * functions read as the user in their own URL.
@@ -34,6 +46,7 @@ export interface ReaderUsersOptions {
 export class ReaderUsers {
   readonly #options: ReaderUsersOptions;
   readonly #prefix: string;
+  readonly #keys: readonly CacheKey[];
   /** The ACL rules of each user, with its key patterns and the hashes of its passwords. */
   readonly #wanted = new Map<string, readonly string[]>();
   readonly #made = new Set<string>();
@@ -45,35 +58,37 @@ export class ReaderUsers {
   constructor(options: ReaderUsersOptions) {
     this.#options = options;
     this.#prefix = readerUserPrefix(options.location);
+    this.#keys = options.ring.derived(`redis user ${this.#prefix}`);
   }
 
   /**
    * The user's name for triggers; undefined where Redis refuses to create it. A user that Redis has just lost is about
    * to be created again.
    */
-  userOf(controller: string): string | undefined {
-    const user = this.#prefix + controller;
-    return this.#made.has(user) ? user : undefined;
+  userOf(reader: Reader): string | undefined {
+    const [user] = this.#usersOf(reader);
+    return user !== undefined && this.#made.has(user) ? user : undefined;
   }
 
   /**
    * Makes the user of a controller, or changes its rights to read. Rejects only when the connection is closed for good.
    * @param keys that sign its triggers: each gives the user a password.
    */
-  async allow(controller: string, views: readonly ViewLocation[], keys: readonly SigningKey[]): Promise<void> {
-    const user = this.#prefix + controller;
-    const passwords = await Promise.all(keys.map((key) => readerPassword(key, user)));
-    this.#unwanted.delete(user);
-    this.#wanted.set(user, [
-      // `reset` first, so that outdated rules are gone; Redis applies the rules all together.
-      'reset',
-      'on',
-      'resetchannels',
-      // Hashes: `MONITOR` would show a password.
-      ...passwords.map((password) => `#${createHash('sha256').update(password).digest('hex')}`),
-      ...READER_COMMANDS.map((command) => `+${command}`),
-      ...views.flatMap(({ prefix }) => readablePatterns(prefix).map((pattern) => `%R~${pattern}`)),
-    ]);
+  async allow(reader: Reader, views: readonly ViewLocation[], keys: readonly SigningKey[]): Promise<void> {
+    for (const user of this.#usersOf(reader)) {
+      const passwords = await Promise.all(keys.map((key) => readerPassword(key, user)));
+      this.#unwanted.delete(user);
+      this.#wanted.set(user, [
+        // `reset` first, so that outdated rules are gone; Redis applies the rules all together.
+        'reset',
+        'on',
+        'resetchannels',
+        // Hashes: `MONITOR` would show a password.
+        ...passwords.map((password) => `#${createHash('sha256').update(password).digest('hex')}`),
+        ...READER_COMMANDS.map((command) => `+${command}`),
+        ...views.flatMap(({ prefix }) => readablePatterns(prefix).map((pattern) => `%R~${pattern}`)),
+      ]);
+    }
     await this.#ensure();
   }
 
@@ -81,13 +96,13 @@ export class ReaderUsers {
    * Takes the user of a controller away, at once, or as soon as Redis is back: Redis ends its connections. Never
    * rejects.
    */
-  async remove(controller: string): Promise<void> {
-    const user = this.#prefix + controller;
-    if (!this.#wanted.delete(user)) return;
-    this.#made.delete(user);
-    // The gateway that leads takes it away, at the latest when it next compares all users.
-    if (!this.#leads) return;
-    this.#unwanted.add(user);
+  async remove(reader: Reader): Promise<void> {
+    const users = this.#usersOf(reader).filter((user) => this.#wanted.delete(user));
+    for (const user of users) this.#made.delete(user);
+    // The gateway that leads takes them away, at the latest when it next compares all users.
+    if (users.length === 0 || !this.#leads) return;
+    for (const user of users) this.#unwanted.add(user);
+    const { controller } = reader;
     const { logger } = this.#options.runtime;
     const { redis } = this.#options.location;
     if (redis.status !== 'ready') return;
@@ -116,6 +131,15 @@ export class ReaderUsers {
       if (!signal.aborted && redis.status === 'ready') again();
     }
     redis.off('ready', again);
+  }
+
+  /** The names of a reader's users, in the order of the ring. No part holds a colon. */
+  #usersOf({ controller, declaration }: Reader): string[] {
+    const text = JSON.stringify([controller, declaration]);
+    return this.#keys.map(({ bytes }) => {
+      const mac = createHmac('sha256', bytes).update(text).digest().subarray(0, MAC_BYTES);
+      return `${this.#prefix}${controller}:${mac.toString('base64url')}`;
+    });
   }
 
   /** One call at a time; a call during another one runs after it, since it may be about another Redis. */
@@ -159,8 +183,8 @@ export class ReaderUsers {
   }
 
   /**
-   * Removes the users of controllers that no longer exist, whichever gateway has created them. Redis ends their
-   * connections.
+   * Removes the users of controllers and declarations that this gateway does not have, whichever gateway has created
+   * them. Redis ends their connections.
    */
   async #removeOthers(): Promise<void> {
     const { logger } = this.#options.runtime;
@@ -169,11 +193,13 @@ export class ReaderUsers {
     const others = users.filter((user) => user.startsWith(this.#prefix) && !this.#wanted.has(user));
     if (others.length === 0) return;
     await redis.call('ACL', 'DELUSER', ...others);
-    logger.info({ users: others }, 'removed the Redis users of removed controllers');
+    const controllers = [...new Set(others.map((user) => user.slice(this.#prefix.length).split(':', 1)[0]))];
+    logger.info({ controllers }, 'removed the Redis users of removed controllers and earlier declarations');
   }
 }
 
 const REPEAT_MS = 10_000;
+const MAC_BYTES = 16;
 
 /** Redis' own answer, as opposed to a connection that broke. */
 function isRefusal(error: unknown): boolean {

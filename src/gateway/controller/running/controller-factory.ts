@@ -170,7 +170,7 @@ export class ControllerFactory {
     const cacheAccess = new CacheAccess({
       views,
       ...(scope ? { scope } : {}),
-      redisUser: () => access.readerUsers?.userOf(id),
+      redisUser: () => access.readerUsers?.userOf({ controller: id, declaration: spec.declaration }),
       api: cacheUrl === undefined ? undefined : { url: cacheUrl, tokens },
       clock,
     });

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { quietRuntime } from '../../../../test/harness/quiet-runtime.ts';
 import { type Resource, resource, originOf } from '../../../core/index.ts';
 import type { CacheScope, Description, ViewLocation } from '../../../contract/index.ts';
+import type { Reader } from '../access/reader-users.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { Controllers } from './controllers.ts';
@@ -14,6 +15,8 @@ interface Plan {
   readonly sync?: (signal: AbortSignal) => Promise<void>;
   readonly fails?: 'create' | 'start' | 'stop';
 }
+
+const nameOf = ({ controller, declaration }: Reader): string => `${controller} ${declaration}`;
 
 /** Controllers that only record the calls they get, with informers and Redis users that do the same. */
 class World {
@@ -37,8 +40,10 @@ class World {
         },
       },
       readerUsers: {
-        allow: async (id, views) => void this.users.set(id, views),
-        remove: async (id) => void this.users.delete(id),
+        allow: async (reader, views) => void this.users.set(nameOf(reader), views),
+        remove: async (reader) => {
+          if (this.users.delete(nameOf(reader))) this.said.push(`${reader.declaration} loses its user`);
+        },
       },
       recovery: {
         check: async () => void this.said.push('check'),
@@ -87,7 +92,8 @@ class World {
   }
 
   #create({ id, origin, declaration, url }: ControllerSpec): RunningController {
-    const { kinds = ['Pod'], scope = {}, inRedis = [], sync = async () => {}, fails } = this.#plans.get(url) ?? {};
+    const plan = this.#plans.get(url) ?? {};
+    const { kinds = ['Pod'], scope = {}, inRedis = [], sync = async () => {}, fails } = plan;
     for (const kind of kinds) this.kinds.set(`v1/${kind}`, (this.kinds.get(`v1/${kind}`) ?? new Set()).add(id));
     if (fails === 'create') throw new Error('cannot be made');
     const informers = kinds.map((kind) => this.#informer(kind));
@@ -238,7 +244,7 @@ describe('a controller that is changed', () => {
     expect(world.needed()).toEqual(['v1/Pod: ns.web=first']);
     expect(world.handlers.get('v1/Secret') ?? new Map()).toEqual(new Map());
     // It still reads in Redis as before.
-    expect(world.users.get('ns.web')).toEqual(inRedis);
+    expect([...world.users]).toEqual([['ns.web first', inRedis]]);
     await world.controllers.enqueue([{ controller: 'ns.web', key: 'a', reasons: [] }]);
     expect(world.said.at(-1)).toBe('first wake');
     expect(world.said).not.toContain('first stop');
@@ -261,12 +267,45 @@ describe('a controller that is changed', () => {
     expect([...(world.handlers.get('v1/Node') ?? [])]).toEqual([]);
   });
 
-  it('loses its Redis user when it may read parts only from now on', async () => {
+  it.each(['first', 'second'])(
+    'loses its Redis user when the declaration %s may read parts only from now on',
+    async (declaration) => {
+      const world = new World();
+      await world.controllers.apply(world.spec('ns.web', 'first', { inRedis: [view] }), { signal: going });
+      expect([...world.users]).toEqual([['ns.web first', [view]]]);
+      const next = world.spec('ns.web', 'second', { inRedis: [] }, { declaration });
+      await world.controllers.apply(next, { signal: going });
+      expect([...world.users]).toEqual([]);
+    },
+  );
+
+  it('gets a Redis user of its own when it is declared anew, and the old one goes with the last run', async () => {
     const world = new World();
+    const { promise: synced, resolve } = Promise.withResolvers<void>();
     await world.controllers.apply(world.spec('ns.web', 'first', { inRedis: [view] }), { signal: going });
-    expect(world.users.get('ns.web')).toEqual([view]);
-    await world.controllers.apply(world.spec('ns.web', 'second', { inRedis: [] }), { signal: going });
-    expect([...world.users]).toEqual([]);
+    const other: ViewLocation = { prefix: 'nodes' };
+    const plan = { inRedis: [other], sync: () => synced };
+    const changing = world.controllers.apply(world.spec('ns.web', 'second', plan), { signal: going });
+    await new Promise(setImmediate);
+    const both = new Map([
+      ['ns.web first', [view]],
+      ['ns.web second', [other]],
+    ]);
+    expect(world.users).toEqual(both);
+    resolve();
+    await changing;
+    expect([...world.users]).toEqual([['ns.web second', [other]]]);
+    expect(world.said.slice(2)).toEqual(['first stop', 'first loses its user', 'second start', 'check']);
+  });
+
+  it('keeps its Redis user, with the new views, when it is changed and not declared anew', async () => {
+    const world = new World();
+    const other: ViewLocation = { prefix: 'nodes' };
+    await world.controllers.apply(world.spec('ns.web', 'first', { inRedis: [view] }), { signal: going });
+    const changed = world.spec('ns.web', 'second', { inRedis: [other] }, { declaration: 'first' });
+    await world.controllers.apply(changed, { signal: going });
+    expect([...world.users]).toEqual([['ns.web first', [other]]]);
+    expect(world.said).not.toContain('first loses its user');
   });
 });
 

@@ -12,7 +12,7 @@ import type { CacheScope } from '../../../contract/index.ts';
 import type { KeyWakeup } from '../../informer/cache/change.ts';
 import type { Informer } from '../../informer/cache/informer.ts';
 import { type Informers, servedAs } from '../../informer/cache/informers.ts';
-import type { ReaderUsers } from '../access/reader-users.ts';
+import type { Reader, ReaderUsers } from '../access/reader-users.ts';
 import type { Enqueued } from '../../informer/cache/relay.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import type { RunningController } from './controller.ts';
@@ -218,14 +218,18 @@ export class Controllers {
       // Before the first event adds a key to the queue. If Redis is away, recovery does it when the queue is read.
       if (!before && origin === 'declared') await events.forgetEarlier(controller).catch(() => {});
       await controller.addHandlers();
-      if (!before) await this.#allowReader(controller);
+      const isSameReader = before?.declaration === controller.declaration;
+      // Another declaration has another user. It is created early, since a gateway that leads removes unknown users and
+      // another gateway may be sending triggers for this declaration.
+      if (!isSameReader) await this.#allowReader(controller);
       onWaiting(controller);
       await controller.sources.waitForSync(signal);
       signal.throwIfAborted();
       if (before) {
         await this.#stopNow(before);
-        // Not sooner: the function of the old controller reads Redis as the same user.
-        await this.#allowReader(controller);
+        // Not sooner: runs of the old controller read Redis until they end, perhaps as the same user.
+        if (isSameReader) await this.#allowReader(controller);
+        else await this.#removeReader(before);
       }
       if (spec.paused) await controller.queue.pause('controller');
       await controller.start();
@@ -303,6 +307,7 @@ export class Controllers {
         this.#known.set(id, before);
         await before.addHandlers();
         await this.#releaseUnused(controller?.sources.informers ?? [], before);
+        if (controller && controller.declaration !== before.declaration) await this.#removeReader(controller);
       } else {
         await this.#removeUser(id, [controller, before]);
       }
@@ -312,14 +317,14 @@ export class Controllers {
     }
   }
 
-  /** Removes the handlers, the Redis user and the informers of a controller. */
+  /** Removes the handlers, the Redis users and the informers of a controller. */
   async #removeUser(id: string, controllers: readonly (RunningController | undefined)[]): Promise<void> {
     this.#known.delete(id);
     try {
       for (const controller of controllers) {
         for (const informer of controller?.sources.informers ?? []) informer.removeUser(id);
+        if (controller) await this.#removeReader(controller);
       }
-      await this.#options.readerUsers?.remove(id);
       await this.#release(id);
     } finally {
       this.#taken.delete(id);
@@ -342,10 +347,16 @@ export class Controllers {
   /**
    * Lets the function read in Redis the views of this controller, and no others that an earlier declaration allowed.
    */
-  async #allowReader({ name, cacheAccess, keys }: RunningController): Promise<void> {
-    const { inRedis } = cacheAccess;
-    const { readerUsers } = this.#options;
-    if (inRedis.length > 0) await readerUsers?.allow(name, inRedis, keys);
-    else await readerUsers?.remove(name);
+  async #allowReader(controller: RunningController): Promise<void> {
+    const { inRedis } = controller.cacheAccess;
+    if (inRedis.length === 0) return this.#removeReader(controller);
+    await this.#options.readerUsers?.allow(readerOf(controller), inRedis, controller.keys);
+  }
+
+  /** Never rejects. */
+  async #removeReader(controller: RunningController): Promise<void> {
+    await this.#options.readerUsers?.remove(readerOf(controller));
   }
 }
+
+const readerOf = ({ name, declaration }: RunningController): Reader => ({ controller: name, declaration });
