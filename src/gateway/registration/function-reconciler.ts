@@ -353,7 +353,8 @@ export class FunctionReconciler {
       logger.info({ controller: this.#id, reason, error: message }, 'a ReconcileFunction cannot run');
     }
     this.#refused = message;
-    await controllers.stop(this.#id).catch((error: unknown) => {
+    const withdrawn = condition === 'Authorized';
+    await controllers.stop(this.#id, { withdrawn }).catch((error: unknown) => {
       logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller failed to stop');
     });
     const stopped = FALSE('NotRunning', 'Nothing is read for it: see the condition Ready.');

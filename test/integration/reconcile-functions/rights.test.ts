@@ -1,4 +1,8 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Redis } from 'ioredis';
 import { describe, expect } from 'vitest';
 import { controller } from '../../../src/function/index.ts';
 import { generateSecret, importSecret, sign, type Trigger } from '../../../src/contract/index.ts';
@@ -9,6 +13,7 @@ import { eventually } from '../../harness/eventually.ts';
 import { uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { openGateway } from '../../harness/opened.ts';
 import type { Program } from '../../harness/program.ts';
+import { positionIn, redisLogin } from '../../harness/redis-login.ts';
 import { ServedFunction } from '../../harness/served-function.ts';
 import { installReconcileFunctions, ReconcileFunction, settingsFor, Tenant } from '../../harness/tenant.ts';
 import { it, type World } from '../../harness/world.ts';
@@ -16,6 +21,8 @@ import { it, type World } from '../../harness/world.ts';
 /** In each object that nobody but its owner may see. */
 const TREASURE = 'xyzzy-treasure';
 const others = uniqueName('victim');
+/** Only hers are cached, so her functions may read them in Redis. */
+const templates = { apiVersion: 'v1', kind: 'PodTemplate' };
 const everything = { apiVersion: 'v1', kind: 'ConfigMap' };
 const forOwn = () => ({ for: { ...everything, namespaces: [own] } });
 
@@ -38,7 +45,7 @@ it.beforeAll(async ({ world: made }) => {
   mallory = await new Tenant(cluster, own).create();
   victim = await new Tenant(cluster, others).create();
   const configMapsOf = [{ apiGroups: [''], resources: ['configmaps'] }];
-  await mallory.allow('own', configMapsOf);
+  await mallory.allow('own', [{ apiGroups: [''], resources: ['configmaps', 'podtemplates'] }]);
   await victim.allow('own', configMapsOf);
   await victim.allow('secrets', [{ apiGroups: [''], resources: ['secrets'] }]);
   await allowMallory();
@@ -50,11 +57,17 @@ it.beforeAll(async ({ world: made }) => {
   const setting = { ...world.setting, secret: mallory.secret };
   hers = await served('hers', mallory.secret);
   const his = await served('his', victim.secret);
+  const cacheFile = join(await started.directory(), 'cache.yaml');
+  await writeFile(cacheFile, JSON.stringify({ kinds: { 'v1/PodTemplate': { namespaces: [own] } } }));
   gateway = started.keep(
     await openGateway(setting, [], {
       ...settingsFor([own, others], [hers.url, his.url]),
       // With a key Secrets can be cached, so that nothing but rights keeps them from her.
       LEVELHOOK_CACHE_KEYS: `test:${Buffer.alloc(32, 7).toString('base64')}`,
+      LEVELHOOK_CACHE_FILE: cacheFile,
+      LEVELHOOK_REDIS_USERS: 'true',
+      // A run that is held here does not end by itself before a test is over.
+      LEVELHOOK_DRAIN_SECONDS: '900',
       LEVELHOOK_API_TOKENS: 'a-token-that-mallory-does-not-have',
     }),
   );
@@ -72,7 +85,12 @@ it.beforeAll(async ({ world: made }) => {
       Buffer.from(TREASURE).toString('base64'),
     );
   });
-  await declare('hers', { endpoint: { url: hers.url }, ...forOwn() });
+  await declare('hers', {
+    endpoint: { url: hers.url },
+    ...forOwn(),
+    reads: [{ ...templates, namespaces: [own] }],
+    timeoutSeconds: 900,
+  });
   await mallory.until('hers', 'Ready', { status: 'True' });
   await cluster.create(configMaps, { metadata: { namespace: own, name: 'mine' }, data: { text: 'mine' } });
   await eventually(async () => present(hers.triggers.at(-1)));
@@ -126,7 +144,7 @@ async function read(token: string | undefined, path: string): Promise<{ status: 
 async function duringRun(
   fn: ServedFunction,
   { namespace, of }: { namespace: string; of: string },
-  work: (token: string) => Promise<void>,
+  work: (token: string, trigger: Trigger) => Promise<void>,
 ): Promise<void> {
   const name = uniqueName('held');
   const { promise: over, resolve: end } = Promise.withResolvers<void>();
@@ -141,7 +159,8 @@ async function duringRun(
   });
   await cluster.create(configMaps, { metadata: { namespace, name } });
   try {
-    await work((await begun).cache.token ?? '');
+    const trigger = await begun;
+    await work(trigger.cache.token ?? '', trigger);
   } finally {
     end();
     fn.onAnswer = (outcome) => outcome;
@@ -309,19 +328,27 @@ describe('a user who may create ReconcileFunctions in one namespace, and nothing
     expect(JSON.stringify(hers.triggers)).not.toContain(others);
   });
 
-  it('loses what a token allowed as soon as the right is withdrawn', async () => {
+  it('loses what a token and a Redis user allowed as soon as the right is withdrawn, while her run goes on', async () => {
     // The other one of hers is reviewed at a time of its own.
     const ofHers = () => hers.triggers.filter(({ controller }) => controller === 'hers');
     const page = async (path: string): Promise<string> => (await fetch(`${gateway.url}/dashboard${path}`)).text();
     const reviewed = /aria-label="Rights".*?v1\/ConfigMap.*?class="state ok">allowed<\/span>\s*<time /s;
     expect(await page(`/controllers/${own}.hers`)).toMatch(reviewed);
-    await duringRun(hers, { namespace: own, of: 'hers' }, async (token) => {
+    await duringRun(hers, { namespace: own, of: 'hers' }, async (token, trigger) => {
       const path = `/api/v1/namespaces/${own}/configmaps/mine`;
       expect(await read(token, path)).toMatchObject({ status: 200 });
+      const login = (): Promise<Redis> => redisLogin(trigger, world.setting.redisUrl, mallory.secret);
+      const redis = await login();
+      expect(await positionIn(redis, trigger, 'v1/PodTemplate')).toMatch(/^\d+$/);
+      const ended = once(redis, 'end');
       await mallory.deny('own');
-      await mallory.until('hers', 'Authorized', { status: 'False', reason: 'Forbidden' });
-      expect(await read(token, path)).toMatchObject({ status: 401 });
+      await eventually(async () => expect(await read(token, path)).toMatchObject({ status: 401 }));
+      await ended;
+      await expect(login()).rejects.toThrow('WRONGPASS');
+      // Reported once the controller has stopped: the run is still in flight.
+      expect(await mallory.condition('hers', 'Authorized')).toMatchObject({ status: 'True' });
     });
+    await mallory.until('hers', 'Authorized', { status: 'False', reason: 'Forbidden' });
     const refused = /Rights: <span class="state bad">refused<\/span>\s*<time .*?may not get, list, watch/s;
     await eventually(async () => expect(await page('')).toMatch(refused));
     const sent = ofHers().length;

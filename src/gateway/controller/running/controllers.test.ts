@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { eventually } from '../../../../test/harness/eventually.ts';
 import { quietRuntime } from '../../../../test/harness/quiet-runtime.ts';
 import { type Resource, resource, originOf } from '../../../core/index.ts';
 import type { CacheScope, Description, ViewLocation } from '../../../contract/index.ts';
@@ -14,6 +15,8 @@ interface Plan {
   /** The body of `waitForSync`. */
   readonly sync?: (signal: AbortSignal) => Promise<void>;
   readonly fails?: 'create' | 'start' | 'stop';
+  /** The end of its runs. */
+  readonly drain?: () => Promise<void>;
 }
 
 const nameOf = ({ controller, declaration }: Reader): string => `${controller} ${declaration}`;
@@ -118,6 +121,7 @@ class World {
       },
       stop: async () => {
         this.said.push(`${url} stop`);
+        await plan.drain?.();
         if (fails === 'stop') throw new Error('does not stop');
       },
     };
@@ -371,6 +375,39 @@ describe('a controller that is stopped', () => {
       expect(controllers.scopeOf(each)).toEqual(each.scope);
     }
     expect(() => controllers.scopeOf(claims('ns.web'))).toThrow('names no declaration');
+  });
+
+  it('reads nothing while its runs end, when its function has lost its rights', async () => {
+    const world = new World();
+    const { controllers } = world;
+    const drained = Promise.withResolvers<void>();
+    const drain = () => drained.promise;
+    await controllers.apply(world.spec('ns.web', 'first', { inRedis: [view], drain }), { signal: going });
+    const stopping = controllers.stop('ns.web', { withdrawn: true });
+    await eventually(async () => expect(world.said).toContain('first stop'));
+    expect([...world.users]).toEqual([]);
+    expect(() => controllers.scopeOf(claims('ns.web', 'first'))).toThrow('has lost its rights');
+    // Its runs may write until they end: the apiserver decides about each write.
+    expect(controllers.holder(claims('ns.web', 'first'))?.declaration).toBe('first');
+    drained.resolve();
+    await stopping;
+    await controllers.apply(world.spec('ns.web', 'first', { inRedis: [view] }), { signal: going });
+    expect(controllers.scopeOf(claims('ns.web', 'first'))).toEqual({});
+  });
+
+  it('reads until its runs end, when its function keeps its rights', async () => {
+    const world = new World();
+    const { controllers } = world;
+    const drained = Promise.withResolvers<void>();
+    const drain = () => drained.promise;
+    await controllers.apply(world.spec('ns.web', 'first', { inRedis: [view], drain }), { signal: going });
+    const stopping = controllers.stop('ns.web');
+    await eventually(async () => expect(world.said).toContain('first stop'));
+    expect([...world.users]).toEqual([['ns.web first', [view]]]);
+    expect(controllers.scopeOf(claims('ns.web', 'first'))).toEqual({});
+    drained.resolve();
+    await stopping;
+    expect([...world.users]).toEqual([]);
   });
 
   it('is forgotten only after a check, and by a wakeup told as absent', async () => {

@@ -73,6 +73,8 @@ export class Controllers {
   readonly #taken = new Map<string, ControllerOrigin>();
   /** Of controllers that have stopped, when the last of their runs is over at the latest. */
   readonly #lastRunsEndMs = new Map<string, number>();
+  /** Ids of the controllers that are stopping because their functions have lost their rights. */
+  readonly #withdrawn = new Set<string>();
 
   constructor(options: ControllersOptions) {
     this.#options = options;
@@ -174,7 +176,9 @@ export class Controllers {
     const holder = this.holder(claims);
     if (holder?.origin !== 'declared') return claims.scope ?? {};
     const controller = this.#known.get(claims.controller);
-    if (!controller) throw new TokenError('the controller of the token does not run');
+    if (!controller || this.#withdrawn.has(claims.controller)) {
+      throw new TokenError('the controller of the token does not run, or its function has lost its rights');
+    }
     return holder.declaration === controller.declaration
       ? controller.cacheAccess.scope
       : commonScope(holder.cacheAccess.scope, controller.cacheAccess.scope);
@@ -247,10 +251,18 @@ export class Controllers {
     await recovery.check(ending);
   }
 
-  /** Stops a controller. Its data in Redis stays, because it may come back. Does nothing when there is none. */
-  async stop(id: string): Promise<void> {
+  /**
+   * Stops a controller. Its data in Redis stays, because it may come back. Does nothing when there is none.
+   * @param options.withdrawn its function has lost its rights, so it reads no more of the cache while its runs end.
+   */
+  async stop(id: string, { withdrawn = false }: { readonly withdrawn?: boolean } = {}): Promise<void> {
     const controller = this.#running.get(id);
     if (!controller) return;
+    if (withdrawn) {
+      this.#withdrawn.add(id);
+      // Not awaited, because Redis may be slow, and the controller must start no more runs.
+      void this.#removeReader(controller);
+    }
     // Runs in flight may end, but a function that has lost its rights gets no reviews until then.
     controller.reviews?.sender.refuse();
     try {
@@ -327,6 +339,7 @@ export class Controllers {
       }
       await this.#release(id);
     } finally {
+      this.#withdrawn.delete(id);
       this.#taken.delete(id);
     }
   }
