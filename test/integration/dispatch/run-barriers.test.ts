@@ -1,5 +1,7 @@
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { silentLogger, silentMetrics, systemClock } from '../../../src/core/index.ts';
+import type { Write } from '../../../src/contract/index.ts';
+import type { View } from '../../../src/gateway/informer/cache/view.ts';
 import { RunBarriers } from '../../../src/gateway/controller/dispatch/run-barriers.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
@@ -13,23 +15,20 @@ beforeAll(async () => {
 });
 afterAll(() => redis.disconnect());
 
+const barriersOf = (view: View, currentVersion: () => Promise<string>): RunBarriers =>
+  new RunBarriers({
+    controller: 'c',
+    views: [{ view, currentVersion, requestProgress: () => {} }],
+    budget: { run: (work) => work(), inTurn: async (work) => work() },
+    runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
+  });
+
 it('runs whose writes are unknown share the questions to the apiserver, which are asked after the runs', async () => {
   const view = createView(redis, configMaps);
   await view.writer.claim('writer');
   await applierOf(view).apply(listOf('10', []));
   const questions: ((version: string) => void)[] = [];
-  const barriers = new RunBarriers({
-    controller: 'c',
-    views: [
-      {
-        view,
-        currentVersion: () => new Promise((resolve) => questions.push(resolve)),
-        requestProgress: () => {},
-      },
-    ],
-    budget: { run: (work) => work(), inTurn: async (work) => work() },
-    runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
-  });
+  const barriers = barriersOf(view, () => new Promise((resolve) => questions.push(resolve)));
   const first = barriers.ofNow();
   await expect.poll(() => questions.length).toBe(1);
   // Their writes may be later than the version that is on its way.
@@ -42,4 +41,28 @@ it('runs whose writes are unknown share the questions to the apiserver, which ar
   expect(new Set(found).size).toBe(1);
   expect(found[0]).toContain('30');
   expect(questions).toHaveLength(2);
+});
+
+describe('a barrier of writes', () => {
+  const deleted = (name: string, uid = 'u'): Write => {
+    return { apiVersion: 'v1', kind: 'ConfigMap', namespace: 'a', name, uid, deleted: true };
+  };
+  const names = (count: number): Write[] => Array.from({ length: count }, (_, at) => deleted(`n${at}`, `uid-${at}`));
+
+  it.each([
+    ['few deleted objects', names(10), 'n9'],
+    ['many deleted objects', names(200), '"version":"70"'],
+    ['an object with a long name, in bytes of UTF-8', [deleted('名'.repeat(700))], '"version":"70"'],
+  ])('takes 2 KiB at most: %s', async (_, writes, part) => {
+    const barrier = (await barriersOf(createView(redis, configMaps), async () => '70').afterWrites(writes)) ?? '';
+    expect(barrier).toContain(part);
+    expect(Buffer.byteLength(barrier)).toBeLessThanOrEqual(2048);
+  });
+
+  it('is never a long one: without the version of the server the run is lost', async () => {
+    const away = async (): Promise<never> => Promise.reject(new Error('no apiserver'));
+    const barriers = barriersOf(createView(redis, configMaps), away);
+    expect(await barriers.afterWrites(names(10))).toContain('n9');
+    await expect(barriers.afterWrites(names(200))).rejects.toThrow('no apiserver');
+  });
 });

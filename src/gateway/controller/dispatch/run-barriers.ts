@@ -28,8 +28,11 @@ export interface RunBarriersOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
 }
 
-/** Characters of a barrier, which Redis sends at each look: the names of some 400 deleted objects. */
-const LONGEST_BARRIER = 32_768;
+/**
+ * Bytes of a barrier, which Redis keeps with each key for as long as the key waits, and sends at each look: the names
+ * of some 20 deleted objects.
+ */
+const LONGEST_BARRIER = 2048;
 
 /** How often the apiserver is asked for the version of a view, however many barriers are late. */
 const ASK_EVERY_MS = 1000;
@@ -59,13 +62,16 @@ export class RunBarriers {
     this.#ofNow = new GroupCommit(ask, { limit: Infinity });
   }
 
-  /** Returns a barrier that passes when the cache shows these writes; undefined when it holds none of the objects. */
+  /**
+   * Returns a barrier that passes when the cache shows these writes; undefined when it holds none of the objects.
+   * @throws when the barrier would be long, and the apiserver does not give its current version
+   */
   async afterWrites(writes: readonly Write[]): Promise<string | undefined> {
     if (writes.length === 0) return undefined;
     const barrier = await this.#options.budget.run(() => this.#barriers.afterWrites(writes));
-    if (barrier === undefined || barrier.length <= LONGEST_BARRIER) return barrier;
+    if (barrier === undefined || Buffer.byteLength(barrier) <= LONGEST_BARRIER) return barrier;
     // The server's current version is after all of these writes, and is one line.
-    return (await this.ofNow().catch(() => undefined)) ?? barrier;
+    return this.ofNow();
   }
 
   /**

@@ -9,8 +9,9 @@ export interface BarrierChecksOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** How many keys are remembered. A forgotten key costs a second request for its start. */
+/** How many keys are remembered, with barriers of this length at most. Other keys need a second request to start. */
 const MOST_REMEMBERED = 10_000;
+const LONGEST_REMEMBERED = 512;
 
 /**
  * Asks the process whether its views have passed a barrier, for starts, timers, keys at rest and people; no other part
@@ -27,7 +28,8 @@ export class BarrierChecks {
 
   /** The key's last run ended here with this barrier. */
   remember(key: string, barrier: BarrierText): void {
-    this.#last.set(key, barrier);
+    if (barrier.length <= LONGEST_REMEMBERED) this.#last.set(key, barrier);
+    else this.#last.delete(key);
   }
 
   forget(key: string): void {
