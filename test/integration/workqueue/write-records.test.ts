@@ -48,4 +48,21 @@ describe('the writes of a run', () => {
     expect(await writes.endAll(newer, 0)).toEqual({ writes: [], more: 0 });
     expect(await writes.begin(newer, 'late', 1300)).toBeUndefined();
   });
+
+  it('have a bound in bytes on record; beyond it they are counted', async () => {
+    const { redis, keys } = fixture;
+    const run = { key: 'a/b', run: 1, incarnation: 'i' };
+    const deadlineMs = systemClock.now() + 60_000;
+    await redis.hset(keys.recordPrefix + run.key, { run: run.run, deadline: deadlineMs });
+    await redis.hset(keys.queue, 'incarnation', run.incarnation);
+      const outcome = 'x'.repeat(16_384);
+    for (let at = 0; at < 50; at += 1) {
+      const begun = await writes.begin(run, 'note', systemClock.now());
+      await writes.end(run, begun?.id ?? '', outcome);
+    }
+    expect(await redis.memory('USAGE', keys.writesPrefix + run.key, 'SAMPLES', 0)).toBeLessThan(100_000);
+    const { writes: recorded, more } = await writes.endAll(run, 1000);
+    expect(recorded).toEqual(Array.from({ length: 4 }, () => outcome));
+    expect(more).toBe(46);
+  });
 });

@@ -60,6 +60,16 @@ describe('what goes on record', () => {
     });
   });
 
+  it('of a delete of very many objects is that the server must be asked, since Redis keeps each entry', () => {
+    const items = (count: number, name = '') =>
+      Array.from({ length: count }, (_, at) => ({ metadata: { ...metadata, name: `x${at}${name}`, uid: `u${at}` } }));
+    const remove = (found: object[]) => recorded(`DELETE ${PODS}`, 200, { kind: 'PodList', items: found });
+    expect(remove(items(100))).toHaveProperty('done.length', 100);
+    expect(remove(items(101))).toEqual({ unclear: open.open });
+    expect(remove(items(100, 'x'.repeat(200)))).toEqual({ unclear: open.open });
+    expect(remove(items(1, '名'.repeat(6000)))).toEqual({ unclear: open.open });
+  });
+
   it('of an eviction is the pod that it names by UID; else the server is asked what there is', () => {
     const success = { kind: 'Status', status: 'Success' };
     expect(recorded(`POST ${PODS}/x/eviction`, 201, success, { ...none, uid: 'u' })).toEqual({

@@ -23,6 +23,10 @@ export interface AnsweredWrite {
   readonly text: string;
 }
 
+/** The bounds of one entry, which Redis keeps until the run's deadline: objects, and bytes of their names. */
+const MOST_OBJECTS = 100;
+const MOST_BYTES = 16_384;
+
 /** The fields that are read from an answer. */
 interface Answer extends Partial<Omit<KubernetesObject, 'metadata'>> {
   readonly metadata?: Partial<KubernetesObject['metadata']>;
@@ -45,16 +49,20 @@ export function targetOf(request: ResourceRequest, known: readonly Resource[]): 
 /**
  * What goes on record for an answer; undefined when nothing was written. A request that mentions a dry run is on record
  * by what the server says of it, too: the version that an object has in either case, and of a delete that there may
- * have been one.
+ * have been one. Of a write of very many objects only the target is on record.
  */
 export function recordedWrite(write: AnsweredWrite): WriteEntry | undefined {
   const { request, target, status, text } = write;
   if (status >= 200 && status < 300) {
     const done = writesOf(write);
     if (done?.length === 0) return undefined;
-    return done ? { done } : { unclear: target };
+    return done && isShort(done) ? { done } : { unclear: target };
   }
   return mayBeDone(request, new ApiError(statusFrom(text, status))) ? { open: target } : undefined;
+}
+
+function isShort(done: readonly Write[]): boolean {
+  return done.length <= MOST_OBJECTS && Buffer.byteLength(JSON.stringify(done)) <= MOST_BYTES;
 }
 
 function mayBeDone({ verb, subresource }: ResourceRequest, error: ApiError): boolean {

@@ -24,8 +24,8 @@ export interface WriteRecord {
   readonly more: number;
 }
 
-/** How many writes of one run are on record. */
-const MOST_WRITES = 200;
+/** Bytes of the outcomes of one run's writes on record: some 400 writes of one object each. */
+const MOST_BYTES = 65_536;
 /** The record outlives the deadline, so that the run can be settled as lost. */
 const KEEP_MS = 60_000;
 
@@ -62,7 +62,7 @@ export class WriteRecords {
 
   /** @param written replaces the note; undefined: nothing was written. */
   async end({ key, run }: FencedRun, id: string, written: string | undefined): Promise<void> {
-    await this.#end([this.#writesOf(key)], [run, id, written ?? '', MOST_WRITES]);
+    await this.#end([this.#writesOf(key)], [run, id, written ?? '', MOST_BYTES]);
   }
 
   /**

@@ -2,7 +2,7 @@
 -- passed, and its writes must not have ended.
 --
 -- KEYS[1] record HASH of the key
--- KEYS[2] writes HASH of the key: `run`, `ended`, `more`, and for each write `w` and its id
+-- KEYS[2] writes HASH of the key: `run`, `ended`, `bytes`, `more`, and for each write `w` and its id
 -- KEYS[3] queue HASH
 -- ARGV[1] run
 -- ARGV[2] incarnation of the run's queue

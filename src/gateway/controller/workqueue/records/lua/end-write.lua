@@ -4,7 +4,7 @@
 -- ARGV[1] run
 -- ARGV[2] id of the write
 -- ARGV[3] the outcome, or '' if nothing was written
--- ARGV[4] how many writes the HASH holds; further writes are only counted, in `more`
+-- ARGV[4] how many bytes of outcomes the HASH holds; further writes are only counted, in `more`
 --
 -- Answer: 1, or 0 if the HASH is that of another run by now, or gone.
 
@@ -12,7 +12,7 @@ if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
 local field = 'w' .. ARGV[2]
 if ARGV[3] == '' then
   redis.call('HDEL', KEYS[1], field)
-elseif redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
+elseif redis.call('HINCRBY', KEYS[1], 'bytes', #ARGV[3]) > tonumber(ARGV[4]) then
   redis.call('HDEL', KEYS[1], field)
   redis.call('HINCRBY', KEYS[1], 'more', 1)
 else
