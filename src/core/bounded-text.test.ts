@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { boundedFields, boundedText, printable } from './bounded-text.ts';
+import { boundedFields, boundedText, printable, textWithin } from './bounded-text.ts';
 
 describe('boundedText', () => {
   it.each<[string, number, string]>([
@@ -14,6 +14,22 @@ describe('boundedText', () => {
     ['12345678😀9', 10, '12345678…'],
   ])('of %j in %i characters is %j', (text, max, expected) => {
     expect(boundedText(text, max)).toBe(expected);
+  });
+});
+
+describe('textWithin', () => {
+  it('is the well-formed beginning of a text, whose JSON has no more bytes', () => {
+    const units = fc.array(fc.constantFrom('a', 'é', '名', '😀', '\ud83d', '"', '\\', '\n', '\u0001'));
+    fc.assert(
+      fc.property(units, fc.integer({ min: 0, max: 60 }), (parts, most) => {
+        const text = parts.join('');
+        const within = textWithin(text, most);
+        expect(text.toWellFormed().startsWith(within)).toBe(true);
+        expect(Buffer.byteLength(JSON.stringify(within)) - 2).toBeLessThanOrEqual(most);
+      }),
+    );
+    const cut = ['abc', 'abcd', '名名', '"""', '\ud800', 'a😀'].map((text) => textWithin(text, 3));
+    expect(cut).toEqual(['abc', 'abc', '名', '"', '\ufffd', 'a']);
   });
 });
 

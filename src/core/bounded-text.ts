@@ -35,6 +35,28 @@ export function boundedText(text: string, max: number): string {
 }
 
 /**
+ * The beginning of foreign text, well formed, that takes at most `most` bytes of UTF-8 in JSON. A bound in characters
+ * would let a text take six times as much.
+ */
+export function textWithin(text: string, most: number): string {
+  let bytes = 0;
+  let end = 0;
+  for (; end < text.length; end += 1) {
+    bytes += bytesInJson(text.charCodeAt(end));
+    if (bytes > most) break;
+  }
+  const cut = end < text.length ? text.slice(0, end).replace(/[\ud800-\udbff]$/, '') : text;
+  return cut.toWellFormed();
+}
+
+/** At most: two units that are one character take 4 bytes, and count as 6. */
+function bytesInJson(unit: number): number {
+  if (unit < 0x20) return 6;
+  if (unit === 0x22 || unit === 0x5c) return 2;
+  return unit < 0x80 ? 1 : unit < 0x800 ? 2 : 3;
+}
+
+/**
  * Bounds: characters of one string in a log line, characters of all of them, and entries shown of an object or a list.
  */
 const STRING = 1024;

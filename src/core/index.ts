@@ -10,7 +10,7 @@ export {
 } from './api-error.ts';
 export { backoffMs, type BackoffRange } from './backoff.ts';
 export { BodyBuffer, isScattered } from './body-buffer.ts';
-export { boundedFields, boundedText, isPrintable, printable } from './bounded-text.ts';
+export { boundedFields, boundedText, isPrintable, printable, textWithin } from './bounded-text.ts';
 export { type Clock, systemClock } from './clock.ts';
 export {
   type Condition,

@@ -57,7 +57,8 @@ function partsOf(key: string, keyPrefix: string): Parts | undefined {
 function queueKind(key: string, keyPrefix: string, { clusterId, owner }: Parts): KeyKind {
   const keys = queueKeys({ keyPrefix, clusterId }, owner.slice(QUEUE.length));
   if (key.startsWith(keys.recordPrefix)) return 'records';
-  if (key.startsWith(keys.historyPrefix) || key === keys.recent || key === keys.samples) return 'histories';
+  if (key.startsWith(keys.historyPrefix)) return 'histories';
+  if ([keys.histories, keys.recent, keys.samples].includes(key)) return 'histories';
   return key.startsWith(keys.bullmqPrefix) ? 'BullMQ' : 'queues';
 }
 

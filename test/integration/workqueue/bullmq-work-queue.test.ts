@@ -52,12 +52,13 @@ describe('the queue in Redis', () => {
     await queue.stop(1000);
     const names = await fixture.names();
     const own = names.filter((name) => !/^(controller|taken):/.test(name));
-    expect(own.filter((name) => name !== 'samples')).toEqual(['history:fails', 'queue', 'recent', 'runs']);
+    expect(own.filter((name) => name !== 'samples')).toEqual(['histories', 'history:fails', 'queue', 'recent', 'runs']);
     // The keys that a gateway has taken from the backlog are remembered until the runs' deadline.
     const [taken = ''] = names.filter((name) => name.startsWith('taken:'));
     expect(await fixture.redis.pttl(`${fixture.keys.prefix}:${taken}`)).toBeGreaterThan(0);
     // A bad time is remembered for a while.
     expect(await fixture.redis.pttl(`${fixture.keys.historyPrefix}fails`)).toBeGreaterThan(0);
+    expect(await fixture.redis.pttl(fixture.keys.histories)).toBeGreaterThan(0);
     const bullmq = names.filter((name) => name.startsWith('controller:')).map((name) => name.slice(11));
     // No job, no list of jobs, no mark of a key.
     const known = ['events', 'id', 'marker', 'meta', 'stalled-check'];

@@ -34,6 +34,16 @@ async function fill(set: string, member: (at: number) => string, score = (at: nu
 }
 
 describe('a tenant with a hundred thousand keys', () => {
+  it('has its keys weighed in a short script', async () => {
+    const queue = await fixture.open();
+    const { histories, timers } = fixture.keys;
+    await fill(timers, (at) => `a/key-${at}`);
+    await fill(histories, (at) => `a/key-${at}`);
+    await expectShortScripts(admin, async () => {
+      expect(await queue.inspector.weigh()).toBeGreaterThan(KEYS * 200);
+    });
+  });
+
   it('ends a pause in scripts of few keys, all of them and in their order', async () => {
     const queue = await fixture.open();
     const { backlog, pausedPrefix } = fixture.keys;

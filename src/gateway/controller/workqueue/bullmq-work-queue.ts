@@ -135,7 +135,8 @@ export class BullMqWorkQueue implements WorkQueue {
     const { clock, logger } = runtime;
     const { concurrency } = behaviour;
     const keys = queueKeys(location, name);
-    const records = new RedisRecords(redis, keys, behaviour, location.owner);
+    const isLeftOut = (): boolean => leftOut() !== undefined;
+    const records = new RedisRecords(redis, keys, behaviour, location.owner, isLeftOut);
     const jobs = new BullMqJobs({ redis, keys, name, concurrency, onError: (error, part) => this.#warn(error, part) });
     this.#redis = redis;
     this.#keys = keys;
@@ -160,7 +161,6 @@ export class BullMqWorkQueue implements WorkQueue {
       flush: () => this.#recorder?.write(),
       samples: () => samples.read(clock.now()),
     });
-    const isLeftOut = (): boolean => leftOut() !== undefined;
     const history = { name, redis, keys, historyRuns, isLeftOut, clock, logger };
     this.#recorder = historyRuns > 0 ? new RunRecorder(history) : undefined;
     this.#sampler = historyRuns > 0 ? new Sampler({ name, samples, clock, logger }) : undefined;

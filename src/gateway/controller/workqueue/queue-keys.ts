@@ -57,6 +57,8 @@ export interface QueueKeys {
   readonly dead: string;
   /** Prefix of a key's past outcomes (LIST). */
   readonly historyPrefix: string;
+  /** ZSET key -> when its past outcomes expire. Apart from `dead`, whose keys have theirs until they run again. */
+  readonly histories: string;
   /** STREAM: the last runs of all keys. */
   readonly recent: string;
   /** HASH interval -> counts of the interval: the samples of the last hour. */
@@ -102,6 +104,7 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     pausedPrefix: `${prefix}:paused:`,
     dead: `${prefix}:dead`,
     historyPrefix: `${prefix}:history:`,
+    histories: `${prefix}:histories`,
     recent: `${prefix}:recent`,
     samples: `${prefix}:samples`,
     bullmqPrefix: `${prefix}:${name}:`,

@@ -61,5 +61,5 @@ export const HISTORY_LENGTH = 10;
 export const HISTORY_MS = 3_600_000;
 /** How many runs of all keys are kept. */
 export const HISTORY_RUNS = 10_000;
-/** How much of an error's text is kept. */
-export const ERROR_LENGTH = 1024;
+/** How much of an error's text is kept, in bytes of UTF-8. */
+export const ERROR_BYTES = 1024;

@@ -46,6 +46,37 @@ describe('a run of the history', () => {
   });
 
   it.each([
+    ['lone surrogates', '\ud800'],
+    ['wide letters', '名'],
+    ['pairs', '😀'],
+    ['quotes', '"'],
+    ['controls', '\u0001'],
+    ['letters', 'x'],
+  ])('takes about 2 KiB at most, and has the beginning of each text: %s', (_, letter) => {
+    const long = letter.repeat(30_000);
+    const reason = { type: 'updated', object: letter.repeat(150) } as const;
+    const object = { object: letter.repeat(20), resourceVersion: '7' };
+    const finish: Finish = {
+      kind: 'ended',
+      failures: 'count',
+      error: `why ${long}`,
+      wrote: { count: 9, first: [object, object, { object: long }, object, object] },
+    };
+    const recorded = [reason, reason, { ...reason, object: long }].map((each) => JSON.stringify(each)).join('\n');
+    const line = encodeRun({ ...ended, finish, recorded }, '"g"');
+    expect(Buffer.byteLength(line)).toBeLessThan(2300);
+    const run = decodePastRun(line, undefined);
+    expect(run?.error).toMatch(/^why .{100}/su);
+    expect(run?.error?.isWellFormed()).toBe(true);
+    expect(run?.wrote).toEqual({ count: 9, first: [object, object] });
+    expect(
+      decodePastRun(encodeRun({ ...ended, finish: { kind: 'unknown' }, recorded }, '"g"'), undefined),
+    ).toMatchObject({
+      reasons: [reason, reason],
+    });
+  });
+
+  it.each([
     [{ kind: 'ended', failures: 'forget' }, 'done'],
     [{ kind: 'ended', failures: 'forget', againAfterMs: 1 }, 'requeue'],
     [{ kind: 'ended', failures: 'keep', againAfterMs: 1 }, 'deferred'],

@@ -1,5 +1,6 @@
+import { textWithin } from '../../../../core/index.ts';
 import type { Reason } from '../../../../contract/index.ts';
-import { ERROR_LENGTH } from '../queue-options.ts';
+import { ERROR_BYTES } from '../queue-options.ts';
 import type { Finish, WriteSummary } from '../run.ts';
 
 /**
@@ -42,11 +43,11 @@ export interface PastRun {
   readonly attempt?: number;
   /** The host name of the gateway that recorded this: in a cluster the name of its pod. */
   readonly gateway?: string;
-  /** Why it ran: the oldest reasons, 2 KiB of them. Absent as `tookMs` is. */
+  /** Why it ran: the oldest reasons, as far as the bound of an entry allows. Absent as `tookMs` is. */
   readonly reasons?: readonly Reason[];
   /** At most 1 KiB. */
   readonly error?: string;
-  /** The writes of the run, as its outcome lists them; absent when it lists none. */
+  /** The writes of the run, as its outcome lists them, 512 bytes at most; absent when it lists none. */
   readonly wrote?: WriteSummary;
   /** The key's next run waits until the cache shows the writes of this one. */
   readonly barrier?: true;
@@ -106,29 +107,59 @@ export interface EndedRun {
   readonly reasons?: readonly Reason[];
 }
 
+/** The bytes of the texts of an entry, of which the writes have a part; the reasons have the rest. */
+const TEXTS_BYTES = 2048;
+const WROTE_BYTES = 512;
+const LINE_FEED = 10;
+
 /**
- * Encodes one line of the history. It is called for each run, so it joins text instead of building an object.
+ * Encodes one line of the history: some 2 KiB at most, without its key. It is called for each run, so it
+ * joins text instead of building an object.
  * `lua/finish.lua` relies on `outcome` being first.
  * @param gateway the host name of this gateway as JSON, quotes included.
  * @param leftOut see `PastRun`.
  */
 export function encodeRun(ended: EndedRun, gateway: string, leftOut = 0): string {
-  const { key, run, finish, atMs, lost, attempt, tookMs, waitedMs, recorded = '', reasons } = ended;
+  const { key, run, finish, atMs, lost, attempt, tookMs, waitedMs, recorded } = ended;
   let text = `{"outcome":"${lost && outcomeOf(finish) === 'failed' ? 'lost' : outcomeOf(finish)}","key":`;
   text += `${JSON.stringify(key)},"run":${run},"atMs":${atMs},"gateway":${gateway}`;
   if (leftOut > 0) text += `,"leftOut":${leftOut}`;
   if (attempt !== undefined) text += `,"attempt":${attempt}`;
   if (tookMs !== undefined) text += `,"tookMs":${tookMs}`;
   if (waitedMs !== undefined) text += `,"waitedMs":${waitedMs}`;
-  if (recorded !== '') text += `,"reasons":[${recorded.includes('\n') ? recorded.replaceAll('\n', ',') : recorded}]`;
-  else if (reasons) text += `,"reasons":${JSON.stringify(reasons)}`;
+  const error =
+    finish.kind === 'accepted' || finish.error === undefined
+      ? ''
+      : `,"error":${JSON.stringify(textWithin(finish.error, ERROR_BYTES))}`;
+  const wrote = finish.kind === 'ended' && finish.wrote ? `,"wrote":${encodeWrote(finish.wrote)}` : '';
+  const reasons = recorded || ended.reasons?.map((reason) => JSON.stringify(reason)).join('\n');
+  if (reasons !== undefined) {
+    const most = TEXTS_BYTES - Buffer.byteLength(error) - Buffer.byteLength(wrote);
+    text += `,"reasons":[${linesWithin(reasons, most).replaceAll('\n', ',')}]`;
+  }
+  text += error + wrote;
   if (finish.kind === 'accepted') return `${text},"nextMs":${Math.ceil(finish.untilMs)}}`;
-  if (finish.error !== undefined) text += `,"error":${JSON.stringify(finish.error.slice(0, ERROR_LENGTH))}`;
   if (finish.kind === 'unknown') return `${text}}`;
   if (finish.againAfterMs !== undefined && !finish.dead) text += `,"nextMs":${Math.ceil(atMs + finish.againAfterMs)}`;
   if (finish.barrier !== undefined) text += ',"barrier":true';
-  if (finish.wrote) text += `,"wrote":${JSON.stringify(finish.wrote)}`;
   return `${text}}`;
+}
+
+function linesWithin(lines: string, most: number): string {
+  if (lines.length <= most / 3 || Buffer.byteLength(lines) <= most) return lines;
+  const bytes = Buffer.from(lines);
+  return bytes.toString('utf8', 0, Math.max(0, bytes.lastIndexOf(LINE_FEED, most)));
+}
+
+/** Names of objects have any length: those beyond the bound are only counted. */
+function encodeWrote({ count, first }: WriteSummary): string {
+  let text = '';
+  for (const write of first) {
+    const next = `${text}${text && ','}${JSON.stringify(write)}`;
+    if (Buffer.byteLength(next) > WROTE_BYTES) break;
+    text = next;
+  }
+  return `{"count":${count},"first":[${text}]}`;
 }
 
 function outcomeOf(finish: Finish): PastOutcome {

@@ -133,8 +133,10 @@ export class RedisInspector implements QueueInspector {
   /** The bytes that the queue's keys take in Redis, about. */
   async weigh(): Promise<number> {
     const { backlog, dead, debounced, inFlight, queued, recent, related, relatedIndex, resting, timers } = this.#keys;
-    const sets = [queued, backlog, timers, debounced, inFlight, resting];
-    return Number(await this.#weigh([related, relatedIndex, recent, dead, ...sets], []));
+    const { histories, historyPrefix, recordPrefix, writesPrefix } = this.#keys;
+    const prefixes = [recordPrefix, writesPrefix, historyPrefix];
+    const sets = [histories, dead, queued, backlog, timers, debounced, inFlight, resting];
+    return Number(await this.#weigh([related, relatedIndex, recent, ...prefixes, ...sets], []));
   }
 
   /** When the first pause ends by itself; Infinity when none does. */

@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { textWithin } from '../../../../core/index.ts';
 import type { Reason } from '../../../../contract/index.ts';
 import { loadScript, type Redis, type Script } from '../../../../ground/redis/redis.ts';
 import type { QueueKeys } from '../queue-keys.ts';
@@ -6,7 +7,7 @@ import {
   BARRIER_AGAIN_MS,
   BUSIES_MS,
   type Debounce,
-  ERROR_LENGTH,
+  ERROR_BYTES,
   RUN_MARGIN_MS,
   SLOT_MS,
   HISTORY_LENGTH,
@@ -49,21 +50,25 @@ export class RedisRecords {
   readonly #limits: readonly [msPerToken: number, burst: number, maxAttempts: number];
   readonly #concurrency: number;
   readonly #owner: string;
+  readonly #isLeftOut: () => boolean;
   /** The name of this gateway in the history of runs. */
   readonly #gateway = JSON.stringify(hostname());
   readonly #scripts: Scripts;
 
+  /** @param isLeftOut whether Redis has no memory for past outcomes now. Default: it has. */
   constructor(
     redis: Redis,
     keys: QueueKeys,
     options: Pick<QueueOptions, 'concurrency' | 'debounce' | 'rateLimit' | 'maxAttempts'>,
     owner = '',
+    isLeftOut = (): boolean => false,
   ) {
     this.#redis = redis;
     this.#keys = keys;
     this.#debounce = options.debounce;
     this.#concurrency = options.concurrency;
     this.#owner = owner;
+    this.#isLeftOut = isLeftOut;
     const { rateLimit, maxAttempts = 0 } = options;
     this.#limits = [rateLimit ? 1000 / rateLimit.perSecond : 0, rateLimit?.burst ?? 0, maxAttempts];
     const load = (name: string): Script => loadScript(redis, import.meta.url, name);
@@ -90,15 +95,15 @@ export class RedisRecords {
 
   async startAll(requests: readonly StartRequest[], at: StartTimes, lows?: LowRequest): Promise<Starts> {
     const { recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix } = this.#keys;
-    const { bucket, dead, queued, resting, slots, takenPrefix } = this.#keys;
+    const { bucket, dead, queued, resting, slots, takenPrefix, historyPrefix, histories } = this.#keys;
     const [msPerToken, burst] = this.#limits;
     const { count = 0, first = 0, nonce = '', gateway = '' } = lows ?? {};
     const args: (string | number)[] = [at.nowMs, at.deadlineMs, RUN_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst];
-    args.push(at.slots ?? this.#concurrency, at.slotMs, count, first, nonce, this.#owner);
+    args.push(at.slots ?? this.#concurrency, at.slotMs, count, first, nonce, this.#owner, HISTORY_MS);
     for (const request of requests) args.push(request.key, request.nonce, request.passedBarrier ?? '');
     const waits = [recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix];
     const answer = (await this.#scripts.start(
-      [...waits, bucket, dead, queued, resting, slots, takenPrefix + gateway],
+      [...waits, bucket, dead, queued, resting, slots, takenPrefix + gateway, historyPrefix, histories],
       args,
     )) as [StartAnswer[], (string | StartAnswer)[], number, string] | 'foreign';
     if (answer === 'foreign') return { starts: [], low: [], lowLeft: false, isForeign: true };
@@ -119,14 +124,14 @@ export class RedisRecords {
   /** @param own this gateway's count of busy runs. Default: none has become busy. */
   async finishAll(requests: readonly FinishRequest[], nowMs: number, own: Busies = NO_BUSIES): Promise<Finished[]> {
     const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots } = this.#keys;
-    const { busiesPrefix, queue, runs } = this.#keys;
+    const { busiesPrefix, queue, runs, histories } = this.#keys;
     const each = requests.flatMap((request) => {
       const { key, run, nonce = '' } = request;
       return [key, run, ...this.#finishArguments(request, nowMs), nonce];
     });
     const sets = [timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots];
     const answers = (await this.#scripts.finish(
-      [recordPrefix, ...sets, busiesPrefix + own.id, queue, runs],
+      [recordPrefix, ...sets, busiesPrefix + own.id, queue, runs, histories],
       [nowMs, RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, own.busies, BUSIES_MS, ...each],
     )) as [number, string, number][];
     return answers.map(([code, timer, ready]) => ({
@@ -140,11 +145,14 @@ export class RedisRecords {
 
   #finishArguments({ finish, ended }: FinishRequest, nowMs: number): (string | number)[] {
     if (finish.kind === 'accepted') return ['busy', Math.ceil(finish.untilMs), '', '', ''];
-    if (finish.kind === 'unknown') return ['unknown', '', '', (finish.error ?? '').slice(0, ERROR_LENGTH), ''];
+    if (finish.kind === 'unknown') return ['unknown', '', '', textWithin(finish.error ?? '', ERROR_BYTES), ''];
     const { failures, againAfterMs, barrier = '', dead = false } = finish;
     const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
     const followsFailure = ended && (ended.attempt !== 1 || ended.hasFailed);
-    const isOne = ended && (followsFailure || failures === 'count' || finish.error !== undefined || dead);
+    const isOne =
+      ended &&
+      !this.#isLeftOut() &&
+      (followsFailure || failures === 'count' || finish.error !== undefined || dead);
     return [failures, again, barrier, isOne ? encodeRun(ended, this.#gateway) : '', dead ? '1' : ''];
   }
 

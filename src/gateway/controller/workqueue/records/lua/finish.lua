@@ -12,6 +12,7 @@
 -- KEYS[10] STRING: how many runs of this gateway have become busy
 -- KEYS[11] queue HASH: runId
 -- KEYS[12] runs counter
+-- KEYS[13] histories ZSET
 -- ARGV[1] now
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] failures after which a key is a dead letter, 0 for never
@@ -44,7 +45,18 @@ local function remember(key, past, keep)
   local history = KEYS[5] .. key
   redis.call('LPUSH', history, past)
   redis.call('LTRIM', history, 0, tonumber(ARGV[4]) - 1)
-  if keep then redis.call('PERSIST', history) else redis.call('PEXPIRE', history, ARGV[5]) end
+  if keep then
+    redis.call('PERSIST', history)
+    redis.call('ZREM', KEYS[13], key)
+    return
+  end
+  redis.call('PEXPIRE', history, ARGV[5])
+  -- Each add removes two expired members, so that the set shrinks and no script removes many.
+  for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[13], '-inf', now, 'LIMIT', 0, 2)) do
+    redis.call('ZREM', KEYS[13], gone)
+  end
+  redis.call('ZADD', KEYS[13], now + ARGV[5], key)
+  redis.call('PEXPIRE', KEYS[13], ARGV[5])
 end
 
 -- Whether Redis still has the start of this run. Where it has lost data, the counter is behind or `put-back.lua` has raised

@@ -18,6 +18,8 @@
 -- KEYS[13] resting ZSET
 -- KEYS[14] slots ZSET: key of a run that holds a slot -> when the slot expires, unless its gateway extends it
 -- KEYS[15] STRING: the nonce of this gateway's last call that has taken low-priority keys, and these keys
+-- KEYS[16] prefix of a key's history LIST
+-- KEYS[17] histories ZSET
 -- ARGV[1]  now
 -- ARGV[2]  deadline of the runs that start
 -- ARGV[3]  margin: how long after its deadline a run in flight still blocks the key
@@ -30,6 +32,7 @@
 -- ARGV[10] how many of them get slots before the given keys
 -- ARGV[11] nonce of the call, for the low-priority keys
 -- ARGV[12] whose queue the caller takes it for: see `location` of WorkQueueOptions; '': anybody's
+-- ARGV[13] how long the history of a dead letter stays after the start of its next run, in ms
 -- then     three each: key, nonce (a start that is sent twice, after a lost connection, gets the same answer),
 --          and a barrier of the key that has passed, or ''
 --
@@ -199,6 +202,10 @@ local function start(key, nonce, passed_barrier)
     -- The field stays: it makes the finish write a success into the history of the key, which then expires.
     redis.call('HSET', record, 'failures', 0)
     redis.call('ZREM', KEYS[11], key)
+    if redis.call('PEXPIRE', KEYS[16] .. key, ARGV[13]) == 1 then
+      redis.call('ZADD', KEYS[17], now + ARGV[13], key)
+      redis.call('PEXPIRE', KEYS[17], ARGV[13])
+    end
     failures = 0
   end
   if barrier then remove(resting, key) end
@@ -269,7 +276,7 @@ local takes = low_count > 0 and not again and not pauses_all and has[backlog]
 if takes then reserved_slots = math.min(first, redis.call('ZCARD', backlog)) end
 
 local answers = {}
-for at = 13, #ARGV, 3 do
+for at = 14, #ARGV, 3 do
   local answer = start(ARGV[at], ARGV[at + 1], ARGV[at + 2])
   answers[#answers + 1] = answer
   if answer[1] ~= 'full' then ended[#ended + 1] = ARGV[at] end
