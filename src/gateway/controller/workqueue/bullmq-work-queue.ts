@@ -275,8 +275,10 @@ export class BullMqWorkQueue implements WorkQueue {
       barriers,
       onReady,
       onOverdue: (keys) => this.#settleOrStart(keys),
-      onDue: (due) => this.#stall.compare(due),
-      onLow: () => this.#worker?.enterBacklog(),
+      onDue: (due) => {
+        this.#stall.compare(due);
+        if (due.backlog > 0) this.#worker?.enterBacklog();
+      },
       upkeep,
       pace,
       runtime,

@@ -13,10 +13,8 @@ export interface PollerOptions {
   readonly onReady: (keys: readonly string[]) => Promise<void>;
   /** Called with keys whose runs have passed their deadline. */
   readonly onOverdue: (keys: readonly string[]) => Promise<void>;
-  /** Called with the answer of each tick. */
+  /** Called by each tick with the answer of Redis, once the ready keys of it have been reported. */
   readonly onDue: (due: Due) => void;
-  /** Called when the backlog has keys. */
-  readonly onLow: () => void;
   /** Its `run` is called by each tick. */
   readonly upkeep: Pick<Upkeep, 'run'>;
   /** Says when to tick while nothing is due. */
@@ -103,11 +101,10 @@ export class Poller {
 
   /** Handles the keys that are due now. @returns the time of the next tick. */
   async tick(): Promise<number> {
-    const { records, barriers, onReady, onOverdue, onDue, onLow, upkeep, runtime } = this.#options;
+    const { records, barriers, onReady, onOverdue, onDue, upkeep, runtime } = this.#options;
     const now = runtime.clock.now();
     const due = await records.due(now, LIMIT);
-    onDue(due);
-    const { timers, debounced, inFlight, backlog, pauseEnds, nextMs = Infinity } = due;
+    const { timers, debounced, inFlight, pauseEnds, nextMs = Infinity } = due;
     const ready: DueTimer[] = [];
     const waiting: DueTimer[] = [];
     if (timers.length > 0) {
@@ -125,7 +122,7 @@ export class Poller {
     ]);
     await Promise.all([onReady([...woken, ...added]), onOverdue(overdue)]);
     for (const { key: scope, score } of pauseEnds) await records.resume(scope, score);
-    if (backlog > 0) onLow();
+    onDue(due);
     const upkeepMs = (await upkeep.run(now)) ?? Infinity;
     const more = [timers, debounced, inFlight].some(({ length }) => length === LIMIT) || pauseEnds.length > 0;
     if (more) return now;
