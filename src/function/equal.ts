@@ -51,12 +51,14 @@ const EMPTY_IS_ABSENT = new Set([
 type Type = string | { readonly [field: string]: Type };
 const TYPES: Readonly<Record<string, Type>> = QUANTITIES;
 
-/** The types whose `resources` are a pointer in Go, unlike those of a container and of a PersistentVolumeClaim. */
-const RESOURCES_ARE_POINTERS = new Set<Type | undefined>(['PodSpec', 'ContainerStatus', QUANTITIES['v1/Pod'].status]);
-
 /** Whether Go treats `{}` in this field of a type as absent. */
 function isEmptyAbsent(type: Type | undefined, field: string): boolean {
-  return EMPTY_IS_ABSENT.has(field) && !(field === 'resources' && RESOURCES_ARE_POINTERS.has(type));
+  return EMPTY_IS_ABSENT.has(field) && !(field === 'resources' && hasPointerToResources(type));
+}
+
+/** Unlike a container and a PersistentVolumeClaim. */
+function hasPointerToResources(type: Type | undefined): boolean {
+  return type === 'PodSpec' || type === 'ContainerStatus' || type === QUANTITIES['v1/Pod'].status;
 }
 
 function isSame(a: unknown, b: unknown, type: Type | undefined, emptyIsAbsent: boolean): boolean {
