@@ -55,7 +55,7 @@ describe('the writes of a run', () => {
     const deadlineMs = systemClock.now() + 60_000;
     await redis.hset(keys.recordPrefix + run.key, { run: run.run, deadline: deadlineMs });
     await redis.hset(keys.queue, 'incarnation', run.incarnation);
-      const outcome = 'x'.repeat(16_384);
+    const outcome = 'x'.repeat(16_384);
     for (let at = 0; at < 50; at += 1) {
       const begun = await writes.begin(run, 'note', systemClock.now());
       await writes.end(run, begun?.id ?? '', outcome);

@@ -150,9 +150,7 @@ export class RedisRecords {
     const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
     const followsFailure = ended && (ended.attempt !== 1 || ended.hasFailed);
     const isOne =
-      ended &&
-      !this.#isLeftOut() &&
-      (followsFailure || failures === 'count' || finish.error !== undefined || dead);
+      ended && !this.#isLeftOut() && (followsFailure || failures === 'count' || finish.error !== undefined || dead);
     return [failures, again, barrier, isOne ? encodeRun(ended, this.#gateway) : '', dead ? '1' : ''];
   }
 
