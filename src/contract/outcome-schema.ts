@@ -14,41 +14,39 @@ import { apiVersion, kind, namedName, namespace, objectName, uid } from './name-
 import {
   MAX_RELATED_NAMES,
   MAX_RELATED_RULES,
-  MAX_WRITES,
+  MAX_RELATED_BYTES,
   type OutcomeBody,
   type RelatedRule,
   type RequestResult,
   type ResultLine,
 } from './outcome.ts';
-import { MAX_SELECTOR_PARTS } from './source.ts';
 import { labelSelector } from './source-schema.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
+const write = z.object({
+  apiVersion,
+  kind,
+  namespace: namespace.exactOptional(),
+  name: objectName,
+  uid,
+  // As `isResourceVersion` of core; a pattern, so that it appears in the published schema.
+  resourceVersion: z
+    .string()
+    .regex(/^[1-9][0-9]*$/, 'must be a resourceVersion')
+    .exactOptional()
+    .describe("The written object's, as the apiserver answered. Absent for a delete."),
+  deleted: z.literal(true).exactOptional().describe('Present when the write was a delete.'),
+  gone: z
+    .literal(true)
+    .exactOptional()
+    .describe(
+      'Beside deleted, when the object no longer exists: the apiserver answered with a Status, or the write took away ' +
+        'the last finalizer of an object that was being deleted.',
+    ),
+});
+
 const writes = z
-  .array(
-    z.object({
-      apiVersion,
-      kind,
-      namespace: namespace.exactOptional(),
-      name: objectName,
-      uid,
-      // As `isResourceVersion` of core; a pattern, so that it appears in the published schema.
-      resourceVersion: z
-        .string()
-        .regex(/^[1-9][0-9]*$/, 'must be a resourceVersion')
-        .exactOptional()
-        .describe("The written object's, as the apiserver answered. Absent for a delete."),
-      deleted: z.literal(true).exactOptional().describe('Present when the write was a delete.'),
-      gone: z
-        .literal(true)
-        .exactOptional()
-        .describe(
-          'Beside deleted, when the object no longer exists: the apiserver answered with a Status, or the write took away ' +
-            'the last finalizer of an object that was being deleted.',
-        ),
-    }),
-  )
-  .max(MAX_WRITES)
+  .array(write)
   .exactOptional()
   .describe("Every write that the apiserver acknowledged: the key's next run starts only when the cache shows them.");
 
@@ -207,7 +205,7 @@ function decodeResult(value: unknown, at: readonly PropertyKey[]): RequestResult
  */
 function asFailure({ status, writes: written }: Record<string, unknown>, problem: string): RequestResult | undefined {
   if (status !== 'done' && status !== 'error' && status !== 'terminal') return undefined;
-  if (listIssue({ writes: written })) return undefined;
+  if (listIssue({ status, writes: written })) return undefined;
   const { data } = resultSchema.safeParse({ status: 'done', ...(written === undefined ? {} : { writes: written }) });
   if (data?.status !== 'done') return undefined;
   return { status: 'error', message: `the result is wrong: ${problem}`, ...(data.writes && { writes: data.writes }) };
@@ -224,7 +222,7 @@ function isPlainSuccess(value: unknown): value is RequestResult {
   const { requeueAfterSeconds: after, writes: written } = value;
   return (
     (after === undefined || (typeof after === 'number' && after >= 0 && after <= MAX_SECONDS)) &&
-    (written === undefined || (Array.isArray(written) && written.length <= MAX_WRITES && written.every(isPlainWrite)))
+    (written === undefined || (Array.isArray(written) && written.every(isPlainWrite)))
   );
 }
 
@@ -262,23 +260,31 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * Says which list of a result is too long, before the schema looks at it: zod makes an issue of each wrong element,
- * some microseconds and 1 KB each, and looks at the length afterwards.
+ * Says which element of a result's lists is wrong, or which list is too long, before the schema looks at them: zod
+ * makes an issue of each wrong element, some microseconds and 1 KB each, and looks at the length afterwards.
  */
 export function listIssue(result: unknown, at: readonly PropertyKey[] = []): TypeError | undefined {
   if (!isRecord(result)) return undefined;
-  const { writes: written, related: rules } = result;
-  if (isLonger(written, MAX_WRITES)) return tooLong([...at, 'writes'], MAX_WRITES);
+  const { status, writes: written, related: rules } = result;
+  if (!HAS_LISTS.has(status)) return undefined;
+  for (const [index, each] of Array.isArray(written) ? written.entries() : []) {
+    const parsed = isPlainWrite(each) ? undefined : write.safeParse(each);
+    if (parsed?.success === false) return issueOf(parsed.error, [...at, 'writes', index]);
+  }
   if (isLonger(rules, MAX_RELATED_RULES)) return tooLong([...at, 'related'], MAX_RELATED_RULES);
   for (const [index, rule] of Array.isArray(rules) ? rules.entries() : []) {
     if (!isRecord(rule)) continue;
-    if (isLonger(rule['names'], MAX_RELATED_NAMES))
-      return tooLong([...at, 'related', index, 'names'], MAX_RELATED_NAMES);
-    const size = selectorSize(rule['labelSelector']);
-    if (size > MAX_SELECTOR_PARTS) return tooLong([...at, 'related', index, 'labelSelector'], MAX_SELECTOR_PARTS);
+    const path = [...at, 'related', index];
+    if (isLonger(rule['names'], MAX_RELATED_NAMES)) return tooLong([...path, 'names'], MAX_RELATED_NAMES);
+    // A value takes four bytes at least.
+    const most = MAX_RELATED_BYTES / 4;
+    if (selectorSize(rule['labelSelector']) > most) return tooLong([...path, 'labelSelector'], most);
   }
   return undefined;
 }
+
+/** Results of other status have no lists: the schema leaves them out. */
+const HAS_LISTS: ReadonlySet<unknown> = new Set(['done', 'error', 'terminal']);
 
 function isLonger(value: unknown, most: number): boolean {
   return Array.isArray(value) && value.length > most;

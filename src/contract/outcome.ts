@@ -30,12 +30,6 @@ export interface RelatedRule extends GroupVersionKind {
   readonly labelSelector?: LabelSelector;
 }
 
-/**
- * Writes in one result, at most: an answer of 1 MiB has room for no more. zod makes four issues, some microseconds
- * each, of an element that is wrong.
- */
-export const MAX_WRITES = 5000;
-
 /** Rules of one key, at most. */
 export const MAX_RELATED_RULES = 64;
 /** Names in one rule, at most. */

@@ -105,10 +105,6 @@ export type Predicate =
 export const MAX_PREDICATE_DEPTH = 4;
 /** Predicates in one predicate, including itself and the combining ones. */
 export const MAX_PREDICATE_NODES = 32;
-/**
- * Labels, expressions and values of all label selectors of a description, or of one rule of related objects, at most.
- */
-export const MAX_SELECTOR_PARTS = 512;
 /** Characters of a CEL expression, at most. */
 export const MAX_CEL_LENGTH = 2048;
 

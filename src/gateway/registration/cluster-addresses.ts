@@ -10,6 +10,7 @@ import {
   resource,
   resourcePath,
   systemClock,
+  TenantTurns,
 } from '../../core/index.ts';
 import { type ApiClient, AnswerTooLargeError } from '../../ground/apiserver/api-client.ts';
 import { variableOf } from '../../ground/config/config.ts';
@@ -89,10 +90,14 @@ export function serviceGuard(client: Client, key: ObjectKey): Guard {
   return guard;
 }
 
+/** A look may read megabytes of a tenant's, which has as many Services as it likes: a few of a namespace at a time. */
+const looks = new TenantTurns(16, 4);
+
 function newServiceGuard(client: Client, key: ObjectKey): Guard {
-  const look = rememberedFor(LOOK_MS, () => lookAt(client, key));
+  const inTurn = () => looks.run(key.namespace ?? '', () => lookAt(client, key));
+  const look = rememberedFor(LOOK_MS, inTurn);
   // A pod may have started since the first look, or ended between its two lists.
-  const lookAgain = rememberedFor(REFUSED_MS, () => lookAt(client, key));
+  const lookAgain = rememberedFor(REFUSED_MS, inTurn);
   const refusalOf = ({ refusal, headlessPods }: Look, addresses: readonly string[]): string | undefined => {
     if (refusal !== undefined) return refusal;
     const foreign = headlessPods && addresses.find((address) => !headlessPods.has(canonical(address)));
@@ -252,8 +257,8 @@ function rememberedFor<T extends { readonly refusal: string | undefined }>(
     const nowMs = systemClock.now();
     if (known && nowMs < known.untilMs) return known.answer;
     const answer = ask();
-    // A look under way is shared until its requests end.
-    const asked = { answer, untilMs: nowMs + Math.max(ms, LOOK_MS) };
+    // A look under way is shared until it ends.
+    const asked = { answer, untilMs: Infinity };
     known = asked;
     answer.then(
       ({ refusal }) => (asked.untilMs = refusal === undefined ? nowMs + ms : systemClock.now() + REFUSED_MS),

@@ -1,18 +1,10 @@
-import {
-  formatJson,
-  formatKind,
-  type LabelSelector,
-  messageOf,
-  type Resource,
-  selectorSize,
-} from '../../../core/index.ts';
+import { formatJson, formatKind, messageOf, type Resource } from '../../../core/index.ts';
 import type { Description, SourceDescription, WatchMap } from '../../../contract/index.ts';
 import {
   MAX_DESCRIPTION_BYTES,
   MAX_EXPRESSIONS,
   MAX_PREDICATE_LEAVES,
   MAX_PREDICATE_NODES,
-  MAX_SELECTOR_PARTS,
   MAX_SOURCES,
 } from '../../../contract/source.ts';
 import { MAPPER_VARIABLES, PREDICATE_VARIABLES } from '../cel/parse-expression.ts';
@@ -77,11 +69,6 @@ export function checkBounds(sources: Sources): void {
     const message = `${field}.predicate is one too many: all predicates together may be made of ${MAX_PREDICATE_LEAVES} that combine no others.`;
     throw new SourceError('PredicateTooLarge', message);
   }
-  const parts = selectorsOf(sources).reduce((sum, selector) => sum + selectorSize(selector), 0);
-  if (parts > MAX_SELECTOR_PARTS) {
-    const message = `all label selectors together have ${parts} labels, expressions and values: ${MAX_SELECTOR_PARTS} at most.`;
-    throw new SourceError('SelectorTooLarge', message);
-  }
   const expressions = expressionsOf(sources);
   const excess = expressions[MAX_EXPRESSIONS];
   if (excess) {
@@ -118,15 +105,6 @@ export function expressionsOf(sources: Sources): DeclaredExpression[] {
     }
     if (map?.by !== 'cel') continue;
     found.push({ field: `${field}.map.expression`, text: map.expression, variables: MAPPER_VARIABLES });
-  }
-  return found;
-}
-
-function selectorsOf(sources: Sources): LabelSelector[] {
-  const { labelSelector } = sources.for;
-  const found = labelSelector ? [labelSelector] : [];
-  for (const [, { predicate }] of eventSources(sources)) {
-    if (predicate) visitLeaves(predicate, (leaf) => void ('labelSelector' in leaf && found.push(leaf.labelSelector)));
   }
   return found;
 }

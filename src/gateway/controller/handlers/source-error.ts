@@ -7,7 +7,6 @@ import { type LabelSelector, messageOf, requirementsOf, UserError } from '../../
 export class SourceError extends UserError {
   readonly reason:
     | 'PredicateTooLarge'
-    | 'SelectorTooLarge'
     | 'SelectorInvalid'
     | 'ExpressionInvalid'
     | 'KindHasNoNamespace'
