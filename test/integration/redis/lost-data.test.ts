@@ -100,7 +100,7 @@ describe('Redis after all of its data was lost', () => {
       await cluster.patch(of, { namespace, name: 'one' }, { metadata: { labels: { changed: 'yes' } } });
     await untilRested();
     fresh = await settled();
-    expect(usersIn(fresh).map((user) => user.split(':').at(-1))).toEqual(['maps', 'related']);
+    expect(usersIn(fresh).map((user) => user.split(':').at(-2))).toEqual(['maps', 'related']);
   });
 
   afterAll(() => started.stop());
