@@ -3,6 +3,8 @@ import { KEY_LISTS } from '../../../src/gateway/controller/workqueue/key-status.
 import { keyState } from '../../../src/gateway/controller/workqueue/key-state.ts';
 import { because, type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 
+const ONE = { offset: 0, limit: 1 };
+
 /** Everything about a key can be asked. */
 export function statusContract(create: CreateFixture): void {
   const setting = eachSetting(create);
@@ -87,6 +89,23 @@ export function statusContract(create: CreateFixture): void {
       blocked.release({ kind: 'ended', failures: 'forget' });
       await setting().until(async () => (await keysOf('running')).length === 0, 'the end of the attempt');
       expect(await keysOf('failing')).toEqual(['g']);
+    });
+
+    it('of one that has failed is in that list behind thousands of timers, and while it is paused', async () => {
+      const { queue, process } = setting();
+      process.onRun = ({ key }) => ({
+        kind: 'ended',
+        failures: key === 'f' ? 'count' : 'forget',
+        againAfterMs: key === 'f' ? 90_000 : 60_000,
+      });
+      await queue.start(process);
+      await queue.add(plain('f', ...Array.from({ length: 3100 }, (_, at) => `k${at}`)));
+      await setting().until(async () => (await queue.inspector.list('timers', ONE)).total === 3101, 'all runs');
+      expect(await queue.inspector.list('failing', ONE)).toMatchObject({ total: 1, keys: [{ key: 'f' }] });
+      await queue.pause('key/f');
+      await queue.add(plain('f'));
+      await setting().pass(1000);
+      expect(await queue.inspector.list('failing', ONE)).toMatchObject({ total: 1, keys: [{ key: 'f' }] });
     });
 
     it('does not wait for a cache that has what its run has written, nor says so while a retry is what it waits for', async () => {

@@ -209,41 +209,6 @@ describe('the queue in Redis', () => {
     expect((await queue.record.state()).incarnation).not.toBe(incarnation);
   });
 
-  it('lists the failing keys of many timers in their order, a part in each script', async () => {
-    const queue = await fixture.open();
-    const { timers, recordPrefix } = fixture.keys;
-    const all = Array.from({ length: 1300 }, (_, at) => `key-${at}`);
-    await fixture.redis.zadd(timers, ...all.flatMap((key, at) => [String(at), key]));
-    const failing = all.filter((_, at) => at % 3 === 0);
-    await Promise.all(failing.map((key) => fixture.redis.hset(recordPrefix + key, 'failures', '1')));
-    for (const [offset, limit] of [
-      [0, 500],
-      [160, 20],
-      [430, 10],
-      [500, 10],
-      [0, 0],
-    ] as const) {
-      const { total, keys } = await queue.inspector.list('failing', { offset, limit });
-      expect([total, keys.map(({ key }) => key)]).toEqual([434, failing.slice(offset, offset + limit)]);
-    }
-    await fixture.lose();
-  });
-
-  it('lists the failing keys that run or are ready behind those that wait, each once', async () => {
-    const queue = await fixture.open();
-    const { timers, inFlight, queued, recordPrefix } = fixture.keys;
-    const failing = ['waits', 'ready-with-timer', 'runs', 'woken-while-it-runs', 'ready'];
-    await fixture.redis.zadd(timers, '1', 'waits', '2', 'ready-with-timer', '3', 'requeued');
-    await fixture.redis.zadd(inFlight, '4', 'runs', '5', 'woken-while-it-runs', '6', 'runs-well');
-    await fixture.redis.zadd(queued, '7', 'woken-while-it-runs', '8', 'ready-with-timer', '9', 'ready', '10', 'new');
-    await Promise.all(failing.map((key) => fixture.redis.hset(recordPrefix + key, 'failures', '1')));
-    for (const offset of [0, 1, 3, 5]) {
-      const { total, keys } = await queue.inspector.list('failing', { offset, limit: 2 });
-      expect([total, keys.map(({ key }) => key)]).toEqual([5, failing.slice(offset, offset + 2)]);
-    }
-    await fixture.lose();
-  });
-
   it('keeps 2 KiB of reasons, the oldest', async () => {
     const queue = await fixture.open();
     const reason = (at: number) => ({

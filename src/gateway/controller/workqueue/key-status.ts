@@ -96,10 +96,7 @@ export interface KeyStatus {
   readonly reasons: readonly Reason[];
 }
 
-/**
- * The lists in which a key can be found; one key can be in several. `failing`: the keys that have failed and are tried
- * again, among the first 3,000 timers, the first 500 running keys and the first 500 ready keys.
- */
+/** The lists in which a key can be found; one key can be in several. `failing`: it has failed and is tried again. */
 export type KeyList = 'queued' | 'running' | 'timers' | 'failing' | 'backlog' | 'waiting' | 'dead';
 export const KEY_LISTS: readonly KeyList[] = ['queued', 'running', 'timers', 'failing', 'backlog', 'waiting', 'dead'];
 
@@ -107,8 +104,8 @@ export interface KeyPage {
   /** How many keys the list has. */
   readonly total: number;
   /**
-   * The keys from `offset` on, in order of time. `atMs` depends on the list: when the key became ready or dead, began
-   * to wait or was added to the backlog, or when its timer or its deadline comes.
+   * The keys from `offset` on, in order of time. `atMs` depends on the list: when the key became ready or dead, failed
+   * last, began to wait or was added to the backlog, or when its timer or its deadline comes.
    */
   readonly keys: readonly { readonly key: string; readonly atMs: number }[];
 }

@@ -59,6 +59,8 @@ export interface QueueKeys {
   readonly historyPrefix: string;
   /** ZSET key -> when its past outcomes expire. Apart from `dead`, whose keys have theirs until they run again. */
   readonly histories: string;
+  /** ZSET: key that has failed and is tried again -> time of its last failure. */
+  readonly failing: string;
   /** STREAM: the last runs of all keys. */
   readonly recent: string;
   /** HASH interval -> counts of the interval: the samples of the last hour. */
@@ -105,6 +107,7 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     dead: `${prefix}:dead`,
     historyPrefix: `${prefix}:history:`,
     histories: `${prefix}:histories`,
+    failing: `${prefix}:failing`,
     recent: `${prefix}:recent`,
     samples: `${prefix}:samples`,
     bullmqPrefix: `${prefix}:${name}:`,

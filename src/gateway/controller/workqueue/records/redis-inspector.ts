@@ -28,7 +28,6 @@ export class RedisInspector implements QueueInspector {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
   readonly #levels: Script;
-  readonly #failing: Script;
   readonly #weigh: Script;
   readonly #own: OwnView;
 
@@ -38,7 +37,6 @@ export class RedisInspector implements QueueInspector {
     this.#redis = redis;
     this.#keys = keys;
     this.#levels = loadScript(redis, import.meta.url, 'levels');
-    this.#failing = loadScript(redis, import.meta.url, 'failing');
     this.#weigh = loadScript(redis, import.meta.url, 'weigh-keys');
   }
 
@@ -150,7 +148,7 @@ export class RedisInspector implements QueueInspector {
   }
 
   async list(list: KeyList, { offset, limit }: { offset: number; limit: number }): Promise<KeyPage> {
-    const { queued, timers, inFlight, backlog, dead } = this.#keys;
+    const { queued, timers, inFlight, backlog, dead, failing } = this.#keys;
     switch (list) {
       case 'queued':
         return this.#sorted([queued], offset, limit);
@@ -159,7 +157,7 @@ export class RedisInspector implements QueueInspector {
       case 'timers':
         return this.#sorted([timers], offset, limit);
       case 'failing':
-        return this.#failed(offset, limit);
+        return this.#sorted([failing], offset, limit);
       case 'backlog':
         return this.#sorted([backlog], offset, limit);
       case 'dead':
@@ -170,27 +168,6 @@ export class RedisInspector implements QueueInspector {
         return this.#sorted([this.#keys.debounced, ...paused], offset, limit);
       }
     }
-  }
-
-  async #failed(offset: number, limit: number): Promise<KeyPage> {
-    const { recordPrefix, timers, inFlight, queued } = this.#keys;
-    const keys: { key: string; atMs: number }[] = [];
-    let total = 0;
-    const look = async (sets: readonly string[], most: number): Promise<void> => {
-      for (let from = 0; from < most; from += LOOKED_AT_ONCE) {
-        const page = [Math.max(0, offset - total), limit - keys.length, from, LOOKED_AT_ONCE];
-        const answer = await this.#failing(sets, [recordPrefix, ...page]);
-        const [looked, failed, ...found] = answer as [number, number, ...string[]];
-        total += failed;
-        keys.push(...pairsOf(found));
-        if (looked < LOOKED_AT_ONCE) break;
-      }
-    };
-    await look([timers], MOST_TIMERS);
-    // At its next attempt a key is ready and then runs. A ready key may still have its timer.
-    await look([inFlight, timers], LOOKED_AT_ONCE);
-    await look([queued, timers, inFlight], LOOKED_AT_ONCE);
-    return { total, keys };
   }
 
   /** Pages through several sets, one after the other. */
@@ -208,11 +185,6 @@ export class RedisInspector implements QueueInspector {
     return { total, keys };
   }
 }
-
-/** The timers that the list of failing keys reads at most. A script reads a part of them, for about 1 ms. */
-const MOST_TIMERS = 3000;
-/** The running keys and the ready keys that this list reads at most, too. */
-const LOOKED_AT_ONCE = 500;
 
 function pairsOf(found: readonly string[]): KeyPage['keys'][number][] {
   return found.flatMap((key, at) => (at % 2 === 0 ? [{ key, atMs: Math.floor(Number(found[at + 1])) }] : []));

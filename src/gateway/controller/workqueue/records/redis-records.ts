@@ -124,14 +124,14 @@ export class RedisRecords {
   /** @param own this gateway's count of busy runs. Default: none has become busy. */
   async finishAll(requests: readonly FinishRequest[], nowMs: number, own: Busies = NO_BUSIES): Promise<Finished[]> {
     const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots } = this.#keys;
-    const { busiesPrefix, queue, runs, histories } = this.#keys;
+    const { busiesPrefix, queue, runs, histories, failing } = this.#keys;
     const each = requests.flatMap((request) => {
       const { key, run, nonce = '' } = request;
       return [key, run, ...this.#finishArguments(request, nowMs), nonce];
     });
     const sets = [timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots];
     const answers = (await this.#scripts.finish(
-      [recordPrefix, ...sets, busiesPrefix + own.id, queue, runs, histories],
+      [recordPrefix, ...sets, busiesPrefix + own.id, queue, runs, histories, failing],
       [nowMs, RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, own.busies, BUSIES_MS, ...each],
     )) as [number, string, number][];
     return answers.map(([code, timer, ready]) => ({

@@ -13,6 +13,7 @@
 -- KEYS[11] queue HASH: runId
 -- KEYS[12] runs counter
 -- KEYS[13] histories ZSET
+-- KEYS[14] failing ZSET
 -- ARGV[1] now
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] failures after which a key is a dead letter, 0 for never
@@ -98,6 +99,11 @@ local function finish(key, run, mode, again, barrier, told, dead, nonce)
     redis.call('HSET', record, 'dead', now)
     redis.call('ZADD', KEYS[4], now, key)
     again = ''
+  end
+  if dead == '1' or mode == 'forget' then
+    redis.call('ZREM', KEYS[14], key)
+  elseif mode == 'count' then
+    redis.call('ZADD', KEYS[14], now, key)
   end
   -- Only failures, and the success that ends them, go into the history.
   if told ~= '' and (mode ~= 'forget' or dead == '1' or r[3]) then
