@@ -23,6 +23,7 @@ import { NodeFunction } from '../../harness/node-function.ts';
 import { residentMiB } from '../../harness/process-memory.ts';
 import { ask, type ProxiedTenant, proxiedTenant } from '../../harness/proxied-tenant.ts';
 import { RawFunction } from '../../harness/raw-function.ts';
+import { recordedWrites } from '../../harness/recorded-writes.ts';
 import { Started } from '../../harness/started.ts';
 import { settingsFor, Tenant } from '../../harness/tenant.ts';
 
@@ -251,8 +252,7 @@ describe('a function that sends or asks for too much', () => {
     expect((JSON.parse(answer.text) as { items: unknown[] }).items).toHaveLength(LARGE);
     const clusterId = await clusterIdentity(world.cluster.client);
     const keys = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, `${namespace}.hostile`);
-    const { run: _, ...writes } = await redis.hgetall(`${keys.writesPrefix}${namespace}/clear`);
-    expect(Object.values(writes).map((each) => JSON.parse(each) as object)).toEqual([
+    expect(await recordedWrites(redis, `${keys.writesPrefix}${namespace}/clear`)).toEqual([
       { unclear: { apiVersion: 'v1', kind: 'ConfigMap', namespace } },
     ]);
     await end();

@@ -17,6 +17,7 @@ import { ask, type ProxiedTenant, proxiedTenant } from '../../harness/proxied-te
 import { QueueClient } from '../../harness/queue-client.ts';
 import { randomPodSpec, randomTexts } from '../../harness/random-values.ts';
 import { RawFunction } from '../../harness/raw-function.ts';
+import { recordedWrites } from '../../harness/recorded-writes.ts';
 import { seededRandom } from '../../harness/seeded-random.ts';
 import { Started } from '../../harness/started.ts';
 import { settingsFor } from '../../harness/tenant.ts';
@@ -75,10 +76,7 @@ const byKind = (a: object, b: object): number => String(Object.keys(a)).localeCo
 async function recordOf(name: string): Promise<unknown[]> {
   const clusterId = await clusterIdentity(world.cluster.client);
   const keys = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, `${namespace}.raw`);
-  const record = await redis.hgetall(`${keys.writesPrefix}${namespace}/${name}`);
-  const writes = Object.entries(record).filter(([field]) => field.startsWith('w'));
-  // The record has no order.
-  return writes.map(([, value]) => JSON.parse(value) as object).toSorted(byKind);
+  return (await recordedWrites(redis, `${keys.writesPrefix}${namespace}/${name}`)).toSorted(byKind);
 }
 
 /** The next trigger of the raw function, and how it is answered. */

@@ -22,6 +22,7 @@ import {
 } from '../../harness/levelhook.ts';
 import { ask, type ProxiedTenant, proxiedTenant } from '../../harness/proxied-tenant.ts';
 import { RawFunction } from '../../harness/raw-function.ts';
+import { recordedWrites } from '../../harness/recorded-writes.ts';
 import { Started } from '../../harness/started.ts';
 import { settingsFor } from '../../harness/tenant.ts';
 
@@ -111,8 +112,7 @@ async function startRun(name: string): Promise<StartedRun> {
 async function recordOf(name: string): Promise<unknown[]> {
   const clusterId = await clusterIdentity(world.cluster.client);
   const keys = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, `${namespace}.raw`);
-  const record = await redis.hgetall(`${keys.writesPrefix}${namespace}/${name}`);
-  return Object.entries(record).flatMap(([field, value]) => (field.startsWith('w') ? [JSON.parse(value)] : []));
+  return recordedWrites(redis, `${keys.writesPrefix}${namespace}/${name}`);
 }
 
 const namesInCache = async ({ cache }: Trigger): Promise<string[]> => {
