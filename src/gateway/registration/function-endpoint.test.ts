@@ -185,6 +185,19 @@ describe('where a ReconcileFunction is', () => {
     await eventually(async () => expect(refusalOf(rules)).rejects.toThrow());
   });
 
+  it('is behind a star no Service of another namespace, which an ingress in the cluster would find by its name', async () => {
+    const stars = ['http://*.svc.cluster.local', 'https://*.example.com'];
+    expect((await at({ url: 'http://web.shop.svc.cluster.local/' }, stars)).url).toBe(
+      'http://web.shop.svc.cluster.local/',
+    );
+    expect((await at({ url: 'https://svc.example.com/' }, stars)).url).toBe('https://svc.example.com/');
+    expect((await at({ url: 'https://web.svc.example.com/' }, stars)).url).toBe('https://web.svc.example.com/');
+    const other = { url: 'http://web.bank.svc.cluster.local/any?path' };
+    const refused = { condition: 'Reachable', reason: 'EndpointNotAllowed', message: expect.stringContaining('bank') };
+    await expect(at(other, stars)).rejects.toMatchObject(refused);
+    expect((await at(other, ['http://web.bank.svc.cluster.local'])).url).toBe(other.url);
+  });
+
   it('is where the operator allows, on this machine only if he names it', async () => {
     const allowed = ['https://functions.example.com'];
     expect(await at({ url: 'https://functions.example.com/a' }, allowed)).toEqual({

@@ -24,7 +24,7 @@ export interface FunctionEndpoint {
  * The namespace in a Service's name in DNS. An ingress in the cluster, such as Knative's, chooses the Service by this
  * name, so its address says nothing of whose the Service is.
  */
-const SERVICE_NAMESPACE = /([^.]+)[.]svc([.]|$)/;
+const SERVICE_NAMESPACE = /[.]([^.]+)[.]svc([.]|$)/;
 
 /**
  * Finds where a function is: at a Service of its own namespace, or at a URL that the operator allows.

@@ -33,6 +33,8 @@ export interface RunBarriersOptions {
  * of some 20 deleted objects.
  */
 const LONGEST_BARRIER = 2048;
+/** While the apiserver does not give its version, a run that has deleted some 400 objects must not count as lost. */
+const LONGEST_WITHOUT_SERVER = 32 * 1024;
 
 /** How often the apiserver is asked for the version of a view, however many barriers are late. */
 const ASK_EVERY_MS = 1000;
@@ -64,14 +66,17 @@ export class RunBarriers {
 
   /**
    * Returns a barrier that passes when the cache shows these writes; undefined when it holds none of the objects.
-   * @throws when the barrier would be long, and the apiserver does not give its current version
+   * @throws when the barrier would be very long, and the apiserver does not give its current version
    */
   async afterWrites(writes: readonly Write[]): Promise<string | undefined> {
     if (writes.length === 0) return undefined;
     const barrier = await this.#options.budget.run(() => this.#barriers.afterWrites(writes));
-    if (barrier === undefined || Buffer.byteLength(barrier) <= LONGEST_BARRIER) return barrier;
+    const bytes = Buffer.byteLength(barrier ?? '');
+    if (bytes <= LONGEST_BARRIER) return barrier;
     // The server's current version is after all of these writes, and is one line.
-    return this.ofNow();
+    const now = this.ofNow();
+    if (bytes > LONGEST_WITHOUT_SERVER) return now;
+    return (await now.catch(() => undefined)) ?? barrier;
   }
 
   /**

@@ -334,7 +334,7 @@ class AnswerHandler implements CountedHandler {
     else if (this.#lineSize > MAX_ANSWER_BYTES) this.#fail('too-large', 'a result is larger than 1 MiB');
     else if (last >= 0) {
       const text = this.#buffer.takeText();
-      this.#buffer.add(chunk.subarray(last + 1));
+      if (last + 1 < chunk.length) this.#buffer.add(chunk.subarray(last + 1));
       this.#hold?.release();
       this.#hold?.add(this.#lineSize);
       const lines = text.split('\n', MAX_STREAM_LINES + 1);

@@ -10,6 +10,8 @@
 
 if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
 local field = 'w' .. ARGV[2]
+-- The call is repeated after a lost connection: the outcome counts once.
+if ARGV[3] ~= '' and redis.call('HGET', KEYS[1], field) == ARGV[3] then return 1 end
 if ARGV[3] == '' then
   redis.call('HDEL', KEYS[1], field)
 elseif redis.call('HINCRBY', KEYS[1], 'bytes', #ARGV[3]) > tonumber(ARGV[4]) then

@@ -63,7 +63,7 @@ end
 -- Whether Redis still has the start of this run. Where it has lost data, the counter is behind or `put-back.lua` has raised
 -- it and has deleted `runId`.
 local function has_start(run)
-  return redis.call('HEXISTS', KEYS[11], 'runId') == 1 and tonumber(redis.call('GET', KEYS[12]) or 0) >= tonumber(run)
+  return (redis.call('HGET', KEYS[11], 'runId') or '') ~= '' and tonumber(redis.call('GET', KEYS[12]) or 0) >= tonumber(run)
 end
 
 local function finish(key, run, mode, again, barrier, told, dead, nonce)

@@ -23,8 +23,9 @@
 -- one of another gateway (`back`, `busy`), which stays, or a start that was sent again and has not begun.
 
 if redis.call('HGET', KEYS[5], 'runId') == ARGV[1] then return -1 end
--- Until the queue is in order, the counter does not show which starts this Redis process has: see finish.lua.
-redis.call('HDEL', KEYS[5], 'runId')
+-- Until the queue is in order, the counter does not show which starts this Redis process has: see finish.lua. Without an
+-- incarnation the field marks a removal that goes on (disown.lua).
+if redis.call('HEXISTS', KEYS[5], 'incarnation') == 1 then redis.call('HDEL', KEYS[5], 'runId') end
 -- Else a later run of a key could have the number of an earlier one.
 if tonumber(redis.call('GET', KEYS[3]) or 0) < tonumber(ARGV[4]) then redis.call('SET', KEYS[3], ARGV[4]) end
 local known = tonumber(redis.call('GET', KEYS[6]) or 0)
