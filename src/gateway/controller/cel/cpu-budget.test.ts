@@ -264,7 +264,8 @@ describe('the processor time of one controller', () => {
         failures.push((error as Error).message);
       }
     }
-    expect(failures[0]).toBe('took longer than 100 ms');
+    // Less than the whole limit is left when another program has the processor in between.
+    expect(failures[0]).toMatch(/^took longer than \d+ ms$/);
     expect(failures.at(-1)).toBe('has used up its processor time and is left out for a while');
   });
 });

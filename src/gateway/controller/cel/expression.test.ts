@@ -124,7 +124,7 @@ describe('an expression that takes too long', () => {
     const from = performance.now();
     const { value, errors } = ask(text);
     expect(value).toBe(CUT_OFF);
-    expect(errors).toEqual([{ reason: 'time', message: 'took longer than 100 ms' }]);
+    expect(errors).toEqual([{ reason: 'time', message: expect.stringMatching(/^took longer than \d+ ms$/) }]);
     expect(performance.now() - from).toBeLessThan(10_000);
   });
 
