@@ -20,7 +20,7 @@ export const callbackSchema: z.ZodType<CallbackBody> = z
   })
   .describe('The body of the signed POST by which a function sends the outcome of a run that went on after a 202.');
 
-/** Decodes a callback, or says what is wrong with it: the path of a field and the reason. */
+/** Decodes a callback. For a wrong one the error names the path of the field, and the reason. */
 export function decodeCallback(value: unknown): CallbackBody | TypeError {
   const tooLong = listIssue((value as { readonly result?: unknown } | null | undefined)?.result, ['result']);
   if (tooLong) return tooLong;

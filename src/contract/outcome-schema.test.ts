@@ -205,11 +205,18 @@ describe('an answer with long lists', () => {
   const rule = { apiVersion: 'v1', kind: 'Pod' };
   const matchExpressions = [{ key: 'a', operator: 'In', values: unread }];
 
+  const selecting = (count: number): object => ({
+    ...rule,
+    labelSelector: { matchExpressions: unread.slice(0, count) },
+  });
+
   it.each<[string, object]>([
     ['writes.0', { status: 'done', writes: unread }],
     ['related', { status: 'done', related: unread }],
     ['related.0.names', { status: 'done', related: [{ ...rule, names: unread }] }],
     ['related.0.labelSelector', { status: 'done', related: [{ ...rule, labelSelector: { matchExpressions } }] }],
+    // None of these is too long alone.
+    ['related.2.labelSelector', { status: 'done', related: Array.from({ length: 64 }, () => selecting(4000)) }],
   ])('is wrong at %s, whose elements are not looked at', (path, result) => {
     const [decoded] = decodeResults({ version: 'v1', results: [result] }, 1);
     const message = expect.stringMatching(new RegExp(`results[.]0[.]${path.replaceAll('.', '[.]')}: `));

@@ -8,7 +8,6 @@ import {
   isUid,
   type LabelSelector,
   requirementsOf,
-  selectorSize,
 } from '../core/index.ts';
 import { apiVersion, kind, namedName, namespace, objectName, uid } from './name-schema.ts';
 import {
@@ -272,15 +271,28 @@ export function listIssue(result: unknown, at: readonly PropertyKey[] = []): Typ
     if (parsed?.success === false) return issueOf(parsed.error, [...at, 'writes', index]);
   }
   if (isLonger(rules, MAX_RELATED_RULES)) return tooLong([...at, 'related'], MAX_RELATED_RULES);
+  // A part takes four bytes at least.
+  const most = MAX_RELATED_BYTES / 4;
+  let parts = 0;
   for (const [index, rule] of Array.isArray(rules) ? rules.entries() : []) {
     if (!isRecord(rule)) continue;
     const path = [...at, 'related', index];
     if (isLonger(rule['names'], MAX_RELATED_NAMES)) return tooLong([...path, 'names'], MAX_RELATED_NAMES);
-    // A value takes four bytes at least.
-    const most = MAX_RELATED_BYTES / 4;
-    if (selectorSize(rule['labelSelector']) > most) return tooLong([...path, 'labelSelector'], most);
+    parts += selectorParts(rule['labelSelector']);
+    if (parts > most) return tooLong([...path, 'labelSelector'], most);
   }
   return undefined;
+}
+
+/** How many labels, expressions and values there are in a selector, which may be wrong. */
+function selectorParts(selector: unknown): number {
+  const { matchLabels, matchExpressions } = isRecord(selector) ? selector : {};
+  let parts = isRecord(matchLabels) ? Object.keys(matchLabels).length : 0;
+  for (const each of Array.isArray(matchExpressions) ? (matchExpressions as unknown[]) : []) {
+    const values = isRecord(each) ? each['values'] : undefined;
+    parts += 1 + (Array.isArray(values) ? values.length : 0);
+  }
+  return parts;
 }
 
 /** Results of other status have no lists: the schema leaves them out. */

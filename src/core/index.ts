@@ -49,7 +49,7 @@ export {
   requirementsOf,
   SelectorError,
 } from './label-requirement.ts';
-export { asLabelSelector, type LabelSelector, matchesLabels, selectorSize } from './label-selector.ts';
+export { asLabelSelector, type LabelSelector, matchesLabels } from './label-selector.ts';
 export {
   controllerOf,
   isControlledBy,

@@ -58,20 +58,6 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/**
- * How many labels, expressions and values a selector has together: each look at an object may compare all of them. Of a
- * value that is no selector its lists count, too.
- */
-export function selectorSize(selector: unknown): number {
-  const { matchLabels, matchExpressions } = isRecord(selector) ? selector : {};
-  const expressions: readonly unknown[] = Array.isArray(matchExpressions) ? matchExpressions : [];
-  const labels = isRecord(matchLabels) ? Object.keys(matchLabels).length : 0;
-  return expressions.reduce<number>((sum, each) => {
-    const values = isRecord(each) ? each['values'] : undefined;
-    return sum + 1 + (Array.isArray(values) ? values.length : 0);
-  }, labels);
-}
-
 /** A loop, which makes no list of the wanted labels for each object. */
 function hasAll(labels: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>>): boolean {
   for (const key in wanted) if (ownValue(labels, key) !== wanted[key]) return false;

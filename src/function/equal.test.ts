@@ -125,7 +125,7 @@ describe('equal', () => {
     const running = (more: object) => ({ ...bare, status: { containerStatuses: [{ name: 'c', ...more }] } });
     expect(equal(running({ resources: {} }), running({}))).toBe(false);
     expect(equal(running({ resources: { limits: {} } }), running({ resources: {} }))).toBe(true);
-    // The specs of a template, one of which has nothing else.
+    // Both are specs of a template; one has no other field.
     expect(equal({ spec: { resources: {} } }, { spec: {} }, 'PodTemplateSpec')).toBe(false);
   });
 

@@ -22,7 +22,7 @@ export interface FunctionEndpoint {
 
 /**
  * The namespace in a Service's name in DNS. An ingress in the cluster, such as Knative's, chooses the Service by this
- * name, so its address says nothing of whose the Service is.
+ * name, so Services of all namespaces have the ingress' address.
  */
 const SERVICE_NAMESPACE = /[.]([^.]+)[.]svc([.]|$)/;
 

@@ -108,10 +108,7 @@ describe('a description as a whole', () => {
     const rest = {
       owns: many(15, pods),
       watches: Array.from({ length: 16 }, (_, at) => ({ ...cel(at), predicate: { all: many(4, leaf) } })),
-      for: {
-        ...pods,
-        labelSelector: { matchExpressions: [{ key: 'a', operator: 'In', values: many(2000, 'x') }] },
-      },
+      for: { ...pods, labelSelector: { matchExpressions: [{ key: 'a', operator: 'In', values: many(2000, 'x') }] } },
       indexes: many(16, { ...pods, index: 'field:spec.a' }),
     };
     expect(() => decode(rest)).not.toThrow();

@@ -8,7 +8,7 @@ import { KubernetesApi, type ProxiedController, type ProxyClient } from './kuber
 
 const CONFIG_MAPS = '/api/v1/namespaces/ns/configmaps';
 
-/** An API whose requests wait for their turn until `pass`, and what it has sent to the apiserver. */
+/** Requests of this API wait for their turn until `pass`. `sent` lists the requests that the apiserver has got. */
 class World {
   readonly sent: string[] = [];
   waiting = 0;

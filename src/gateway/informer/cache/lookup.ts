@@ -40,7 +40,7 @@ export const unlimitedLookups: LookupBudget = { run: (work) => work(), chargeKey
 export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBudget): Promise<readonly string[]> {
   const { declared, entries, anyOf = [], keys: only, labelSelector, selector } = lookup;
   if (only) return filter(view, only, lookup, budget);
-  // Before the candidates are read, of which there may be many.
+  // A lookup without time left reads nothing: there may be many candidates.
   budget.run(() => {});
   if (declared !== undefined && selector) {
     const few = await view.objects.findFew({ declared, entries, anyOf });

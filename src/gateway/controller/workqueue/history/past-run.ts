@@ -107,7 +107,7 @@ export interface EndedRun {
   readonly reasons?: readonly Reason[];
 }
 
-/** The bytes of the texts of an entry, of which the writes have a part; the reasons have the rest. */
+/** An entry has this many bytes of text. The error and the writes have their own bounds; the reasons get the rest. */
 const TEXTS_BYTES = 2048;
 const WROTE_BYTES = 512;
 const LINE_FEED = 10;
