@@ -113,8 +113,8 @@ export class ClientConnections {
     const connection = this.#open.get(keyOf(socket));
     if (!connection) return;
     connection.socket = socket;
-    // Node.js before 24.21 calls a resumed session of TLS 1.3 authorized that began without a certificate (nodejs/node
-    // issue 64584).
+    // Some releases of Node.js call a resumed session of TLS 1.3 authorized that began without a certificate
+    // (nodejs/node issue 64584).
     if (!socket.authorized || !socket.getPeerX509Certificate()) return;
     connection.isKnown = true;
     this.#giveBack(connection);
