@@ -20,7 +20,7 @@ import { Progress } from '../gateway/process/progress.ts';
 import { type Findings, FALSE, statusOf, TRUE } from '../gateway/registration/conditions.ts';
 import { queueApi, type ServedQueue } from '../gateway/http/server/queue-api.ts';
 import { renderMetrics, type ScrapedParts } from '../gateway/http/server/scrape.ts';
-import type { KeyList, WorkQueue } from '../gateway/controller/workqueue/work-queue.ts';
+import type { WorkQueue } from '../gateway/controller/workqueue/work-queue.ts';
 import { Diagnoses } from './doctor/diagnosis.ts';
 import { judgeQueue } from './doctor/queue-findings.ts';
 import { describeQueues } from './queue-text.ts';
@@ -52,18 +52,14 @@ const GREEN: readonly ControllerStateWord[] = ['idle', 'busy'];
 
 /** A controller with these facts, and its queue. */
 function controllerOf({ problems, remarks, pauses, circuit, sizes: found }: ControllerFacts): RunningController {
-  const totals: Partial<Record<KeyList, number>> = found;
+  const levels = { pauses, circuit, sizes: found, low: 0, demand: 0 };
   const queue = {
     name: 'web',
     circuit,
-    inspector: {
-      pauses: async () => pauses,
-      list: async (list: KeyList) => ({ total: totals[list] ?? 0, keys: [] }),
-      levels: async () => ({ waiting: 0, low: 0, running: 0, demand: 0 }),
-    },
+    inspector: { levels: async () => levels, allLevels: async () => levels },
     unfinished: () => ({ totalMs: 0, longestMs: 0 }),
     stalledMs: async () => 0,
-    seenFacts: { pauses, circuit, sizes: found },
+    seenLevels: levels,
   };
   return {
     name: 'web',

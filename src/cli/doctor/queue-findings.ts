@@ -76,16 +76,9 @@ function controllersIn(registry: Readonly<Record<string, string>>): string[] {
 
 async function readQueue(location: RedisLocation, controller: string, nowMs: number): Promise<JudgedQueue> {
   const inspector = new RedisInspector(location.redis, queueKeys(location, controller));
-  const sizes = await Promise.all(
-    KEY_LISTS.map(async (list) => [list, (await inspector.list(list, { offset: 0, limit: 0 })).total] as const),
-  );
+  const { sizes, pauses } = await inspector.allLevels();
   const [oldest] = (await inspector.list('queued', { offset: 0, limit: 1 })).keys;
-  return {
-    controller,
-    keys: Object.fromEntries(sizes) as Record<KeyList, number>,
-    pauses: await inspector.pauses(),
-    oldestDueMs: oldest ? Math.max(0, nowMs - oldest.atMs) : 0,
-  };
+  return { controller, keys: sizes, pauses, oldestDueMs: oldest ? Math.max(0, nowMs - oldest.atMs) : 0 };
 }
 
 const listHint = (controller: string): string => `levelhook queue list ${controller} shows them`;

@@ -6,8 +6,8 @@ import {
   controllerState,
   type ControllerStateWord,
   isWell,
+  type QueueFacts,
 } from '../controller/running/controller-state.ts';
-import type { QueueFacts } from '../controller/workqueue/queue-facts.ts';
 import type { HealthWarning } from './health.ts';
 
 export interface ProgressOptions {
@@ -78,7 +78,7 @@ export class Progress {
   /** The state of a controller, from its keys at the last look, without a request to Redis. */
   stateOf(controller: RunningController): ControllerStateWord {
     const { queue } = controller;
-    const facts = queue.seenFacts ?? NO_KEYS;
+    const facts = queue.seenLevels ?? NO_KEYS;
     return controllerState({ ...this.#options.notes(controller), ...facts, circuit: queue.circuit });
   }
 

@@ -145,10 +145,9 @@ class World {
       pause: async () => this.change({ paused: true }),
       resume: async () => this.change({ paused: false }),
       inspector: {
-        list: async (list: string) => ({ total: this.keys[list] ?? 0 }),
-        pauses: async () => {
+        levels: async () => {
           this.asked.redis += 1;
-          return this.paused ? [{ scope: 'controller', sinceMs: 0 }] : [];
+          return { pauses: this.paused ? [{ scope: 'controller', sinceMs: 0 }] : [], sizes: this.keys };
         },
       },
     };

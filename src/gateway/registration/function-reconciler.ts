@@ -8,8 +8,8 @@ import {
   type ControllerStateWord,
   type ControllerWatch,
   notesOf,
+  type QueueFacts,
 } from '../controller/running/controller-state.ts';
-import { type QueueFacts, queueFacts, STATE_LISTS } from '../controller/workqueue/queue-facts.ts';
 import type { Controllers } from '../controller/running/controllers.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import { ControllerStart } from './controller-start.ts';
@@ -398,7 +398,7 @@ export class FunctionReconciler {
   async #read(controller: RunningController, paused: boolean | undefined): Promise<void> {
     try {
       this.#status.record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
-      this.#facts = await queueFacts(controller.queue, STATE_LISTS);
+      this.#facts = await controller.queue.inspector.levels();
       this.#readAtMs = this.#options.runtime.clock.now();
       const isPaused = this.#facts.pauses.some(({ scope }) => scope === 'controller');
       // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.

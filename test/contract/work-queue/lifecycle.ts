@@ -124,16 +124,16 @@ export function lifecycleContract(create: CreateFixture): void {
     it('tells how many keys wait and how many run', async () => {
       const { queue, process } = setting();
       await queue.add(plain('a', 'b'));
-      expect(await queue.inspector.levels()).toMatchObject({ waiting: 2, running: 0 });
+      expect(await queue.inspector.levels()).toMatchObject({ sizes: { queued: 2, running: 0 } });
       const one = await setting().open({ concurrency: 1 });
       const { promise, resolve } = Promise.withResolvers<Finish>();
       process.onRun = () => promise;
       await one.start(process);
       await setting().until(() => process.inFlight.length === 1, 'one run');
-      expect(await one.inspector.levels()).toMatchObject({ waiting: 1, running: 1 });
+      expect(await one.inspector.levels()).toMatchObject({ sizes: { queued: 1, running: 1 } });
       resolve(done);
       await setting().atRest();
-      expect(await one.inspector.levels()).toMatchObject({ waiting: 0, running: 0 });
+      expect(await one.inspector.levels()).toMatchObject({ sizes: { queued: 0, running: 0 } });
     });
 
     it('leaves nothing behind when all data of the queue are deleted', async () => {

@@ -42,7 +42,7 @@ export function lostJobsContract(create: CreateFixture): void {
     await setting().ran('first');
     await queue.add(plain('second', 'third'));
     await setting().pass(100_000);
-    expect(await queue.inspector.levels()).toMatchObject({ waiting: 2, running: 1 });
+    expect(await queue.inspector.levels()).toMatchObject({ sizes: { queued: 2, running: 1 } });
     blocked.release();
     await setting().atRest();
     expect(process.keys()).toEqual(['first', 'second', 'third']);

@@ -30,7 +30,7 @@ export function pausesContract(create: CreateFixture): void {
       expect(
         (await queue.inspector.list('waiting', { offset: 0, limit: 10 })).keys.map(({ key }) => key).toSorted(),
       ).toEqual(kept);
-      expect(await queue.inspector.levels()).toMatchObject({ waiting: 0, running: 0 });
+      expect(await queue.inspector.levels()).toMatchObject({ sizes: { queued: 0, running: 0 } });
       await queue.resume(scope);
       await setting().atRest();
       for (const key of keys) expect(process.runsOf(key), key).toHaveLength(1);

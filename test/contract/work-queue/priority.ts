@@ -41,7 +41,7 @@ export function priorityContract(create: CreateFixture): void {
       let count = 300;
       // Each live key is followed by another before its run ends, so 299 wait at any moment: there is never room.
       const queue = await slow(async (key) => {
-        if (lows.includes(key)) waiting.set(key, (await queue.inspector.levels()).waiting);
+        if (lows.includes(key)) waiting.set(key, (await queue.inspector.levels()).sizes.queued);
         else if (flooding) await queue.add(plain(`live${(count += 1)}`));
       });
       await queue.add(plain(...numbered('first', count)));

@@ -50,7 +50,7 @@ describe('a start that Redis refuses', () => {
     await eventually(async () => expect(await active()).toBe(1));
     await sleep(500);
     expect(process.runs).toEqual([]);
-    expect((await queue.inspector.levels()).waiting).toBe(8);
+    expect((await queue.inspector.levels()).sizes.queued).toBe(8);
     await fixture.redis.del(REFUSE);
     await atRest();
     expect(process.keys().toSorted()).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
@@ -65,7 +65,7 @@ describe('a start that Redis refuses', () => {
     await eventually(async () => expect(await active()).toBe(1));
     await queue.stop(1000);
     await sleep(200);
-    expect((await queue.inspector.levels()).waiting).toBe(6);
+    expect((await queue.inspector.levels()).sizes.queued).toBe(6);
     await fixture.redis.del(REFUSE);
     const next = await fixture.open({ timeoutMs: 1000 });
     await next.start(process);

@@ -1,6 +1,6 @@
 import type { RunningController } from './controller.ts';
 import type { Controllers } from './controllers.ts';
-import type { QueueFacts } from '../workqueue/queue-facts.ts';
+import type { QueueLevels } from '../workqueue/work-queue.ts';
 
 /** The facts about a controller that a gateway knows without asking Redis. */
 export interface ControllerNotes {
@@ -8,6 +8,11 @@ export interface ControllerNotes {
   readonly problems: readonly string[];
   /** Facts that a person may want to know although all is well. */
   readonly remarks: readonly string[];
+}
+
+/** The facts about a controller that its queue knows. */
+export interface QueueFacts extends Pick<QueueLevels, 'pauses' | 'circuit'> {
+  readonly sizes: Pick<QueueLevels['sizes'], 'queued' | 'running' | 'failing' | 'dead'>;
 }
 
 /** All known facts about a controller; its state is derived from them. */

@@ -8,7 +8,6 @@ import { IdlePace, type PaceShare } from './worker/idle-pace.ts';
 import { OwnRuns, type Unfinished } from './records/own-runs.ts';
 import type { EndedRun } from './history/past-run.ts';
 import { IDLE_POLL_INTERVAL_MS, Poller } from './worker/poller.ts';
-import { type QueueFacts, queueFacts, STATE_LISTS } from './queue-facts.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
 import { HISTORY_RUNS, type QueueOptions } from './queue-options.ts';
 import type { Finished } from './records/records.ts';
@@ -20,7 +19,7 @@ import { RunRecorder } from './history/run-recorder.ts';
 import { RunGate } from './worker/run-gate.ts';
 import { RelatedRules } from './records/related-rules.ts';
 import { RedisSamples, Sampler } from './history/samples.ts';
-import { type DueKeys, Stall } from './worker/stall.ts';
+import { Stall } from './worker/stall.ts';
 import { ANY_RATE, type StartRate } from './worker/start-rates.ts';
 import { Upkeep } from './worker/upkeep.ts';
 import { QueueWorker } from './worker/queue-worker.ts';
@@ -32,6 +31,7 @@ import {
   type Process,
   type QueuedKey,
   type QueueHistory,
+  type QueueLevels,
   type WorkQueue,
 } from './work-queue.ts';
 
@@ -168,13 +168,7 @@ export class BullMqWorkQueue implements WorkQueue {
     this.#idlePace = idlePace;
     this.#gate = new RunGate({ startRate: starts, onRoom: () => this.#roomChanged() });
     const isOpen = (): boolean => this.hasNoRoom;
-    this.#stall = new Stall({
-      concurrency,
-      clock,
-      read: () => this.#dueKeys(),
-      readFacts: () => queueFacts(this, STATE_LISTS),
-      isOpen,
-    });
+    this.#stall = new Stall({ concurrency, clock, read: () => this.inspector.levels(), isOpen });
     this.record = new QueueRecord({
       redis,
       key: keys.queue,
@@ -249,9 +243,9 @@ export class BullMqWorkQueue implements WorkQueue {
     return this.#stall.ms();
   }
 
-  /** The facts that `stalledMs` read last, without a round trip to Redis; undefined before its first read. */
-  get seenFacts(): QueueFacts | undefined {
-    return this.#stall.facts;
+  /** The levels that `stalledMs` read last, without a round trip to Redis; undefined before its first read. */
+  get seenLevels(): QueueLevels | undefined {
+    return this.#stall.levels;
   }
 
   async start(process: Process): Promise<void> {
@@ -400,15 +394,6 @@ export class BullMqWorkQueue implements WorkQueue {
     if (!this.hasRun) return;
     const nowMs = this.#runtime.clock.now();
     await this.#stall.mayMakeDue(this.#records.putBack(this.#ownRuns, { runId, nowMs }));
-  }
-
-  async #dueKeys(): Promise<DueKeys> {
-    const [{ firstDueMs, running }, firstPauseEndMs, started] = await Promise.all([
-      this.inspector.levels(),
-      this.inspector.firstPauseEndMs(),
-      this.#records.started(),
-    ]);
-    return { firstDueMs, firstPauseEndMs, running, started };
   }
 
   #roomChanged(): void {

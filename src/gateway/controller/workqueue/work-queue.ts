@@ -45,21 +45,26 @@ export interface QueueInspector {
   list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage>;
   /** In one round trip, because a gateway may have many queues. */
   levels(): Promise<QueueLevels>;
+  /** `levels` with the sizes of all lists. Each pause costs a command. */
+  allLevels(): Promise<QueueLevels & { readonly sizes: Readonly<Record<KeyList, number>> }>;
 }
 
-/** The numbers of a queue's keys at one moment. */
+/** What a queue knows of its controller's state. The numbers of keys are those of one moment. */
 export interface QueueLevels {
-  /** Keys that wait to run now. */
-  readonly waiting: number;
-  /** Keys in the backlog, which run when there is room; 0 while all keys are paused. */
+  readonly pauses: readonly Pause[];
+  /** See `WorkQueue.circuit`. */
+  readonly circuit: OpenCircuit | undefined;
+  /** How many keys each list has. */
+  readonly sizes: Readonly<Record<Exclude<KeyList, 'waiting'>, number>>;
+  /** Keys of the backlog that run when there is room; 0 while all keys are paused. */
   readonly low: number;
-  /** Runs in flight. */
-  readonly running: number;
+  /** How many runs have ever been started. */
+  readonly started: number;
   /**
    * How many keys the function has to run now or within `DEMAND_AHEAD_MS`, for a scaler: max(ready, due by then) + in
    * flight + backlog. The maximum counts a key once that is both ready and due, which most are. So it is 0 only if
    * there is no such key, and at least half of the true number. Keys that wait for the end of a pause are left out.
-   * `waiting` does not show a key whose function has no instance, because it is in a backoff most of the time.
+   * `sizes.queued` does not show a key whose function has no instance, because it is in a backoff most of the time.
    */
   readonly demand: number;
   /** When the first key that has not been started was or will be due; Infinity when there is none. */

@@ -36,8 +36,7 @@ import type { HealthCheck } from '../../process/health.ts';
 import type { LeaderElection } from '../../election/leader-election.ts';
 import type { Manager } from '../../process/manager.ts';
 import { type ReplicaRecord, roleOf } from '../../election/replica-record.ts';
-import { KEY_LISTS, type KeyObject } from '../../controller/workqueue/key-status.ts';
-import { queueFacts } from '../../controller/workqueue/queue-facts.ts';
+import type { KeyObject } from '../../controller/workqueue/key-status.ts';
 import type { ReplayRecords } from '../../controller/workqueue/records/replay-records.ts';
 import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { Sample } from '../../controller/workqueue/work-queue.ts';
@@ -152,10 +151,9 @@ async function summaryOf(
   cache: SampleCache,
 ): Promise<ControllerSummary> {
   const { name, origin, queue, description } = controller;
-  const [samples, { oldestDueMs }, facts] = await Promise.all([
+  const [samples, { oldestDueMs, pauses, circuit, sizes }] = await Promise.all([
     cache.of(controller),
-    queue.inspector.levels(),
-    queueFacts(queue, KEY_LISTS),
+    queue.inspector.allLevels(),
   ]);
   return {
     id: name,
@@ -164,7 +162,9 @@ async function summaryOf(
     ...notesOf(controller, parts?.manager),
     concurrency: description.concurrency,
     oldestDueMs,
-    ...facts,
+    pauses,
+    circuit,
+    sizes,
     samples,
   };
 }

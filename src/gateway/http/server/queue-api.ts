@@ -19,7 +19,6 @@ import {
   type KeyObject,
   type PersonScope,
 } from '../../controller/workqueue/key-status.ts';
-import { type QueueFacts, queueFacts } from '../../controller/workqueue/queue-facts.ts';
 import { isCursor, RUN_OUTCOMES } from '../../controller/workqueue/history/past-run.ts';
 import { SAMPLE_MS } from '../../controller/workqueue/history/samples.ts';
 import type { KeyStatus, OpenCircuit, PastRun, Pause, Wait, WorkQueue } from '../../controller/workqueue/work-queue.ts';
@@ -61,7 +60,7 @@ export interface ServedQueue {
   /** Facts that a person may want to know although all is well. */
   readonly remarks: readonly string[];
   /** Sizes by list. */
-  readonly keys: QueueFacts<KeyList>['sizes'];
+  readonly keys: Readonly<Record<KeyList, number>>;
   readonly pauses: readonly Pause[];
   /** Present while the gateway that was asked cannot reach the function. */
   readonly circuit?: OpenCircuit;
@@ -224,10 +223,9 @@ function servedWait(wait: Wait): ServedWait {
 }
 
 async function servedQueue(queue: WorkQueue, controller: AskedController | undefined): Promise<ServedQueue> {
-  const facts = await queueFacts(queue, KEY_LISTS);
-  const { sizes, pauses, circuit } = facts;
+  const { sizes, pauses, circuit } = await queue.inspector.allLevels();
   const { problems = [], remarks = [] } = controller ?? {};
-  const state = controllerState({ ...facts, problems, remarks });
+  const state = controllerState({ sizes, pauses, circuit, problems, remarks });
   return { controller: queue.name, state, problems, remarks, keys: sizes, pauses, ...(circuit ? { circuit } : {}) };
 }
 

@@ -84,9 +84,15 @@ it.each(['away', 'silent'] as const)(
       queue: {
         circuit: undefined,
         inspector: {
-          levels: () => answered({ waiting: 0, low: 0, running: 0, demand: 3, oldestDueMs }),
-          pauses: () => answered([]),
-          list: () => answered({ total: 0, keys: [] }),
+          levels: () =>
+            answered({
+              pauses: [],
+              circuit: undefined,
+              sizes: { queued: 0, running: 0, failing: 0, dead: 0 },
+              low: 0,
+              demand: 3,
+              oldestDueMs,
+            }),
         },
         unfinished: () => ({ totalMs: 0, longestMs: 0 }),
       },

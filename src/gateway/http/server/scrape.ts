@@ -8,7 +8,6 @@ import type { PrometheusMetrics } from '../../process/metrics.ts';
 import type { Progress } from '../../process/progress.ts';
 import type { Recovery } from '../../recovery/recovery.ts';
 import type { BullMqWorkQueue } from '../../controller/workqueue/bullmq-work-queue.ts';
-import { type QueueFacts, queueFacts, STATE_LISTS } from '../../controller/workqueue/queue-facts.ts';
 import type { QueueLevels } from '../../controller/workqueue/work-queue.ts';
 
 /** The parts that are asked at each scrape. */
@@ -118,7 +117,7 @@ export function askableQueues(
   return new Map([...parts.controllers.known()].map(([name, { queue }]) => [name, queue]));
 }
 
-type Levels = readonly (readonly [controller: string, level: QueueLevels & { readonly facts: QueueFacts }])[];
+type Levels = readonly (readonly [controller: string, level: QueueLevels])[];
 
 /** Undefined while recovery has not found Redis in order: nothing is asked then. */
 async function readQueues(parts: ScrapedParts): Promise<Levels | undefined> {
@@ -126,10 +125,7 @@ async function readQueues(parts: ScrapedParts): Promise<Levels | undefined> {
   if (!queues) return undefined;
   // Asked together, which costs the least. Other commands of this gateway go between.
   const read = await Promise.all(
-    [...queues].map(async ([name, queue]) => {
-      const [level, facts] = await Promise.all([queue.inspector.levels(), queueFacts(queue, STATE_LISTS)]);
-      return [name, { ...level, facts }] as const;
-    }),
+    [...queues].map(async ([name, queue]) => [name, await queue.inspector.levels()] as const),
   );
   const known = parts.controllers.known();
   // The other controllers were removed during the reads.
@@ -152,19 +148,19 @@ function setLevels(metrics: PrometheusMetrics, parts: ScrapedParts, levels: Leve
   const known = parts.controllers.known();
   metrics.replace(
     'workqueue_depth',
-    levels.flatMap(([name, { waiting, low }]): Series => {
+    levels.flatMap(([name, { sizes, low }]): Series => {
       const labels = { name, controller: name };
       return [
-        [{ ...labels, priority: '0' }, waiting],
+        [{ ...labels, priority: '0' }, sizes.queued],
         [{ ...labels, priority: LOW_PRIORITY }, low],
       ];
     }),
   );
   metrics.replace(
     'levelhook_controller_state',
-    levels.flatMap(([name, { facts }]): Series => {
+    levels.flatMap(([name, level]): Series => {
       const controller = known.get(name);
-      const state = controller && controllerState({ ...notesOf(controller, parts), ...facts });
+      const state = controller && controllerState({ ...notesOf(controller, parts), ...level });
       return state ? [[{ controller: name, state }, 1]] : [];
     }),
   );
@@ -174,7 +170,7 @@ function setLevels(metrics: PrometheusMetrics, parts: ScrapedParts, levels: Leve
   );
   metrics.replace(
     'controller_runtime_active_workers',
-    seriesOf('controller', levels, ({ running }) => running),
+    seriesOf('controller', levels, ({ sizes }) => sizes.running),
   );
 }
 

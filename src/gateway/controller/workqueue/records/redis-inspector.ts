@@ -117,15 +117,32 @@ export class RedisInspector implements QueueInspector {
 
   async levels(): Promise<QueueLevels> {
     const nowMs = this.#own.clock.now();
-    const { queued, inFlight, timers, debounced, backlog, pauses } = this.#keys;
-    const answer = await this.#levels(
-      [queued, inFlight, timers, debounced, backlog, pauses],
-      [nowMs + DEMAND_AHEAD_MS],
-    );
-    const [waiting, running, demand, firstDue, low] = answer as [number, number, number, string, number];
+    const { queued, inFlight, timers, failing, backlog, dead, debounced, pauses, runs } = this.#keys;
+    const lists = [queued, inFlight, timers, failing, backlog, dead];
+    const [answer, all] = await Promise.all([
+      this.#levels([...lists, debounced, pauses, runs], [nowMs + DEMAND_AHEAD_MS]),
+      this.pauses(),
+    ]);
+    const [sizes, low, started, demand, firstDue] = answer as [number[], number, number, number, string];
+    const [ready = 0, running = 0, timed = 0, failed = 0, inBacklog = 0, deadLetters = 0] = sizes;
     const firstDueMs = firstDue === '' ? Infinity : Number(firstDue);
-    const oldestDueMs = firstDueMs > nowMs ? undefined : nowMs - firstDueMs;
-    return { waiting, low, running, demand, firstDueMs, oldestDueMs };
+    return {
+      pauses: all,
+      circuit: this.#own.circuit(),
+      sizes: { queued: ready, running, timers: timed, failing: failed, backlog: inBacklog, dead: deadLetters },
+      low,
+      started,
+      demand,
+      firstDueMs,
+      oldestDueMs: firstDueMs > nowMs ? undefined : nowMs - firstDueMs,
+    };
+  }
+
+  async allLevels(): ReturnType<QueueInspector['allLevels']> {
+    const [levels, { total }] = await Promise.all([this.levels(), this.list('waiting', { offset: 0, limit: 0 })]);
+    const { dead, ...others } = levels.sizes;
+    // In the order of `KEY_LISTS`, in which people are shown them.
+    return { ...levels, sizes: { ...others, waiting: total, dead } };
   }
 
   /** The bytes that the queue's keys take in Redis, about. */
@@ -135,16 +152,6 @@ export class RedisInspector implements QueueInspector {
     const prefixes = [recordPrefix, writesPrefix, historyPrefix];
     const sets = [histories, dead, queued, backlog, timers, debounced, inFlight, resting];
     return Number(await this.#weigh([related, relatedIndex, recent, ...prefixes, ...sets], []));
-  }
-
-  /** When the first pause ends by itself; Infinity when none does. */
-  firstPauseEndMs(): Promise<number> {
-    return this.#lowestScore(this.#keys.pauseEnds);
-  }
-
-  async #lowestScore(set: string): Promise<number> {
-    const [, score = Infinity] = await this.#redis.zrange(set, '0', '0', 'WITHSCORES');
-    return Number(score);
   }
 
   async list(list: KeyList, { offset, limit }: { offset: number; limit: number }): Promise<KeyPage> {

@@ -310,11 +310,6 @@ export class RedisRecords {
     const { dead, recordPrefix, historyPrefix, resting } = this.#keys;
     return (await this.#scripts.drop([dead, recordPrefix, historyPrefix, resting], [nowMs, ...keys])) as number;
   }
-
-  /** Runs that have been started so far. */
-  async started(): Promise<number> {
-    return Number((await this.#redis.get(this.#keys.runs)) ?? 0);
-  }
 }
 
 const NO_BUSIES: Busies = { id: '', busies: 0 };

@@ -1,24 +1,27 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualClock } from '../../../../../test/harness/test-clock.ts';
-import type { QueueFacts } from '../queue-facts.ts';
-import { type DueKeys, Stall } from './stall.ts';
+import type { QueueLevels } from '../work-queue.ts';
+import { Stall } from './stall.ts';
 
-const NONE: QueueFacts = {
+const NONE: QueueLevels = {
   pauses: [],
   circuit: undefined,
-  sizes: { queued: 0, running: 0, failing: 0, dead: 0 },
+  sizes: { queued: 0, running: 0, timers: 0, failing: 0, backlog: 0, dead: 0 },
+  low: 0,
+  started: 7,
+  demand: 0,
+  firstDueMs: Infinity,
+  oldestDueMs: undefined,
 };
-const NOTHING_DUE: DueKeys = { firstDueMs: Infinity, firstPauseEndMs: Infinity, running: 0, started: 7 };
 
-function create(first: Partial<DueKeys> = {}, facts = NONE) {
+function create(first: QueueLevels = NONE) {
   const clock = new VirtualClock();
-  const world = { due: { ...NOTHING_DUE, ...first }, facts, asked: 0, isOpen: false };
-  const read = async (): Promise<DueKeys> => {
+  const world = { levels: first, asked: 0, isOpen: false };
+  const read = async (): Promise<QueueLevels> => {
     world.asked += 1;
-    return world.due;
+    return world.levels;
   };
-  const readFacts = async (): Promise<QueueFacts> => world.facts;
-  const stall = new Stall({ concurrency: 2, clock, read, readFacts, isOpen: () => world.isOpen });
+  const stall = new Stall({ concurrency: 2, clock, read, isOpen: () => world.isOpen });
   return { clock, stall, world, pass: (ms: number) => clock.step(clock.now() + ms) };
 }
 
@@ -37,9 +40,17 @@ describe('the stall of a queue', () => {
     expect(world.asked).toBe(3);
   });
 
-  it.each(['firstDueMs', 'firstPauseEndMs'] as const)('is asked for again at the time of %s', async (name) => {
+  it.each([
+    ['first due key', (atMs: number) => ({ firstDueMs: atMs })],
+    [
+      'first end of a pause',
+      (atMs: number) => ({
+        pauses: [atMs + 1, atMs, undefined].map((untilMs) => ({ scope: 'controller' as const, sinceMs: 0, untilMs })),
+      }),
+    ],
+  ])('is asked for again at the time of the %s', async (_, levelsAt) => {
     const { clock, stall, world, pass } = create();
-    world.due = { ...world.due, [name]: clock.now() + 10_000 };
+    world.levels = { ...NONE, ...levelsAt(clock.now() + 10_000) } as QueueLevels;
     await stall.ms();
     pass(9999);
     await stall.ms();
@@ -50,16 +61,15 @@ describe('the stall of a queue', () => {
   });
 
   it.each([
-    ['runs', { running: 1 }, NONE],
-    ['dead letters', {}, { ...NONE, sizes: { ...NONE.sizes, dead: 1 } }],
-  ])('is asked for again while there are %s, which another gateway may end', async (_, due, facts) => {
-    const { stall, world, pass } = create(due, facts);
+    ['runs', { running: 1 }],
+    ['dead letters', { dead: 1 }],
+  ])('is asked for again while there are %s, which another gateway may end', async (_, sizes) => {
+    const { stall, world, pass } = create({ ...NONE, sizes: { ...NONE.sizes, ...sizes } });
     await stall.ms();
     pass(5000);
-    world.due = NOTHING_DUE;
-    world.facts = NONE;
+    world.levels = NONE;
     await stall.ms();
-    expect(stall.facts).toEqual(NONE);
+    expect(stall.levels).toEqual(NONE);
     expect(world.asked).toBe(2);
     pass(5000);
     await stall.ms();
@@ -81,26 +91,12 @@ describe('the stall of a queue', () => {
     expect(world.asked).toBe(2);
   });
 
-  it('rests with the facts of the time after its last run', async () => {
-    const { clock, world } = create({}, { ...NONE, sizes: { ...NONE.sizes, failing: 1 } });
-    const answers = Promise.withResolvers<DueKeys>();
-    const read = async (): Promise<DueKeys> => answers.promise;
-    const readFacts = async (): Promise<QueueFacts> => world.facts;
-    const slow = new Stall({ concurrency: 2, clock, read, readFacts, isOpen: () => false });
-    const asked = slow.ms();
-    // The last run ends well before Redis says that there is none.
-    world.facts = NONE;
-    answers.resolve(NOTHING_DUE);
-    await asked;
-    expect(slow.facts).toEqual(NONE);
-  });
-
   it('is not forgotten because of an activity between question and answer', async () => {
     const { clock, stall, world, pass } = create();
     const answered = stall.ms();
     await stall.mayMakeDue(Promise.resolve());
     await answered;
-    world.due = { ...world.due, firstDueMs: clock.now() };
+    world.levels = { ...world.levels, firstDueMs: clock.now() };
     pass(31_000);
     expect(await stall.ms()).toBe(31_000);
   });
@@ -108,7 +104,7 @@ describe('the stall of a queue', () => {
   it('is none while the circuit is open, and counts from its end', async () => {
     const { clock, stall, world, pass } = create();
     await stall.ms();
-    world.due = { ...world.due, firstDueMs: clock.now() };
+    world.levels = { ...world.levels, firstDueMs: clock.now() };
     world.isOpen = true;
     pass(40_000);
     expect(await stall.ms()).toBe(0);
@@ -122,15 +118,15 @@ describe('the stall of a queue', () => {
   it('is the age of the first key that is due, but only since a run started last, and where there is room', async () => {
     const { clock, stall, world, pass } = create();
     await stall.ms();
-    world.due = { ...world.due, firstDueMs: clock.now() };
+    world.levels = { ...world.levels, firstDueMs: clock.now() };
     await stall.mayMakeDue(Promise.resolve());
     pass(20_000);
     expect(await stall.ms()).toBe(20_000);
-    world.due = { ...world.due, started: 8 };
+    world.levels = { ...world.levels, started: 8 };
     expect(await stall.ms()).toBe(0);
     pass(5000);
     expect(await stall.ms()).toBe(5000);
-    world.due = { ...world.due, running: 2 };
+    world.levels = { ...world.levels, sizes: { ...NONE.sizes, running: 2 } };
     expect(await stall.ms()).toBe(0);
   });
 });

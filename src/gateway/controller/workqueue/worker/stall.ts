@@ -1,28 +1,14 @@
 import type { Clock } from '../../../../core/index.ts';
-import type { QueueFacts } from '../queue-facts.ts';
 import type { Due } from '../records/records.ts';
+import type { QueueLevels } from '../work-queue.ts';
 
 export interface StallOptions {
   readonly concurrency: number;
   readonly clock: Pick<Clock, 'now'>;
   /** Asks Redis. */
-  readonly read: () => Promise<DueKeys>;
-  /** Asks Redis for the facts that decide about the controller's state. Called after `read` was answered. */
-  readonly readFacts: () => Promise<QueueFacts>;
+  readonly read: () => Promise<QueueLevels>;
   /** Whether this gateway starts no run on purpose, since its circuit is open. */
   readonly isOpen: () => boolean;
-}
-
-/** The due keys and the runs of a queue. */
-export interface DueKeys {
-  /** When the first key that has not been started was or will be due; Infinity when there is none. */
-  readonly firstDueMs: number;
-  /** When the first pause ends by itself, so that keys may be due; Infinity when none does. */
-  readonly firstPauseEndMs: number;
-  /** Runs in flight. */
-  readonly running: number;
-  /** How many runs have ever been started. */
-  readonly started: number;
 }
 
 /**
@@ -37,20 +23,20 @@ export class Stall {
   #activity = 0;
   /** How many runs had started when that was last seen to change. */
   #lastStart: { readonly count: number; readonly atMs: number } | undefined;
-  #facts: QueueFacts | undefined;
+  #levels: QueueLevels | undefined;
 
   constructor(options: StallOptions) {
     this.#options = options;
   }
 
-  /** The facts that `ms` read last; undefined before its first read. */
-  get facts(): QueueFacts | undefined {
-    return this.#facts;
+  /** The levels that `ms` read last; undefined before its first read. */
+  get levels(): QueueLevels | undefined {
+    return this.#levels;
   }
 
   /** In milliseconds, as far as this gateway has asked; 0 when runs start, or none need to. */
   async ms(): Promise<number> {
-    const { clock, concurrency, read, readFacts, isOpen } = this.#options;
+    const { clock, concurrency, read, isOpen } = this.#options;
     if (isOpen()) {
       // A stall counts from the time at which this gateway may start runs again.
       this.#lastStart = undefined;
@@ -59,18 +45,19 @@ export class Stall {
     }
     if (clock.now() < this.#idleUntilMs) return 0;
     const activity = this.#activity;
-    const { firstDueMs, firstPauseEndMs, running, started } = await read();
-    // The facts are read last. If they were read first and a run ended before `read`, they would be outdated for as
-    // long as the queue rests.
-    const facts = await readFacts();
+    const levels = await read();
+    const { firstDueMs, pauses, started } = levels;
+    const { running, dead } = levels.sizes;
     const nowMs = clock.now();
     if (started !== this.#lastStart?.count) this.#lastStart = { count: started, atMs: nowMs };
-    this.#facts = facts;
+    this.#levels = levels;
     // Another gateway does not notify this one when it ends a run or drops a dead letter, so this one keeps asking. At
     // rest `compare` finds changes.
-    const isAtRest = running === 0 && facts.sizes.dead === 0;
+    const isAtRest = running === 0 && dead === 0;
+    // The end of a pause may make keys due.
+    const firstMs = pauses.reduce((first, { untilMs = Infinity }) => Math.min(first, untilMs), firstDueMs);
     // An add may have come to Redis after the question, and before its answer.
-    if (activity === this.#activity) this.#idleUntilMs = isAtRest ? Math.min(firstDueMs, firstPauseEndMs) : 0;
+    if (activity === this.#activity) this.#idleUntilMs = isAtRest ? firstMs : 0;
     return running < concurrency ? Math.max(0, nowMs - Math.max(firstDueMs, this.#lastStart.atMs)) : 0;
   }
 
@@ -79,8 +66,8 @@ export class Stall {
    * waits, runs or becomes a dead letter there.
    */
   compare({ nextMs = Infinity, sizes }: Pick<Due, 'nextMs' | 'sizes'>): void {
-    if (!this.#facts) return;
-    const { queued, dead } = this.#facts.sizes;
+    if (!this.#levels) return;
+    const { queued, dead } = this.#levels.sizes;
     if (nextMs < this.#idleUntilMs || sizes.queued !== queued || sizes.dead !== dead) this.#idleUntilMs = 0;
   }
 
