@@ -62,7 +62,6 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     ),
     'redis-full': tests('soaks', 'test/faults/redis-full.test.ts'),
     churn: tests('soaks', 'test/faults/churn.test.ts'),
-    builds: tests('soaks', 'test/faults/builds.test.ts'),
     replicas: tests('soaks', 'test/faults/replicas.test.ts'),
   },
   conformance: {

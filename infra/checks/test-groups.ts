@@ -191,7 +191,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
   soaks: {
     protects: 'that what the gate tries once holds for half an hour, twenty rounds or a million keys',
     files: [
-      'test/faults/{builds,churn,functions-come-and-go,hostile-copies,hostile-tenant,overshoot}.test.ts',
+      'test/faults/{churn,functions-come-and-go,hostile-copies,hostile-tenant,overshoot}.test.ts',
       'test/faults/{read-your-writes,redis-cluster,redis-faults,redis-full,redis-restarts}.test.ts',
       'test/faults/{redis-runs-in-flight,redis-sentinel}.test.ts',
       'test/faults/{replicas,rolling-updates,rollouts}.test.ts',
@@ -226,7 +226,6 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       REDIS_FULL_SECONDS: '30',
       REDIS_FULL_RUNS: '20',
       CHURN_LONG: '1',
-      OLD_BUILD: '9f68b2e',
       REPLICAS_LONG: '1',
       REDIS_RESTARTS_LONG: '1',
       ROLLING_UPDATES_LONG: '1',

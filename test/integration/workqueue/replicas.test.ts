@@ -8,9 +8,7 @@ import { CacheAccess } from '../../../src/gateway/controller/access/cache-access
 import { Dispatcher } from '../../../src/gateway/controller/dispatch/dispatcher.ts';
 import { Endpoint } from '../../../src/gateway/controller/endpoint/endpoint.ts';
 import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
-import { RedisRecords } from '../../../src/gateway/controller/workqueue/records/redis-records.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { RecordingProcess } from '../../harness/recording-process.ts';
 import { done, RawFunction } from '../../harness/raw-function.ts';
 import { RedisQueueFixture } from '../../harness/redis-queue.ts';
 import { ownBounds } from '../../harness/own-bounds.ts';
@@ -188,29 +186,5 @@ describe.each([2, 3])('of %i gateways', (count) => {
       );
     }
     await atRest();
-  });
-});
-
-describe('a queue that an earlier build left paused, since the circuit of one gateway was open', () => {
-  it('starts all its keys when a gateway starts', async () => {
-    const process = new RecordingProcess();
-    const first = await fixture.open();
-    const records = new RedisRecords(fixture.redis, fixture.keys, { concurrency: 4 });
-    const nowMs = systemClock.now();
-    // As its script did: a ready key moved from its set to that of the pause.
-    await records.recordAdds(plain(['ns/paused']), nowMs);
-    await fixture.redis
-      .multi()
-      .hset(fixture.keys.pauses, 'breaker', nowMs)
-      .zadd(fixture.keys.pauseEnds, nowMs + 300_000, 'breaker')
-      .zrem(fixture.keys.queued, 'ns/paused')
-      .zadd(`${fixture.keys.pausedPrefix}breaker`, nowMs, 'ns/paused')
-      .exec();
-    await first.addLow(['ns/low'], 'resync');
-    await first.start(process);
-    await eventually(async () => expect(process.keys().toSorted()).toEqual(['ns/low', 'ns/paused']));
-    await atRest();
-    expect(await first.inspector.pauses()).toEqual([]);
-    expect((await fixture.names()).filter((name) => name.startsWith('paused:'))).toEqual([]);
   });
 });

@@ -294,8 +294,6 @@ export class BullMqWorkQueue implements WorkQueue {
     this.#poller = poller;
     this.#upkeep = upkeep;
     this.#takeJobs();
-    // Ends the pause that an earlier build set in Redis while the circuit of one gateway was open.
-    void this.#track(records.resume('breaker'));
     await this.#jobs.start((keys) => this.#processJob(keys));
     if (!this.#gate.closed) this.#poller.start();
   }

@@ -172,14 +172,15 @@ function outcomeOf(finish: Finish): PastOutcome {
 }
 
 /** @returns undefined for text that is no entry: the history is for people, and one bad entry must not hide it. */
-export function decodePastRun(text: string, key: string | undefined): PastRun | undefined {
+export function decodePastRun(text: string): PastRun | undefined {
   try {
     const value = JSON.parse(text) as Partial<PastRun>;
-    // An earlier build wrote `atMs`, `run` and `error` alone.
-    const { outcome = value.error === undefined ? 'done' : 'failed', key: own = key, run, atMs } = value;
-    if (own === undefined || typeof run !== 'number' || typeof atMs !== 'number') return undefined;
+    const { outcome, key, run, atMs } = value;
+    if (outcome === undefined || key === undefined || typeof run !== 'number' || typeof atMs !== 'number') {
+      return undefined;
+    }
     const { nextMs: _, ...others } = value;
-    return { ...(outcome === 'dead' ? others : value), outcome, key: own, run, atMs };
+    return { ...(outcome === 'dead' ? others : value), outcome, key, run, atMs };
   } catch {
     return undefined;
   }

@@ -62,7 +62,7 @@ export class RedisHistory implements QueueHistory {
       ...(key === undefined ? [] : [keyNeedle(key)]),
     ];
     const { lines, next } = await this.#read({ from, until, limit, needles });
-    const runs = lines.flatMap(({ text }) => decodePastRun(text, undefined) ?? []);
+    const runs = lines.flatMap(({ text }) => decodePastRun(text) ?? []);
     return {
       runs: runs.filter((run) => run.outcome === (outcome ?? run.outcome) && run.key === (key ?? run.key)),
       ...(next ? { next: cursorOf(next) } : {}),
@@ -79,7 +79,7 @@ export class RedisHistory implements QueueHistory {
       this.#read(query),
     ]);
     const texts = [...lines.map(({ text }) => text), ...own];
-    const runs = texts.flatMap((text) => decodePastRun(text, key) ?? []).filter((run) => run.key === key);
+    const runs = texts.flatMap((text) => decodePastRun(text) ?? []).filter((run) => run.key === key);
     // A failure is in the history of its key and in the history of all keys.
     const once = new Map(runs.map((run) => [`${run.run}/${run.outcome}`, run]));
     return [...once.values()].toSorted(newestFirst).slice(0, HISTORY_LENGTH);
@@ -93,7 +93,7 @@ export class RedisHistory implements QueueHistory {
     return Promise.all(
       keys.map(async (key) => {
         const text = await this.#redis.lindex(this.#keys.historyPrefix + key, 0);
-        return text === null ? undefined : decodePastRun(text, key)?.error;
+        return text === null ? undefined : decodePastRun(text)?.error;
       }),
     );
   }

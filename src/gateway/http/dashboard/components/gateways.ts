@@ -55,7 +55,7 @@ function heardOf(times: PageRequest['times'], seenMs: number): Html {
   return html`${isSilent && badge('warn', 'silent')} ${times.at(Math.min(seenMs, times.nowMs))}`;
 }
 
-/** The Lease is held by a gateway that is not in the list: one of an earlier build, or of another deployment. */
+/** The Lease is held by a gateway that is not in the list: one of another deployment. */
 function otherLeader(replicas: readonly ListedReplica[], { role, leader }: GatewaySummary): Content {
   if (role !== 'follower' || replicas.some(({ id }) => id === leader)) return undefined;
   const text = leader === '' ? 'No gateway is known to lead.' : `The Lease is held by ${leader}, which is not listed.`;
