@@ -18,18 +18,21 @@ describe('boundedText', () => {
 });
 
 describe('textWithin', () => {
-  it('is the well-formed beginning of a text, whose JSON has no more bytes', () => {
+  it('is the well-formed beginning of a text, whose JSON has no more bytes, and says where it was cut', () => {
     const units = fc.array(fc.constantFrom('a', 'é', '名', '😀', '\ud83d', '"', '\\', '\n', '\u0001'));
     fc.assert(
       fc.property(units, fc.integer({ min: 0, max: 60 }), (parts, most) => {
         const text = parts.join('');
         const within = textWithin(text, most);
-        expect(text.toWellFormed().startsWith(within)).toBe(true);
+        const whole = text.toWellFormed();
+        if (within !== whole && most >= 3) expect(within.endsWith('…')).toBe(true);
+        if (within !== whole) expect(whole.startsWith(within.replace(/…$/, ''))).toBe(true);
         expect(Buffer.byteLength(JSON.stringify(within)) - 2).toBeLessThanOrEqual(most);
       }),
     );
-    const cut = ['abc', 'abcd', '名名', '"""', '\ud800', 'a😀'].map((text) => textWithin(text, 3));
-    expect(cut).toEqual(['abc', 'abc', '名', '"', '\ufffd', 'a']);
+    const cut = ['abcd', 'abcde', 'a名', 'a"""', '\ud800', 'a😀b'].map((text) => textWithin(text, 4));
+    expect(cut).toEqual(['abcd', 'a…', 'a名', 'a…', '\ufffd', 'a…']);
+    expect(textWithin('abc', 2)).toBe('');
   });
 });
 

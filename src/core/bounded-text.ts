@@ -35,19 +35,29 @@ export function boundedText(text: string, max: number): string {
 }
 
 /**
- * The beginning of foreign text, well formed, that takes at most `most` bytes of UTF-8 in JSON. A bound in characters
- * would let a text take six times as much.
+ * Foreign text, well formed, in at most `most` bytes of UTF-8 in JSON: a bound in characters would let a text take six
+ * times as much. A text that is cut ends with `…`, if there is room for it.
  */
 export function textWithin(text: string, most: number): string {
   let bytes = 0;
-  let end = 0;
-  for (; end < text.length; end += 1) {
-    bytes += bytesInJson(text.charCodeAt(end));
-    if (bytes > most) break;
+  // Where a text that is too long is cut.
+  let cut = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    bytes += bytesInJson(text.charCodeAt(at));
+    if (bytes > most)
+      return most < MARK_BYTES
+        ? ''
+        : `${text
+            .slice(0, cut)
+            .replace(/[\ud800-\udbff]$/, '')
+            .toWellFormed()}…`;
+    if (bytes <= most - MARK_BYTES) cut = at + 1;
   }
-  const cut = end < text.length ? text.slice(0, end).replace(/[\ud800-\udbff]$/, '') : text;
-  return cut.toWellFormed();
+  return text.toWellFormed();
 }
+
+/** Of `…` in UTF-8. */
+const MARK_BYTES = 3;
 
 /** At most: two units that are one character take 4 bytes, and count as 6. */
 function bytesInJson(unit: number): number {
