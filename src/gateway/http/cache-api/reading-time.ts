@@ -8,6 +8,8 @@ import { tooManyRequests } from './kubernetes-status.ts';
  * 2.6 KB takes some 20 ms, so a function may select its pods among them many times a second.
  */
 const RATE = { perSecond: 500, burst: 2000 };
+/** The same for all readers together: many tenants that read all the time leave the thread to events and runs. */
+const RATE_OF_ALL = { perSecond: 700, burst: 2000 };
 /** Reads of a tenant that are under way together, because each has objects in memory while it waits. */
 const AT_ONCE = 8;
 
@@ -21,6 +23,7 @@ export class ReadingTimes {
   readonly places = new TenantTurns(Infinity, AT_ONCE);
   readonly #turns = new TenantTurns(1);
   readonly #buckets = new Map<string, TokenBucket>();
+  readonly #all: TokenBucket;
   /** Of all readers in the present turn of the event loop. */
   #inTurnMs = 0;
   /** Processor time of the thread when the first of them began. */
@@ -28,6 +31,7 @@ export class ReadingTimes {
 
   constructor(clock: Clock) {
     this.clock = clock;
+    this.#all = new TokenBucket(RATE_OF_ALL, () => clock.now());
   }
 
   /** For one request. @param reader a controller's id, or the name of a person. There are few tenants. */
@@ -41,13 +45,21 @@ export class ReadingTimes {
     return new ReadingTime(this, tenant, bucket);
   }
 
+  /** Whether readers must wait for another turn of the event loop. */
   get isTurnOver(): boolean {
-    return this.#inTurnMs > SLICE_MS;
+    return this.#inTurnMs > SLICE_MS || this.#all.tokens < -SLICE_MS;
   }
 
-  /** Resolves in a turn of the event loop that no other reader has yet. The tenants follow one another. */
+  /**
+   * Resolves in a turn of the event loop that no other reader has yet, and when all readers together have time. The
+   * tenants follow one another.
+   */
   nextTurn(tenant: string): Promise<void> {
-    return this.#turns.run(tenant, () => nextTurn());
+    return this.#turns.run(tenant, async () => {
+      const { waitMs } = this.#all;
+      if (waitMs > 0) await this.clock.sleep(waitMs);
+      await nextTurn();
+    });
   }
 
   /** Runs synchronous work. @param onEnd is given the time that it took. */
@@ -64,6 +76,7 @@ export class ReadingTimes {
       // Others may have had the processor. To ask for processor time costs more than to read most objects.
       const ms = byClockMs > SLICE_MS ? Math.min(byClockMs, threadMs() - this.#fromMs) : byClockMs;
       this.#inTurnMs += ms;
+      this.#all.spend(ms);
       onEnd(ms);
     }
   }
