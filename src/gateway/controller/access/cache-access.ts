@@ -45,7 +45,7 @@ export class CacheAccess {
   /**
    * The cache part of a trigger for these runs, which have begun. It includes the positions of the views, because a
    * reader must refuse an older view.
-   * @throws UnavailableError as `View.position` does: then the runs must not go on, since Redis may have lost writes.
+   * @throws UnavailableError as `ViewRecord.position` does: the runs must not go on, since Redis may have lost writes.
    */
   async location(runs: readonly TokenRun[]): Promise<CacheLocation> {
     const positions = new Map<View, number>();

@@ -123,7 +123,7 @@ export class KubernetesCredentials {
     if (status >= 400 && status !== 404) throw new ApiError(statusFrom(answer, status));
   }
 
-  /** For the triggers of one controller with `token`. */
+  /** The access for the triggers of one controller whose credentials are `token`. */
   accessOf(account: FunctionAccount, longestMs: number): KubernetesAccess {
     const { apiserver, tokens } = this.#options;
     const { url, ca } = apiserver;
@@ -135,7 +135,7 @@ export class KubernetesCredentials {
     };
   }
 
-  /** For the triggers of one controller with `proxy`. Undefined: functions do not reach the gateway. */
+  /** The same for the credentials `proxy`. Undefined: functions do not reach the gateway. */
   proxyOf(tokens: TriggerTokens): KubernetesAccess | undefined {
     const url = this.proxyUrl;
     if (url === undefined) return undefined;

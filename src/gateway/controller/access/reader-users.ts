@@ -93,13 +93,13 @@ export class ReaderUsers {
   }
 
   /**
-   * Takes the user of a controller away, at once, or as soon as Redis is back: Redis ends its connections. Never
-   * rejects.
+   * Removes the users of a controller, and Redis then ends their connections. The gateway that leads does so at once,
+   * or when Redis is back; any other gateway only forgets them. Never rejects.
    */
   async remove(reader: Reader): Promise<void> {
     const users = this.#usersOf(reader).filter((user) => this.#wanted.delete(user));
     for (const user of users) this.#made.delete(user);
-    // The gateway that leads takes them away, at the latest when it next compares all users.
+    // The leader removes them, at the latest when it next compares all users.
     if (users.length === 0 || !this.#leads) return;
     for (const user of users) this.#unwanted.add(user);
     const { controller } = reader;

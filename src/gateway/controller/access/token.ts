@@ -4,8 +4,8 @@ import type { CacheScope } from '../../../contract/index.ts';
 
 /**
  * A token that the gateway makes and checks, opaque to all others: a JSON Web Token (RFC 7519) signed with HMAC-SHA256.
- * It names the thing that may use it and not the place where that thing was: the declaration of the controller, and the
- * runs of one trigger ([ADR 0011](../../../infra/adr/0011-tokens-and-credentials.md)).
+ * It is bound to the declaration of a controller and the runs of one trigger, and to no address
+ * ([ADR 0011](../../../infra/adr/0011-tokens-and-credentials.md)).
  */
 
 /** The purpose of a token. Each purpose has signing keys of its own. */
@@ -54,7 +54,7 @@ export class TokenError extends Error {
   override readonly name = 'TokenError';
 }
 
-/** No token comes near this: that of a batch of 100 names each of its keys. */
+/** More than the largest token has, which names the keys of a batch of 100. */
 const MAX_LENGTH = 64 * 1024;
 
 /** @param secret 32 random bytes or more. */
@@ -82,7 +82,7 @@ export function createToken(key: TokenKey, audience: TokenAudience, claims: Toke
 
 /**
  * Returns the claims of a token that was signed with one of our keys, is for this audience and has not expired.
- * @param keyOf the key of this id. The token may have made the id up.
+ * @param keyOf returns the key of an id. The id is not verified, so it may be any text.
  * @throws TokenError
  */
 export function verifyToken(

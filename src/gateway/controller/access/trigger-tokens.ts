@@ -18,7 +18,7 @@ export interface TriggerTokensOptions {
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** A token ends with its runs, whatever its own time says: Redis has their deadlines. */
+/** Added to the time of a token. The gateway also checks the runs in Redis, so a token ends with its runs anyway. */
 const MARGIN_MS = 1000;
 const DAY_MS = 86_400_000;
 /** A run may go on for as long as its callbacks extend it. */

@@ -5,7 +5,7 @@ import { TimeLimitError, withinTime } from './time-limit.ts';
 
 /**
  * Milliseconds of processor time that one evaluation may take, and that all evaluations of one controller for one
- * change may take together. Also the largest debt that measured work leaves in a budget: more is forgiven.
+ * change may take together. Measured work leaves a budget with no larger debt than this.
  */
 export const LIMIT_MS = 100;
 /** A budget with fewer milliseconds left counts as used up. */
@@ -20,22 +20,22 @@ const READY_AGAIN = 1 / 2;
 const COMMON = { burst: 400, perSecond: 100 };
 
 /**
- * Milliseconds per second that are reserved for the time when the common budget is used up, divided evenly among the
- * tenants that then use them. A share holds `burstMs` at most, its evaluations take `limitMs` at most, it is active for
- * `activeMs` after its last use, and an unused share is forgotten after `keptMs`.
+ * While the common budget is used up, tenants that need time divide this many milliseconds per second evenly. A
+ * tenant's share holds `burstMs` at most and allows evaluations of `limitMs` at most. It receives time for `activeMs`
+ * after its last use, and is deleted after `keptMs` without use.
  */
 const SHARES_PER_SECOND = 50;
 const SHARE = { burstMs: 20, limitMs: 5, activeMs: 10_000, keptMs: 600_000 };
 
 /**
- * This much of each change is free while `FREE`, which all controllers share, has tokens: the gateway itself spends
- * more on a change.
+ * The first part of each run is free, because the gateway itself spends more time on a change. The bucket `FREE` bounds
+ * the free time of all controllers together.
  */
 const FREE_MS = 0.05;
 const FREE = { burst: 1000, perSecond: 100 };
 
 /** How often waiting work checks its budget. */
-const LOOK_MS = 20;
+const CHECK_EVERY_MS = 20;
 
 /**
  * The kernel may count a thread's processor time in ticks of up to this length, so a run may show only in the
@@ -194,7 +194,8 @@ export class CpuBudgets {
 
 /**
  * The processor time of one controller. `run` measures its work; `within` also bounds it. The controller's own budget
- * pays for the thread's processor time, without waits. The common budget pays for the time that the others had to wait.
+ * is charged processor time. The common budget is charged wall time, because all other work of the thread waits that
+ * long.
  */
 export class CpuBudget {
   readonly #shared: CpuBudgets;
@@ -212,7 +213,7 @@ export class CpuBudget {
   /** The wall time of the same work. */
   #blockedMs = 0;
   /** Work that waits for its turn. The first entry may be running. */
-  readonly #line: Turn[] = [];
+  readonly #queue: Turn[] = [];
   /** Wall time of runs that the thread's processor time does not show yet, because the kernel may count in ticks. */
   #unseenMs = 0;
 
@@ -223,7 +224,7 @@ export class CpuBudget {
   }
 
   get isFull(): boolean {
-    return this.#depth === 0 && this.#line.length === 0 && this.#own.isFull;
+    return this.#depth === 0 && this.#queue.length === 0 && this.#own.isFull;
   }
 
   /** The longest evaluation that may start now, in whole milliseconds; 0: none may. */
@@ -283,9 +284,9 @@ export class CpuBudget {
    * @throws TimeLimitError when its turn has not come by then; errors of the work.
    */
   async inTurn<T>(work: () => T, withinMs = Infinity): Promise<T> {
-    if (this.#line.length === 0 && this.limitMs > 0) return this.run(work);
+    if (this.#queue.length === 0 && this.limitMs > 0) return this.run(work);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    this.#line.push({
+    this.#queue.push({
       endMs: this.#shared.now() + withinMs,
       giveUp: () => reject(new TimeLimitError('has used up its processor time, and its turn did not come in time')),
       take: () => {
@@ -296,24 +297,24 @@ export class CpuBudget {
         }
       },
     });
-    if (this.#line.length === 1) void this.#serve();
+    if (this.#queue.length === 1) void this.#serve();
     return promise;
   }
 
   async #serve(): Promise<void> {
-    while (this.#line.length > 0) {
+    while (this.#queue.length > 0) {
       await nextTurn();
       const nowMs = this.#shared.now();
-      for (const late of this.#line.filter(({ endMs }) => endMs <= nowMs)) {
-        this.#line.splice(this.#line.indexOf(late), 1);
+      for (const late of this.#queue.filter(({ endMs }) => endMs <= nowMs)) {
+        this.#queue.splice(this.#queue.indexOf(late), 1);
         late.giveUp();
       }
       if (this.limitMs === 0) {
-        await this.#shared.sleep(LOOK_MS);
+        await this.#shared.sleep(CHECK_EVERY_MS);
         continue;
       }
-      this.#line[0]?.take();
-      this.#line.shift();
+      this.#queue[0]?.take();
+      this.#queue.shift();
     }
   }
 

@@ -46,8 +46,8 @@ export interface ExpressionOptions {
 }
 
 /**
- * How many values can be looked at in a millisecond: an expression that looks at no more in its limit needs no
- * watchdog.
+ * How many values an evaluation visits in a millisecond, at least. An evaluation that cannot visit more values than its
+ * limit allows at this speed runs without the watchdog.
  */
 export const VALUES_PER_MS = 1000;
 
@@ -126,9 +126,9 @@ function isCheap(parsed: ParsedExpression, limitMs: number, ...objects: (Kuberne
  */
 function errorOf(error: { message: string; exprId: bigint | undefined }, parsed: ParsedExpression): EvaluationError {
   const { message, exprId } = error;
-  const told = /^(field not found|found no matching overload for \S+ applied to '[^']*'|int divide by zero)/.exec(
+  const safe = /^(field not found|found no matching overload for \S+ applied to '[^']*'|int divide by zero)/.exec(
     message,
   );
   const place = parsed.placeOf(exprId);
-  return { reason: 'error', message: `${told?.[0] ?? 'failed'}${place === undefined ? '' : ` at ${place}`}` };
+  return { reason: 'error', message: `${safe?.[0] ?? 'failed'}${place === undefined ? '' : ` at ${place}`}` };
 }

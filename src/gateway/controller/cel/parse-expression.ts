@@ -24,8 +24,8 @@ export interface ParsedExpression {
   /** Elements of the longest list that is written in it. */
   readonly longest: number;
   /**
-   * Whether `nodes`, `loops` and the extent of the objects bound its cost: it matches no regular expression, and its
-   * loops make nothing larger than the values that they loop over.
+   * Whether `nodes`, `loops` and the extent of the objects bound its cost. They do not if it matches a regular
+   * expression, or if it has loops and builds values, which may be larger than the objects.
    */
   readonly bounded: boolean;
   /** The position of a part of the expression, such as `line 1, column 5`. */
@@ -37,7 +37,7 @@ const MAX_NESTING = 32;
 const MAX_NODES = 500;
 /** Nested loops. */
 const MAX_LOOPS = 3;
-/** Milliseconds for parsing. An expression within the other limits takes a tenth of them. */
+/** An expression within the other limits is parsed in a tenth of this time. */
 const PARSE_LIMIT_MS = 100;
 
 /** The variables of an expression. */
@@ -67,7 +67,7 @@ export function parseExpression(
     return offset === undefined ? undefined : placeAt(text, offset);
   };
   const found = { nodes: 0, loops: 0, longest: 0, variables: new Set<string>() };
-  const seen = { matches: false, joins: false };
+  const seen = { matches: false, buildsValues: false };
   const wrong = (message: string, { id }: Expr): ExpressionError => {
     const place = placeOf(id);
     return new ExpressionError(place === undefined ? message : `${message} at ${place}`);
@@ -105,19 +105,19 @@ export function parseExpression(
           for (const each of appended.exprKind.value.elements) walk(each, local, depth);
           return;
         }
-        if (name === '_+_') seen.joins = true;
+        if (name === '_+_') seen.buildsValues = true;
         for (const each of [target, ...args]) walk(each, local, depth);
         return;
       }
       case 'listExpr':
         found.longest = Math.max(found.longest, exprKind.value.elements.length);
         for (const each of exprKind.value.elements) {
-          if (each.exprKind.case !== 'constExpr') seen.joins = true;
+          if (each.exprKind.case !== 'constExpr') seen.buildsValues = true;
           walk(each, local, depth);
         }
         return;
       case 'structExpr':
-        seen.joins = true;
+        seen.buildsValues = true;
         if (exprKind.value.messageName !== '') throw wrong('constructs a message, which is not supported', expr);
         for (const { keyKind, value } of exprKind.value.entries) {
           if (keyKind.case === 'mapKey') walk(keyKind.value, local, depth);
@@ -140,7 +140,7 @@ export function parseExpression(
     }
   };
   walk(ast.expr, new Set(), 0);
-  const bounded = !seen.matches && (found.loops === 0 || !seen.joins);
+  const bounded = !seen.matches && (found.loops === 0 || !seen.buildsValues);
   return { ...found, bounded, evaluate: plan(known, ast), placeOf };
 }
 

@@ -141,7 +141,7 @@ export class Dispatcher implements Process {
   async #send(runs: readonly Run[], onFinish: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
     const { clock } = this.#options.runtime;
     const { cacheAccess, callback: later, kubernetes: access, related } = this.#options.target;
-    // First: it notices when the connection to Redis is lost after these runs have begun.
+    // The positions are read first: if the connection to Redis breaks during the read, nothing may be sent.
     const cache = await cacheAccess.location(runs).catch(() => undefined);
     if (!cache || (related && (await related.isBehind()))) {
       // No trigger was sent, because the position of a view could not be read or a related kind is missing here. Both
@@ -309,7 +309,6 @@ export class Dispatcher implements Process {
 
   async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'ended' }> {
     const barrier = await this.#barriers.ofNow();
-    // After it, so that the barrier does not depend on it.
     const wrote = await this.#wroteBeforeLost(run);
     const finish = { ...decideLost(run.failures), ...(wrote ? { wrote } : {}) };
     const { againAfterMs } = finish;
@@ -322,7 +321,7 @@ export class Dispatcher implements Process {
     return { kind: 'unknown', error: 'a write of the run got no answer from the apiserver' };
   }
 
-  /** For people. The barrier covers all that was written before the deadline anyway. */
+  /** The writes on record, for people. The barrier covers all writes before the deadline, recorded or not. */
   async #wroteBeforeLost(run: { key: string; run: number }): Promise<WriteSummary | undefined> {
     const { recorded } = this.#options.target;
     const record = await recorded?.end({ ...run, deadlineMs: 0 });
@@ -347,7 +346,8 @@ export class Dispatcher implements Process {
     return {
       version: CONTRACT_VERSION,
       controller: this.#options.functionName ?? this.#options.controller,
-      // Compared with the function's clock, so by the wall clock here: the deadline itself is steady.
+      // By the wall clock, because the function compares it with its own. The gateway's deadline is on the steady
+      // clock.
       deadline: new Date(this.#options.runtime.clock.wallNow() + timeoutMs).toISOString(),
       remainingSeconds: timeoutMs / 1000,
       cache,

@@ -29,11 +29,14 @@ export interface RunBarriersOptions {
 }
 
 /**
- * Bytes of a barrier, which Redis keeps with each key for as long as the key waits, and sends at each look: the names
- * of some 20 deleted objects.
+ * The limit of a barrier in bytes: the names of some 20 deleted objects. Redis keeps the barrier while its key waits,
+ * and sends it at each check.
  */
 const LONGEST_BARRIER = 2048;
-/** While the apiserver does not give its version, a run that has deleted some 400 objects must not count as lost. */
+/**
+ * The limit while the apiserver does not give its current version. Without it, a run that has deleted up to some 400
+ * objects would count as lost.
+ */
 const LONGEST_WITHOUT_SERVER = 32 * 1024;
 
 /** How often the apiserver is asked for the version of a view, however many barriers are late. */
@@ -48,7 +51,7 @@ const BEFORE_ALL = '1';
 export class RunBarriers {
   readonly #options: RunBarriersOptions;
   readonly #barriers: Barriers;
-  /** One question at a time, for all runs that wait for it: an answer holds for the runs before its question. */
+  /** Asks once for all waiting runs, because an answer holds for each run that ended before the request was sent. */
   readonly #ofNow: GroupCommit<undefined, string | undefined>;
   /** When the version of a view at the server was last asked for. */
   readonly #askedAtMs = new Map<View, number>();
@@ -112,7 +115,7 @@ export class RunBarriers {
     const waitedFor = new Set(this.#barriers.viewsOf(barrier));
     for (const each of this.#options.views) {
       if (!waitedFor.has(each.view)) continue;
-      // First the server's own version: for a write that never happened, no progress would be enough.
+      // The server's version is read first: if a write never happened, no progress of the view lets the barrier pass.
       if (this.#barriers.hasHighWaterMark(barrier, each.view)) each.requestProgress();
       else void this.#askHighWaterMark(barrier, each);
     }

@@ -53,7 +53,7 @@ export function mostlyFailures(windowMs: number, least: number): Trip {
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions;
   #state: 'closed' | 'open' | 'half-open' = 'closed';
-  /** Counts openings and closings: a call that began before the last of them says nothing any more. */
+  /** Counts openings and closings. The result of a call that began before the last of them is ignored. */
   #period = 0;
   /** Openings since it was last closed. */
   #openings = 0;
@@ -72,7 +72,7 @@ export class CircuitBreaker {
     return this.#state === 'open' ? Math.max(0, this.#openUntilMs - this.#options.clock.now()) : 0;
   }
 
-  /** Makes a call. It must be closed, or open with an `openForMs` of 0. */
+  /** Makes a call. The breaker must be closed, or open with an `openForMs` of 0. */
   async call<T>(send: () => Promise<T>, isFailure: (result: T) => boolean): Promise<T> {
     if (this.#state === 'open') this.#state = 'half-open';
     const period = this.#period;

@@ -15,8 +15,8 @@ const SILENT_MS = 10_000;
 /** A platform may hold a request while the function starts. */
 const MAX_ASK_MS = 10_000;
 /**
- * If no key has called an absent function for this time, the next call is a new start. A key that finds its function
- * absent tries again sooner.
+ * If no key has called an absent function for this time, the next call begins a new start window. It is longer than the
+ * wait of a key that finds its function absent.
  */
 const FORGOTTEN_MS = 60_000;
 /** Answers of a proxy or a platform in place of the function's. */
@@ -57,7 +57,7 @@ export class ColdStart {
     return isOfFunction(answer) || !this.isStarting ? undefined : textOf(answer);
   }
 
-  /** Sends a trigger, and learns from its answer. */
+  /** Sends a trigger, and records whether the function itself has answered. */
   async send(request: EndpointRequest): Promise<Answer> {
     this.#inFlight += 1;
     try {

@@ -21,7 +21,7 @@ export class Framing {
   #before = 0;
   #body = 0;
 
-  /** Begins with a new connection, before undici reads from it. */
+  /** Must be called with a new connection, before undici reads from it. */
   watch(socket: Socket): void {
     this.#socket = socket;
     socket.on('readable', () => {
@@ -31,7 +31,7 @@ export class Framing {
     });
   }
 
-  /** Begins with a request on the same connection. */
+  /** Must be called when a request begins on the connection. */
   begin(): void {
     this.#before = this.#read();
     this.#body = 0;
@@ -42,7 +42,7 @@ export class Framing {
     this.#body += bytes;
   }
 
-  /** Bytes that undici has taken: the others wait in the socket, and may be of a body. */
+  /** The bytes that undici has read. Bytes that are still in the socket may belong to a body. */
   #read(): number {
     return this.#socket ? this.#socket.bytesRead - this.#socket.readableLength : 0;
   }
@@ -50,7 +50,7 @@ export class Framing {
 
 /** A handler that counts the bytes of a body. */
 export type CountedHandler = Dispatcher.DispatchHandler & {
-  /** Of the connection that carries its answer. */
+  /** The counter of the connection on which the answer comes. */
   framing: Framing | undefined;
 };
 

@@ -17,11 +17,11 @@ export interface EndpointCircuitBreakerOptions {
 /** Starts the controller's keys in this gateway: its work queue. */
 export interface KeyStarts {
   /**
-   * At most this many of the runs that start from now on are in flight at a time, in place of the number before.
-   * @param closed for people, unless `most` is Infinity: since when, and until when none starts, by the gateway's
-   *   clock.
+   * Replaces the limit of runs in flight. Runs that started before the call do not count.
+   * @param circuit for people, unless `most` is Infinity: since when the circuit is open, and until when no run starts,
+   *   by the gateway's clock.
    */
-  allow(most: number, closed?: { readonly sinceMs: number; readonly untilMs: number }): void;
+  allow(most: number, circuit?: { readonly sinceMs: number; readonly untilMs: number }): void;
 }
 
 /**
@@ -55,7 +55,7 @@ export class EndpointCircuitBreaker {
   readonly #circuits: readonly Circuit[];
   /** Since when keys do not start freely; undefined while they do. */
   #sinceMs: number | undefined;
-  /** Waits for the end of the time in which none starts. */
+  /** Aborts the wait of `#allowAt`. */
   #waiting = new AbortController();
 
   constructor(options: EndpointCircuitBreakerOptions) {
@@ -91,8 +91,8 @@ export class EndpointCircuitBreaker {
   }
 
   /**
-   * Sends a trigger by calling `send`. Only when `refuses` has just answered false. An answer counts once, however
-   * many outcomes it has.
+   * Sends a trigger by calling `send`. The caller must have got false from `refuses` just before. An answer counts
+   * once, however many outcomes it has.
    */
   run(send: () => Promise<readonly Outcome[]>): Promise<readonly Outcome[]> {
     return this.#circuits.reduce(
@@ -117,7 +117,7 @@ export class EndpointCircuitBreaker {
     return open && MESSAGES[open.reason];
   }
 
-  /** How long no trigger is sent; 0 when one may be, or is out. */
+  /** How long no trigger is sent; 0 when a trigger may be sent, or the deciding trigger is in flight. */
   get #openForMs(): number {
     return Math.max(...this.#circuits.map(({ breaker }) => breaker.openForMs));
   }

@@ -18,7 +18,7 @@ export interface EndpointRules {
    * undefined: it may. Default: it may.
    */
   readonly connectRefusal?: (addresses: readonly string[]) => Promise<string | undefined>;
-  /** Whose URL it is: names are looked up in the turn of a tenant. */
+  /** The owner of the URL. Name lookups of one tenant do not delay the lookups of others (`lookupInTurn`). */
   readonly tenant: string;
 }
 
@@ -80,9 +80,9 @@ export function checkFunctionUrls(urls: readonly string[]): void {
 }
 
 /**
- * Resolves like the system, and fails when any address found is not allowed, or the rules refuse: before a connection
- * is opened.
- * @param lookup Default: as `lookupInTurn`, by the rules' tenant.
+ * Resolves names as the system does, for the connections of undici. It fails, so that no connection is opened, when one
+ * of the addresses is not allowed, or `connectRefusal` refuses them.
+ * @param lookup Default: `lookupInTurn` for the rules' tenant.
  */
 export function guardedLookup(
   rules: EndpointRules,
@@ -120,7 +120,7 @@ export class AddressRefusedError extends Error {
   override readonly name = 'AddressRefusedError';
 }
 
-/** Why an address may not be sent to; undefined when it may. Private networks may: that is where functions are. */
+/** Why nothing may be sent to an address; undefined: it may. Private networks are allowed, as functions run there. */
 function addressRefusal(address: string, rules: EndpointRules): string | undefined {
   const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
   if (NEVER.check(address, family)) {

@@ -57,7 +57,7 @@ const MAX_ANSWER_BYTES = 1024 * 1024;
 /** The same for a stream of results. Each of its lines has the limit of an answer. */
 const MAX_STREAM_BYTES = 16 * MAX_ANSWER_BYTES;
 const SCATTERED = 'the answer comes in more than 256 chunks of less than 256 bytes';
-/** Of an answer other than 200 and 202 nothing is read but the reason in a refusal by the SDK. */
+/** The limit of an answer other than 200 and 202. The reason in a refusal by the SDK is shorter. */
 const MAX_REFUSAL_BYTES = 16 * 1024;
 /** Answers of a status below 200, such as 103, come before the answer. undici reads any number of them. */
 const MAX_INFORMATIONAL = 8;
@@ -109,10 +109,10 @@ export interface EndpointRequest {
 export class Endpoint {
   readonly url: string;
   readonly #pool: Pool;
-  /** A connection of its own to the function. */
+  /** Opens a connection outside the pool, for `postBelow`. */
   readonly #connect: () => Client;
   readonly #path: string;
-  /** The URL's path without a trailing slash. `postBelow` sends to this, its own path and `#search`. */
+  /** The URL's path without a trailing slash. `postBelow` appends its own path and `#search`. */
   readonly #below: string;
   readonly #search: string;
   readonly #keys: readonly KeyObject[];
@@ -240,7 +240,7 @@ function withoutConnection(error: unknown, url: string): Answer {
   return { kind: 'refused', reason: 'refused', message: `connection refused by ${url}` };
 }
 
-/** @param options of the pool, which has made a connector. */
+/** @param options the pool's, in which `connect` is a function already. */
 function countedClient(origin: URL, options: Client.Options & { readonly connect: buildConnector.connector }): Client {
   return new CountedClient(origin, options);
 }

@@ -68,21 +68,21 @@ function profileIn({ status, headers, body }: BelowAnswer, url: string): Buffer<
   // Without the header the answer is from a proxy, or from a server that is no function.
   const isOurs = headers[LEVELHOOK_HEADER] !== undefined;
   if (status === 200 && isOurs) return body;
-  const told = isOurs ? reasonIn(body) : '';
-  if (status === 429 && isOurs) throw new ProfileError(429, `${url} answered 429${told}`);
+  const reason = isOurs ? reasonIn(body) : '';
+  if (status === 429 && isOurs) throw new ProfileError(429, `${url} answered 429${reason}`);
   if (status === 401) {
     throw new ProfileError(
       502,
-      `${url} refuses the signature${told}: check that gateway and function have the same signing secret`,
+      `${url} refuses the signature${reason}: check that gateway and function have the same signing secret`,
     );
   }
   if (WITHOUT_PROFILER.has(status)) {
     throw new ProfileError(
       501,
-      `${url} takes no profiles (it answered ${status}${told}): a function does on Node, served by serveController or serveFunction`,
+      `${url} takes no profiles (it answered ${status}${reason}): a function does on Node, served by serveController or serveFunction`,
     );
   }
-  throw new ProfileError(502, `${url} answered ${status}${told}`);
+  throw new ProfileError(502, `${url} answered ${status}${reason}`);
 }
 
 /** Answers of a function that does not know profiles: it has no such path, or takes the request for a trigger. */

@@ -9,7 +9,7 @@ export interface HeldBytesLimits {
 
 const MIB = 1024 * 1024;
 
-/** Some of the largest bodies for each owner, four owners with that, and small bodies for each owner beyond that. */
+/** Four owners may hold their most at a time, which is several of the largest bodies. Others then hold small bodies. */
 export const HELD_BYTES: HeldBytesLimits = { perOwner: 16 * MIB, total: 64 * MIB, reserved: MIB / 8 };
 
 /** The bytes that one request holds. */

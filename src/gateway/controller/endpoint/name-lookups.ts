@@ -8,7 +8,10 @@ export type LookupAll = (
   callback: (error: Error | null, found: readonly LookupAddress[]) => void,
 ) => void;
 
-/** Of the 32 threads that look up names (`UV_THREADPOOL_SIZE` in `cli/levelhook.js`), the others are the gateway's. */
+/**
+ * Lookups at a time for all tenants. libuv looks up names in half of its 64 threads (`UV_THREADPOOL_SIZE` in
+ * `cli/levelhook.js`), so four remain for the gateway's own lookups.
+ */
 const AT_ONCE = 28;
 const OF_TENANT = 4;
 /** undici gives a connection up after this. */
@@ -20,9 +23,9 @@ const system: LookupAll = (name, options, callback) =>
   lookup(name, { ...options, all: true }, (error, found) => callback(error, found));
 
 /**
- * Looks up a name for a tenant, four of them at a time. A thread of the process waits for each name, 10 s for one whose
- * server does not answer. With Node's own two threads, eight such names of one tenant kept the connections to all other
- * functions waiting for 40 s.
+ * Looks up a name for a tenant, four names of a tenant at a time. A lookup blocks a thread, for 10 s if the name's
+ * server does not answer. With the two threads of Node's default, eight such names of one tenant delayed the
+ * connections to all other functions by 40 s.
  * @param find Default: `dns.lookup`.
  */
 export function lookupInTurn(

@@ -44,7 +44,7 @@ export type UnknownReason =
   | 'connection'
   /** More than 1 MiB. */
   | 'too-large'
-  /** Not 200, and without a meaning of its own. */
+  /** A status that means no other outcome. */
   | 'status'
   /** A 410 with our header: the function says that it is gone for good. */
   | 'gone'
@@ -136,7 +136,7 @@ function unreadable(message: string): Outcome {
   return { kind: 'unknown', reason: 'body', message: boundedText(message, MAX_MESSAGE) };
 }
 
-/** @param callback where an outcome may come later; undefined: the result must have it. */
+/** @param callback the callback of the trigger; undefined: the run must have ended, so `accepted` is no outcome. */
 export function fromResult(result: RequestResult, callback: Pick<CallbackLocation, 'maxSeconds'> | undefined): Outcome {
   if (result.status === 'unknown')
     return { kind: 'unknown', reason: 'write', message: boundedText(result.message, MAX_MESSAGE) };

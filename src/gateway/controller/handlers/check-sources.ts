@@ -23,10 +23,9 @@ export interface DeclaredExpression {
 }
 
 /**
- * Checks the rules of a description's sources that the schema cannot express: their size together, selectors,
- * expressions.
- * @param parsed keeps the parsed expressions. A caller that shares the thread parses them before, because this call
- *   parses the others without a pause. Default: none are parsed yet.
+ * Checks the rules of a description's sources that the schema cannot express: their total size, selectors, expressions.
+ * @param parsed the expressions that are parsed already; the call adds the others. A caller that must not block the
+ *   thread for long parses all of them before, because this call makes no pauses. Default: none are parsed yet.
  * @throws SourceError
  */
 export function checkSources(sources: Sources, parsed = new ParsedExpressions()): void {

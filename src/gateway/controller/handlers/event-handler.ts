@@ -35,8 +35,8 @@ export class EventSource {
 }
 
 /**
- * Any event of an object wakes its own key: controller-runtime's EnqueueRequestForObject (pkg/handler/enqueue.go). With
- * a selector the events are the events that a watch with this selector would deliver.
+ * Any event of an object wakes its own key: controller-runtime's EnqueueRequestForObject (pkg/handler/enqueue.go). If
+ * the scope has a label selector, the handler sees the events that a watch with this selector would deliver.
  */
 export function enqueueObject(controller: string, source: EventSource, scope: KeyScope): ChangeHandler {
   return {
@@ -48,9 +48,9 @@ export function enqueueObject(controller: string, source: EventSource, scope: Ke
     },
     handle(change) {
       if (!source.covers(change.object)) return [];
-      const told = asSelected(change, scope);
-      if (!told || (!source.passes(told) && !pauseChanged(told))) return [];
-      return [{ controller, key: formatObjectKey(keyOf(told.object)), reasons: [reasonOf(told)] }];
+      const event = asSelected(change, scope);
+      if (!event || (!source.passes(event) && !pauseChanged(event))) return [];
+      return [{ controller, key: formatObjectKey(keyOf(event.object)), reasons: [reasonOf(event)] }];
     },
   };
 }

@@ -34,7 +34,6 @@ export class KeyScope {
   readonly views: readonly View[];
   readonly #namespaces: ReadonlySet<string> | undefined;
 
-  /** @param views of the kind `for`. */
   constructor(
     resource: Resource,
     { namespaces, labelSelector }: Pick<ReconciledDescription, 'namespaces' | 'labelSelector'>,
@@ -63,7 +62,7 @@ export class KeyScope {
     return this.labelSelector === undefined || matchesLabels(this.labelSelector, metadata.labels);
   }
 
-  /** The parts of views that have its keys. @param namespace leaves out other namespaces. */
+  /** The parts of views that have its keys. @param namespace only the parts in this namespace. Default: all. */
   viewParts(namespace?: string): ViewPart[] {
     const all = this.resource.namespaced ? this.#namespaces : undefined;
     const wanted = namespace === undefined ? all : [namespace];
@@ -74,8 +73,8 @@ export class KeyScope {
   }
 
   /**
-   * The wakeup of one key. None when the key is out of scope, or its name is invalid: a field of another object may
-   * have given it.
+   * The wakeup of one key. Empty when the key is out of scope, or when its name is invalid, because the name may come
+   * from any field of another object.
    */
   key(key: ObjectKey): ({ readonly key: string } | { readonly lookup: Lookup })[] {
     if (!isNamedName(key.name) || !this.contains(key.namespace)) return [];
@@ -87,7 +86,10 @@ export class KeyScope {
       .map(({ location }) => this.#lookup({ view: location.prefix, entries: [], keys: [formatted] }));
   }
 
-  /** The lookups of keys whose objects carry the index entries, in one namespace when it is named. */
+  /**
+   * The lookups of keys whose objects have the index entries.
+   * @param namespace limits them. Default: all namespaces.
+   */
   lookups(wanted: Omit<Lookup, 'view' | 'labelSelector'>, namespace?: string): Target[] {
     return this.viewParts(namespace).map(({ view, namespace: within }) => {
       const where = within === undefined ? [] : [namespaceIndex(within)];

@@ -140,7 +140,7 @@ export class ControllerFactory {
     });
     // An account is resolved for a secure URL only. The URL is checked here again, so that no later change of that
     // check can send a token over a connection without encryption.
-    const acting = account && isSecureUrl(url) ? this.#acting(spec, account, tokens) : undefined;
+    const accountAccess = account && isSecureUrl(url) ? this.#accountAccess(spec, account, tokens) : undefined;
     // The queue is made after the steps above, which may fail, because a queue has to be closed.
     const behaviour = queueOptions(description);
     const ownRuns = this.ownRuns.of(id);
@@ -183,7 +183,7 @@ export class ControllerFactory {
             token: (runs: readonly TokenRun[]) => tokens.sign('levelhook-callback', runs),
             verify: (token: string) => access.tokenKeys.verify('levelhook-callback', token),
           };
-    const target = { endpoint, cacheAccess, callbacks, ...acting };
+    const target = { endpoint, cacheAccess, callbacks, ...accountAccess };
     const reviews =
       webhooks.length === 0
         ? undefined
@@ -273,7 +273,7 @@ export class ControllerFactory {
   }
 
   /** The access to the apiserver of a function without credentials of its own: by token or by proxy. */
-  #acting(
+  #accountAccess(
     { id, description }: ControllerSpec,
     account: FunctionAccount,
     tokens: TriggerTokens,

@@ -90,16 +90,16 @@ export class ControllerSources {
     );
     const limits = webhooks.map(({ webhook }) => ('cache' in webhook ? webhook.cache.maxAgeSeconds * 1000 : Infinity));
     const ageLimitMs = Math.min(...limits);
-    const heard: Promise<void>[] = [];
+    const registered: Promise<void>[] = [];
     for (const { resource, informers, isRelated = false } of this.all) {
       for (const informer of informers) {
         informer.setAgeLimit(id, isRelated ? Infinity : ageLimitMs);
         informer.setIndexes(id, this.#indexesOf(formatKind(resource), informer.view.objects.encrypted));
-        heard.push(informer.setHandlers(id, events.handlersFor(resource)));
+        registered.push(informer.setHandlers(id, events.handlersFor(resource)));
       }
     }
     await Promise.all(this.informers.map((informer) => informer.begin()));
-    await Promise.all(heard);
+    await Promise.all(registered);
   }
 
   /** Indexes that the function declares, or that finding the referrers of a watched object needs. */

@@ -21,7 +21,7 @@ export interface ControllerFacts extends ControllerNotes, QueueFacts {}
 /** The parts of a gateway that watch over controllers. */
 export interface ControllerWatch {
   readonly controllers: Pick<Controllers, 'get' | 'waitsFor'>;
-  /** That keys of a controller are stalled, and for how long. */
+  /** `stalled` says for how long keys of a controller have been stalled; undefined: they are not. */
   readonly progress: { stalled(controller: string): string | undefined };
 }
 

@@ -351,8 +351,8 @@ export class RunningController {
     const { callbacks } = this.#options.target;
     const callback = callbacks && this.callbackMs > 0 ? this.#callbackAt(callbacks) : undefined;
     const keys: KeyStarts = {
-      allow: (room, closed) => {
-        this.queue.allow(room, closed);
+      allow: (most, circuit) => {
+        this.queue.allow(most, circuit);
         this.#options.onChanged();
       },
     };

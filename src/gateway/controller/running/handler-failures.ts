@@ -28,9 +28,9 @@ export class HandlerFailures {
   #atMs = -Infinity;
   /** Failures in a row. Several failures within one wait count once. */
   #failures = 0;
-  /** The time of the first failure whose keys have not been queued yet. */
-  #owedSinceMs = Infinity;
-  #toldAtMs = -Infinity;
+  /** The time of the first failure since all keys were last queued. */
+  #failingSinceMs = Infinity;
+  #loggedAtMs = -Infinity;
   #remark: { readonly message: string; readonly atMs: number } | undefined;
 
   constructor(options: HandlerFailuresOptions) {
@@ -46,10 +46,10 @@ export class HandlerFailures {
     // Failures within one wait count once.
     if (now - this.#atMs >= this.#waitMs) this.#failures += 1;
     this.#atMs = now;
-    this.#owedSinceMs = Math.min(this.#owedSinceMs, now);
+    this.#failingSinceMs = Math.min(this.#failingSinceMs, now);
     this.#message = `${reasonOf(error)}${place === undefined ? '' : ` (${place})`}`;
-    if (now - this.#toldAtMs < QUIET_MS) return;
-    this.#toldAtMs = now;
+    if (now - this.#loggedAtMs < QUIET_MS) return;
+    this.#loggedAtMs = now;
     logger.warn(
       { controller, reason: this.#message, waitMs: this.#waitMs },
       'the handlers of a controller failed: it misses events, and all its keys are queued once the handlers work',
@@ -73,12 +73,12 @@ export class HandlerFailures {
   /** Whether the keys that have to be queued still wait. Repeated failures delay them by the longest wait at most. */
   get isRecent(): boolean {
     const now = this.#options.clock.now();
-    return now - this.#atMs < this.#waitMs && now - this.#owedSinceMs < WAIT_MS[1];
+    return now - this.#atMs < this.#waitMs && now - this.#failingSinceMs < WAIT_MS[1];
   }
 
-  /** All keys are queued now, which makes up for earlier failures. */
+  /** Must be called before all keys are queued, which makes up for earlier failures. */
   delivered(): void {
-    this.#owedSinceMs = Infinity;
+    this.#failingSinceMs = Infinity;
   }
 
   /** Why events are missed at present; undefined when none are. Once none are, all keys are queued. */

@@ -35,7 +35,7 @@ export class KeyObjects {
     return (await this.#find(key)).state === 'cached';
   }
 
-  /** The state of a key's object, for a person. The predicate is asked as about a new object. Never rejects. */
+  /** The state of a key's object, for a person. The predicate is evaluated as for a new object. Never rejects. */
   async of(key: string): Promise<KeyObject> {
     const { predicate } = this.#options.events.reconciled;
     try {

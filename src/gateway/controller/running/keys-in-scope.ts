@@ -5,11 +5,11 @@ import type { View } from '../../informer/cache/view.ts';
 import type { KeyScope, ViewPart } from '../handlers/key-scope.ts';
 
 export interface KeysWanted {
-  /** Only of this namespace. */
+  /** Only keys of this namespace. Default: of all namespaces in the scope. */
   readonly namespace?: string;
-  /** Only of objects that pass; objects are read only when there is such a test, or the scope has a selector. */
+  /** Only keys of objects that pass. Objects are read only for this test and for a selector of the scope. */
   readonly passes?: ((object: KubernetesObject) => boolean) | undefined;
-  /** Of the work that this is a part of. Default: the gateway's own. */
+  /** The slice of the work that reads the keys. Default: a new slice of the gateway's own work. */
   readonly slice?: TimeSlice;
 }
 

@@ -18,7 +18,7 @@ export interface RelatedKindsOptions {
 }
 
 /** How often the kinds that keys name are read from Redis. */
-const LOOK_MS = 1000;
+const READ_EVERY_MS = 1000;
 /** How often the cluster is asked for a kind again, and the same change of kinds is reported. */
 const AGAIN_MS = 10_000;
 /** How long a kind is watched that no key names any more. */
@@ -57,18 +57,18 @@ export class RelatedKinds {
     return this.#options.watched.filter((kind) => (this.#namedMs.get(formatKind(kind)) ?? 0) >= since);
   }
 
-  /** Looks every second until the signal is aborted. Never rejects. */
+  /** Checks every second until the signal is aborted. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const { controller, runtime } = this.#options;
     while (!signal.aborted) {
-      await this.#look().catch((error: unknown) => {
+      await this.#check().catch((error: unknown) => {
         runtime.logger.debug({ controller, error: messageOf(error) }, 'related kinds could not be found, trying again');
       });
-      await runtime.clock.sleep(LOOK_MS, signal);
+      await runtime.clock.sleep(READ_EVERY_MS, signal);
     }
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { rules, runtime, watched, onOutdated } = this.#options;
     const named = (await rules.kinds()).filter((kind) => !this.#declared.has(kind));
     const now = runtime.clock.now();
@@ -78,7 +78,7 @@ export class RelatedKinds {
     for (const kind of this.#answers.keys()) if (!named.includes(kind)) this.#answers.delete(kind);
     this.#isOutdated = found.length > 0 || this.inUse.length < watched.length;
     const report = JSON.stringify([found, this.inUse]);
-    // A kind that the function may not read is found again at each look, so the same report is repeated after
+    // A kind that the function may not read is found again at each check, so the same report is repeated after
     // `AGAIN_MS` only.
     if (!this.#isOutdated || (report === this.#reported && now < this.#reportedMs + AGAIN_MS)) return;
     this.#reported = report;

@@ -28,9 +28,9 @@ export interface ResyncerOptions {
 const END_TIMEOUT_MS = 2000;
 
 /**
- * Queues all keys of a controller at low priority: once for each declaration, incarnation of its views and incarnation
- * of its queue, and again after each period of resync. Redis records each resync, so a restart of the gateway repeats
- * nothing.
+ * Queues all keys of a controller at low priority: whenever its sources or the incarnation of a view or of its queue
+ * have changed, or it has missed events, and after each period of resync. Redis records each of these, so a restart of
+ * the gateway repeats nothing.
  */
 export class Resyncer {
   readonly #options: ResyncerOptions;
@@ -75,8 +75,8 @@ export class Resyncer {
   }
 
   /**
-   * Queues all keys unless that was done for the same declaration, the same incarnations of the views and the same
-   * queue. A new or changed controller, a restored etcd, lost data in Redis and missed events all change one of them.
+   * Queues all keys unless that was done for the same sources, incarnations and missed events. A new or changed
+   * controller, a restored etcd, lost data in Redis and missed events all change one of them.
    */
   async #ensureInitial({ incarnation, initial }: QueueState): Promise<void> {
     const { spec, queue, failures, runtime } = this.#options;
@@ -115,19 +115,19 @@ export class Resyncer {
   async #ensureRelated(): Promise<void> {
     const { queue, sources, runtime, spec, failures } = this.#options;
     const rules = queue.relatedRules;
-    const told = spec.description.relatedKinds ? await rules.views() : new Map<string, string>();
+    const recorded = spec.description.relatedKinds ? await rules.views() : new Map<string, string>();
     const complete = sources.completeRelated;
     const kinds = new Set(complete.map(({ resource }) => formatKind(resource)));
-    for (const kind of told.keys()) if (!kinds.has(kind)) await rules.removeView(kind);
+    for (const kind of recorded.keys()) if (!kinds.has(kind)) await rules.removeView(kind);
     for (const { resource, informers } of complete) {
       const kind = formatKind(resource);
       // As for all keys: lookups that fail at each change must not queue the keys each time.
-      if (failures.isRecent && told.has(kind)) continue;
+      if (failures.isRecent && recorded.has(kind)) continue;
       const states = await Promise.all(informers.map(({ view }) => view.record.state()));
       const missed = await Promise.all(informers.map(({ view }) => view.record.missedBy(spec.id)));
       if (states.some(({ incarnation }) => incarnation === undefined)) continue;
       const state = JSON.stringify([states.map(({ incarnation }) => incarnation), missed]);
-      if (state === told.get(kind)) continue;
+      if (state === recorded.get(kind)) continue;
       await rules.setView(kind, '');
       const queued = new Set<string>();
       for await (const keys of rules.keys(kind)) {
@@ -165,7 +165,7 @@ export class Resyncer {
    */
   async #queueAll(reason: 'initial' | 'resync'): Promise<number> {
     const { scope, reconciled } = this.#options.events;
-    // First: the loop below finds objects that are paused while this runs.
+    // Pauses end first: if an object gets the annotation during this call, the loops below pause its key again.
     await this.#endPauses();
     const { predicate } = reconciled;
     const forAll = predicate ? predicate.forNew : true;

@@ -12,7 +12,7 @@ import { type ControllerSource, namespacesNamed } from './controller-source.ts';
 import type { EventSources } from './event-sources.ts';
 import { type KeysWanted, OBJECTS, keysOfPart } from './keys-in-scope.ts';
 
-/** What this needs of a `ControllerSource`. */
+/** The parts of a `ControllerSource` that `SecondaryKeys` reads. */
 type SecondarySource = Pick<ControllerSource, 'resource'> & { readonly informers: readonly Pick<Informer, 'view'>[] };
 
 export interface SecondaryKeysOptions {
@@ -50,7 +50,7 @@ export class SecondaryKeys {
   /**
    * The keys come in parts.
    * @param passes as in `keysInScope`.
-   * @param slice of the work that this is a part of.
+   * @param slice the slice of the resync.
    */
   async *keys(passes: KeysWanted['passes'], slice: TimeSlice): AsyncGenerator<string[], void, undefined> {
     const { sources, events } = this.#options;
@@ -64,7 +64,7 @@ export class SecondaryKeys {
           for (const wakeup of encoded ? await this.#handle(handler, encoded, slice) : []) {
             for (const key of await this.#resolve(wakeup, passes, known)) if (!known.has(key)) found.add(key);
           }
-          // The waits of this object were no work.
+          // The time since the start includes waits for Redis and for the budget, which were no work.
           slice.restart();
         }
         if (known.size + found.size > MOST_KNOWN) known.clear();
@@ -87,7 +87,7 @@ export class SecondaryKeys {
     }
   }
 
-  /** The budget limits this work, so it takes no rests. */
+  /** Handles one object. The budget limits this work already, so it gives way to other work without a pause. */
   async #handle(
     handler: (change: Change) => readonly Wakeup[],
     encoded: EncodedObject,

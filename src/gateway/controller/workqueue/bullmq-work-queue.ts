@@ -41,8 +41,8 @@ export interface WorkQueueOptions {
   readonly behaviour: QueueOptions;
   /**
    * The place of the queue, and the connection for commands. BullMQ's worker opens a second connection for its blocking
-   * read. `owner` names the owner of the keys: a gateway that does not know yet that this owner is gone starts no
-   * key of the next owner of the name. Default: the name says it all.
+   * read. `owner` distinguishes successive owners of the name: a gateway that still runs the queue of a removed
+   * owner starts no key of the next one. Default: the name alone identifies the queue.
    */
   readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'> & { readonly owner?: string | undefined };
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
@@ -54,7 +54,7 @@ export interface WorkQueueOptions {
    */
   readonly ownRuns?: OwnRuns;
   readonly bounds?: QueueBounds;
-  /** How many runs of all keys the history holds; 0: none but failures. Default 10,000. */
+  /** How many runs of all keys the history holds; 0: only the own histories of failing keys. Default 10,000. */
   readonly historyRuns?: number | undefined;
 }
 

@@ -3,9 +3,8 @@ import type { PauseScope } from './key-status.ts';
 /**
  * The Redis keys of one queue. All share a hash tag, with BullMQ's own, so that scripts may touch them together.
  *
- * A key's record says its state, and sorted sets order the keys. A key may be in several of them at a time, with times
- * that change independently, so each has a set of its own: one set of them all would keep one time of each key, and the
- * record the others.
+ * The record of a key holds its state, and sorted sets order the keys by time. There are several sets, because a key
+ * may wait for several times that change independently, and a sorted set has one score for each key.
  */
 export interface QueueKeys {
   /** BullMQ's `prefix` option; its keys are `<prefix>:<queue name>:*`. */
@@ -57,7 +56,10 @@ export interface QueueKeys {
   readonly dead: string;
   /** Prefix of a key's past outcomes (LIST). */
   readonly historyPrefix: string;
-  /** ZSET key -> when its past outcomes expire. Apart from `dead`, whose keys have theirs until they run again. */
+  /**
+   * ZSET key -> when its past outcomes expire. Dead letters are not in it: their outcomes do not expire before they run
+   * again.
+   */
   readonly histories: string;
   /** ZSET: key that has failed and is tried again -> time of its last failure. */
   readonly failing: string;

@@ -38,8 +38,9 @@ export interface RateLimit {
 }
 
 /**
- * For how long Redis keeps a gateway's count of busy runs (`OwnRuns.busies`): two days, longer than any of them goes
- * on.
+ * For how long Redis keeps a gateway's count of busy runs (`OwnRuns.busies`) after it last changed: two days. The
+ * gateway needs the count until the deadline of its newest busy run, which is at most a day after the 202
+ * (`callbackSeconds`).
  */
 export const BUSIES_MS = 172_800_000;
 

@@ -42,10 +42,11 @@ export interface Ended {
   readonly barrier?: BarrierText;
   /** The error, for people: kept in the key's history, at most 1 KiB of it. */
   readonly error?: string;
-  /** For people: kept in the history of runs. Undefined: nothing that the outcome names. */
+  /** For people: kept in the history of runs. Undefined: the outcome names no writes. */
   readonly wrote?: WriteSummary;
   /**
-   * Another gateway may reach an endpoint that this one could not: the key's next run goes to the first free gateway.
+   * The key's next run goes to the first free gateway, because this one could not send the trigger: it did not reach
+   * the endpoint, could not read the positions of its views, or lacks a related kind.
    */
   readonly elsewhere?: boolean;
   /** `false`: no trigger was sent, so nothing ran. For people. Default true. */
@@ -66,7 +67,7 @@ export type Finish =
   | { readonly kind: 'accepted'; readonly untilMs: number }
   /**
    * It is unknown whether the run has ended, or which writes it made. The run stays on record until its deadline, and
-   * then `Process.lost` settles it. `error`: the reason, for people, which the key's history keeps then.
+   * then `Process.lost` settles it. `error` is the reason, for people; the record has it until then.
    */
   | { readonly kind: 'unknown'; readonly error?: string };
 

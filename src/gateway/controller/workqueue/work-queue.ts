@@ -24,7 +24,7 @@ export type { BarrierText, Finish, Ended, Process, Run, ShownWrite, WriteSummary
 export interface QueuedKey {
   readonly key: string;
   readonly reasons: readonly Reason[];
-  /** Since when there is a reason to run it: from then on its wait counts. Default: now. */
+  /** The time of the event, from which the key's wait is measured. Default: now. */
   readonly atMs?: number;
   /**
    * Whether its object says that it is paused: begins or ends the pause `object/<key>`. Undefined leaves it as it is.
@@ -61,10 +61,10 @@ export interface QueueLevels {
   /** How many runs have ever been started. */
   readonly started: number;
   /**
-   * How many keys the function has to run now or within `DEMAND_AHEAD_MS`, for a scaler: max(ready, due by then) + in
-   * flight + backlog. The maximum counts a key once that is both ready and due, which most are. So it is 0 only if
-   * there is no such key, and at least half of the true number. Keys that wait for the end of a pause are left out.
-   * `sizes.queued` does not show a key whose function has no instance, because it is in a backoff most of the time.
+   * How many keys the function has to run now or within `DEMAND_AHEAD_MS`, for a scaler: max(ready, due by then) +
+   * runs in flight + backlog. Most ready keys are also due, so the two numbers are not added. The result is at least
+   * half of the true number, and 0 only if that is 0. Keys that wait for the end of a pause do not count. A scaler
+   * must not use `sizes.queued`: while a function has no instance, its keys are in backoff most of the time.
    */
   readonly demand: number;
   /** When the first key that has not been started was or will be due; Infinity when there is none. */
@@ -131,24 +131,23 @@ export interface WorkQueue {
   /** Forgets these dead letters and ignores other keys. @returns how many were dead letters. */
   drop(keys: readonly string[]): Promise<number>;
   /**
-   * How many milliseconds no run has started although a key is due and a slot is free, as far as this gateway has
-   * asked. 0 when runs start, no key needs to, or the circuit of this gateway is open. A long queue alone is not a
-   * stall. Redis is not asked again before a key can be due.
+   * For how many milliseconds this gateway has seen no run start although a key is due and a slot is free. 0 while runs
+   * start, while no key is due, and while the circuit of this gateway is open. A long queue alone is not a stall. Redis
+   * is not asked again before a key can be due.
    */
   stalledMs(): Promise<number>;
 
   /** Starts running keys. */
   start(process: Process): Promise<void>;
   /**
-   * This gateway starts no run from now on, before `start` as well as after it; those in flight go on.
+   * Starts no more runs in this gateway; runs in flight go on. It may be called before `start`.
    * @param isForeign the queue has another owner: its keys do not wait here, and go to other gateways. Default false.
    */
   suspend(isForeign?: boolean): void;
   unsuspend(): void;
   /**
-   * At most this many of the runs that start in this gateway from now on are in flight at a time, in place of the
-   * number before; at first any number. Keys that are ready and find no room go to other gateways. Neither this nor
-   * `suspend` ends the other.
+   * Replaces the limit of runs in flight in this gateway; at first there is none. Runs that started before the call do
+   * not count. Ready keys beyond the limit go to other gateways. The limit and `suspend` are independent.
    * @param circuit why `most` is not Infinity, for people.
    */
   allow(most: number, circuit?: OpenCircuit): void;

@@ -7,7 +7,8 @@ import type { Finish, WriteSummary } from '../run.ts';
  * The outcome of a run, or its latest known state:
  *
  * - `done`: the run is finished. `requeue`: done, and the function asked for another run later.
- * - `deferred`: the function asked for a later run (429 or 503) before it did anything.
+ * - `deferred`: the function asked for a later run (429 or 503) before it did anything, or this gateway gave the run to
+ *   others because it could not read the positions of its views or lacks a related kind.
  * - `not-sent`: the gateway sent no trigger, because the function is starting or its circuit is open.
  * - `failed`: an error; the key backs off. `dead`: the key became a dead letter.
  * - `accepted`: the run goes on after a 202. A second entry of the same run has its end.

@@ -46,13 +46,13 @@ export class RedisHistory implements QueueHistory {
     this.#script = loadScript(redis, import.meta.url, 'runs');
   }
 
-  /** @throws TypeError for a cursor that is none. */
+  /** @throws TypeError when a cursor has another form. */
   async runs({ limit, outcome, key, before, after }: RunQuery): Promise<RunPage> {
     await this.#flush();
     const newest = await this.#newest();
     if (!newest) return { runs: [] };
-    // Reads from the newest entry that `#newest` found. Runs that are recorded after it come with the next `after`
-    // only, and so only once.
+    // Runs that are recorded during this call are left out: a caller that follows the runs gets them with its next
+    // `after`, and must not get them twice.
     const from = before === undefined ? { ...newest, line: newest.line + 1 } : positionOf(before);
     const last = after === undefined ? OLDEST : positionOf(after);
     // A cursor beyond the newest entry is of an earlier history: a new history counts from 0 again.

@@ -29,10 +29,10 @@ const ENTRY_LENGTH = 16_384;
 const WRITE_AFTER_MS = 250;
 const WRITE_LENGTH = 262_144;
 /**
- * More runs a second would push out the whole history within 10 s, and cost more than they are worth. Of a burst, the
- * first runs are recorded, up to half of a history.
+ * Runs that ended well fill the history in this time at least; further runs are counted but not recorded. In a burst
+ * the first runs are recorded, up to half of a history.
  */
-const SECONDS = 10;
+const FILL_SECONDS = 10;
 const BURST_SHARE = 0.5;
 /** The most bytes of UTF-8 for one code unit of a JavaScript string. */
 const MOST_BYTES = 3;
@@ -70,7 +70,7 @@ export class RunRecorder {
     this.#options = options;
     this.#script = loadScript(options.redis, import.meta.url, 'record');
     const { historyRuns, clock } = options;
-    const rate = { perSecond: historyRuns / SECONDS, burst: historyRuns * BURST_SHARE };
+    const rate = { perSecond: historyRuns / FILL_SECONDS, burst: historyRuns * BURST_SHARE };
     this.#room = new TokenBucket(rate, () => clock.now());
   }
 

@@ -19,7 +19,7 @@ export interface OwnRun {
    */
   readonly state: 'running' | 'accepted' | 'unknown';
   /**
-   * Of a run that became busy, which is a run that answered 202: its number among such runs of this queue here, from 1.
+   * The value of `OwnRuns.busies` when this run answered 202, which makes it busy. Absent for any other run.
    */
   readonly busies?: number;
 }
@@ -57,9 +57,9 @@ export class OwnRuns {
   }
 
   /**
-   * How many runs have become busy. Redis counts a run in the write that marks it as busy, and does not count a run
-   * whose record it has lost. If this count includes a run, its record is right: another gateway may have ended the run
-   * by its callback, unknown to this gateway.
+   * How many runs have become busy. Redis stores this count in the write that marks a run as busy. After a loss of
+   * data the stored count shows which of these writes have survived. A run that it includes is not put back on record,
+   * because another gateway may have received the callback that ended it.
    */
   get busies(): number {
     return this.#busies;

@@ -19,11 +19,11 @@ export interface QueueRecordOptions {
   readonly redis: Redis;
   /** The queue's HASH. */
   readonly key: string;
-  /** Whose queue it is. Undefined: the name says it all. */
+  /** See `WorkQueueOptions.location`. */
   readonly owner: string | undefined;
-  /** Writes what BullMQ keeps of the queue as a whole. */
+  /** Writes BullMQ's metadata of the queue. */
   readonly recordSettings: () => Promise<void>;
-  /** Notes that the queue may have changed, when this write has ended. */
+  /** Waits for a write, after which keys may be due. */
   readonly written: (write: Promise<unknown>) => Promise<unknown>;
   /**
    * Whether the queue has stopped, and nothing more may be written: its controller may have been removed with all data,
@@ -47,11 +47,11 @@ export class QueueRecord {
     const [incarnation, owner, runId, initial, resyncAt] = await redis.hmget(key, ...fields);
     // An earlier build has written no owner.
     const isOthers = own !== undefined && typeof owner === 'string' && owner !== own;
-    // A removal begins with the incarnation.
-    const isRest = typeof incarnation !== 'string' && typeof runId === 'string';
+    // A removal deletes the incarnation first.
+    const isPartlyRemoved = typeof incarnation !== 'string' && typeof runId === 'string';
     return {
       incarnation: incarnation ?? undefined,
-      isForeign: isOthers || isRest,
+      isForeign: isOthers || isPartlyRemoved,
       runId: runId ?? undefined,
       initial: initial ?? undefined,
       resyncAtMs: resyncAt ? Number(resyncAt) : undefined,

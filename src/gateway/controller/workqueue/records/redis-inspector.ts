@@ -14,7 +14,7 @@ import {
 import { type QueueKeys, scopesOf } from '../queue-keys.ts';
 import { DEMAND_AHEAD_MS, type QueueInspector, type QueueLevels } from '../work-queue.ts';
 
-/** What only the gateway that asks knows. */
+/** The state of this gateway that Redis does not have. */
 export interface OwnView {
   readonly clock: Pick<Clock, 'now'>;
   readonly circuit: () => OpenCircuit | undefined;

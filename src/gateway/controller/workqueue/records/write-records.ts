@@ -18,7 +18,7 @@ export interface BegunWrite {
 
 /** The record of a run's writes. */
 export interface WriteRecord {
-  /** Each write's note, or its outcome, as text. In no order. */
+  /** The outcome of each write, or its note while there is no outcome. In no order. */
   readonly writes: readonly string[];
   /** How many further writes there were. */
   readonly more: number;
@@ -48,6 +48,7 @@ export class WriteRecords {
 
   /**
    * Records that the run is about to write.
+   * @param note describes the write until `end` records its outcome.
    * @returns undefined when it may not: it is not in flight, its deadline has passed, or its writes have ended.
    */
   async begin({ key, run, incarnation }: FencedRun, note: string, nowMs: number): Promise<BegunWrite | undefined> {

@@ -1,19 +1,19 @@
 import type { LowRequest } from '../records/records.ts';
 
 /**
- * Decides when keys of the backlog may start: in slots that are left, and one of them before the other keys once all
- * have been passed over for `patienceMs`, so that a busy queue does not starve them.
+ * Decides when keys of the backlog may start. They start in slots that ready keys leave free. If the backlog has got no
+ * slot for `patienceMs`, one of its keys goes before the ready keys, so that a busy queue does not starve it.
  */
 export class BacklogTurn {
   readonly #gateway: string;
   readonly #newNonce: () => string;
-  /** How long all may be passed over. */
+  /** How long the backlog waits for a free slot before one of its keys goes first. */
   readonly #patienceMs: number;
   #mayHaveKeys = false;
   #isFull = false;
-  /** Of the request that has not been answered. */
+  /** The nonce of the request under way: a repeated call has the same nonce and gets the same keys. */
   #nonce: string | undefined;
-  /** Since when they have been passed over; undefined: the last call took some. */
+  /** Since when the backlog has got no slot; undefined: the last call took some of its keys. */
   #passedOverSinceMs: number | undefined;
 
   constructor({ gateway, newNonce, patienceMs }: { gateway: string; newNonce: () => string; patienceMs: number }) {
@@ -22,7 +22,7 @@ export class BacklogTurn {
     this.#patienceMs = patienceMs;
   }
 
-  /** Whether it may have keys that can start. */
+  /** Whether the backlog may have keys that can start. */
   get mayHaveKeys(): boolean {
     return this.#mayHaveKeys;
   }
@@ -31,12 +31,12 @@ export class BacklogTurn {
     this.#mayHaveKeys = true;
   }
 
-  /** No key of it can be started. */
+  /** Makes no more requests until `mayHave`: Redis refuses to start keys of the backlog. */
   giveUp(): void {
     this.#mayHaveKeys = false;
   }
 
-  /** A slot may be free. */
+  /** Must be called when a slot may be free. */
   resume(): void {
     this.#isFull = false;
   }

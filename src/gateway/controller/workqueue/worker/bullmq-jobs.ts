@@ -63,9 +63,9 @@ export class BullMqJobs {
   }
 
   /**
-   * Writes the metadata of the queue, without which BullMQ keeps 10,000 events. BullMQ would write it only when a queue
-   * is made: Redis may lose it later, and a controller that was removed at once would leave it. A queue that is in
-   * order keeps the settings of the build that began it.
+   * Writes the metadata of the queue, without which BullMQ keeps 10,000 events. `QueueRecord.renew` calls it for each
+   * incarnation of the queue. BullMQ itself writes it in the constructor of `Queue`, which is not enough, because Redis
+   * may lose it later, and a controller that is removed at once would leave it behind.
    */
   async recordSettings(): Promise<void> {
     await this.#queue.backend.setQueueMeta(this.#queue.metaValues);

@@ -3,9 +3,9 @@ export const QUEUES_AT_FULL_PACE = 200;
 
 /** One queue's share of the pace. */
 export interface PaceShare {
-  /** By how much the intervals of a queue at rest are longer than those of a single queue: 1, 2, 3 ... */
+  /** The intervals of an idle queue are this many times as long as the intervals of a single queue: 1, 2, 3 ... */
   readonly factor: number;
-  /** The next time at which the queue is to be asked. */
+  /** When the queue next asks Redis. */
   nextMs(nowMs: number, intervalMs: number): number;
   leave(): void;
 }

@@ -13,7 +13,7 @@ export interface PollerOptions {
   readonly onReady: (keys: readonly string[]) => Promise<void>;
   /** Called with keys whose runs have passed their deadline. */
   readonly onOverdue: (keys: readonly string[]) => Promise<void>;
-  /** Called by each tick with the answer of Redis, once the ready keys of it have been reported. */
+  /** Called by each tick with the answer of Redis, after `onReady` and `onOverdue`. */
   readonly onDue: (due: Due) => void;
   /** Its `run` is called by each tick. */
   readonly upkeep: Pick<Upkeep, 'run'>;
@@ -36,9 +36,10 @@ const AGAIN_MS = 30_000;
 const SETTLE_AGAIN_MS = 5000;
 
 /**
- * Finds keys whose time has come: due timers whose barrier has passed, debounced keys, runs past their deadline, and
- * keys of the backlog. It sleeps until the next key is due; a caller in this process that sets an earlier time wakes
- * it. Any number of pollers may share one queue: only the poller that moves a key's time ahead reports the key.
+ * Finds keys whose time has come: due timers whose barrier has passed, debounced keys, and runs past their deadline. It
+ * also ends pauses whose time is over. It sleeps until the next key is due; a caller in this process that sets an
+ * earlier time wakes it. Several pollers may share one queue: each postpones the keys that it finds due, and reports
+ * only keys that no other poller has postponed before.
  */
 export class Poller {
   readonly #options: PollerOptions;
@@ -108,7 +109,7 @@ export class Poller {
     const ready: DueTimer[] = [];
     const waiting: DueTimer[] = [];
     if (timers.length > 0) {
-      // Keys of a burst wait for the same views, but rarely have the same barrier. Each check is one short read.
+      // Each barrier is checked alone, because keys rarely have the same barrier, and a check is one short read.
       const passed = await Promise.all(timers.map(({ barrier, barrierAtMs }) => barriers.passed(barrier, barrierAtMs)));
       timers.forEach((timer, at) => (passed[at] ? ready : waiting).push(timer));
     }
@@ -117,7 +118,7 @@ export class Poller {
       records.wake('timers', again, ready),
       records.wake('debounced', again, debounced),
       records.postpone('inFlight', now + SETTLE_AGAIN_MS, inFlight),
-      // Moved ahead, so that the next tick reads other keys first.
+      // Postponed, so that the next tick reads other keys first.
       records.hold(now + BARRIER_AGAIN_MS, waiting),
     ]);
     await Promise.all([onReady([...woken, ...added]), onOverdue(overdue)]);

@@ -64,8 +64,8 @@ const START_AGAIN_MS = [20, 1000] as const;
 const OWN_FAILURES = 3;
 const MOST_IN_CALL = 200;
 /**
- * Keys that found every slot taken by other gateways are asked for again after this, and a low-priority key goes first
- * as often.
+ * Keys that found every slot taken by other gateways ask again after this time. If the backlog has got no slot for this
+ * time, one of its keys goes first.
  */
 const FULL_AGAIN_MS = 20;
 /** How many keys are remembered for `passOn`. A forgotten key starts here again. */
@@ -96,8 +96,8 @@ export class QueueWorker {
   readonly #backlog: BacklogTurn;
   readonly #slots: Slots;
   readonly #finishes: GroupCommit<FinishRequest, Finished>;
-  /** Keys that other gateways should start first, because their last run here got no answer. */
-  readonly #elsewhere = new NewestMap<string, true>(MOST_PASSED_ON);
+  /** Keys that other gateways should start first: their last trigger was not sent from here, or got no answer. */
+  readonly #toPassOn = new NewestMap<string, true>(MOST_PASSED_ON);
   /** Lost runs that are being settled. The apiserver may answer after the poller has found them again. */
   readonly #settling = new Set<string>();
   readonly #id = randomUUID();
@@ -168,11 +168,11 @@ export class QueueWorker {
   }
 
   /**
-   * Whether other gateways should start this key first, because its last run here got no answer. True once for each
-   * such run.
+   * Whether other gateways should start this key first, because its last trigger was not sent from here, or got no
+   * answer. True once for each such run.
    */
   passOn(key: string): boolean {
-    return this.#elsewhere.delete(key);
+    return this.#toPassOn.delete(key);
   }
 
   /**
@@ -234,7 +234,7 @@ export class QueueWorker {
   /** The keys that the next call is about; undefined: none can start now. */
   #take(): Taken | undefined {
     const { gate } = this.#options;
-    // Keys leave even during a call, because the call may start the single run that the gate allows.
+    // Before the check for a call under way: that call may have started the only run that the gate allows.
     if (gate.refuses || (!gate.closed && gate.room === 0)) this.#waiting.leaveAll();
     if (gate.closed) return undefined;
     if (this.#call || this.#isFull) return undefined;
@@ -247,7 +247,7 @@ export class QueueWorker {
       if (room <= 0) return undefined;
     }
     const keys = this.#waiting.take(room);
-    // A gateway that may begin few runs begins those of keys that were added.
+    // If keys that were added use all runs that the gate allows, no key of the backlog goes before them.
     const low = keys.length < gate.room ? this.#backlog.request(room - keys.length, this.#now()) : undefined;
     return keys.length === 0 && !low ? undefined : { keys, low };
   }
@@ -388,7 +388,7 @@ export class QueueWorker {
           break;
         case 'go': {
           barriers.forget(key);
-          this.#elsewhere.delete(key);
+          this.#toPassOn.delete(key);
           const heldMs = ownRuns.heldUntil({ key, run: start.run }, times.nowMs);
           if (heldMs !== undefined) {
             // Redis has lost the record of a run in flight, and recovery has not noticed yet.
@@ -437,9 +437,10 @@ export class QueueWorker {
 
   #run(started: readonly Started[], { nowMs, deadlineMs }: StartTimes): void {
     const { process, gate, ownRuns, on } = this.#options;
-    // A closed gate: the connection broke during the script, which was sent again to a Redis that recovery has not
-    // checked yet. Else this process was frozen, or Redis did not answer it. Then it must announce itself to the others
-    // before it starts a run, or other gateways may take the runs for lost by now.
+    // The gate is closed if the connection broke during the script: the script was then sent again, to a Redis that
+    // recovery has not checked yet. The start is late if this process was frozen or Redis did not answer: other
+    // gateways may count this gateway as ended, and its runs as lost, until it announces itself again
+    // (`GatewayRuns.beginUntil`).
     const isLate = !ownRuns.mayBegin(this.#now()) || this.#now() >= deadlineMs;
     if (gate.closed || isLate) {
       const againAfterMs = gate.closed ? 0 : BEGIN_AGAIN_MS;
@@ -511,14 +512,14 @@ export class QueueWorker {
 
   async #finishAll(requests: readonly FinishRequest[]): Promise<Finished[]> {
     const { records, barriers, ownRuns, on } = this.#options;
-    // A start that is taken back has no `ended`. It may have the number of a run here that Redis has lost, which goes
-    // on.
+    // A start that is taken back has no `ended` and ends no own run: a run whose record Redis has lost may have the
+    // same number, and goes on.
     for (const request of requests) if (request.ended) ownRuns.finish(request);
     const answer = records.finishAll(requests, this.#now(), ownRuns);
     for (const { key, run, finish } of requests) {
       if (finish.kind === 'ended' && finish.barrier !== undefined) barriers.remember(key, finish.barrier);
-      if (finish.kind === 'unknown' || (finish.kind === 'ended' && finish.elsewhere)) this.#elsewhere.set(key, true);
-      // A start that begins now is sent after the finish, on the same connection.
+      if (finish.kind === 'unknown' || (finish.kind === 'ended' && finish.elsewhere)) this.#toPassOn.set(key, true);
+      // The slot is free at once, because a later start is sent on the same connection, after this finish.
       this.#release(key, run);
     }
     const finished = await answer;

@@ -1,7 +1,7 @@
 import type { StartRate } from './start-rates.ts';
 
 export interface RunGateOptions {
-  /** How many may begin here, so that the runs of other tenants do not wait for them. */
+  /** Limits how many runs of the tenant begin here, so that the runs of other tenants do not wait for them. */
   readonly startRate: StartRate;
   /** Called when `room` has changed. */
   readonly onRoom: () => void;

@@ -21,7 +21,7 @@ export class Stall {
   #idleUntilMs = 0;
   /** Counts the events that may have made keys due. */
   #activity = 0;
-  /** How many runs had started when that was last seen to change. */
+  /** The number of started runs, and when this gateway saw it change. */
   #lastStart: { readonly count: number; readonly atMs: number } | undefined;
   #levels: QueueLevels | undefined;
 
@@ -34,7 +34,7 @@ export class Stall {
     return this.#levels;
   }
 
-  /** In milliseconds, as far as this gateway has asked; 0 when runs start, or none need to. */
+  /** See `WorkQueue.stalledMs`. */
   async ms(): Promise<number> {
     const { clock, concurrency, read, isOpen } = this.#options;
     if (isOpen()) {
@@ -71,7 +71,7 @@ export class Stall {
     if (nextMs < this.#idleUntilMs || sizes.queued !== queued || sizes.dead !== dead) this.#idleUntilMs = 0;
   }
 
-  /** Waits for work after which keys may be due, also where it fails: Redis may have done it all the same. */
+  /** Waits for work that may make keys due. Failed work counts as well, because Redis may have done it. */
   async mayMakeDue<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
