@@ -321,10 +321,13 @@ export class Dispatcher implements Process {
     return { kind: 'unknown', error: 'a write of the run got no answer from the apiserver' };
   }
 
-  /** The writes on record, for people. The barrier covers all writes before the deadline, recorded or not. */
+  /**
+   * The writes on record, for people: a record that cannot be read does not keep the run from being settled. The
+   * barrier covers all writes before the deadline, recorded or not.
+   */
   async #wroteBeforeLost(run: { key: string; run: number }): Promise<WriteSummary | undefined> {
     const { recorded } = this.#options.target;
-    const record = await recorded?.end({ ...run, deadlineMs: 0 });
+    const record = await recorded?.end({ ...run, deadlineMs: 0 }).catch(() => undefined);
     return record && record.writes.length > 0 ? wroteOf(record.writes) : undefined;
   }
 
@@ -361,7 +364,7 @@ export class Dispatcher implements Process {
   }
 }
 
-const BEHIND: Finish = { kind: 'ended', failures: 'keep', againAfterMs: 250, elsewhere: true };
+const BEHIND: Finish = { ...NOT_SENT, againAfterMs: 250, elsewhere: true };
 
 function startingOf(absence: string): Outcome {
   return { kind: 'not-sent', message: `the function may be starting: ${absence}`, isThere: false };

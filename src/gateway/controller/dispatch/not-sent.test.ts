@@ -9,7 +9,9 @@ import { importExtractableSecret } from '../../../contract/signature.ts';
 import { CacheAccess } from '../access/cache-access.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import type { Finish, Run } from '../workqueue/work-queue.ts';
-import { Dispatcher } from './dispatcher.ts';
+import { Dispatcher, type TriggerTarget } from './dispatcher.ts';
+import type { RecordedWrites } from './recorded-writes.ts';
+import type { RelatedObjects } from './related-objects.ts';
 import { ownBounds } from '../../../../test/harness/own-bounds.ts';
 
 /** The end of a run that is given back without a failure, to run again at once. */
@@ -21,6 +23,7 @@ describe('a trigger that is not sent', () => {
   let counted: string[];
   let server: Server;
   let endpoint: Endpoint;
+  let dispatcherFor: (more: Partial<TriggerTarget>) => Dispatcher;
   let dispatcher: Dispatcher;
   let rooms: number[];
 
@@ -39,18 +42,20 @@ describe('a trigger that is not sent', () => {
     const count = (name: string, labels: MetricLabels): void => {
       counted.push(`${name} ${labels['reason'] ?? labels['outcome'] ?? labels['result'] ?? ''}`);
     };
-    dispatcher = new Dispatcher({
-      bounds: ownBounds(),
-      controller: 'c',
-      views: [],
-      starts: {
-        keys: { allow: (room) => void rooms.push(room) },
-        ending: new AbortController().signal,
-      },
-      target: { endpoint, cacheAccess },
-      runtime: { clock: systemClock, logger: silentLogger, metrics: { ...silentMetrics, count } },
-      settings: { logTriggers: false, startWindowMs: 60_000 },
-    });
+    dispatcherFor = (more) =>
+      new Dispatcher({
+        bounds: ownBounds(),
+        controller: 'c',
+        views: [],
+        starts: {
+          keys: { allow: (room) => void rooms.push(room) },
+          ending: new AbortController().signal,
+        },
+        target: { endpoint, cacheAccess, ...more },
+        runtime: { clock: systemClock, logger: silentLogger, metrics: { ...silentMetrics, count } },
+        settings: { logTriggers: false, startWindowMs: 60_000 },
+      });
+    dispatcher = dispatcherFor({});
   });
 
   afterEach(async () => {
@@ -109,6 +114,13 @@ describe('a trigger that is not sent', () => {
     expect(counted).toEqual(['levelhook_triggers_not_sent_total starting']);
   });
 
+  it('because a related kind is missing here gives the key to other gateways', async () => {
+    const related = { isBehind: async () => true } as unknown as RelatedObjects;
+    const expected = { kind: 'ended', failures: 'keep', againAfterMs: 250, elsewhere: true, sent: false };
+    expect(await dispatcherFor({ related }).run(run())).toEqual(expected);
+    expect(methods).toEqual([]);
+  });
+
   it('is another matter than one that a proxy answered: that may have been delivered', async () => {
     answer = done;
     await dispatch();
@@ -116,5 +128,11 @@ describe('a trigger that is not sent', () => {
     expect(await dispatch()).toMatchObject({ kind: 'unknown' });
     expect(methods).toEqual(['GET', 'POST', 'POST']);
     expect(counted).toContain('levelhook_unknown_outcomes_total status');
+  });
+
+  it('or whose answer never came is settled at its deadline, also when its writes cannot be read', async () => {
+    const recorded = { end: () => Promise.reject(new Error('not JSON')) } as unknown as RecordedWrites;
+    const lost = dispatcherFor({ recorded }).lost({ key: 'a/b', run: 1, failures: 0 });
+    expect(await lost).toMatchObject({ kind: 'ended', failures: 'count' });
   });
 });

@@ -7,7 +7,7 @@ import { ScopedProcess } from './scoped-process.ts';
 
 const run = (key: string): Run => ({ key, run: 1, incarnation: 'i', failures: 3, reasons: [], deadlineMs: 0 });
 const again = (key: string): Finish => ({ kind: 'ended', failures: 'count', error: key });
-const dropped: Finish = { kind: 'ended', failures: 'forget' };
+const dropped: Finish = { kind: 'ended', failures: 'forget', sent: false };
 
 it('keys of namespaces that are no longer declared are dropped, and the others get their own outcomes', async () => {
   const ran: string[] = [];

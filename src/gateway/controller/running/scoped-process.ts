@@ -2,7 +2,7 @@ import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 
 /** The finish of a dropped key: it does not run again. */
-const DROPPED: Finish = { kind: 'ended', failures: 'forget' };
+const DROPPED: Finish = { kind: 'ended', failures: 'forget', sent: false };
 
 /**
  * Runs the keys of a controller and drops keys outside its namespaces, which an earlier declaration with more

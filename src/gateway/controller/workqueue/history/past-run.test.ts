@@ -79,6 +79,7 @@ describe('a run of the history', () => {
     [{ kind: 'ended', failures: 'forget', againAfterMs: 1 }, 'requeue'],
     [{ kind: 'ended', failures: 'keep', againAfterMs: 1 }, 'deferred'],
     [{ kind: 'ended', failures: 'keep', againAfterMs: 0, sent: false }, 'not-sent'],
+    [{ kind: 'ended', failures: 'forget', sent: false }, 'not-sent'],
     [{ kind: 'ended', failures: 'count', againAfterMs: 1 }, 'failed'],
     [{ kind: 'ended', failures: 'count', dead: true }, 'dead'],
     [{ kind: 'accepted', untilMs: 1 }, 'accepted'],

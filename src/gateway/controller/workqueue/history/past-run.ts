@@ -7,9 +7,9 @@ import type { Finish, WriteSummary } from '../run.ts';
  * The outcome of a run, or its latest known state:
  *
  * - `done`: the run is finished. `requeue`: done, and the function asked for another run later.
- * - `deferred`: the function asked for a later run (429 or 503) before it did anything, or this gateway gave the run to
- *   others because it could not read the positions of its views or lacks a related kind.
- * - `not-sent`: the gateway sent no trigger, because the function is starting or its circuit is open.
+ * - `deferred`: the function asked for a later run (429 or 503) before it did anything.
+ * - `not-sent`: the gateway sent no trigger: the function is starting or its circuit is open, the gateway could not
+ *   read the positions of its views or lacks a related kind, or the controller has lost the key's namespace.
  * - `failed`: an error; the key backs off. `dead`: the key became a dead letter.
  * - `accepted`: the run goes on after a 202. A second entry of the same run has its end.
  * - `unknown`: no answer shows the outcome. An entry `lost` of the same run follows at its deadline.
@@ -55,8 +55,8 @@ export interface PastRun {
   /** When the key runs again at the latest; of an accepted run, until when its outcome must come. */
   readonly nextMs?: number;
   /**
-   * How many successful runs of all keys this gateway has left out of the record since its last entry, because they
-   * would have pushed out the history within seconds.
+   * How many runs of all keys that ended well or were not sent this gateway has left out of the record since its last
+   * entry, because they would have pushed out the history within seconds.
    */
   readonly leftOut?: number;
 }
@@ -167,8 +167,9 @@ function outcomeOf(finish: Finish): PastOutcome {
   if (finish.kind === 'accepted') return 'accepted';
   if (finish.kind === 'unknown') return 'unknown';
   if (finish.dead) return 'dead';
+  if (finish.sent === false) return 'not-sent';
   if (finish.failures === 'count') return 'failed';
-  if (finish.failures === 'keep') return finish.sent === false ? 'not-sent' : 'deferred';
+  if (finish.failures === 'keep') return 'deferred';
   return finish.againAfterMs === undefined ? 'done' : 'requeue';
 }
 

@@ -42,8 +42,8 @@ const NO_BYTES = Buffer.alloc(0);
 /**
  * Writes the runs that this gateway has finished to the history, several with one command. It never delays a run: it
  * waits for no answer, and drops runs that Redis refuses. A gateway that is killed loses the runs of the last 250 ms
- * from the history. Of many runs a second it leaves out some that ended well at the first attempt, and records how
- * many.
+ * from the history. Of many runs a second it leaves out some that ended well or were not sent at the first attempt, and
+ * records how many.
  */
 export class RunRecorder {
   readonly #options: RunRecorderOptions;
@@ -61,7 +61,7 @@ export class RunRecorder {
   #runs = 0;
   #written: Promise<void> = Promise.resolve();
   #timing = false;
-  /** Limits the recorded runs that ended well. */
+  /** Limits the recorded runs that have nothing else to report. */
   readonly #room: TokenBucket;
   #leftOut = 0;
   readonly #stopped = new AbortController();
@@ -78,7 +78,7 @@ export class RunRecorder {
   record(ended: EndedRun, { current, dead }: Pick<Finished, 'current' | 'dead'>): void {
     if (!current) return;
     const { finish } = ended;
-    if (endedWell(ended) && !this.#room.take()) {
+    if (isOrdinary(ended) && !this.#room.take()) {
       this.#leftOut += 1;
       return;
     }
@@ -142,7 +142,8 @@ export class RunRecorder {
   }
 }
 
-/** The first attempt ended well, so there is nothing else to report. */
-function endedWell({ finish, attempt, lost }: EndedRun): boolean {
-  return finish.kind === 'ended' && finish.failures === 'forget' && !finish.dead && attempt === 1 && !lost;
+/** The first attempt ended well or was not sent, so there is nothing else to report. */
+function isOrdinary({ finish, attempt, lost }: EndedRun): boolean {
+  if (finish.kind !== 'ended' || finish.dead || attempt !== 1 || lost) return false;
+  return finish.failures === 'forget' || finish.sent === false;
 }
