@@ -1,7 +1,8 @@
 import type { PauseScope } from './key-status.ts';
 
 /**
- * The Redis keys of one queue. All share a hash tag, with BullMQ's own, so that scripts may touch them together.
+ * The Redis keys of one queue. All share a hash tag, with BullMQ's own, so that scripts may touch them together: they
+ * build these names from the prefix.
  *
  * The record of a key holds its state, and sorted sets order the keys by time. There are several sets, because a key
  * may wait for several times that change independently, and a sorted set has one score for each key.
@@ -9,6 +10,12 @@ import type { PauseScope } from './key-status.ts';
 export interface QueueKeys {
   /** BullMQ's `prefix` option; its keys are `<prefix>:<queue name>:*`. */
   readonly prefix: string;
+  /**
+   * KEYS of a script: the prefix, and a second name that is not in use either. A Redis Cluster that moves the slot
+   * refuses two names of which one is missing. With one name, the new node would execute the script without the data
+   * that is still on the old one.
+   */
+  readonly script: readonly [prefix: string, missing: string];
   /** HASH: `incarnation`, `owner`, `runId`, `initial`, `resyncAt`, `lowReason`, `recorded`. */
   readonly queue: string;
   /** ZSET key -> due time: requeues and backoffs. A timer ends only with a run. */
@@ -36,7 +43,10 @@ export interface QueueKeys {
    * while the key stays blocked until the deadline.
    */
   readonly slots: string;
-  /** Prefix of a gateway's STRING, followed by its id: the low-priority keys that its last start has taken. */
+  /**
+   * Prefix of a gateway's STRING, followed by its id: the nonce of its last start that has taken low-priority keys, and
+   * these keys.
+   */
   readonly takenPrefix: string;
   /** Prefix of a gateway's STRING, followed by its id: how many of its runs have become busy, see `OwnRuns.busies`. */
   readonly busiesPrefix: string;
@@ -63,7 +73,7 @@ export interface QueueKeys {
   readonly histories: string;
   /** ZSET: key that has failed and is tried again -> time of its last failure. */
   readonly failing: string;
-  /** STREAM: the last runs of all keys. */
+  /** STREAM: the last runs of all keys, several in each entry, one in each line. */
   readonly recent: string;
   /** HASH interval -> counts of the interval: the samples of the last hour. */
   readonly samples: string;
@@ -75,9 +85,15 @@ export interface QueueKeys {
   readonly waiting: string;
   /** BullMQ's list of active jobs. */
   readonly active: string;
-  /** Prefix of a key's record (HASH). */
+  /**
+   * Prefix of a key's record (HASH): `run`, `deadline`, `nonce`, `busy`, `back`, `dirty`, `barrier`, `barrierAt`,
+   * `heldAt`, `error`, `failures`, `dead`, `reasons`, `queuedAt`, `tokenAt`.
+   */
   readonly recordPrefix: string;
-  /** Prefix of the writes that a key's run has made through the gateway (HASH). */
+  /**
+   * Prefix of the writes that a key's run has made through the gateway (HASH): `run`, `ended`, `bytes`, `more`, and for
+   * each write `w` and its id.
+   */
   readonly writesPrefix: string;
   /** HASH key -> the rules of its related objects: JSON, one in each line. */
   readonly related: string;
@@ -91,6 +107,7 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
   const prefix = `{${cluster.keyPrefix}:v1:${cluster.clusterId}:queue:${name}}`;
   return {
     prefix,
+    script: [prefix, `${prefix}:`],
     queue: `${prefix}:queue`,
     timers: `${prefix}:timers`,
     debounced: `${prefix}:debounced`,

@@ -128,7 +128,7 @@ export class RunRecorder {
   async #write(entries: readonly (number | Buffer)[]): Promise<void> {
     const { name, keys, historyRuns, isLeftOut, logger } = this.#options;
     try {
-      await this.#script([keys.recent, keys.queue], [isLeftOut() ? 1 : historyRuns, ...entries]);
+      await this.#script(keys.script, [isLeftOut() ? 1 : historyRuns, ...entries]);
     } catch (error) {
       logger.debug({ controller: name, error: messageOf(error) }, 'runs could not be added to the history');
     }

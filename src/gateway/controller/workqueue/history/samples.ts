@@ -52,9 +52,8 @@ export class RedisSamples {
    * @returns how many keys wait or run.
    */
   async add(counts: readonly (readonly [interval: number, counts: Counts])[]): Promise<number> {
-    const { samples, queued, backlog, inFlight } = this.#keys;
     const args = counts.flatMap(([interval, each]) => [interval, JSON.stringify(each)]);
-    return (await this.#script([samples, queued, backlog, inFlight], [KEPT, ...args])) as number;
+    return (await this.#script(this.#keys.script, [KEPT, ...args])) as number;
   }
 
   /** The intervals of the last hour that have ended, the oldest first; always `SAMPLES`. */

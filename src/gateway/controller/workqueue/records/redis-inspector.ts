@@ -117,10 +117,8 @@ export class RedisInspector implements QueueInspector {
 
   async levels(): Promise<QueueLevels> {
     const nowMs = this.#own.clock.now();
-    const { queued, inFlight, timers, failing, backlog, dead, debounced, pauses, runs } = this.#keys;
-    const lists = [queued, inFlight, timers, failing, backlog, dead];
     const [answer, all] = await Promise.all([
-      this.#levels([...lists, debounced, pauses, runs], [nowMs + DEMAND_AHEAD_MS]),
+      this.#levels(this.#keys.script, [nowMs + DEMAND_AHEAD_MS]),
       this.pauses(),
     ]);
     const [sizes, low, started, demand, firstDue] = answer as [number[], number, number, number, string];
@@ -147,11 +145,7 @@ export class RedisInspector implements QueueInspector {
 
   /** The bytes that the queue's keys take in Redis, about. */
   async weigh(): Promise<number> {
-    const { backlog, dead, debounced, inFlight, queued, recent, related, relatedIndex, resting, timers } = this.#keys;
-    const { histories, historyPrefix, recordPrefix, writesPrefix } = this.#keys;
-    const prefixes = [recordPrefix, writesPrefix, historyPrefix];
-    const sets = [histories, dead, queued, backlog, timers, debounced, inFlight, resting];
-    return Number(await this.#weigh([related, relatedIndex, recent, ...prefixes, ...sets], []));
+    return Number(await this.#weigh(this.#keys.script, []));
   }
 
   async list(list: KeyList, { offset, limit }: { offset: number; limit: number }): Promise<KeyPage> {

@@ -81,31 +81,25 @@ export class RedisRecords {
    *   already.
    */
   async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<{ ready: string[]; dueMs: number | undefined }> {
-    const { recordPrefix, debounced, pauses, pausedPrefix, queued } = this.#keys;
     const { windowMs = 0, maxMs = 0, leading = false } = this.#debounce ?? {};
     const args: (string | number)[] = [nowMs, windowMs, maxMs, leading ? '1' : ''];
     for (const { key, reasons, paused, atMs = nowMs } of keys) {
       args.push(key, reasons.map((reason) => JSON.stringify(reason)).join('\n'));
       args.push(paused === undefined ? '' : paused ? '1' : '0', Math.min(atMs, nowMs));
     }
-    const answer = await this.#scripts.add([recordPrefix, debounced, pauses, pausedPrefix, queued], args);
+    const answer = await this.#scripts.add(this.#keys.script, args);
     const [due, ...ready] = answer as [number | '', ...number[]];
     return { ready: ready.map((at) => keys[at]?.key ?? ''), dueMs: due === '' ? undefined : due };
   }
 
   async startAll(requests: readonly StartRequest[], at: StartTimes, lows?: LowRequest): Promise<Starts> {
-    const { recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix } = this.#keys;
-    const { bucket, dead, queued, resting, slots, takenPrefix, historyPrefix, histories } = this.#keys;
     const [msPerToken, burst] = this.#limits;
     const { count = 0, first = 0, nonce = '', gateway = '' } = lows ?? {};
     const args: (string | number)[] = [at.nowMs, at.deadlineMs, RUN_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst];
-    args.push(at.slots ?? this.#concurrency, at.slotMs, count, first, nonce, this.#owner, HISTORY_MS);
+    args.push(at.slots ?? this.#concurrency, at.slotMs, count, first, nonce, this.#owner, HISTORY_MS, gateway);
     for (const request of requests) args.push(request.key, request.nonce, request.passedBarrier ?? '');
-    const waits = [recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix];
-    const answer = (await this.#scripts.start(
-      [...waits, bucket, dead, queued, resting, slots, takenPrefix + gateway, historyPrefix, histories],
-      args,
-    )) as [StartAnswer[], (string | StartAnswer)[], number, string] | 'foreign';
+    const answer = (await this.#scripts.start(this.#keys.script, args)) as
+      [StartAnswer[], (string | StartAnswer)[], number, string] | 'foreign';
     if (answer === 'foreign') return { starts: [], low: [], lowLeft: false, isForeign: true };
     const [answers, taken, lowLeft, incarnation] = answer;
     const low: { key: string; start: Start }[] = [];
@@ -123,17 +117,13 @@ export class RedisRecords {
 
   /** @param own this gateway's count of busy runs. Default: none has become busy. */
   async finishAll(requests: readonly FinishRequest[], nowMs: number, own: Busies = NO_BUSIES): Promise<Finished[]> {
-    const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots } = this.#keys;
-    const { busiesPrefix, queue, runs, histories, failing } = this.#keys;
     const each = requests.flatMap((request) => {
       const { key, run, nonce = '' } = request;
       return [key, run, ...this.#finishArguments(request, nowMs), nonce];
     });
-    const sets = [timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots];
-    const answers = (await this.#scripts.finish(
-      [recordPrefix, ...sets, busiesPrefix + own.id, queue, runs, histories, failing],
-      [nowMs, RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, own.busies, BUSIES_MS, ...each],
-    )) as [number, string, number][];
+    const limits = [RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS];
+    const args = [nowMs, ...limits, own.busies, BUSIES_MS, own.id, ...each];
+    const answers = (await this.#scripts.finish(this.#keys.script, args)) as [number, string, number][];
     return answers.map(([code, timer, ready]) => ({
       current: code > 0,
       dead: code === 2,
@@ -156,11 +146,7 @@ export class RedisRecords {
 
   /** @param limit the most entries of each set. */
   async due(nowMs: number, limit: number): Promise<Due> {
-    const { timers, debounced, inFlight, backlog, pauseEnds, recordPrefix, queued, dead } = this.#keys;
-    const answer = await this.#scripts.due(
-      [timers, debounced, inFlight, backlog, pauseEnds, recordPrefix, queued, dead],
-      [nowMs, limit],
-    );
+    const answer = await this.#scripts.due(this.#keys.script, [nowMs, limit]);
     const [due, added, expired, ends, ...numbers] = answer as [string[], string[], string[], string[], ...unknown[]];
     const [next, low, ready, deadLetters] = numbers as [string, number, number, number];
     const dueTimers: DueTimer[] = [];
@@ -186,8 +172,7 @@ export class RedisRecords {
    */
   async wake(set: 'timers' | 'debounced', againMs: number, entries: readonly Scored[]): Promise<string[]> {
     if (entries.length === 0) return [];
-    const { recordPrefix, queued } = this.#keys;
-    return this.#move(this.#scripts.wake, [this.#keys[set], recordPrefix, queued], { toMs: againMs, entries });
+    return this.#move(this.#scripts.wake, [this.#keys[set], this.#keys.prefix], { toMs: againMs, entries });
   }
 
   /** Sets the scores that are still as they were read. @returns their keys. */
@@ -237,7 +222,6 @@ export class RedisRecords {
    * is in order on Redis process `runId`.
    */
   async putBack(own: OwnRuns, { runId, nowMs }: { runId: string; nowMs: number }): Promise<void> {
-    const { recordPrefix, inFlight, runs: counter, slots, queue, busiesPrefix } = this.#keys;
     const each = own
       .inFlight(nowMs)
       .map(({ key, run, deadlineMs, state, busies = 0 }) => [key, run, Math.ceil(deadlineMs), state, busies]);
@@ -245,27 +229,16 @@ export class RedisRecords {
       // Each page compares with the number of busy runs that Redis knew before, so only the last page reports the new
       // number.
       const busies = from + PAGE >= each.length ? own.busies : 0;
-      await this.#scripts['put-back'](
-        [recordPrefix, inFlight, counter, slots, queue, busiesPrefix + own.id],
-        [
-          runId,
-          RUN_MARGIN_MS,
-          nowMs + SLOT_MS,
-          own.highest,
-          busies,
-          BUSIES_MS,
-          ...each.slice(from, from + PAGE).flat(),
-        ],
-      );
+      const args = [runId, RUN_MARGIN_MS, nowMs + SLOT_MS, own.highest, busies, BUSIES_MS, own.id];
+      await this.#scripts['put-back'](this.#keys.script, [...args, ...each.slice(from, from + PAGE).flat()]);
     }
   }
 
   /** Deletes the records of keys that are still at rest and still have these barriers, which have passed. */
   async forgetBarriers(passed: readonly Resting[]): Promise<void> {
     if (passed.length === 0) return;
-    const { recordPrefix, resting } = this.#keys;
     await this.#scripts.forget(
-      [recordPrefix, resting],
+      this.#keys.script,
       passed.flatMap(({ key, barrier = '' }) => [key, barrier]),
     );
   }
@@ -297,18 +270,15 @@ export class RedisRecords {
    *   whatever its end is.
    */
   async resume(scope: string, onlyIfEnds = ''): Promise<void> {
-    const { pauses, pauseEnds, pausedPrefix, backlog } = this.#keys;
-    const keys = [pauses, pauseEnds, pausedPrefix + scope, backlog];
     // The first call ends the pause and sets its end to 0 while keys are left; the other calls name this end.
     for (let ends = onlyIfEnds; ; ends = '0') {
-      if ((await this.#scripts.resume(keys, [scope, ends, PAGE])) === 0) return;
+      if ((await this.#scripts.resume(this.#keys.script, [scope, ends, PAGE])) === 0) return;
     }
   }
 
   async drop(keys: readonly string[], nowMs: number): Promise<number> {
     if (keys.length === 0) return 0;
-    const { dead, recordPrefix, historyPrefix, resting } = this.#keys;
-    return (await this.#scripts.drop([dead, recordPrefix, historyPrefix, resting], [nowMs, ...keys])) as number;
+    return (await this.#scripts.drop(this.#keys.script, [nowMs, ...keys])) as number;
   }
 }
 

@@ -49,8 +49,7 @@ export class RelatedRules {
   }
 
   #set(key: string, run: number | '', texts: Iterable<string>): Promise<unknown> {
-    const { recordPrefix, related, relatedIndex } = this.#keys;
-    return this.#relate([recordPrefix + key, related, relatedIndex], [key, run, ...texts]);
+    return this.#relate(this.#keys.script, [key, run, ...texts]);
   }
 
   /**

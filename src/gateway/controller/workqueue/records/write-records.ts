@@ -52,12 +52,8 @@ export class WriteRecords {
    * @returns undefined when it may not: it is not in flight, its deadline has passed, or its writes have ended.
    */
   async begin({ key, run, incarnation }: FencedRun, note: string, nowMs: number): Promise<BegunWrite | undefined> {
-    const { recordPrefix, queue } = this.#keys;
     const id = randomUUID();
-    const deadline = await this.#begin(
-      [recordPrefix + key, this.#writesOf(key), queue],
-      [run, incarnation, nowMs, id, note, KEEP_MS],
-    );
+    const deadline = await this.#begin(this.#keys.script, [run, incarnation, nowMs, id, note, KEEP_MS, key]);
     return deadline === '' ? undefined : { id, deadlineMs: Number(deadline) };
   }
 

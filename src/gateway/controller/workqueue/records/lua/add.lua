@@ -1,10 +1,5 @@
 -- Records that the given keys were added, when and why, and answers which of them became ready to run.
 --
--- KEYS[1] prefix of a key's record HASH (same hash tag)
--- KEYS[2] debounced ZSET
--- KEYS[3] pauses     HASH
--- KEYS[4] prefix of a scope's ZSET of keys that wait for the end of its pause
--- KEYS[5] queued    ZSET
 -- ARGV[1] now
 -- ARGV[2] debounce: window in ms, 0 for none
 -- ARGV[3] debounce: longest wait in ms
@@ -16,25 +11,27 @@
 -- that waits or runs already is not in the answer: its start or its finish reads the record. Reasons beyond 2 KiB are
 -- dropped; the time of the first add stays.
 
+local records, debounced, pauses = KEYS[1] .. ':key:', KEYS[1] .. ':debounced', KEYS[1] .. ':pauses'
+local queued = KEYS[1] .. ':queued'
 local now, window, longest, leading = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 -- Waits end on a grid of a tenth of the window, 100 ms at most, so that keys share a poll, a start and a trigger.
 local step = math.max(1, math.min(100, math.floor(window / 10)))
-local pausing = redis.call('EXISTS', KEYS[3]) == 1
+local pausing = redis.call('EXISTS', pauses) == 1
 local ready, next_at = {}, nil
 
 -- Since when a debounced key waits, or nil if it need not: it is ready, or at rest and has not just written.
 local function waits_since(key, first, run, wrote)
   if not leading or run then return first end
-  if redis.call('ZSCORE', KEYS[5], key) then return nil end
+  if redis.call('ZSCORE', queued, key) then return nil end
   -- The start of a run takes the barrier off: this one is of the run before.
   if wrote and tonumber(wrote) + longest > now then return tonumber(wrote) end
   -- The longest wait is over, but the key still waits for the next step of the grid: it keeps this end.
-  return redis.call('ZSCORE', KEYS[2], key) and (tonumber(wrote) or first) or nil
+  return redis.call('ZSCORE', debounced, key) and (tonumber(wrote) or first) or nil
 end
 
 for at = 5, #ARGV, 4 do
   local key, reasons, paused, since = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local record = KEYS[1] .. key
+  local record = records .. key
   local known = redis.call('HMGET', record, 'queuedAt', 'reasons', 'run', 'barrierAt')
   local first = tonumber(known[1])
   local has_room = reasons ~= '' and (not known[2] or #known[2] + #reasons < 2048)
@@ -52,18 +49,18 @@ for at = 5, #ARGV, 4 do
   local from = window > 0 and waits_since(key, first, known[3], known[4])
   if from then
     local due = math.ceil(math.min(now + window, from + longest) / step) * step
-    redis.call('ZADD', KEYS[2], due, key)
+    redis.call('ZADD', debounced, due, key)
     if not next_at or due < next_at then next_at = due end
-  elseif not known[3] and redis.call('ZADD', KEYS[5], 'NX', now, key) == 1 then
+  elseif not known[3] and redis.call('ZADD', queued, 'NX', now, key) == 1 then
     -- A key that runs becomes ready at the end of its run (finish.lua).
     ready[#ready + 1] = (at - 5) / 4
   end
   if paused == '1' then
-    redis.call('HSETNX', KEYS[3], 'object/' .. key, ARGV[1])
+    redis.call('HSETNX', pauses, 'object/' .. key, ARGV[1])
     pausing = true
   elseif paused == '0' and pausing then
-    redis.call('HDEL', KEYS[3], 'object/' .. key)
-    redis.call('UNLINK', KEYS[4] .. 'object/' .. key)
+    redis.call('HDEL', pauses, 'object/' .. key)
+    redis.call('UNLINK', KEYS[1] .. ':paused:object/' .. key)
   end
 end
 table.insert(ready, 1, next_at or '')

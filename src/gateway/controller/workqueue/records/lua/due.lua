@@ -1,13 +1,5 @@
 -- Reads the entries that the poller must act on: due timers, debounced keys and pauses, and runs past their deadline.
 --
--- KEYS[1] timers ZSET
--- KEYS[2] debounced ZSET
--- KEYS[3] inFlight ZSET
--- KEYS[4] backlog ZSET
--- KEYS[5] pause ends ZSET
--- KEYS[6] prefix of a key's record HASH
--- KEYS[7] queued ZSET
--- KEYS[8] dead ZSET
 -- ARGV[1] now
 -- ARGV[2] maximum number of entries of each set
 --
@@ -15,6 +7,7 @@
 -- many keys are ready, how many dead letters there are}; timers as key, score, barrier or '', barrierAt or '' for each, the
 -- others as key, score.
 
+local prefix, records = KEYS[1], KEYS[1] .. ':key:'
 local now, limit = ARGV[1], tonumber(ARGV[2])
 local next_at = ''
 
@@ -26,16 +19,17 @@ local function due(set)
   return found
 end
 
-local timers = due(KEYS[1])
+local timers = due(prefix .. ':timers')
 local with_barriers = {}
 for at = 1, #timers, 2 do
   -- The start of the key reports a record that cannot be read.
-  local barrier = redis.pcall('HMGET', KEYS[6] .. timers[at], 'barrier', 'barrierAt')
+  local barrier = redis.pcall('HMGET', records .. timers[at], 'barrier', 'barrierAt')
   with_barriers[#with_barriers + 1] = timers[at]
   with_barriers[#with_barriers + 1] = timers[at + 1]
   with_barriers[#with_barriers + 1] = barrier[1] or ''
   with_barriers[#with_barriers + 1] = barrier[2] or ''
 end
-local debounced, in_flight, pauses = due(KEYS[2]), due(KEYS[3]), due(KEYS[5])
-local low, queued, dead = redis.call('ZCARD', KEYS[4]), redis.call('ZCARD', KEYS[7]), redis.call('ZCARD', KEYS[8])
+local debounced, in_flight, pauses = due(prefix .. ':debounced'), due(prefix .. ':in-flight'), due(prefix .. ':pause-ends')
+local low, queued = redis.call('ZCARD', prefix .. ':backlog'), redis.call('ZCARD', prefix .. ':queued')
+local dead = redis.call('ZCARD', prefix .. ':dead')
 return { with_barriers, debounced, in_flight, pauses, next_at, low, queued, dead }

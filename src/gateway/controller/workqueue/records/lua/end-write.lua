@@ -1,6 +1,6 @@
 -- Replaces the note of a write by its outcome.
 --
--- KEYS[1] writes HASH of the key, see begin-write.lua
+-- KEYS[1] writes HASH of the key
 -- ARGV[1] run
 -- ARGV[2] id of the write
 -- ARGV[3] the outcome, or '' if nothing was written

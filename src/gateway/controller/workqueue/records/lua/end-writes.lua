@@ -1,6 +1,6 @@
 -- Ends the writes of a run: begin-write.lua refuses further ones.
 --
--- KEYS[1] writes HASH of the key, see begin-write.lua
+-- KEYS[1] writes HASH of the key
 -- ARGV[1] run
 -- ARGV[2] how long the HASH stays, in ms
 --

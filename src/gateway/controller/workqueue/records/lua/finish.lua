@@ -1,26 +1,13 @@
 -- Ends the given runs: removes each run from its key's record and stores when the key runs again.
 --
--- KEYS[1] prefix of a key's record HASH
--- KEYS[2] timers ZSET
--- KEYS[3] inFlight ZSET
--- KEYS[4] dead ZSET
--- KEYS[5] prefix of a key's history LIST
--- KEYS[6] queued ZSET
--- KEYS[7] resting ZSET
--- KEYS[8] debounced ZSET
--- KEYS[9] slots ZSET
--- KEYS[10] STRING: how many runs of this gateway have become busy
--- KEYS[11] queue HASH: runId
--- KEYS[12] runs counter
--- KEYS[13] histories ZSET
--- KEYS[14] failing ZSET
 -- ARGV[1] now
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] failures after which a key is a dead letter, 0 for never
 -- ARGV[4] how many outcomes a history holds
 -- ARGV[5] how long a history stays after its last outcome, in ms
 -- ARGV[6] how many runs of this gateway have become busy
--- ARGV[7] for how long KEYS[10] is kept, in ms
+-- ARGV[7] for how long this number is kept, in ms
+-- ARGV[8] the gateway's id, see `busiesPrefix`
 -- then    eight each:
 --         key
 --         run: refused unless it is the one in flight
@@ -40,56 +27,62 @@
 -- Code -1: the key's record cannot be read, and the second value says why.
 
 local now, margin, max_failures = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local timers, in_flight = KEYS[2], KEYS[3]
+local prefix = KEYS[1]
+local records, timers, in_flight = prefix .. ':key:', prefix .. ':timers', prefix .. ':in-flight'
+local queued, debounced = prefix .. ':queued', prefix .. ':debounced'
+local slots, failing = prefix .. ':slots', prefix .. ':failing'
 
 local function remember(key, past, keep)
-  local history = KEYS[5] .. key
+  local history, histories = prefix .. ':history:' .. key, prefix .. ':histories'
   redis.call('LPUSH', history, past)
   redis.call('LTRIM', history, 0, tonumber(ARGV[4]) - 1)
   if keep then
     redis.call('PERSIST', history)
-    redis.call('ZREM', KEYS[13], key)
+    redis.call('ZREM', histories, key)
     return
   end
   redis.call('PEXPIRE', history, ARGV[5])
   -- Each add removes two expired members, so that the set shrinks and no script removes many.
-  for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[13], '-inf', now, 'LIMIT', 0, 2)) do
-    redis.call('ZREM', KEYS[13], gone)
+  for _, gone in ipairs(redis.call('ZRANGEBYSCORE', histories, '-inf', now, 'LIMIT', 0, 2)) do
+    redis.call('ZREM', histories, gone)
   end
-  redis.call('ZADD', KEYS[13], now + ARGV[5], key)
-  redis.call('PEXPIRE', KEYS[13], ARGV[5])
+  redis.call('ZADD', histories, now + ARGV[5], key)
+  redis.call('PEXPIRE', histories, ARGV[5])
 end
 
 -- Whether Redis still has the start of this run. Where it has lost data, the counter is behind or `put-back.lua` has raised
 -- it and has deleted `runId`.
 local function has_start(run)
-  return (redis.call('HGET', KEYS[11], 'runId') or '') ~= '' and tonumber(redis.call('GET', KEYS[12]) or 0) >= tonumber(run)
+  if (redis.call('HGET', prefix .. ':queue', 'runId') or '') == '' then return false end
+  return tonumber(redis.call('GET', prefix .. ':runs') or 0) >= tonumber(run)
 end
 
 local function finish(key, run, mode, again, barrier, told, dead, nonce)
-  local record = KEYS[1] .. key
+  local record = records .. key
   local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt', 'nonce')
   local is_current = r[1] == run and (nonce == '' or r[6] == nonce)
   -- A callback may have ended the run through another gateway. A lost record is not counted, so that `put-back.lua` writes
   -- it again.
-  if mode == 'busy' and (is_current or has_start(run)) then redis.call('SET', KEYS[10], ARGV[6], 'PX', ARGV[7]) end
+  if mode == 'busy' and (is_current or has_start(run)) then
+    redis.call('SET', prefix .. ':busies:' .. ARGV[8], ARGV[6], 'PX', ARGV[7])
+  end
   if not is_current then return { 0, '', 0 } end
   if mode == 'busy' then
     if tonumber(r[4]) + margin <= tonumber(now) then return { 0, '', 0 } end
     if tonumber(again) < tonumber(r[4]) then again = r[4] end
     redis.call('HSET', record, 'deadline', again, 'busy', '1')
     redis.call('ZADD', in_flight, tonumber(again) + margin, key)
-    redis.call('ZREM', KEYS[9], key)
+    redis.call('ZREM', slots, key)
     return { 1, '', 0 }
   end
   if mode == 'unknown' then
     if told ~= '' then redis.call('HSET', record, 'error', told) end
-    redis.call('ZREM', KEYS[9], key)
+    redis.call('ZREM', slots, key)
     return { 1, '', 0 }
   end
   redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'busy', 'back', 'dirty', 'error', mode == 'forget' and 'failures' or 'busy')
   redis.call('ZREM', in_flight, key)
-  redis.call('ZREM', KEYS[9], key)
+  redis.call('ZREM', slots, key)
   local failures = tonumber(r[3] or 0)
   if mode == 'count' then
     failures = redis.call('HINCRBY', record, 'failures', 1)
@@ -97,13 +90,13 @@ local function finish(key, run, mode, again, barrier, told, dead, nonce)
   end
   if dead == '1' then
     redis.call('HSET', record, 'dead', now)
-    redis.call('ZADD', KEYS[4], now, key)
+    redis.call('ZADD', prefix .. ':dead', now, key)
     again = ''
   end
   if dead == '1' or mode == 'forget' then
-    redis.call('ZREM', KEYS[14], key)
+    redis.call('ZREM', failing, key)
   elseif mode == 'count' then
-    redis.call('ZADD', KEYS[14], now, key)
+    redis.call('ZADD', failing, now, key)
   end
   -- Only failures, and the success that ends them, go into the history.
   if told ~= '' and (mode ~= 'forget' or dead == '1' or r[3]) then
@@ -118,14 +111,14 @@ local function finish(key, run, mode, again, barrier, told, dead, nonce)
   if barrier ~= '' then
     redis.call('HSET', record, 'barrier', barrier, 'barrierAt', now)
     -- This key may never wake again, so its record is deleted once every view has passed the barrier (forget.lua).
-    if mode == 'forget' and dead ~= '1' and not r[5] then redis.call('ZADD', KEYS[7], now, key) end
+    if mode == 'forget' and dead ~= '1' and not r[5] then redis.call('ZADD', prefix .. ':resting', now, key) end
   end
   -- A key that was added during its run, or whose timer came due, runs once more. A debounced key becomes ready when its
   -- window ends (wake.lua).
   local ready = 0
-  if r[2] or (r[5] and not redis.call('ZSCORE', KEYS[8], key)) then
+  if r[2] or (r[5] and not redis.call('ZSCORE', debounced, key)) then
     if not r[5] then redis.call('HSET', record, 'queuedAt', now) end
-    ready = redis.call('ZADD', KEYS[6], 'NX', now, key)
+    ready = redis.call('ZADD', queued, 'NX', now, key)
   end
   return { dead == '1' and 2 or 1, again, ready }
 end
@@ -139,7 +132,7 @@ local function is_general(message)
 end
 
 local answers = {}
-for at = 8, #ARGV, 8 do
+for at = 9, #ARGV, 8 do
   local is_done, answer = pcall(finish, unpack(ARGV, at, at + 7))
   if not is_done then
     local message = type(answer) == 'table' and answer.err or tostring(answer)

@@ -1,18 +1,17 @@
 -- Deletes the records of keys at rest whose barriers have passed, because no start of these keys may ever do so.
 --
--- KEYS[1] prefix of a key's record HASH
--- KEYS[2] resting ZSET
 -- ARGV    two each: key, barrier that the caller has found passed
 --
 -- Answer: how many records were deleted. A key that rests with another barrier stays.
 
 local gone = 0
+local records, resting = KEYS[1] .. ':key:', KEYS[1] .. ':resting'
 for at = 1, #ARGV, 2 do
   local key = ARGV[at]
-  local record = KEYS[1] .. key
+  local record = records .. key
   local barrier = redis.call('HGET', record, 'barrier')
   if not barrier or barrier == ARGV[at + 1] then
-    redis.call('ZREM', KEYS[2], key)
+    redis.call('ZREM', resting, key)
     -- The record has the fields barrier and barrierAt only. With further fields the key has something to do, and its start
     -- removes these two. The field heldAt, which a gateway of an earlier build leaves, does not count.
     if barrier and redis.call('HLEN', record) - redis.call('HEXISTS', record, 'heldAt') == 2 then

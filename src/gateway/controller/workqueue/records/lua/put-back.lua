@@ -1,18 +1,13 @@
 -- Puts runs in flight of one gateway back on record after Redis may have lost them. No key starts in this Redis process
 -- before each gateway that may have runs has done so, or their runs are over.
 --
--- KEYS[1] prefix of a key's record HASH
--- KEYS[2] inFlight ZSET
--- KEYS[3] runs counter
--- KEYS[4] slots ZSET
--- KEYS[5] queue HASH: runId
--- KEYS[6] STRING: how many runs of this gateway have become busy, as Redis has counted them
 -- ARGV[1] run_id of the Redis process
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] until when a running run holds its slot
 -- ARGV[4] the highest run number that was given out
 -- ARGV[5] how many runs of this gateway have become busy
--- ARGV[6] for how long KEYS[6] is kept, in ms
+-- ARGV[6] for how long this number is kept, in ms
+-- ARGV[7] the gateway's id, see `busiesPrefix`
 -- then    five each: key, run, deadline, 'running' | 'accepted' (the run is busy) | 'unknown', the number of a busy run in
 --         the count of ARGV[5], else 0
 --
@@ -22,14 +17,16 @@
 -- left as it is: the run is still on record, or has ended. The key may have another run on record: an earlier one, a later
 -- one of another gateway (`back`, `busy`), which stays, or a start that was sent again and has not begun.
 
-if redis.call('HGET', KEYS[5], 'runId') == ARGV[1] then return -1 end
+local records, queue, runs = KEYS[1] .. ':key:', KEYS[1] .. ':queue', KEYS[1] .. ':runs'
+local in_flight, slots, own_busies = KEYS[1] .. ':in-flight', KEYS[1] .. ':slots', KEYS[1] .. ':busies:' .. ARGV[7]
+if redis.call('HGET', queue, 'runId') == ARGV[1] then return -1 end
 -- Until the queue is in order, the counter does not show which starts this Redis process has: see finish.lua. Without an
 -- incarnation the field marks a removal that goes on (disown.lua).
-if redis.call('HEXISTS', KEYS[5], 'incarnation') == 1 then redis.call('HDEL', KEYS[5], 'runId') end
+if redis.call('HEXISTS', queue, 'incarnation') == 1 then redis.call('HDEL', queue, 'runId') end
 -- Else a later run of a key could have the number of an earlier one.
-if tonumber(redis.call('GET', KEYS[3]) or 0) < tonumber(ARGV[4]) then redis.call('SET', KEYS[3], ARGV[4]) end
-local known = tonumber(redis.call('GET', KEYS[6]) or 0)
-if tonumber(ARGV[5]) > 0 then redis.call('SET', KEYS[6], ARGV[5], 'PX', ARGV[6]) end
+if tonumber(redis.call('GET', runs) or 0) < tonumber(ARGV[4]) then redis.call('SET', runs, ARGV[4]) end
+local known = tonumber(redis.call('GET', own_busies) or 0)
+if tonumber(ARGV[5]) > 0 then redis.call('SET', own_busies, ARGV[5], 'PX', ARGV[6]) end
 
 local function is_later(record, run)
   local r = redis.pcall('HMGET', record, 'run', 'back', 'busy')
@@ -37,9 +34,9 @@ local function is_later(record, run)
 end
 
 local count = 0
-for at = 7, #ARGV, 5 do
+for at = 8, #ARGV, 5 do
   local key, run, deadline, state, busies = unpack(ARGV, at, at + 4)
-  local record = KEYS[1] .. key
+  local record = records .. key
   local is_known = state == 'accepted' and tonumber(busies) <= known
   -- A key whose record cannot be written does not start either.
   local written = not is_known
@@ -48,8 +45,8 @@ for at = 7, #ARGV, 5 do
   if type(written) == 'number' then
     redis.call('HDEL', record, 'nonce', 'busy', 'error')
     if state == 'accepted' then redis.call('HSET', record, 'busy', '1') end
-    if state == 'running' then redis.call('ZADD', KEYS[4], ARGV[3], key) else redis.call('ZREM', KEYS[4], key) end
-    redis.call('ZADD', KEYS[2], tonumber(deadline) + tonumber(ARGV[2]), key)
+    if state == 'running' then redis.call('ZADD', slots, ARGV[3], key) else redis.call('ZREM', slots, key) end
+    redis.call('ZADD', in_flight, tonumber(deadline) + tonumber(ARGV[2]), key)
     count = count + 1
   end
 end

@@ -1,8 +1,5 @@
 -- Replaces the rules of a key's related objects, while its run is in flight, or while it has none.
 --
--- KEYS[1] record HASH of the key
--- KEYS[2] related HASH
--- KEYS[3] related index ZSET
 -- ARGV[1] key
 -- ARGV[2] run; empty: the key must have none in flight
 -- then    rules, each as JSON in its canonical form; none removes all
@@ -10,9 +7,10 @@
 -- Answer: {1 if one of the rules is new for the key, else 0; how much it cost: a member of the index that has changed
 -- counts as one, a member that was only looked at as a quarter}. Nothing was done when another run is in flight.
 
-if (redis.call('HGET', KEYS[1], 'run') or '') ~= ARGV[2] then return { 0, 0 } end
 local key = ARGV[1]
-local before = redis.call('HGET', KEYS[2], key)
+local related, related_index = KEYS[1] .. ':related', KEYS[1] .. ':related-index'
+if (redis.call('HGET', KEYS[1] .. ':key:' .. key, 'run') or '') ~= ARGV[2] then return { 0, 0 } end
+local before = redis.call('HGET', related, key)
 local after = table.concat(ARGV, '\n', 3)
 if (before or '') == after then return { 0, 0 } end
 
@@ -38,10 +36,10 @@ for at = 3, #ARGV do
     if left[member] then
       left[member] = nil
     else
-      cost = cost + redis.call('ZADD', KEYS[3], 0, member)
+      cost = cost + redis.call('ZADD', related_index, 0, member)
     end
   end)
 end
-for member in pairs(left) do cost = cost + redis.call('ZREM', KEYS[3], member) end
-if after == '' then redis.call('HDEL', KEYS[2], key) else redis.call('HSET', KEYS[2], key, after) end
+for member in pairs(left) do cost = cost + redis.call('ZREM', related_index, member) end
+if after == '' then redis.call('HDEL', related, key) else redis.call('HSET', related, key, after) end
 return { is_new, math.ceil(cost) }

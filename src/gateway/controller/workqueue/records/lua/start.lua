@@ -2,24 +2,6 @@
 -- in the slots that are left. This script prevents a second run of a key at the same time, and counts the runs of all
 -- gateways.
 --
--- KEYS[1]  prefix of a key's record HASH: run, deadline, nonce, busy, dirty, barrier, barrierAt,
---          heldAt, error, failures, dead, reasons, queuedAt, tokenAt
--- KEYS[2]  timers ZSET
--- KEYS[3]  inFlight ZSET
--- KEYS[4]  backlog ZSET
--- KEYS[5]  debounced ZSET
--- KEYS[6]  runs counter
--- KEYS[7]  queue HASH: lowReason, incarnation, owner
--- KEYS[8]  pauses HASH
--- KEYS[9]  prefix of a scope's ZSET of keys that wait for the end of its pause
--- KEYS[10] bucket STRING
--- KEYS[11] dead ZSET
--- KEYS[12] queued ZSET
--- KEYS[13] resting ZSET
--- KEYS[14] slots ZSET: key of a run that holds a slot -> when the slot expires, unless its gateway extends it
--- KEYS[15] STRING: the nonce of this gateway's last call that has taken low-priority keys, and these keys
--- KEYS[16] prefix of a key's history LIST
--- KEYS[17] histories ZSET
 -- ARGV[1]  now
 -- ARGV[2]  deadline of the runs that start
 -- ARGV[3]  margin: how long after its deadline a run in flight still blocks the key
@@ -33,6 +15,7 @@
 -- ARGV[11] nonce of the call, for the low-priority keys
 -- ARGV[12] whose queue the caller takes it for: see `location` of WorkQueueOptions; '': anybody's
 -- ARGV[13] how long the history of a dead letter stays after the start of its next run, in ms
+-- ARGV[14] the gateway's id, see `takenPrefix`
 -- then     three each: key, nonce (a start that is sent twice, after a lost connection, gets the same answer),
 --          and a barrier of the key that has passed, or ''
 --
@@ -49,17 +32,21 @@
 --   {'full'}                  there is no free slot; nothing has changed
 --   {'limited', when}         the key gets its token at that time; a timer is set
 
-local incarnation, owner = unpack(redis.call('HMGET', KEYS[7], 'incarnation', 'owner'))
+local prefix = KEYS[1]
+local queue = prefix .. ':queue'
+local incarnation, owner = unpack(redis.call('HMGET', queue, 'incarnation', 'owner'))
 if ARGV[12] ~= '' and owner ~= ARGV[12] then
   -- An earlier build has written an incarnation alone.
   if owner or not incarnation then return 'foreign' end
-  redis.call('HSET', KEYS[7], 'owner', ARGV[12])
+  redis.call('HSET', queue, 'owner', ARGV[12])
 end
 
 local now, deadline, margin = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local per_token, burst = tonumber(ARGV[5]), tonumber(ARGV[6])
-local timers, in_flight, backlog, debounced, pauses = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[8]
-local queued, resting, slots = KEYS[12], KEYS[13], KEYS[14]
+local records, timers, in_flight = prefix .. ':key:', prefix .. ':timers', prefix .. ':in-flight'
+local backlog, debounced, pauses = prefix .. ':backlog', prefix .. ':debounced', prefix .. ':pauses'
+local queued, resting, slots = prefix .. ':queued', prefix .. ':resting', prefix .. ':slots'
+local runs, bucket, last_taken = prefix .. ':runs', prefix .. ':bucket', prefix .. ':taken:' .. ARGV[14]
 -- Checks once for all keys which sets exist: a queue at rest has none of them.
 local has = {}
 for _, set in ipairs({ timers, backlog, debounced, pauses, resting }) do has[set] = redis.call('EXISTS', set) == 1 end
@@ -102,23 +89,23 @@ end
 -- Returns when the key gets its token. The token is reserved once, so that a waiting key takes no further token.
 local function token_at(record, reserved)
   if reserved then return tonumber(reserved) end
-  local full = math.max(now, tonumber(redis.call('GET', KEYS[10]) or 0)) + per_token
+  local full = math.max(now, tonumber(redis.call('GET', bucket) or 0)) + per_token
   -- Expires an hour after the bucket is full, by Redis' clock, from which the clock of a test may differ.
-  redis.call('SET', KEYS[10], string.format('%.3f', full), 'PX', math.ceil(full - now + burst * per_token) + 3600000)
+  redis.call('SET', bucket, string.format('%.3f', full), 'PX', math.ceil(full - now + burst * per_token) + 3600000)
   local at = math.ceil(full - burst * per_token)
   if at > now then redis.call('HSET', record, 'tokenAt', at) end
   return at
 end
 
 local function start(key, nonce, passed_barrier)
-  local record = KEYS[1] .. key
+  local record = records .. key
   local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error', 'dirty', 'barrierAt', 'heldAt')
   local run, barrier, failures = r[1], r[4], tonumber(r[5] or 0)
   local reasons, queued_at, dead = r[6] or '', r[7] or '', r[8]
   if run and r[3] == nonce then
     -- The caller did not get the first answer, so the run has not begun. Its deadline counts from this call. After the
     -- first deadline another gateway may be settling the run, so the run gets a number that this outcome does not have.
-    if tonumber(r[2]) <= now then run = redis.call('INCR', KEYS[6]) end
+    if tonumber(r[2]) <= now then run = redis.call('INCR', runs) end
     redis.call('HSET', record, 'run', run, 'deadline', deadline)
     record_flight(key, not redis.call('ZSCORE', slots, key))
     return { 'go', tonumber(run), failures, reasons, queued_at, '', '', r[5] and '1' or '' }
@@ -153,7 +140,7 @@ local function start(key, nonce, passed_barrier)
 
   local scope = paused_by(key)
   if scope then
-    redis.call('ZADD', KEYS[9] .. scope, 'NX', now, key)
+    redis.call('ZADD', prefix .. ':paused:' .. scope, 'NX', now, key)
     remove(timers, key)
     remove(backlog, key)
     remove(debounced, key)
@@ -184,10 +171,10 @@ local function start(key, nonce, passed_barrier)
     end
   end
 
-  run = redis.call('INCR', KEYS[6])
+  run = redis.call('INCR', runs)
   local low_reason = ''
   if low then
-    low_reason = redis.call('HGET', KEYS[7], 'lowReason') or ''
+    low_reason = redis.call('HGET', queue, 'lowReason') or ''
     redis.call('ZREM', backlog, key)
     if queued_at == '' and tonumber(low) <= now then queued_at = low end
   end
@@ -201,10 +188,11 @@ local function start(key, nonce, passed_barrier)
     redis.call('HDEL', record, 'dead')
     -- The field stays: it makes the finish write a success into the history of the key, which then expires.
     redis.call('HSET', record, 'failures', 0)
-    redis.call('ZREM', KEYS[11], key)
-    if redis.call('PEXPIRE', KEYS[16] .. key, ARGV[13]) == 1 then
-      redis.call('ZADD', KEYS[17], now + ARGV[13], key)
-      redis.call('PEXPIRE', KEYS[17], ARGV[13])
+    redis.call('ZREM', prefix .. ':dead', key)
+    if redis.call('PEXPIRE', prefix .. ':history:' .. key, ARGV[13]) == 1 then
+      local histories = prefix .. ':histories'
+      redis.call('ZADD', histories, now + ARGV[13], key)
+      redis.call('PEXPIRE', histories, ARGV[13])
     end
     failures = 0
   end
@@ -221,7 +209,7 @@ local function take(count)
   while count > 0 and free > 0 do
     if per_token > 0 then
       -- A low-priority key must not reserve a token that a key which is added later needs.
-      local full = math.max(now, tonumber(redis.call('GET', KEYS[10]) or 0)) + per_token
+      local full = math.max(now, tonumber(redis.call('GET', bucket) or 0)) + per_token
       if math.ceil(full - burst * per_token) > now + per_token then return end
     end
     local keys = redis.call('ZRANGEBYSCORE', backlog, '-inf', now, 'LIMIT', 0, per_token > 0 and 1 or count)
@@ -262,7 +250,7 @@ end
 
 local again
 if low_count > 0 then
-  again = redis.call('GET', KEYS[15])
+  again = redis.call('GET', last_taken)
   if again then again = cjson.decode(again) end
   if again and again[1] ~= ARGV[11] then again = nil end
   -- The caller did not get the first answer: it gets the same keys.
@@ -276,7 +264,7 @@ local takes = low_count > 0 and not again and not pauses_all and has[backlog]
 if takes then reserved_slots = math.min(first, redis.call('ZCARD', backlog)) end
 
 local answers = {}
-for at = 14, #ARGV, 3 do
+for at = 15, #ARGV, 3 do
   local answer = start(ARGV[at], ARGV[at + 1], ARGV[at + 2])
   answers[#answers + 1] = answer
   if answer[1] ~= 'full' then ended[#ended + 1] = ARGV[at] end
@@ -290,7 +278,7 @@ if takes then
   if #taken > 0 then
     local names = { ARGV[11] }
     for at = 1, #taken, 2 do names[#names + 1] = taken[at] end
-    redis.call('SET', KEYS[15], cjson.encode(names), 'PX', math.ceil(deadline - now + margin))
+    redis.call('SET', last_taken, cjson.encode(names), 'PX', math.ceil(deadline - now + margin))
   end
 end
 

@@ -3,8 +3,7 @@
 -- ready again at that time. (Removing it at once lost 48 of 500 requeues.)
 --
 -- KEYS[1] timers or debounced ZSET
--- KEYS[2] prefix of a key's record HASH
--- KEYS[3] queued ZSET
+-- KEYS[2] prefix of the queue
 -- ARGV[1] new score
 -- then    two each: key, score as it was read
 --
@@ -12,11 +11,12 @@
 -- runs becomes ready at its finish.
 
 local ready = {}
+local records, queued = KEYS[2] .. ':key:', KEYS[2] .. ':queued'
 for at = 2, #ARGV, 2 do
   local key = ARGV[at]
   local score = redis.call('ZSCORE', KEYS[1], key)
   if score and tonumber(score) == tonumber(ARGV[at + 1]) then
-    local record = KEYS[2] .. key
+    local record = records .. key
     -- A record that cannot be read must not stop the other keys. The start of its key reports it.
     local run = redis.pcall('HGET', record, 'run')
     if type(run) == 'string' then
@@ -25,7 +25,7 @@ for at = 2, #ARGV, 2 do
     else
       redis.call('ZADD', KEYS[1], ARGV[1], key)
       redis.pcall('HSETNX', record, 'queuedAt', math.floor(score))
-      if redis.call('ZADD', KEYS[3], 'NX', math.floor(score), key) == 1 then ready[#ready + 1] = (at - 2) / 2 end
+      if redis.call('ZADD', queued, 'NX', math.floor(score), key) == 1 then ready[#ready + 1] = (at - 2) / 2 end
     end
   end
 end
