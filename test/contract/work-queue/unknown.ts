@@ -59,7 +59,7 @@ export function unknownContract(create: CreateFixture): void {
       await setting().atRest();
       const [success, failure] = await queue.history.runsOf('k');
       expect(success?.error).toBeUndefined();
-      expect(failure).toMatchObject({ run: process.runs[0]?.run, error: error.slice(0, 1024) });
+      expect(failure).toMatchObject({ run: process.runs[0]?.run, error: `${error.slice(0, 1021)}…` });
     });
   });
 

@@ -482,9 +482,8 @@ describe('the scripts on the records of keys', () => {
     await records.hold(1121, later.timers);
     const run = await start('k', { ...at(1130), passedBarrier: 'c' });
     expect(run).toMatchObject({ kind: 'go', run: 3, heldAtMs: 1075 });
-    // Passed before it had a reason to run. An earlier build has left the field.
+    // Passed before it had a reason to run.
     await finishOne('k', 3, { ...forget, barrier: 'd' }, 1140);
-    await fixture.redis.hset(fixture.keys.recordPrefix + 'k', 'heldAt', 1100);
     await records.recordAdds(plain('k'), 1150);
     expect(await start('k', { ...at(1160), passedBarrier: 'd' })).toMatchObject({ kind: 'go', heldAtMs: undefined });
     await finishOne('k', 4, forget, 1170);

@@ -45,7 +45,7 @@ export class QueueRecord {
     const { key, owner: own, redis } = this.#options;
     const fields = ['incarnation', 'owner', 'runId', 'initial', 'resyncAt'] as const;
     const [incarnation, owner, runId, initial, resyncAt] = await redis.hmget(key, ...fields);
-    // An earlier build has written no owner.
+    // The queue of a configured function has no owner.
     const isOthers = own !== undefined && typeof owner === 'string' && owner !== own;
     // A removal deletes the incarnation first.
     const isPartlyRemoved = typeof incarnation !== 'string' && typeof runId === 'string';

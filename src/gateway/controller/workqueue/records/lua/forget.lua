@@ -13,8 +13,8 @@ for at = 1, #ARGV, 2 do
   if not barrier or barrier == ARGV[at + 1] then
     redis.call('ZREM', resting, key)
     -- The record has the fields barrier and barrierAt only. With further fields the key has something to do, and its start
-    -- removes these two. The field heldAt, which a gateway of an earlier build leaves, does not count.
-    if barrier and redis.call('HLEN', record) - redis.call('HEXISTS', record, 'heldAt') == 2 then
+    -- removes these two.
+    if barrier and redis.call('HLEN', record) == 2 then
       redis.call('UNLINK', record)
       gone = gone + 1
     end

@@ -18,8 +18,7 @@ for at = 2, #ARGV, 2 do
       local record = KEYS[2] .. ARGV[at]
       -- A record that cannot be read must not stop the other keys. The start of its key reports it.
       local known = redis.pcall('HMGET', record, 'barrierAt', 'heldAt')
-      -- A heldAt before barrierAt is of an earlier barrier.
-      if known[1] and not (known[2] and tonumber(known[2]) >= tonumber(known[1])) then
+      if known[1] and not known[2] then
         redis.call('HSET', record, 'heldAt', math.max(math.floor(score), tonumber(known[1])))
       end
     end

@@ -36,7 +36,7 @@ local prefix = KEYS[1]
 local queue = prefix .. ':queue'
 local incarnation, owner = unpack(redis.call('HMGET', queue, 'incarnation', 'owner'))
 if ARGV[12] ~= '' and owner ~= ARGV[12] then
-  -- An earlier build has written an incarnation alone.
+  -- The queue of a configured function has no owner.
   if owner or not incarnation then return 'foreign' end
   redis.call('HSET', queue, 'owner', ARGV[12])
 end
@@ -99,7 +99,7 @@ end
 
 local function start(key, nonce, passed_barrier)
   local record = records .. key
-  local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error', 'dirty', 'barrierAt', 'heldAt')
+  local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error', 'dirty', 'heldAt')
   local run, barrier, failures = r[1], r[4], tonumber(r[5] or 0)
   local reasons, queued_at, dead = r[6] or '', r[7] or '', r[8]
   if run and r[3] == nonce then
@@ -111,8 +111,7 @@ local function start(key, nonce, passed_barrier)
     return { 'go', tonumber(run), failures, reasons, queued_at, '', '', r[5] and '1' or '' }
   end
 
-  -- A heldAt before barrierAt is of an earlier barrier: a gateway of an earlier build leaves the field in the record.
-  local held_at = barrier and r[13] and tonumber(r[13]) >= tonumber(r[12] or 0) and r[13]
+  local held_at = r[12]
   local timer, low, waited = score(timers, key), score(backlog, key), score(debounced, key)
   -- A timer that is not due is no reason to run: a repeated job must not shorten a backoff.
   local wanted = r[7] or (timer and tonumber(timer) <= now) or low or waited
