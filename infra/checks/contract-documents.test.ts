@@ -196,7 +196,7 @@ describe('what gateway and SDK send', () => {
         { type: 'updated' as const, object: 'v1/Pod a/b' },
       ];
       const run = { key: 'a/b', run: 7, incarnation: 'i', failures: 2, reasons, deadlineMs: Date.now() + 5000 };
-      const finishes = await Promise.all(dispatcher.runAll([run, { ...run, key: 'a/c', run: 8 }]));
+      const finishes = await Promise.all(dispatcher.run([run, { ...run, key: 'a/c', run: 8 }]));
       expect(finishes).toMatchObject([{ kind: 'ended', againAfterMs: 5000 }, { kind: 'accepted' }]);
       expect(await describeFunction(endpoint)).toMatchObject({ name: 'web' });
     } finally {

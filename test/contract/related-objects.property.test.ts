@@ -4,6 +4,7 @@ import { matchesLabels, systemClock } from '../../src/core/index.ts';
 import type { RelatedRule } from '../../src/contract/index.ts';
 import type { RelatedChange } from '../../src/gateway/informer/cache/change.ts';
 import { RelatedObjects } from '../../src/gateway/controller/dispatch/related-objects.ts';
+import { done } from '../harness/recording-process.ts';
 import type { BullMqWorkQueue } from '../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import type { Process } from '../../src/gateway/controller/workqueue/work-queue.ts';
 import { eventually } from '../harness/eventually.ts';
@@ -58,14 +59,15 @@ class World {
       exists: async (key) => this.wanted.has(key),
     });
     const process: Process = {
-      run: async (run) => {
-        this.runs += 1;
-        const rules = this.wanted.get(run.key);
-        this.seen.set(run.key, this.matching(run.key));
-        await this.#pause(this.#namingMs);
-        await related.record(run, rules);
-        return { kind: 'ended', failures: 'forget' };
-      },
+      run: (runs) =>
+        runs.map(async (run) => {
+          this.runs += 1;
+          const rules = this.wanted.get(run.key);
+          this.seen.set(run.key, this.matching(run.key));
+          await this.#pause(this.#namingMs);
+          await related.record(run, rules);
+          return done;
+        }),
       lost: async () => ({ kind: 'ended', failures: 'forget' }),
       passed: async () => true,
       late() {},

@@ -39,10 +39,11 @@ export async function fillQueue(
   });
   const ends = new Counter();
   await queue.start({
-    run: async ({ key }) => {
-      ends.add();
-      return finishOf(key, failsEvery);
-    },
+    run: (runs) =>
+      runs.map(async ({ key }) => {
+        ends.add();
+        return finishOf(key, failsEvery);
+      }),
     lost: async () => ({ kind: 'ended', failures: 'count' }),
     passed: async () => true,
     late: () => {},

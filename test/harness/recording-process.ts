@@ -8,6 +8,8 @@ export class RecordingProcess implements Process {
   /** When each run began, on the clock that was passed. */
   readonly startedAtMs: number[] = [];
   readonly runs: Run[] = [];
+  /** The keys of each call. */
+  readonly batches: string[][] = [];
   readonly losses: { key: string; run: number; failures: number; atMs: number }[] = [];
   readonly lates: string[] = [];
   /** Keys running now, one entry for each run. */
@@ -24,7 +26,12 @@ export class RecordingProcess implements Process {
     this.#clock = clock;
   }
 
-  async run(run: Run): Promise<Finish> {
+  run(runs: readonly Run[]): readonly Promise<Finish>[] {
+    this.batches.push(runs.map(({ key }) => key));
+    return runs.map((run) => this.#run(run));
+  }
+
+  async #run(run: Run): Promise<Finish> {
     this.runs.push(run);
     this.startedAtMs.push(this.#clock.now());
     if (this.inFlight.includes(run.key)) this.overlaps.push(run.key);

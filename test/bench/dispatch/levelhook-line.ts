@@ -38,9 +38,9 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     settings: { logTriggers: false, startWindowMs: 60_000 },
   });
   let triggers = 0;
-  const runAll = (runs: readonly Run[]): readonly Promise<Finish>[] => {
+  const run = (runs: readonly Run[]): readonly Promise<Finish>[] => {
     triggers += 1;
-    return dispatcher.runAll(runs).map(async (ending, at) => {
+    return dispatcher.run(runs).map(async (ending, at) => {
       const finish = await ending;
       if (finish.kind !== 'ended' || finish.failures !== 'forget') throw new Error(`a run ended as ${finish.kind}`);
       onDone(runs[at]?.key ?? '');
@@ -48,9 +48,8 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     });
   };
   const process: Process = {
-    run: (run) => runAll([run])[0] as Promise<Finish>,
-    runAll,
-    lost: (run) => dispatcher.lost(run),
+    run,
+    lost: (lost) => dispatcher.lost(lost),
     passed: (barrier) => dispatcher.passed(barrier),
     late: (barrier) => dispatcher.late(barrier),
   };

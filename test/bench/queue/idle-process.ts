@@ -1,4 +1,5 @@
 import { connectRedis } from '../../../src/ground/redis/redis.ts';
+import { done } from '../../harness/recording-process.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
@@ -16,7 +17,7 @@ for (let at = 0; at < Number(count); at += 1) {
     runtime: quietRuntime(),
   });
   await queue.start({
-    run: async () => ({ kind: 'ended', failures: 'forget' }),
+    run: (runs) => runs.map(async () => done),
     lost: async () => ({ kind: 'ended', failures: 'count' }),
     passed: async () => true,
     late: () => {},

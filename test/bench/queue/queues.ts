@@ -1,5 +1,6 @@
 import { Queue, Worker } from 'bullmq';
 import { connectRedis, unlinkAll } from '../../../src/ground/redis/redis.ts';
+import { done } from '../../harness/recording-process.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
@@ -72,10 +73,11 @@ export const ours: MakeQueue = async (redisUrl, { concurrency }) => {
       // As in a gateway, BullMQ keeps few events.
       await queue.record.renew('bench');
       await queue.start({
-        run: async ({ key }) => {
-          run(key);
-          return { kind: 'ended', failures: 'forget' };
-        },
+        run: (runs) =>
+          runs.map(async ({ key }) => {
+            run(key);
+            return done;
+          }),
         lost: async () => ({ kind: 'ended', failures: 'count' }),
         passed: async () => true,
         late: () => {},

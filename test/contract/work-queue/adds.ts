@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Finish, Run } from '../../../src/gateway/controller/workqueue/work-queue.ts';
+import type { Finish } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { done } from '../../harness/recording-process.ts';
 import { because, type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 
@@ -100,17 +100,13 @@ export function addsContract(create: CreateFixture): void {
     it('gives keys that start together to a process that takes several, each with its own finish, and one that has failed alone', async () => {
       const { process } = setting();
       const batching = await setting().open({ concurrency: 10, maxBatch: 4 });
-      const batches: string[][] = [];
-      const runAll = (runs: readonly Run[]): Promise<Finish>[] => {
-        batches.push(runs.map(({ key }) => key));
-        return runs.map((run) => process.run(run));
-      };
       process.onRun = ({ key, failures }) =>
         key === 'k3' && failures === 0 ? { kind: 'ended', failures: 'count', againAfterMs: 40 } : done;
       await batching.add(plain(...numbered('k', 30)));
-      await batching.start(Object.assign(process, { runAll }));
+      await batching.start(process);
       await setting().atRest();
       expect([...new Set(process.keys())].toSorted()).toEqual(numbered('k', 30).toSorted());
+      const batches = process.batches.filter(({ length }) => length > 1);
       for (const batch of batches) expect(batch.length).toBeLessThanOrEqual(4);
       // Most keys run in a batch, and no key runs twice.
       expect(batches.flat().length).toBeGreaterThan(15);

@@ -1,11 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type {
-  Finish,
-  Process,
-  QueueOptions,
-  Run,
-  WorkQueue,
-} from '../../../src/gateway/controller/workqueue/work-queue.ts';
+import type { Process, QueueOptions, WorkQueue } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { done } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 
@@ -39,12 +33,7 @@ export function limitsContract(create: CreateFixture): void {
     it('ends the waits of keys together that end within a tenth of the window, 100 ms at most', async () => {
       const { process, clock } = setting();
       const queue = await setting().open({ debounce: { windowMs: 1000, maxMs: 1000 }, concurrency: 20, maxBatch: 20 });
-      const batches: string[][] = [];
-      const runAll = (runs: readonly Run[]): Promise<Finish>[] => {
-        batches.push(runs.map(({ key }) => key));
-        return runs.map((run) => process.run(run));
-      };
-      await queue.start(Object.assign(process, { runAll }));
+      await queue.start(process);
       const keys = Array.from({ length: 20 }, (_, at) => `k${at}`);
       const addedAtMs = new Map<string, number>();
       for (const key of keys) {
@@ -62,8 +51,8 @@ export function limitsContract(create: CreateFixture): void {
       }
       // Each by itself, they would start at twenty times, and in as many triggers.
       const steps = new Set([...addedAtMs.values()].map((ms) => Math.ceil((ms + 1000) / 100)));
-      expect(batches.flat().length).toBeGreaterThan(15);
-      expect(batches.length).toBeLessThanOrEqual(steps.size + 1);
+      expect(process.batches.flat().length).toBeGreaterThan(15);
+      expect(process.batches.length).toBeLessThanOrEqual(steps.size + 1);
       expect(new Set(process.startedAtMs.map((ms) => Math.floor((ms % 100) / 50))).size).toBe(1);
     });
 

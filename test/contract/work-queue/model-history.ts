@@ -81,15 +81,19 @@ export class ModelHistory implements Process {
   }
 
   /** As the dispatcher: a run that comes while the circuit of its gateway is open is given back. */
-  async #run(run: Run, queue: WorkQueue): Promise<Finish> {
+  async #runUnlessOpen(run: Run, queue: WorkQueue): Promise<Finish> {
     if (queue.circuit && this.#now() < queue.circuit.untilMs) {
       this.refused += 1;
       return { kind: 'ended', failures: 'keep', againAfterMs: 0 };
     }
-    return this.run(run);
+    return this.#run(run);
   }
 
-  async run(run: Run): Promise<Finish> {
+  run(runs: readonly Run[]): readonly Promise<Finish>[] {
+    return runs.map((run) => this.#run(run));
+  }
+
+  async #run(run: Run): Promise<Finish> {
     this.inFlight.push(run.key);
     try {
       this.#judge(() => this.model.started(run, this.#now()));
@@ -236,7 +240,7 @@ export class ModelHistory implements Process {
   async #openGateway(): Promise<void> {
     const queue = await this.#setting.open(OPTIONS);
     await queue.start({
-      run: (run) => this.#run(run, queue),
+      run: (runs) => runs.map((run) => this.#runUnlessOpen(run, queue)),
       lost: (run) => this.lost(run),
       passed: (barrier) => this.passed(barrier),
       late: () => {},

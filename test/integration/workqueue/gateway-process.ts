@@ -24,10 +24,11 @@ if (options.mode === 'history') {
   await queue.start(new HistoryProcess(randomOf(options.seed), (event) => line(event)));
 } else {
   await queue.start({
-    run: ({ key, run, deadlineMs }) => {
-      line({ key, run, deadlineMs });
-      return new Promise(() => {});
-    },
+    run: (runs) =>
+      runs.map(({ key, run, deadlineMs }) => {
+        line({ key, run, deadlineMs });
+        return new Promise(() => {});
+      }),
     lost: async ({ key, run }) => {
       line({ lost: key, run });
       return { kind: 'ended', failures: 'count', againAfterMs: 0 };

@@ -37,7 +37,11 @@ export class HistoryProcess implements Process {
     this.#tell = tell;
   }
 
-  async run(given: Run): Promise<Finish> {
+  run(runs: readonly Run[]): readonly Promise<Finish>[] {
+    return runs.map((run) => this.#run(run));
+  }
+
+  async #run(given: Run): Promise<Finish> {
     const { key, run } = given;
     const [atMs, leftMs] = [machineMs(), given.deadlineMs - Date.now()];
     // Its process was stalled between the record and the run: a function refuses a trigger that has no time left.

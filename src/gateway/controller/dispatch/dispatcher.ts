@@ -124,11 +124,7 @@ export class Dispatcher implements Process {
     return this.#circuitBreaker.openReason;
   }
 
-  run(run: Run): Promise<Finish> {
-    return this.runAll([run])[0] as Promise<Finish>;
-  }
-
-  runAll(runs: readonly Run[]): readonly Promise<Finish>[] {
+  run(runs: readonly Run[]): readonly Promise<Finish>[] {
     const finishes = runs.map(() => Promise.withResolvers<Finish>());
     this.#send(runs, (at, finish) => finishes[at]?.resolve(finish)).catch((error: unknown) => {
       // The trigger may have been sent.

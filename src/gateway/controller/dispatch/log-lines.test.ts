@@ -41,14 +41,9 @@ it('a key that fails again and again does not fill the log, and a later line cou
     settings: { logTriggers: true, startWindowMs: 0 },
   });
   const fail = () =>
-    dispatcher.run({
-      key: 'a/b',
-      run: 1,
-      incarnation: 'i',
-      failures: 3,
-      reasons: [],
-      deadlineMs: clock.now() + 60_000,
-    });
+    dispatcher.run([
+      { key: 'a/b', run: 1, incarnation: 'i', failures: 3, reasons: [], deadlineMs: clock.now() + 60_000 },
+    ])[0];
   for (let run = 0; run < 300; run += 1) await fail();
   expect(warned).toHaveLength(200);
   nowMs += 1000;

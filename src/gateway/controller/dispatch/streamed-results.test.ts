@@ -83,7 +83,7 @@ describe('the results of a batch', () => {
       await held.promise;
       response.end(line(1) + line(2, { status: 'error', message: 'no' }));
     };
-    const [first, second, third] = dispatcher.runAll([run(1), run(2), run(3)]);
+    const [first, second, third] = dispatcher.run([run(1), run(2), run(3)]);
     expect(await third).toMatchObject({ kind: 'ended', failures: 'forget' });
     held.resolve();
     expect(await first).toMatchObject({ kind: 'ended', failures: 'forget' });
@@ -91,7 +91,7 @@ describe('the results of a batch', () => {
     expect(accepted).toBe(`${RESULT_STREAM}, application/json`);
     answer = (response) =>
       void begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results: [{ status: 'done' }] }));
-    expect(await dispatcher.run(run(4))).toMatchObject({ kind: 'ended' });
+    expect(await dispatcher.run([run(4)])[0]).toMatchObject({ kind: 'ended' });
     expect(accepted).toBe('application/json');
   });
 
@@ -105,7 +105,7 @@ describe('the results of a batch', () => {
       }
       response.end();
     };
-    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['ä€😀', 'ended']);
+    expect(await kinds(dispatcher.run([run(1), run(2)]))).toEqual(['ä€😀', 'ended']);
   });
 
   it('are the first line of each run; lines that name no run of the trigger have no effect', async () => {
@@ -113,12 +113,12 @@ describe('the results of a batch', () => {
       void begin(response).end(
         line(9) + line(1) + line(1, { status: 'error', message: 'again' }) + '{"run":\n\n[]\nnull\n' + line(2),
       );
-    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['ended', 'ended']);
+    expect(await kinds(dispatcher.run([run(1), run(2)]))).toEqual(['ended', 'ended']);
   });
 
   it('make the outcome unknown of a run without a line, or whose line cannot be decoded, and of no other', async () => {
     answer = (response) => void begin(response).end(line(2) + line(3, { status: 'finished' }));
-    const [first, second, third] = await kinds(dispatcher.runAll([run(1), run(2), run(3)]));
+    const [first, second, third] = await kinds(dispatcher.run([run(1), run(2), run(3)]));
     expect([first, second]).toEqual([NO_RESULT, 'ended']);
     expect(third).toMatch(/^the line is not an outcome/);
   });
@@ -129,14 +129,14 @@ describe('the results of a batch', () => {
       await sleep(50);
       response.destroy();
     };
-    const finishes = await Promise.all(dispatcher.runAll([run(1), run(2)]));
+    const finishes = await Promise.all(dispatcher.run([run(1), run(2)]));
     expect(finishes[1]).toMatchObject({ kind: 'ended' });
     expect(finishes[0]?.kind).toBe('unknown');
   });
 
   it('make the outcome unknown of runs without a line at the deadline', async () => {
     answer = (response) => void begin(response).write(line(1));
-    const finishes = await Promise.all(dispatcher.runAll([run(1, 300), run(2, 300)]));
+    const finishes = await Promise.all(dispatcher.run([run(1, 300), run(2, 300)]));
     expect(finishes).toMatchObject([{ kind: 'ended' }, { kind: 'unknown', error: 'no answer before the deadline' }]);
   });
 
@@ -146,10 +146,7 @@ describe('the results of a batch', () => {
       await sleep(50);
       response.end('\n'.repeat(2000) + line(1));
     };
-    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual([
-      'the results have more than 1000 lines',
-      'ended',
-    ]);
+    expect(await kinds(dispatcher.run([run(1), run(2)]))).toEqual(['the results have more than 1000 lines', 'ended']);
   });
 
   it('are not requested when the deadline passes before there is a connection', async () => {
@@ -161,9 +158,9 @@ describe('the results of a batch', () => {
       else begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results: [{ status: 'done' }] }));
     };
     // Both connections of the endpoint are busy while the third trigger's time passes.
-    const busy = [run(1), run(2)].map((each) => dispatcher.run(each));
+    const busy = [run(1), run(2)].flatMap((each) => dispatcher.run([each]));
     while (held.length < 2) await sleep(5);
-    expect(await dispatcher.run(run(3, 100))).toMatchObject({
+    expect(await dispatcher.run([run(3, 100)])[0]).toMatchObject({
       kind: 'ended',
       error: 'no connection before the deadline',
     });
@@ -171,22 +168,22 @@ describe('the results of a batch', () => {
       begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results: [{ status: 'done' }] }));
     }
     await Promise.all(busy);
-    expect(await dispatcher.run(run(4))).toMatchObject({ kind: 'ended' });
+    expect(await dispatcher.run([run(4)])[0]).toMatchObject({ kind: 'ended' });
     expect(bodies.flatMap(({ requests }) => requests.map((each) => each.run)).toSorted(byNumber)).toEqual([1, 2, 4]);
   });
 
   it('are cut off when a line is larger than 1 MiB', async () => {
     answer = (response) => void begin(response).end(line(2) + 'x'.repeat(1024 * 1024 + 1));
-    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['a result is larger than 1 MiB', 'ended']);
+    expect(await kinds(dispatcher.run([run(1), run(2)]))).toEqual(['a result is larger than 1 MiB', 'ended']);
   });
 
   it('may come in a whole answer, and are ignored without the header of a function', async () => {
     const results = [{ status: 'done' }, { status: 'terminal', message: 'never' }];
     answer = (response) => void begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results }));
-    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['ended', 'never']);
+    expect(await kinds(dispatcher.run([run(1), run(2)]))).toEqual(['ended', 'never']);
     // Without the header, a proxy may have sent the answer.
     answer = (response) => void response.writeHead(200, { 'content-type': RESULT_STREAM }).end(line(1) + line(2));
-    expect((await Promise.all(dispatcher.runAll([run(1), run(2)]))).map(({ kind }) => kind)).toEqual([
+    expect((await Promise.all(dispatcher.run([run(1), run(2)]))).map(({ kind }) => kind)).toEqual([
       'unknown',
       'unknown',
     ]);
@@ -200,6 +197,6 @@ it('an answer that is put off in many chunks takes the processor time of its con
     response.end();
   };
   expect(budget.isFull).toBe(true);
-  expect(await dispatcher.run(run(1))).toMatchObject({ kind: 'ended', failures: 'keep' });
+  expect(await dispatcher.run([run(1)])[0]).toMatchObject({ kind: 'ended', failures: 'keep' });
   expect(budget.isFull).toBe(false);
 });

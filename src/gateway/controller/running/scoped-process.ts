@@ -10,21 +10,17 @@ const DROPPED: Finish = { kind: 'ended', failures: 'forget', sent: false };
  * them as deleted.
  */
 export class ScopedProcess implements Process {
-  readonly #inner: Required<Process>;
+  readonly #inner: Process;
   readonly #scope: Pick<KeyScope, 'containsKey'>;
 
-  constructor(inner: Required<Process>, scope: Pick<KeyScope, 'containsKey'>) {
+  constructor(inner: Process, scope: Pick<KeyScope, 'containsKey'>) {
     this.#inner = inner;
     this.#scope = scope;
   }
 
-  async run(run: Run): Promise<Finish> {
-    return this.#contains(run) ? this.#inner.run(run) : DROPPED;
-  }
-
-  runAll(runs: readonly Run[]): readonly Promise<Finish>[] {
-    const own = runs.filter((run) => this.#contains(run));
-    const finishes = own.length > 0 ? this.#inner.runAll(own) : [];
+  run(runs: readonly Run[]): readonly Promise<Finish>[] {
+    const own = runs.filter((run) => this.#scope.containsKey(run.key));
+    const finishes = own.length > 0 ? this.#inner.run(own) : [];
     return runs.map((run) => finishes[own.indexOf(run)] ?? Promise.resolve(DROPPED));
   }
 
@@ -38,9 +34,5 @@ export class ScopedProcess implements Process {
 
   late(barrier: string): void {
     this.#inner.late(barrier);
-  }
-
-  #contains({ key }: Run): boolean {
-    return this.#scope.containsKey(key);
   }
 }

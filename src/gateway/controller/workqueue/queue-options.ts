@@ -4,7 +4,7 @@ export interface QueueOptions {
   readonly concurrency: number;
   /** The time a run may take, in milliseconds. */
   readonly timeoutMs: number;
-  /** Keys given to one call of `Process.runAll`, at most; each counts towards `concurrency`. Default 1. */
+  /** Keys given to one call of `Process.run`, at most; each counts towards `concurrency`. Default 1. */
   readonly maxBatch?: number;
   /**
    * An added key waits until nothing was added to it for `windowMs`, but never longer than `maxMs` after the first add.

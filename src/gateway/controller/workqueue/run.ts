@@ -75,13 +75,11 @@ export type Finish =
  * Runs the keys of a queue. `run` does not throw; if another method throws, the queue calls it again later.
  */
 export interface Process {
-  run(run: Run): Promise<Finish>;
   /**
-   * Several runs at once, at most `maxBatch`, each of another key; asked for only when the queue was given a `maxBatch`
-   * above 1, and never for a key that has failed since it was last forgotten. Returns a promise for each run, in the
-   * same order; each resolves when its own run has ended.
+   * Runs keys together, at most `maxBatch`, each another key. A key that has failed since it was last forgotten runs
+   * alone. Returns a promise for each run, in the same order; each resolves when its own run has ended.
    */
-  runAll?(runs: readonly Run[]): readonly Promise<Finish>[];
+  run(runs: readonly Run[]): readonly Promise<Finish>[];
   /** Decides the end of a run whose deadline passed without an outcome, which counts as a failure. */
   lost(run: Pick<Run, 'key' | 'run' | 'failures'>): Promise<Ended>;
   /** Whether the views have passed this barrier. */

@@ -370,7 +370,7 @@ export class QueueWorker {
   }
 
   #act(decided: readonly Decided[], times: StartTimes): void {
-    const { queue, process, barriers, ownRuns, on } = this.#options;
+    const { queue, barriers, ownRuns, on } = this.#options;
     const together: Started[] = [];
     for (const { request, start } of decided) {
       const { key } = request;
@@ -406,8 +406,8 @@ export class QueueWorker {
         default:
       }
     }
-    const size = process.runAll ? queue.maxBatch : 1;
-    for (let at = 0; at < together.length; at += size) this.#run(together.slice(at, at + size), times);
+    const { maxBatch } = queue;
+    for (let at = 0; at < together.length; at += maxBatch) this.#run(together.slice(at, at + maxBatch), times);
   }
 
   /** If the barrier has not passed, the timer of the key brings it back. */
@@ -451,8 +451,7 @@ export class QueueWorker {
     const runs = started.map(({ run }) => run);
     for (const run of runs) ownRuns.begin(run, nowMs);
     gate.startRate.begin(runs.length);
-    const together = runs.length > 1 ? process.runAll?.(runs) : undefined;
-    const finishes = together ?? runs.map((run) => process.run(run));
+    const finishes = process.run(runs);
     started.forEach((each, at) => on.work(this.#end(each, finishes[at] ?? NO_FINISH, nowMs)));
   }
 
