@@ -139,9 +139,9 @@ export class Dispatcher implements Process {
     const { cacheAccess, callback: later, kubernetes: access, related } = this.#options.target;
     // The positions are read first: if the connection to Redis breaks during the read, nothing may be sent.
     const cache = await cacheAccess.location(runs).catch(() => undefined);
-    if (!cache || (related && (await related.isBehind()))) {
-      // No trigger was sent, because the position of a view could not be read or a related kind is missing here. Both
-      // pass within seconds, and another gateway may be ready now.
+    if (!cache || (await related?.isBehind().catch(() => true))) {
+      // No trigger was sent, because Redis did not answer or a related kind is missing here. Both pass within seconds,
+      // and another gateway may be ready now.
       runs.forEach((_, at) => onFinish(at, BEHIND));
       return;
     }

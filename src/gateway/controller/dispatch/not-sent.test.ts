@@ -114,8 +114,11 @@ describe('a trigger that is not sent', () => {
     expect(counted).toEqual(['levelhook_triggers_not_sent_total starting']);
   });
 
-  it('because a related kind is missing here gives the key to other gateways', async () => {
-    const related = { isBehind: async () => true } as unknown as RelatedObjects;
+  it.each([
+    ['a related kind is missing here', async () => true],
+    ['Redis does not answer', () => Promise.reject(new Error('no answer'))],
+  ])('because %s gives the key to other gateways', async (_, isBehind) => {
+    const related = { isBehind } as unknown as RelatedObjects;
     const expected = { kind: 'ended', failures: 'keep', againAfterMs: 250, elsewhere: true, sent: false };
     expect(await dispatcherFor({ related }).run([run()])[0]).toEqual(expected);
     expect(methods).toEqual([]);
