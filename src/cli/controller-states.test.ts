@@ -26,7 +26,7 @@ import { judgeQueue } from './doctor/queue-findings.ts';
 import { describeQueues } from './queue-text.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
-const sizes = { queued: 0, running: 0, failing: 0, dead: 0 };
+const sizes = { queued: 0, running: 0, failing: 0, backlog: 0, dead: 0 };
 const quiet: ControllerFacts = { problems: [], remarks: [], pauses: [], circuit: undefined, sizes };
 const paused = [{ scope: 'controller', sinceMs: 0 }] as const;
 
@@ -42,11 +42,18 @@ const ROWS: readonly (readonly [ControllerStateWord, string, Partial<ControllerF
   ['paused', 'Paused', { pauses: paused }],
   ['partly paused', 'Running', { pauses: [{ scope: 'namespace/a', sinceMs: 0 }] }],
   ['partly paused', 'Running', { pauses: [{ scope: 'key/a/b', sinceMs: 0 }] }],
+  ['partly paused', 'Running', { pauses: [{ scope: 'object/a/b', sinceMs: 0 }] }],
+  ['waits for recovery', 'WaitsForRecovery', { pauses: [{ scope: 'recovery', sinceMs: 0 }] }],
+  // A function that starts is no fault.
+  ['busy', 'Running', { circuit: { sinceMs: 0, untilMs: 1, isStarting: true }, sizes: { ...sizes, queued: 1 } }],
+  ['busy', 'Running', { sizes: { ...sizes, backlog: 1 } }],
   ['problem', 'NotWell', { problems: ['its view is not complete'] }],
   ['circuit open', 'NotWell', { circuit: { sinceMs: 0, untilMs: 1 }, problems: ['refused'] }],
   ['remark', 'Running', { remarks: ['an object is kept out'] }],
 ];
 const WELL: readonly ControllerStateWord[] = ['idle', 'busy', 'partly paused', 'remark'];
+/** Reasons of `Ready` that say that keys are not run. */
+const NOT_RUNNING = ['NotWell', 'WaitsForRecovery'];
 /** A controller without anything to look at. No other state is green. */
 const GREEN: readonly ControllerStateWord[] = ['idle', 'busy'];
 
@@ -112,7 +119,7 @@ it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', asy
   if (facts.circuit === undefined && problems.length + remarks.length === 0) {
     // The doctor reads Redis, which does not have these facts.
     const findings = new Diagnoses();
-    const none = { timers: 0, backlog: 0, waiting: 0 };
+    const none = { timers: 0, waiting: 0 };
     judgeQueue(findings, {
       controller: 'web',
       keys: { ...none, ...facts.sizes },
@@ -150,7 +157,7 @@ it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', asy
   };
   const now = { generation: 1, url: undefined, failure: undefined, state: word, nowMs: NOW };
   const ready = statusOf(undefined, findings, now).conditions?.find(({ type }) => type === 'Ready');
-  expect(ready).toMatchObject({ reason, status: reason === 'NotWell' ? 'False' : 'True' });
+  expect(ready).toMatchObject({ reason, status: NOT_RUNNING.includes(reason) ? 'False' : 'True' });
   // Only a healthy controller is shown as healthy.
   expect(ready?.reason === 'Running').toBe(isWell(word));
   expect(ready && conditionTone(ready) === 'ok').toBe(isWell(word));

@@ -1,18 +1,19 @@
 import { boundedText } from '../core/index.ts';
 import type { Reason } from '../contract/index.ts';
 import type { ServedKey } from '../gateway/http/server/queue-api.ts';
-import { objectText } from '../gateway/controller/workqueue/key-state.ts';
+import { type NextRun, nextRun, objectText } from '../gateway/controller/workqueue/key-state.ts';
 import type { PastRun, WriteSummary } from '../gateway/controller/workqueue/work-queue.ts';
 import { describeWait, inWords, pausedBy, time } from './queue-text.ts';
 
 /** A timeline of a key, the oldest run first: why it ran, the result, its current waits, and its next run. */
 export function explainKey(controller: string, status: ServedKey, nowMs: number): string {
-  const { key, history, waits, pauses, reasons, running, queuedAtMs } = status;
+  const { key, history, waits, pauses, reasons, running, queuedAtMs, deadSinceMs } = status;
   const runs = history.toReversed().flatMap((run) => [headOf(run), ...detailsOf(run).map((line) => `  ${line}`)]);
   const now = [
     status.state,
     ...(status.object ? [objectText(status.object)] : []),
     ...(running ? [`run ${running.run} is in flight, until ${time(running.deadlineMs)} at the latest`] : []),
+    ...(deadSinceMs === undefined ? [] : [`a dead letter since ${time(deadSinceMs)}`]),
     ...(queuedAtMs === undefined ? [] : [`added ${time(queuedAtMs)}${becauseOf(reasons)}`]),
     ...waits.filter(({ reason }) => reason !== 'paused').map((wait) => `waits for ${describeWait(wait)}`),
     ...pauses
@@ -28,7 +29,7 @@ export function explainKey(controller: string, status: ServedKey, nowMs: number)
     'what it is doing:',
     ...indented(now, ''),
     '',
-    `next run: ${nextRun(status, nowMs)}`,
+    `next run: ${describeNext(nextRun(status.state, status), nowMs)}`,
   ];
   // Errors and messages come from functions, which may send control characters to the terminal.
   return lines.map((line) => `${boundedText(line, LONGEST_LINE)}\n`).join('');
@@ -91,16 +92,6 @@ function describeWrote({ count, first }: WriteSummary): string {
   return `${objects.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-function nextRun(status: ServedKey, nowMs: number): string {
-  const { state, running, dirty, deadSinceMs, queued, backlog, timerMs } = status;
-  if (running)
-    return dirty ? 'after the run in flight, since it was touched meanwhile' : 'not before the run in flight ends';
-  const isWanted = queued || backlog || timerMs !== undefined || status.waits.length > 0;
-  if ((state === 'paused' && isWanted) || state === 'waits for recovery') return 'when its pause ends';
-  if (queued) return 'as soon as there is a free slot';
-  if (backlog) return 'when there is a free slot, after the keys that were added';
-  if (timerMs !== undefined) return `${inWords(timerMs - nowMs)}, at ${time(timerMs)}; an event may run it earlier`;
-  const events = 'an event, a resync or a person';
-  if (deadSinceMs === undefined) return `none is planned: ${events} can cause one`;
-  return `none: it is a dead letter since ${time(deadSinceMs)}, until ${events} (levelhook queue replay) runs it again`;
+function describeNext({ text, atMs }: NextRun, nowMs: number): string {
+  return atMs === undefined ? text : `${inWords(atMs - nowMs)}, at ${time(atMs)}; ${text}`;
 }

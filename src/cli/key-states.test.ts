@@ -48,12 +48,20 @@ const ROWS: readonly (readonly [KeyStateWord, Partial<KeyStatus>])[] = [
   ['dead letter', { deadSinceMs: NOW, failures: 5 }],
   ['dead letter', { deadSinceMs: NOW, pauses: [{ scope: 'controller', sinceMs: NOW }] }],
   ['ready', { deadSinceMs: NOW, queued: true }],
+  // Something has woken it.
+  ['rate limit', { deadSinceMs: NOW, timerMs: later, waits: [{ reason: 'rate-limit', untilMs: later }] }],
+  ['debounced', { deadSinceMs: NOW, waits: [{ reason: 'debounce', untilMs: later }] }],
+  [
+    'paused',
+    { deadSinceMs: NOW, pauses: [{ scope: 'key/a/k', sinceMs: NOW }], waits: [{ reason: 'paused', by: 'key/a/k' }] },
+  ],
   ['paused', { pauses: [{ scope: 'controller', sinceMs: NOW }] }],
   ['paused', { pauses: [{ scope: 'key/a/k', sinceMs: NOW }], timerMs: later, failures: 1, waits: [barrier] }],
   ['waits for recovery', { pauses: [{ scope: 'recovery', sinceMs: NOW }], queued: true }],
   ['debounced', { waits: [{ reason: 'debounce', untilMs: later }] }],
   ['rate limit', { queued: true, waits: [{ reason: 'rate-limit', untilMs: later }] }],
   ['circuit open', { queued: true, waits: [{ reason: 'breaker', untilMs: later }] }],
+  ['function starts', { queued: true, waits: [{ reason: 'breaker', untilMs: later, isStarting: true }] }],
 ];
 
 /** The answer of `GET /queues/web/keys/a/k` while Redis has this record and the cache this object. */

@@ -78,7 +78,7 @@ export function describeWait(wait: ServedWait): string {
     case 'busy':
       return `the outcome of its run, until ${time(wait.untilMs)}`;
     case 'breaker':
-      return `the function to be reachable from this gateway, tried again at ${time(wait.untilMs)}`;
+      return `the function to ${wait.isStarting ? 'start' : 'be reachable from this gateway'}, tried again at ${time(wait.untilMs)}`;
     case 'recovery':
       return `unrecorded runs to end${wait.untilMs === undefined ? '' : `, ${time(wait.untilMs)}`}`;
     case 'paused':

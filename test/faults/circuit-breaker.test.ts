@@ -64,7 +64,7 @@ describe('a function to which triggers are not sent', () => {
     // The oldest key grows old, for an alert and for a person.
     expect(await metric(gateway.url, 'levelhook_queue_oldest_due_seconds', { name: 'down' })).toBeGreaterThan(5);
     const overview = await (await fetch(`${gateway.url}/dashboard`)).text();
-    expect(overview).toMatch(/<dt>Oldest ready<\/dt>\s*<dd>[\d.]+ (?:s|min)/);
+    expect(overview).toMatch(/<dt>Longest wait<\/dt>\s*<dd>[\d.]+ (?:s|min)/);
     await fn.open();
     await eventually(async () => {
       for (const name of NAMES)

@@ -155,7 +155,7 @@ function keepOnly(ages: Map<string, unknown>, current: readonly { readonly name:
 const NO_KEYS: QueueFacts = {
   pauses: [],
   circuit: undefined,
-  sizes: { queued: 0, running: 0, failing: 0, dead: 0 },
+  sizes: { queued: 0, running: 0, failing: 0, backlog: 0, dead: 0 },
 };
 /** How many controllers a sentence names at most. */
 const MOST_NAMED = 10;

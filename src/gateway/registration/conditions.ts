@@ -83,6 +83,8 @@ function summary(findings: Findings, state: ControllerStateWord | undefined): Fi
     case 'circuit open':
     case 'problem':
       return FALSE('NotWell', 'Its controller has a problem that the dashboard and GET /queues show.');
+    case 'waits for recovery':
+      return FALSE('WaitsForRecovery', 'Redis has lost data: its keys wait until runs without a record must be over.');
     case 'dead letters':
       return TRUE(DEAD_LETTERS, 'Running, but keys have become dead letters: levelhook queue list shows them.');
     case 'failing':

@@ -265,7 +265,8 @@ describe('levelhook explain', () => {
     expect(code, text).toBe(0);
     expect(text).toMatch(/^ +20.*Z {2}failed, became a dead letter: quota exceeded {2}\(run 1, /m);
     expect(text).toMatch(/^ +because added apps\/v1\/ReplicaSet a\/x$/m);
-    expect(text).toMatch(/^next run: none: it is a dead letter since /m);
+    expect(text).toMatch(/^ +a dead letter since 20.*Z$/m);
+    expect(text).toMatch(/^next run: none: it is a dead letter until /m);
     const [, json] = await run('explain', 'controller', 'a/x', '--output', 'json');
     expect(JSON.parse(json)).toMatchObject({ key: 'a/x', history: [{ outcome: 'dead' }] });
     expect(await run('explain', 'controller', 'a/b/c')).toEqual([1, expect.stringMatching(/^levelhook: /) as string]);

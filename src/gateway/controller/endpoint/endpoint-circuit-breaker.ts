@@ -134,7 +134,8 @@ export class EndpointCircuitBreaker {
     this.#sinceMs ??= nowMs;
     const openForMs = this.#openForMs;
     const untilMs = Math.ceil(nowMs + openForMs);
-    keys.allow(state === 'probing' ? 1 : 0, { sinceMs: this.#sinceMs, untilMs });
+    const starting = this.openReason === undefined ? { isStarting: true as const } : {};
+    keys.allow(state === 'probing' ? 1 : 0, { sinceMs: this.#sinceMs, untilMs, ...starting });
     if (openForMs > 0) void this.#allowAt(untilMs);
   }
 

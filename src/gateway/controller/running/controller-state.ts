@@ -12,7 +12,7 @@ export interface ControllerNotes {
 
 /** The facts about a controller that its queue knows. */
 export interface QueueFacts extends Pick<QueueLevels, 'pauses' | 'circuit'> {
-  readonly sizes: Pick<QueueLevels['sizes'], 'queued' | 'running' | 'failing' | 'dead'>;
+  readonly sizes: Pick<QueueLevels['sizes'], 'queued' | 'running' | 'failing' | 'backlog' | 'dead'>;
 }
 
 /** All known facts about a controller; its state is derived from them. */
@@ -51,6 +51,7 @@ export function notesOf(controller: RunningController, watch: ControllerWatch | 
 export const CONTROLLER_STATES = [
   'circuit open',
   'problem',
+  'waits for recovery',
   'dead letters',
   'failing',
   'paused',
@@ -69,12 +70,13 @@ export const isWell = (word: ControllerStateWord): boolean => WELL.includes(word
 /** Derives the state from the most urgent fact. A controller with failing keys or dead letters is never well. */
 export function controllerState({ problems, remarks, pauses, circuit, sizes }: ControllerFacts): ControllerStateWord {
   const has = (scope: string): boolean => pauses.some((each) => each.scope === scope || each.scope.startsWith(scope));
-  if (circuit) return 'circuit open';
+  if (circuit && !circuit.isStarting) return 'circuit open';
   if (problems.length > 0) return 'problem';
+  if (has('recovery')) return 'waits for recovery';
   if (sizes.dead > 0) return 'dead letters';
   if (sizes.failing > 0) return 'failing';
   if (has('controller')) return 'paused';
-  if (has('namespace/') || has('key/')) return 'partly paused';
+  if (has('namespace/') || has('key/') || has('object/')) return 'partly paused';
   if (remarks.length > 0) return 'remark';
-  return sizes.running + sizes.queued > 0 ? 'busy' : 'idle';
+  return sizes.running + sizes.queued + sizes.backlog > 0 ? 'busy' : 'idle';
 }

@@ -14,6 +14,7 @@ export const KEY_STATES = [
   'debounced',
   'rate limit',
   'circuit open',
+  'function starts',
   'ready',
   'low priority',
   'requeued',
@@ -32,7 +33,6 @@ export interface KeyState {
 const WAITS: readonly (readonly [Wait['reason'], KeyStateWord])[] = [
   ['debounce', 'debounced'],
   ['rate-limit', 'rate limit'],
-  ['breaker', 'circuit open'],
 ];
 
 /** The fact about a key that decides when it runs next. */
@@ -41,7 +41,7 @@ export function keyState(status: KeyStatus, nowMs: number): KeyState {
   const waitOf = (reason: Wait['reason']): Wait | undefined => waits.find((each) => each.reason === reason);
   const busy = waitOf('busy');
   if (running) return busy ? { word: 'goes on', wait: busy } : { word: 'running' };
-  if (deadSinceMs !== undefined && !queued && !backlog) return { word: 'dead letter' };
+  if (deadSinceMs !== undefined && !isWanted(status)) return { word: 'dead letter' };
   const pause = pauses.map(waitFor).find(({ reason }) => reason === 'paused') ?? waitOf('paused');
   if (pause) return { word: 'paused', wait: pause };
   const recovery = waitOf('recovery') ?? pauses.map(waitFor)[0];
@@ -55,6 +55,8 @@ export function keyState(status: KeyStatus, nowMs: number): KeyState {
     const wait = waitOf(reason);
     if (wait) return { word, wait };
   }
+  const breaker = waits.find((each) => each.reason === 'breaker');
+  if (breaker) return { word: breaker.isStarting ? 'function starts' : 'circuit open', wait: breaker };
   if (queued) return { word: 'ready' };
   if (backlog) return { word: 'low priority' };
   if (failures > 0) return { word: 'failing' };
@@ -62,6 +64,67 @@ export function keyState(status: KeyStatus, nowMs: number): KeyState {
   return {
     word: object?.state === 'absent' ? 'no object' : object?.state === 'not selected' ? object.state : 'at rest',
   };
+}
+
+/** Whether a key is to run: also a dead letter is, once something has woken it. */
+const isWanted = ({ queued, backlog, timerMs, waits }: NextFacts): boolean =>
+  queued || backlog || timerMs !== undefined || waits.length > 0;
+
+/** The facts that decide when a key runs next. */
+type NextFacts = Pick<KeyStatus, 'queued' | 'backlog' | 'timerMs' | 'dirty' | 'pauses'> & {
+  readonly waits: readonly (Pick<Wait, 'reason'> & { readonly untilMs?: number })[];
+};
+
+/** When a key runs next. */
+export interface NextRun {
+  /** Without its time. */
+  readonly text: string;
+  /** At the latest. Absent where no time decides. Milliseconds since the epoch. */
+  readonly atMs?: number;
+}
+
+/** The event or the time that lets a key in this state run next. Pages and `explain` use the same words. */
+export function nextRun(word: KeyStateWord, status: NextFacts): NextRun {
+  const { dirty, pauses, timerMs, waits } = status;
+  const causes = 'an event, a resync or a person';
+  switch (word) {
+    case 'running':
+    case 'goes on':
+      return dirty
+        ? { text: 'after the run in flight, since the key was woken during it' }
+        : { text: 'not before the run in flight ends' };
+    case 'dead letter':
+      return { text: `none: it is a dead letter until ${causes} (levelhook queue replay) runs it again` };
+    case 'paused':
+      return { text: isWanted(status) ? 'when its pause ends' : 'when something changes and its pause has ended' };
+    case 'waits for recovery':
+      return { text: 'when runs without a record must be over' };
+    case 'waits for the cache':
+      return { text: 'as soon as the cache shows the writes of its last run' };
+    case 'circuit open':
+      return { text: 'as soon as the function can be reached' };
+    case 'function starts':
+      return { text: 'as soon as the function has started' };
+    case 'debounced':
+    case 'rate limit': {
+      const untilMs = waits.find(
+        ({ reason }) => reason === (word === 'debounced' ? 'debounce' : 'rate-limit'),
+      )?.untilMs;
+      return { text: 'when its wait ends', ...(untilMs === undefined ? {} : { atMs: untilMs }) };
+    }
+    case 'ready':
+      return { text: 'as soon as there is a free slot' };
+    case 'low priority':
+      return { text: 'when there is a free slot, after the keys that were added' };
+    case 'failing':
+    case 'requeued':
+      if (timerMs !== undefined) return { text: 'an event may run it earlier', atMs: timerMs };
+      break;
+    case 'at rest':
+    case 'not selected':
+    case 'no object':
+  }
+  return { text: `none is planned: ${causes} can cause one${pauses.length > 0 ? ' after its pause' : ''}` };
 }
 
 /** The state of a key's object, as a sentence without its full stop. */

@@ -42,6 +42,8 @@ export interface Pause {
 export interface OpenCircuit {
   readonly sinceMs: number;
   readonly untilMs: number;
+  /** The function is starting, which is no fault. Absent: it is not. */
+  readonly isStarting?: true;
 }
 
 /** Why a key that has something to do does not run. */
@@ -51,7 +53,7 @@ export type Wait =
   /** Its run goes on elsewhere (a 202); its outcome is unknown after `untilMs`. */
   | { readonly reason: 'busy'; readonly untilMs: number }
   /** The circuit of the gateway that reports this status is open, see `OpenCircuit`. */
-  | { readonly reason: 'breaker'; readonly untilMs: number }
+  | { readonly reason: 'breaker'; readonly untilMs: number; readonly isStarting?: true }
   | { readonly reason: 'recovery'; readonly untilMs?: number }
   | { readonly reason: 'paused'; readonly by: Exclude<PauseScope, 'recovery'> }
   /** Its token of the controller's rate limit comes at `untilMs`. */

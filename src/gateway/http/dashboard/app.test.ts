@@ -459,7 +459,7 @@ test.each([
 test('the overview has the age of the oldest ready key, also while its function is away', async () => {
   const tile = async (...summaries: readonly ControllerSummary[]): Promise<string> => {
     const text = await textOf(served({ controllers: async () => summaries }), '/dashboard');
-    return /<dt>Oldest ready<\/dt>\s*<dd>(.*?)<\/dd>/s.exec(text)?.[1] ?? '';
+    return /<dt>Longest wait<\/dt>\s*<dd>(.*?)<\/dd>/s.exec(text)?.[1] ?? '';
   };
   expect(await tile(summary())).toContain('none');
   const away = { circuit: { sinceMs: NOW - 90_000, untilMs: NOW + 1000 }, oldestDueMs: 90_000 };
@@ -542,7 +542,7 @@ test('the pauses of keys are listed with their controller, each with a link and 
   expect(text).toContain('<a href="/dashboard/controllers/web/keys/shop/cart">the key shop/cart</a>');
   expect(text).toContain('name="scope" value="key/shop/cart"');
   expect(text).toContain('1 object is paused by the annotation');
-  expect(text).toContain('1 key paused');
+  expect(text).toContain('1 key and 1 object paused');
 });
 
 test('the page of a controller shows the last review of its rights, and a question without an answer since', async () => {

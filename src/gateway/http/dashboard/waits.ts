@@ -26,6 +26,7 @@ const TONES: Readonly<Record<KeyStateWord, Tone>> = {
   debounced: 'warn',
   'rate limit': 'warn',
   'circuit open': 'warn',
+  'function starts': 'neutral',
   ready: 'ok',
   'low priority': 'ok',
   requeued: 'neutral',
@@ -74,7 +75,9 @@ export function waitText(wait: Wait, times: Times): Html {
     case 'busy':
       return html`its function has answered 202 and sends the outcome later, until ${times.at(wait.untilMs)} at most`;
     case 'breaker':
-      return html`this gateway cannot reach the function and tries again ${times.at(wait.untilMs)}`;
+      return wait.isStarting
+        ? html`the function is starting, and is tried again ${times.at(wait.untilMs)}`
+        : html`this gateway cannot reach the function and tries again ${times.at(wait.untilMs)}`;
     case 'recovery':
       return wait.untilMs === undefined
         ? html`data in Redis was lost, and runs without a record may go on`

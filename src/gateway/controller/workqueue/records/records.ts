@@ -124,8 +124,10 @@ export interface Due {
   readonly inFlight: readonly Scored[];
   /** How many keys the backlog has. */
   readonly backlog: number;
-  /** How many keys are ready, and how many are dead letters. */
-  readonly sizes: Readonly<Record<'queued' | 'dead', number>>;
+  /** How many keys are ready, fail, and are dead letters. */
+  readonly sizes: Readonly<Record<'queued' | 'failing' | 'dead', number>>;
+  /** How many pauses there are. */
+  readonly pauses: number;
   /** Scopes whose pause ends. */
   readonly pauseEnds: readonly Scored[];
   /** When the next of all these is due. */

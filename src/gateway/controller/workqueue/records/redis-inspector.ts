@@ -70,7 +70,10 @@ export class RedisInspector implements QueueInspector {
     if (tokenAt !== undefined) waits.push({ reason: 'rate-limit', untilMs: Number(tokenAt) });
     if (added !== null) waits.push({ reason: 'debounce', untilMs: Number(added) });
     const circuit = this.#own.circuit();
-    if (circuit && !running && (isQueued || low !== null)) waits.push({ reason: 'breaker', untilMs: circuit.untilMs });
+    if (circuit && !running && (isQueued || low !== null)) {
+      const { sinceMs: _, ...until } = circuit;
+      waits.push({ reason: 'breaker', ...until });
+    }
     return {
       key,
       queued: isQueued,

@@ -148,7 +148,14 @@ export class RedisRecords {
   async due(nowMs: number, limit: number): Promise<Due> {
     const answer = await this.#scripts.due(this.#keys.script, [nowMs, limit]);
     const [due, added, expired, ends, ...numbers] = answer as [string[], string[], string[], string[], ...unknown[]];
-    const [next, low, ready, deadLetters] = numbers as [string, number, number, number];
+    const [next, low, ready, failing, deadLetters, paused] = numbers as [
+      string,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
     const dueTimers: DueTimer[] = [];
     for (let at = 0; at < due.length; at += 4) {
       const [key = '', score = '', barrier = '', barrierAt = ''] = due.slice(at, at + 4);
@@ -159,7 +166,8 @@ export class RedisRecords {
       debounced: pairs(added),
       inFlight: pairs(expired),
       backlog: low,
-      sizes: { queued: ready, dead: deadLetters },
+      sizes: { queued: ready, failing, dead: deadLetters },
+      pauses: paused,
       pauseEnds: pairs(ends),
       nextMs: next ? Number(next) : undefined,
     };

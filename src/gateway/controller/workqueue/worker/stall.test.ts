@@ -77,16 +77,19 @@ describe('the stall of a queue', () => {
   });
 
   it.each([
-    ['a timer', { nextMs: Date.UTC(2030, 0, 1), sizes: { queued: 0, dead: 0 } }],
-    ['a ready key', { nextMs: undefined, sizes: { queued: 1, dead: 0 } }],
-    ['a dead letter', { nextMs: undefined, sizes: { queued: 0, dead: 1 } }],
+    ['a timer', { nextMs: Date.UTC(2030, 0, 1) }],
+    ['a ready key', { sizes: { queued: 1, failing: 0, dead: 0 } }],
+    ['a key that fails', { sizes: { queued: 0, failing: 1, dead: 0 } }],
+    ['a dead letter', { sizes: { queued: 0, failing: 0, dead: 1 } }],
+    ['a pause', { pauses: 1 }],
   ])('is asked for again when the poller finds %s of another gateway', async (_, due) => {
     const { stall, world } = create();
+    const same = { nextMs: undefined, sizes: { queued: 0, failing: 0, dead: 0 }, pauses: 0 };
     await stall.ms();
-    stall.compare({ nextMs: undefined, sizes: { queued: 0, dead: 0 } });
+    stall.compare(same);
     await stall.ms();
     expect(world.asked).toBe(1);
-    stall.compare(due);
+    stall.compare({ ...same, ...due });
     await stall.ms();
     expect(world.asked).toBe(2);
   });

@@ -63,12 +63,13 @@ export class Stall {
 
   /**
    * Compares an answer of Redis to the poller with the last read: another gateway does not notify this one when a key
-   * waits, runs or becomes a dead letter there.
+   * waits, runs, recovers or becomes a dead letter there, or when a person pauses or resumes keys.
    */
-  compare({ nextMs = Infinity, sizes }: Pick<Due, 'nextMs' | 'sizes'>): void {
+  compare({ nextMs = Infinity, sizes, pauses }: Pick<Due, 'nextMs' | 'sizes' | 'pauses'>): void {
     if (!this.#levels) return;
-    const { queued, dead } = this.#levels.sizes;
-    if (nextMs < this.#idleUntilMs || sizes.queued !== queued || sizes.dead !== dead) this.#idleUntilMs = 0;
+    const { queued, failing, dead } = this.#levels.sizes;
+    const isSame = sizes.queued === queued && sizes.failing === failing && sizes.dead === dead;
+    if (nextMs < this.#idleUntilMs || !isSame || pauses !== this.#levels.pauses.length) this.#idleUntilMs = 0;
   }
 
   /** Waits for work that may make keys due. Failed work counts as well, because Redis may have done it. */

@@ -30,7 +30,7 @@ const TITLES: Readonly<Record<KeyList, string>> = {
   running: 'Running',
   timers: 'Delayed',
   failing: 'Failing',
-  waiting: 'Paused',
+  waiting: 'Waiting',
   backlog: 'Low priority',
   dead: 'Dead',
 };

@@ -1,7 +1,7 @@
 import { variableOf } from '../../../../ground/config/config.ts';
 import { decodeObjectKey } from '../../../../core/index.ts';
 import { PAUSED_ANNOTATION } from '../../../controller/handlers/paused.ts';
-import { objectText } from '../../../controller/workqueue/key-state.ts';
+import { nextRun, objectText } from '../../../controller/workqueue/key-state.ts';
 import { waitFor } from '../../../controller/workqueue/key-status.ts';
 import type { KeyStatus, PastRun } from '../../../controller/workqueue/work-queue.ts';
 import { actionForm } from '../components/form.ts';
@@ -47,10 +47,10 @@ export async function keyPage(
 }
 
 function nowFacts({ times }: PageRequest, status: KeyStatus): Html {
-  const { running, dirty, queued, backlog, pauses, failures, deadSinceMs, queuedAtMs, reasons } = status;
-  const { why, wait: shown } = shownState(status, times);
+  const { running, dirty, pauses, failures, queuedAtMs, reasons } = status;
+  const { word, why, wait: shown } = shownState(status, times);
   const waits = status.waits.filter(({ reason }) => reason !== 'paused' && reason !== shown?.reason);
-  const next = nextRun(status, times);
+  const next = nextRun(word, status);
   return facts([
     ['State', why],
     ['Object', status.object && objectText(status.object)],
@@ -70,19 +70,11 @@ function nowFacts({ times }: PageRequest, status: KeyStatus): Html {
           ${pauses.map((pause) => html`<li>${waitText(waitFor(pause), times)}, since ${times.at(pause.sinceMs)}</li>`)}
         </ul>`,
     ],
-    ['Next run', deadSinceMs === undefined || queued || backlog ? next : 'by a change of the object, or Replay'],
+    ['Next run', next.atMs === undefined ? next.text : html`${times.at(next.atMs)}: ${next.text}`],
     ['Asked for by', reasonList(reasons)],
     ['Failures in a row', String(failures)],
     ['Queued', queuedAtMs !== undefined && times.at(queuedAtMs)],
   ]);
-}
-
-function nextRun({ queued, backlog, timerMs, waits, pauses }: KeyStatus, times: Times): Content {
-  const isWanted = queued || backlog || timerMs !== undefined || waits.length > 0;
-  if (pauses.length > 0) return isWanted ? 'when its pause ends' : 'when something changes and its pause has ended';
-  if (queued) return 'as soon as there is room';
-  if (backlog) return 'when no other key is ready';
-  return timerMs === undefined ? 'when something changes' : times.at(timerMs);
 }
 
 function buttons(page: PageRequest, { id }: ControllerSummary, { key, deadSinceMs, pauses }: KeyStatus): Content {

@@ -76,7 +76,7 @@ function tiles(controllers: readonly ControllerSummary[], views: readonly ViewSu
   const entries: [string, Content][] = [
     ['Controllers well', html`${formatCount(well)} <small>of ${formatCount(controllers.length)}</small>`],
     ['Keys ready', formatCount(sum(({ sizes }) => sizes.queued))],
-    ['Oldest ready', oldestMs < 0 ? html`<span class="zero">none</span>` : formatDuration(oldestMs)],
+    ['Longest wait', oldestMs < 0 ? html`<span class="zero">none</span>` : formatDuration(oldestMs)],
     [
       'Runs in flight',
       html`${formatCount(sum(({ sizes }) => sizes.running))}
@@ -156,7 +156,7 @@ function controllerTable(
       { title: 'Failing', look: 'number', cell: ({ id, sizes }) => listLink(id, 'failing', sizes.failing) },
       { title: 'Dead', look: 'number', cell: ({ id, sizes }) => listLink(id, 'dead', sizes.dead) },
       { title: 'Delayed', look: 'number medium', cell: ({ id, sizes }) => listLink(id, 'timers', sizes.timers) },
-      { title: 'Paused', look: 'number medium', cell: ({ id, sizes }) => listLink(id, 'waiting', sizes.waiting) },
+      { title: 'Waiting', look: 'number medium', cell: ({ id, sizes }) => listLink(id, 'waiting', sizes.waiting) },
       { title: 'Low', look: 'number medium', cell: ({ id, sizes }) => listLink(id, 'backlog', sizes.backlog) },
       {
         title: 'Runs',
@@ -199,6 +199,7 @@ const TONES: Readonly<Record<ControllerStateWord, Tone>> = {
   'circuit open': 'bad',
   'dead letters': 'bad',
   failing: 'bad',
+  'waits for recovery': 'warn',
   paused: 'warn',
   'partly paused': 'warn',
   remark: 'warn',
@@ -225,7 +226,12 @@ export function stateBadge({ times }: PageRequest, summary: ControllerSummary): 
 function partsPaused(pauses: ControllerSummary['pauses']): string {
   const namespaces = pauses.filter(({ scope }) => scope.startsWith('namespace/')).length;
   const keys = pauses.filter(({ scope }) => scope.startsWith('key/')).length;
-  const parts = [namespaces > 0 && plural(namespaces, 'namespace'), keys > 0 && plural(keys, 'key')];
+  const objects = pauses.filter(({ scope }) => scope.startsWith('object/')).length;
+  const parts = [
+    namespaces > 0 && plural(namespaces, 'namespace'),
+    keys > 0 && plural(keys, 'key'),
+    objects > 0 && plural(objects, 'object'),
+  ];
   return `${parts.filter((part) => part !== false).join(' and ')} paused`;
 }
 

@@ -4,7 +4,7 @@
 -- ARGV[2] maximum number of entries of each set
 --
 -- Answer: {timers, debounced, inFlight, pauses, when the next of all these is due or '', how many keys the backlog has, how
--- many keys are ready, how many dead letters there are}; timers as key, score, barrier or '', barrierAt or '' for each, the
+-- many keys are ready, fail, and are dead letters, how many pauses there are}; timers as key, score, barrier or '', barrierAt or '' for each, the
 -- others as key, score.
 
 local prefix, records = KEYS[1], KEYS[1] .. ':key:'
@@ -31,5 +31,6 @@ for at = 1, #timers, 2 do
 end
 local debounced, in_flight, pauses = due(prefix .. ':debounced'), due(prefix .. ':in-flight'), due(prefix .. ':pause-ends')
 local low, queued = redis.call('ZCARD', prefix .. ':backlog'), redis.call('ZCARD', prefix .. ':queued')
-local dead = redis.call('ZCARD', prefix .. ':dead')
-return { with_barriers, debounced, in_flight, pauses, next_at, low, queued, dead }
+local failing, dead = redis.call('ZCARD', prefix .. ':failing'), redis.call('ZCARD', prefix .. ':dead')
+local paused = redis.call('HLEN', prefix .. ':pauses')
+return { with_barriers, debounced, in_flight, pauses, next_at, low, queued, failing, dead, paused }
