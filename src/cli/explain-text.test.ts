@@ -96,12 +96,16 @@ it('names the pauses of a key with nothing to do, and who has set them', () => {
 });
 
 it.each([
-  [{ running: { run: 3, deadlineMs: at(9) } }, 'not before the run in flight ends'],
-  [{ running: { run: 3, deadlineMs: at(9) }, dirty: true }, 'after the run in flight, since it was touched meanwhile'],
+  [{ state: 'running' }, 'not before the run in flight ends'],
+  [{ state: 'goes on', dirty: true }, 'after the run in flight, since the key was woken during it'],
   [{ state: 'paused', waits: [{ reason: 'paused', by: 'controller' }], timerMs: at(9) }, 'when its pause ends'],
-  [{ queued: true }, 'as soon as there is a free slot'],
-  [{ backlog: true }, 'when there is a free slot, after the keys that were added'],
-  [{ deadSinceMs: at(1) }, 'none: it is a dead letter since 2026-01-01T00:00:01.000Z'],
+  [{ state: 'ready' }, 'as soon as there is a free slot'],
+  [{ state: 'low priority' }, 'when there is a free slot, after the keys that were added'],
+  [{ state: 'dead letter' }, 'none: it is a dead letter until an event, a resync or a person'],
+  // The next look at the barrier comes in milliseconds, and is no run.
+  [{ state: 'waits for the cache', timerMs: at(1) }, 'as soon as the cache shows the writes of its last run'],
+  [{ state: 'circuit open', queued: true }, 'as soon as the function can be reached'],
+  [{ state: 'rate limit', waits: [{ reason: 'rate-limit', untilMs: at(9) }] }, 'in 9 s'],
 ] as const)('says when the next run is: %o', (state, next) => {
   expect(explainKey('demo', { ...rest, ...state }, at(0))).toContain(`next run: ${next}`);
 });

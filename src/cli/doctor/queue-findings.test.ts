@@ -62,7 +62,7 @@ it.each<[string, Partial<JudgedQueue>, string[]]>([
   [
     'after a loss',
     { pauses: [{ scope: 'recovery', sinceMs: 1 }] },
-    ['ok: queue web: idle, SIZES', 'warning: queue web waits until unrecorded runs are over, which ends by itself'],
+    ['warning: queue web: waits for recovery, SIZES: until runs without a record are over, which ends by itself'],
   ],
   [
     'that stands still',

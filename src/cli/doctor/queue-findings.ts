@@ -87,6 +87,7 @@ const REMEDIES: Partial<Record<ControllerStateWord, (controller: string) => stri
   'dead letters': listHint,
   failing: listHint,
   paused: resumeHint,
+  'waits for recovery': () => 'until runs without a record are over, which ends by itself',
 };
 
 /** The state of the controller, as far as Redis knows it, and the facts that the word does not say. */
@@ -98,9 +99,6 @@ export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, olde
   const hint = remedy === undefined ? '' : `: ${remedy(controller)}`;
   findings.add(isWell(word) ? 'ok' : 'warning', `queue ${controller}: ${word}, ${sizes}${hint}`);
   const scopes = pauses.map(({ scope }) => scope);
-  if (scopes.includes('recovery')) {
-    findings.warning(`queue ${controller} waits until unrecorded runs are over, which ends by itself`);
-  }
   if (scopes.includes('controller') && word !== 'paused') {
     findings.warning(`queue ${controller} is paused: ${resumeHint(controller)}`);
   }
