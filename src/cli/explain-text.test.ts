@@ -14,6 +14,7 @@ const rest: ServedKey = {
   failures: 0,
   reasons: [],
   history: [],
+  problems: [],
 };
 
 it('says that nothing is known of an unknown key', () => {
@@ -108,4 +109,12 @@ it.each([
   [{ state: 'rate limit', waits: [{ reason: 'rate-limit', untilMs: at(9) }] }, 'in 9 s'],
 ] as const)('says when the next run is: %o', (state, next) => {
   expect(explainKey('demo', { ...rest, ...state }, at(0))).toContain(`next run: ${next}`);
+});
+
+it('names the problems of the controller, which may be why nothing happens', () => {
+  const problems = ['v1/Pod cannot be watched: 403'];
+  expect(explainKey('demo', { ...rest, problems }, at(0))).toContain(`what it is doing:
+  at rest
+  its controller has a problem: v1/Pod cannot be watched: 403
+`);
 });

@@ -7,10 +7,11 @@ import { describeWait, inWords, pausedBy, time } from './queue-text.ts';
 
 /** A timeline of a key, the oldest run first: why it ran, the result, its current waits, and its next run. */
 export function explainKey(controller: string, status: ServedKey, nowMs: number): string {
-  const { key, history, waits, pauses, reasons, running, queuedAtMs, deadSinceMs } = status;
+  const { key, history, problems, waits, pauses, reasons, running, queuedAtMs, deadSinceMs } = status;
   const runs = history.toReversed().flatMap((run) => [headOf(run), ...detailsOf(run).map((line) => `  ${line}`)]);
   const now = [
     status.state,
+    ...problems.map((problem) => `its controller has a problem: ${problem}`),
     ...(status.object ? [objectText(status.object)] : []),
     ...(running ? [`run ${running.run} is in flight, until ${time(running.deadlineMs)} at the latest`] : []),
     ...(deadSinceMs === undefined ? [] : [`a dead letter since ${time(deadSinceMs)}`]),

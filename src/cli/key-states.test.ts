@@ -38,6 +38,7 @@ const ROWS: readonly (readonly [KeyStateWord, Partial<KeyStatus>])[] = [
   ['waits for the cache', { queued: true, waits: [barrier] }],
   ['at rest', { object: { state: 'cached' } }],
   ['at rest', { object: { state: 'unknown', reason: 'the cache is not complete yet' } }],
+  ['at rest', { object: { state: 'kept out', reason: 'it is nested more than 256 levels deep' } }],
   ['no object', { object: { state: 'absent' } }],
   ['not selected', { object: { state: 'not selected', by: 'predicate' } }],
   ['not selected', { object: { state: 'not selected', by: 'namespaces' } }],

@@ -52,6 +52,7 @@ export function describeKey(status: ServedKey, nowMs: number): string {
   const rows = [
     ['key', status.key],
     ['state', facts.join(', ')],
+    ...status.problems.map((problem) => ['problem', problem]),
     ...(status.object ? [['object', objectText(status.object)]] : []),
     ...waits.map((wait) => ['waits for', describeWait(wait)]),
     ...pauses.map(({ scope, sinceMs }) => ['paused', `since ${time(sinceMs)}: ${pausedBy(scope)}`]),

@@ -227,6 +227,8 @@ describe('a view that several controllers share', () => {
       const found = await reader().list(things);
       expect(found.items.map(({ metadata }) => metadata.name)).toEqual(['one', 'three', 'two']);
       const reason = 'it is nested more than 256 levels deep';
+      const reasons = ['a/deep', 'a/one', 'a/none'].map((key) => view.objects.keptOutReason(key));
+      expect(await Promise.all(reasons)).toEqual([reason, undefined, undefined]);
       expect(found.keptOut).toEqual([
         { key: 'a/deep', reason },
         { key: 'a/listed', reason },

@@ -86,7 +86,7 @@ describe('/queues', () => {
     const status = await queue.inspector.status('a/x');
     expect(await request('/queues/controller/keys/a/x')).toEqual([
       200,
-      { ...status, object, state: 'dead letter', history },
+      { ...status, object, state: 'dead letter', history, problems },
     ]);
     expect(await request('/queues/other.controller/keys/a/x')).toEqual([
       404,

@@ -37,8 +37,12 @@ export class KeyObjects {
 
   /** The state of a key's object, for a person. The predicate is evaluated as for a new object. Never rejects. */
   async of(key: string): Promise<KeyObject> {
-    const { predicate } = this.#options.events.reconciled;
+    const { reconciled, scope } = this.#options.events;
+    const { predicate } = reconciled;
     try {
+      const view = scope.views.find((each) => each.contains(parseObjectKey(key).namespace));
+      const reason = scope.containsKey(key) ? await view?.objects.keptOutReason(key) : undefined;
+      if (reason !== undefined) return { state: 'kept out', reason };
       return await this.#find(
         key,
         predicate && ((object) => predicate.passes({ type: 'added', object })),

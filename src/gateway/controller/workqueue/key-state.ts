@@ -132,6 +132,8 @@ export function objectText(object: KeyObject): string {
   switch (object.state) {
     case 'cached':
       return 'the cache has its object';
+    case 'kept out':
+      return `the cache keeps its object out and has its metadata alone: ${object.reason}`;
     case 'absent':
       return 'there is no such object in the cache, which is complete';
     case 'not selected':

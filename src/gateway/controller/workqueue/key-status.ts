@@ -66,6 +66,8 @@ export type KeyObject =
   | { readonly state: 'cached' }
   /** The cache is complete and does not have it. */
   | { readonly state: 'absent' }
+  /** The cache has its metadata alone. The reason in a few words. */
+  | { readonly state: 'kept out'; readonly reason: string }
   /** This part of the controller's declaration excludes the key. */
   | { readonly state: 'not selected'; readonly by: 'namespaces' | 'labelSelector' | 'predicate' }
   | { readonly state: 'unknown'; readonly reason: string };

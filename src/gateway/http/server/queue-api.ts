@@ -35,6 +35,8 @@ export interface ServedKey extends Omit<KeyStatus, 'waits'> {
   readonly waits: readonly ServedWait[];
   /** Its last runs, the newest first, 10 at most. */
   readonly history: readonly PastRun[];
+  /** Problems of its controller, the worst first. */
+  readonly problems: readonly string[];
 }
 
 /** The queues by their controller's name; undefined while Redis is away and nothing can be asked. */
@@ -136,8 +138,10 @@ export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<L
     withQueue(context, queues, async (queue) => {
       const parsed = key.safeParse(context.req.param('key'));
       if (!parsed.success) return wrong(context, parsed.error);
-      const object = await controller(queue.name)?.objectOf(context.var.visitor, parsed.data);
-      return context.json(await servedKey(queue, { key: parsed.data, object, nowMs: clock.now() }));
+      const asked = controller(queue.name);
+      const object = await asked?.objectOf(context.var.visitor, parsed.data);
+      const served = await servedKey(queue, { key: parsed.data, object, nowMs: clock.now() });
+      return context.json({ ...served, problems: asked?.problems ?? [] } satisfies ServedKey);
     }),
   );
   app.get('/:name/runs', (context) =>
@@ -210,7 +214,7 @@ async function servedKey(
     object,
     nowMs,
   }: { readonly key: string; readonly object: KeyObject | undefined; readonly nowMs: number },
-): Promise<ServedKey> {
+): Promise<Omit<ServedKey, 'problems'>> {
   const [found, history] = await Promise.all([queue.inspector.status(name), queue.history.runsOf(name)]);
   const status = object ? { ...found, object } : found;
   return { ...status, state: keyState(status, nowMs).word, waits: status.waits.map(servedWait), history };

@@ -1,5 +1,11 @@
 import { compareResourceVersions, type KubernetesObject, parseJson } from '../../../core/index.ts';
-import { decodeEntry, namespaceOf, type ObjectEntry, type ViewKeys } from '../../../contract/cache-layout.ts';
+import {
+  decodeEntry,
+  KEPT_OUT_INDEX,
+  namespaceOf,
+  type ObjectEntry,
+  type ViewKeys,
+} from '../../../contract/cache-layout.ts';
 import type { IndexSpec } from '../../../contract/index.ts';
 import {
   isPlain,
@@ -99,6 +105,20 @@ export class ViewObjects {
   async get(key: string): Promise<KubernetesObject | undefined> {
     const [encoded] = await this.first([key]);
     return encoded?.decode();
+  }
+
+  /** Why the object of a key is kept out of the cache, in a few words; undefined: it is not, or there is none. */
+  async keptOutReason(key: string): Promise<string | undefined> {
+    const [entry] = await this.entries([key]);
+    if (!entry?.indexEntries.includes(KEPT_OUT_INDEX)) return undefined;
+    const [stored] = (await this.#read([this.#keys.objects], [ANSWER_BYTES, key])) as (Buffer | null)[];
+    try {
+      if (stored) this.decode(key, stored);
+    } catch (error) {
+      if (error instanceof ObjectKeptOutError) return error.reason;
+      throw error;
+    }
+    return undefined;
   }
 
   /** As `get` for each key, decoded when it is asked for, so that large objects are not in memory together. */

@@ -45,8 +45,11 @@ export function isUnchanged(states: ObjectStates): boolean {
   return yamlOf(states.cached) === yamlOf(states.server);
 }
 
-/** The object in the cache next to the object on the server; one text where both are the same. */
-export function objectPanel(states: ObjectStates): Html {
+/**
+ * The object in the cache next to the object on the server; one text where both are the same.
+ * @param isKeptOut the cache has its metadata alone, on purpose. Default false.
+ */
+export function objectPanel(states: ObjectStates, isKeptOut = false): Html {
   if (states.kind === 'hidden') return panel('Object', empty(states.reason));
   const { cached, server, serverError } = states;
   if (serverError !== undefined) {
@@ -58,6 +61,9 @@ export function objectPanel(states: ObjectStates): Html {
   }
   if (!cached && !server) {
     return panel('Object', empty('There is no such object, neither in the cache nor on the server.'));
+  }
+  if (isKeptOut && server) {
+    return panel('Object', yamlBlock(server, 'Object'), badge('warn', 'kept out of the cache'));
   }
   const [left, right] = [cached ? yamlOf(cached) : '', server ? yamlOf(server) : ''];
   if (cached && left === right) {

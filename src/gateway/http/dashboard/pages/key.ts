@@ -28,6 +28,7 @@ export async function keyPage(
   ]);
   const { id } = summary;
   const state = shownState(status, page.times);
+  const objectNow = objectPanel(object, status.object?.state === 'kept out');
   const happened = panel('What happened', timeline(page, runs, status.failures));
   return layout(page, {
     title: `${key} · ${id}`,
@@ -35,11 +36,10 @@ export async function keyPage(
     content: html`
       ${crumbs(['Overview', DASHBOARD_PATH], [id, controllerUrl(id)])}
       <h1>${key} ${badge(state.tone, state.word)}</h1>
+      ${summary.problems.map((problem) => html`<p class="notice bad">${problem}</p>`)}
       ${panel('Now', html`<div class="body">${nowFacts(page, status)}</div>`, buttons(page, summary, status))}
       ${
-        isUnchanged(object)
-          ? html`<div class="columns">${happened} ${objectPanel(object)}</div>`
-          : html`${happened} ${objectPanel(object)}`
+        isUnchanged(object) ? html`<div class="columns">${happened} ${objectNow}</div>` : html`${happened} ${objectNow}`
       }
       ${commandHelp(page, controller, { id, status })}
     `,
