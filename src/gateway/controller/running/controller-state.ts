@@ -34,6 +34,7 @@ export function notesOf(controller: RunningController, watch: ControllerWatch | 
     controller.sources.refusal,
     isRunning ? watch.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
     openReason,
+    controller.queue.fullReason,
     missesEvents,
     watch?.progress.stalled(name),
   ];

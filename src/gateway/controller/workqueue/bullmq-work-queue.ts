@@ -337,6 +337,11 @@ export class BullMqWorkQueue implements WorkQueue {
     return this.#circuit;
   }
 
+  /** Why no run of the controller's tenant may begin here until one has ended; undefined: one may. */
+  get fullReason(): string | undefined {
+    return this.#gate.startRate.fullReason();
+  }
+
   /** Whether `allow` lets no run begin here now. */
   get hasNoRoom(): boolean {
     return this.#gate.room === 0;

@@ -58,8 +58,13 @@ describe('StartRates', () => {
     };
     beginAll();
     expect(inFlight).toBe(2000);
+    expect(controllers.map((each) => each.fullReason()?.slice(0, 50))).toEqual(
+      controllers.map(() => 'this gateway has as many runs in flight as it may,'),
+    );
+    expect(of.of('other').fullReason()).toBeUndefined();
     expect(of.of('other').room()).toBeGreaterThan(1000);
     controllers[0]?.end(500);
+    expect(controllers[0]?.fullReason()).toBeUndefined();
     inFlight -= 500;
     beginAll();
     expect(inFlight).toBe(2000);

@@ -27,10 +27,18 @@ export interface StartRate {
   readonly begin: (count: number) => void;
   /** Counts runs that are in flight no longer. */
   readonly end: (count: number) => void;
+  /** Why no run may begin until one has ended, for people; undefined: one may. */
+  readonly fullReason: () => string | undefined;
 }
 
 /** For a controller whose runs may begin as fast as they come. */
-export const ANY_RATE: StartRate = { room: () => Infinity, take: () => {}, begin: () => {}, end: () => {} };
+export const ANY_RATE: StartRate = {
+  room: () => Infinity,
+  take: () => {},
+  begin: () => {},
+  end: () => {},
+  fullReason: () => undefined,
+};
 
 interface Buckets {
   readonly own: TokenBucket;
@@ -78,6 +86,10 @@ export class StartRates {
         if (left > 0) this.#inFlight.set(tenant, left);
         else this.#inFlight.delete(tenant);
       },
+      fullReason: () =>
+        this.#inFlightRoom(tenant) >= 1
+          ? undefined
+          : `this gateway has as many runs in flight as it may, ${IN_FLIGHT.ofTenant} of a namespace and ${IN_FLIGHT.together} in all: keys wait until some end`,
     };
   }
 
