@@ -197,11 +197,13 @@ describe('the deployment controller', () => {
     expect(sizesOf(apiserver)).toEqual([0]);
     settle(apiserver);
     const [old] = setsOf(apiserver);
-    const ownerReferences = [
-      { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'x', uid: old?.metadata.uid ?? '', controller: true },
-    ];
-    const last = pod('last', { metadata: { ownerReferences, deletionTimestamp } });
+    const { name = '', uid = '' } = old?.metadata ?? {};
+    const ownedBy = (kind: string, of: string) => [{ apiVersion: 'apps/v1', kind, name: of, uid, controller: true }];
+    const last = pod('last', { metadata: { ownerReferences: ownedBy('ReplicaSet', name), deletionTimestamp } });
     apiserver.put(last);
+    // kube-controller-manager's index has these for no ReplicaSet.
+    apiserver.put(pod('other-kind', { metadata: { ownerReferences: ownedBy('Job', name) } }));
+    apiserver.put(pod('other-name', { metadata: { ownerReferences: ownedBy('ReplicaSet', 'x') } }));
 
     // Its ReplicaSet does not count it, so nothing would wake the key.
     expect((await run(apiserver)).requeueAfterSeconds).toBe(1);
@@ -210,6 +212,7 @@ describe('the deployment controller', () => {
     expect(sizesOf(apiserver)).toEqual([0]);
 
     apiserver.remove(Pod, keyOf(last));
+    const ownerReferences = ownedBy('ReplicaSet', name);
     apiserver.put(pod('ended', { metadata: { ownerReferences }, status: { phase: 'Succeeded' } }));
     await run(apiserver);
     expect(sizesOf(apiserver)).toEqual([0, 3]);

@@ -1,6 +1,6 @@
 import type { CacheReader } from 'levelhook/function';
 import { hasEnded, Pod } from '../lib/pod.ts';
-import type { ReplicaSet } from '../lib/replica-set.ts';
+import { isIndexed, type ReplicaSet } from '../lib/replica-set.ts';
 import { active } from './revisions.ts';
 import type { Sizes } from './types.ts';
 
@@ -14,8 +14,10 @@ export function withoutPods(old: readonly ReplicaSet[]): Sizes {
 /** Whether a pod of an old revision may still be running, though all are scaled to 0. */
 export async function oldPodsRun(old: readonly ReplicaSet[], cache: CacheReader): Promise<boolean> {
   if (old.some(({ status }) => status.replicas > 0)) return true;
-  const lists = await Promise.all(old.map((rs) => cache.list(Pod, { controlledBy: rs })));
-  return lists.some(({ items }) => !items.every(hasEnded));
+  const lists = await Promise.all(
+    old.map(async (rs) => (await cache.list(Pod, { controlledBy: rs })).items.filter((pod) => isIndexed(rs, pod))),
+  );
+  return lists.some((pods) => !pods.every(hasEnded));
 }
 
 /**

@@ -109,6 +109,8 @@ describe('the namespace controller', () => {
       status: { phase: 'Failed' },
     });
     content('ConfigMap', 'needed');
+    // The conditions are new in the first run.
+    expect((await run()).outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 5 });
     expect((await run()).outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 21 });
     expect(apiserver.objects(Pod).map(({ metadata }) => metadata.name)).toEqual(['a']);
     expect(apiserver.objects(ConfigMap)).toHaveLength(1);
@@ -120,11 +122,13 @@ describe('the namespace controller', () => {
     expect(found()).toBeUndefined();
   });
 
-  it('looks again within a day for a pod that may take for ever', async () => {
+  it('looks again soon, also for a pod that may take for ever', async () => {
     given({ deletionTimestamp: secondsAgo(6) });
     const spec = { nodeName: 'n', terminationGracePeriodSeconds: 9223372036854775807n };
     content('Pod', 'a', { spec, status: { phase: 'Running' } });
-    expect((await run()).outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 86_400 });
+    // Its conditions are new, and then they are not.
+    expect((await run()).outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 5 });
+    expect((await run()).outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 300 });
   });
 
   it('does not go on when the pods cannot be deleted', async () => {
@@ -154,6 +158,7 @@ describe('the namespace controller', () => {
     const held = { finalizers: ['example.com/a', 'example.com/b'] };
     content('ConfigMap', 'a', { metadata: held });
     content('ConfigMap', 'b', { metadata: { finalizers: ['example.com/a'] } });
+    expect((await run()).outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 5 });
     expect((await run()).outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 8 });
     expect(conditions()).toEqual([
       ['DeletionDiscoveryFailure', 'False'],

@@ -26,10 +26,10 @@ const becomesTerminating = cel(
     '(has(object.spec.finalizers) && size(oldObject.spec.finalizers) != size(object.spec.finalizers)))',
 );
 
-/** Deletes everything in a Namespace that is being deleted, and then lets the Namespace go. */
-/** A pod may ask for 2^63 - 1 seconds to end, and no key waits for longer than a year. */
-const LONGEST_WAIT_SECONDS = 86_400;
+/** kube-controller-manager's resync: what is left may end long before its grace period does. */
+const LONGEST_WAIT_SECONDS = 300;
 
+/** Deletes everything in a Namespace that is being deleted, and then lets the Namespace go. */
 export const namespace = controller({
   name: 'namespace',
   for: { resource: Namespace, predicate: becomesTerminating },
@@ -57,7 +57,9 @@ export const namespace = controller({
   if (errors.length > 0) throw failure(errors, attempt);
   if (isEmpty(content)) return finalize(reported, api);
   const estimateSeconds = Math.max(...content.leftovers.map((each) => each.estimateSeconds));
-  return { requeueAfterSeconds: Math.min(Math.floor(estimateSeconds / 2) + 1, LONGEST_WAIT_SECONDS) };
+  // Each update of the Namespace queues its key again in kube-controller-manager, that of the conditions included.
+  const mostSeconds = reported === found ? LONGEST_WAIT_SECONDS : DELAY_SECONDS;
+  return { requeueAfterSeconds: Math.min(Math.floor(estimateSeconds / 2) + 1, mostSeconds) };
 });
 
 /**

@@ -1,7 +1,7 @@
-import { controller, controllerOf, EventRecorder, isControlledBy, matchesLabels } from 'levelhook/function';
+import { controller, EventRecorder, isControlledBy, matchesLabels } from 'levelhook/function';
 import { candidates, claim } from '../lib/claim.ts';
 import { Pod } from '../lib/pod.ts';
-import { ReplicaSet } from '../lib/replica-set.ts';
+import { isIndexed, ReplicaSet } from '../lib/replica-set.ts';
 import { isActive, isTerminating } from './pods.ts';
 import { scale } from './scale.ts';
 import { nextStatus, secondsToNextAvailable, writeStatus } from './status.ts';
@@ -42,16 +42,6 @@ export const replicaset = controller({
   const requeueAfterSeconds = secondsToNextAvailable(rs, status, active, now);
   return requeueAfterSeconds === undefined ? {} : { requeueAfterSeconds };
 });
-
-/**
- * Whether kube-controller-manager's index of pods (`PodControllerIndexKey`) has the pod for this ReplicaSet: a pod
- * without a controller, or one whose reference has the ReplicaSet's kind and name, besides its UID. A Deployment's
- * ReplicaSets are found by UID alone.
- */
-function isIndexed(rs: ReplicaSet, pod: Pod): boolean {
-  const reference = controllerOf(pod);
-  return !reference || (reference.kind === ReplicaSet.kind && reference.name === rs.metadata.name);
-}
 
 function isOwn(rs: ReplicaSet, pod: Pod): boolean {
   return isControlledBy(pod, rs) && matchesLabels(rs.spec.selector, pod.metadata.labels);
