@@ -112,6 +112,10 @@ interface JsonSchema {
  * A structural schema of Kubernetes as JSON Schema, with only the keywords that describe the shape. The generator would
  * follow references and take TypeScript code from a schema, and a definition may come from any author.
  */
+/** A union of literals cannot have integers beyond 2^53. */
+const isTypeable = (values: unknown): values is unknown[] =>
+  Array.isArray(values) && !values.some((value) => typeof value === 'bigint');
+
 function jsonSchema(schema: unknown): JsonSchema {
   if (typeof schema !== 'object' || schema === null) return {};
   const given = schema as Record<string, unknown>;
@@ -124,7 +128,7 @@ function jsonSchema(schema: unknown): JsonSchema {
   return {
     ...(type === undefined ? {} : { type: given['nullable'] === true ? [type, 'null'] : type }),
     ...(typeof description === 'string' ? { description: description.replaceAll('*/', '* /') } : {}),
-    ...(Array.isArray(given['enum']) ? { enum: given['enum'].filter((value) => typeof value !== 'object') } : {}),
+    ...(isTypeable(given['enum']) ? { enum: given['enum'].filter((value) => typeof value !== 'object') } : {}),
     ...(properties
       ? { properties: Object.fromEntries(Object.entries(properties).map(([name, each]) => [name, jsonSchema(each)])) }
       : {}),

@@ -14,13 +14,13 @@ export function definitionsOf(script: string): string[] {
 /** Applies definitions (server-side apply). @throws UserError for a file that the cluster refuses. */
 export async function applyDefinitions(kubeconfig: string, files: readonly string[]): Promise<void> {
   if (files.length === 0) return;
-  const { parseAllDocuments } = await import('yaml');
+  const { parseKubectlYaml, valueOf } = await import('./kubectl-yaml.ts');
   const credentials = await loadCredentials(kubeconfig);
   const client = new ApiClient(credentials);
   try {
     for (const file of files) {
-      for (const document of parseAllDocuments(readFileSync(file, 'utf8'))) {
-        const body = document.toJS() as { readonly metadata: { readonly name: string } };
+      for (const document of parseKubectlYaml(readFileSync(file, 'utf8'))) {
+        const body = valueOf(document) as { readonly metadata: { readonly name: string } };
         await client.json({
           method: 'PATCH',
           path: `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${body.metadata.name}`,

@@ -1,4 +1,3 @@
-import { stringify } from 'yaml';
 import {
   formatKind,
   groupOf,
@@ -22,6 +21,7 @@ import { Endpoint } from '../gateway/controller/endpoint/endpoint.ts';
 import { readConfig } from '../gateway/index.ts';
 import { CREDENTIALS } from '../gateway/registration/reconcile-function.ts';
 import { FUNCTION_LABEL } from './exclusions.ts';
+import { formatKubectlYaml } from './kubectl-yaml.ts';
 import { manifestsOf } from './manifest.ts';
 import { mergedDefinitions } from './merged-definition.ts';
 import { conversions, type WebhookRoute } from './webhook-manifests.ts';
@@ -68,10 +68,10 @@ export async function manifestCommand(url: string, options: ManifestCommandOptio
   });
   const converted = route ? conversions(description, resources, { namespace, route }) : [];
   const definitions =
-    crd === undefined ? converted.map((each) => stringify(each)) : await mergedDefinitions(crd, converted);
+    crd === undefined ? converted.map((each) => formatKubectlYaml(each)) : await mergedDefinitions(crd, converted);
   const partial = crd === undefined && converted.length > 0;
   process.stdout.write(header({ namespace, secret, description, resources, partial }));
-  process.stdout.write([...manifests.map((each) => stringify(each)), ...definitions].join('---\n'));
+  process.stdout.write([...manifests.map((each) => formatKubectlYaml(each)), ...definitions].join('---\n'));
 }
 
 /** Notes for the reader of the manifests, as a comment above them. */

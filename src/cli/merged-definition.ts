@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import { type Document, isMap, parseAllDocuments } from 'yaml';
+import { type Document, isMap } from 'yaml';
 import { messageOf, UserError } from '../core/index.ts';
+import { parseKubectlYaml } from './kubectl-yaml.ts';
 import type { ConversionManifest } from './webhook-manifests.ts';
 
 /**
@@ -12,7 +13,7 @@ export async function mergedDefinitions(file: string, conversions: readonly Conv
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new UserError(`--crd ${file} cannot be read (${messageOf(error)}).`);
   });
-  const parsed = parseAllDocuments(text);
+  const parsed = parseKubectlYaml(text);
   const documents: Document[] = Array.isArray(parsed) ? parsed : [];
   const wrong = documents.flatMap(({ errors }) => errors)[0];
   if (wrong) throw new UserError(`--crd ${file} is not YAML (${wrong.message.split('\n', 1)[0]}).`);
@@ -26,7 +27,8 @@ export async function mergedDefinitions(file: string, conversions: readonly Conv
     );
     if (!found) throw new UserError(`--crd ${file} has no CustomResourceDefinition ${name}.`);
     for (const [field, entries] of Object.entries(metadata)) {
-      for (const [key, value] of Object.entries(entries as object)) found.setIn(['metadata', field, key], value);
+      if (!found.hasIn(['metadata', field])) found.setIn(['metadata', field], found.createNode(entries));
+      else for (const [key, value] of Object.entries(entries as object)) found.setIn(['metadata', field, key], value);
     }
     found.setIn(['spec', 'conversion'], found.createNode(conversion.spec.conversion));
     return found.toString().replace(/^---\n/, '');

@@ -1,9 +1,9 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
 import { ApiError, messageOf, resource, resourcePath, UserError } from '../core/index.ts';
 import { ApiClient } from '../ground/apiserver/api-client.ts';
 import { loadCredentials } from '../ground/apiserver/credentials.ts';
+import { parseKubectlYaml, valueOf } from './kubectl-yaml.ts';
 import { parseDefinition, TYPES_HEADER, typesOf } from './crd-types.ts';
 
 const DEFINITION = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
@@ -61,7 +61,7 @@ async function fromFiles(files: readonly string[]): Promise<FoundDefinition[]> {
     const text = await readFile(file, 'utf8').catch((error: unknown) => {
       throw new UserError(`${file} cannot be read (${messageOf(error)}).`);
     });
-    const documents = parseAllDocuments(text);
+    const documents = parseKubectlYaml(text);
     for (const document of Array.isArray(documents) ? documents : []) {
       const [error] = document.errors;
       if (error) throw new UserError(`${file} is not YAML (${error.message.split('\n', 1)[0]}).`);
@@ -76,9 +76,9 @@ async function fromFiles(files: readonly string[]): Promise<FoundDefinition[]> {
   return definitions;
 }
 
-function toPlain(document: { toJS(): unknown }, file: string): unknown {
+function toPlain(document: Parameters<typeof valueOf>[0], file: string): unknown {
   try {
-    return document.toJS();
+    return valueOf(document);
   } catch (error) {
     throw new UserError(`${file} cannot be used (${messageOf(error)}).`);
   }
