@@ -64,9 +64,14 @@ function valuesOf(object: KubernetesObject, field: string): unknown[] {
   let values: unknown[] = [object];
   for (const { name, only } of partsOf(field)) {
     values = values.flatMap((value) => itemsOf(memberOf(value, name)));
-    if (only) values = values.filter((value) => memberOf(value, only.key) === only.value);
+    if (only) values = values.filter((value) => isNamed(memberOf(value, only.key), only.value));
   }
   return values;
+}
+
+/** Whether a value is written so: a path has text, also for numbers and booleans. */
+function isNamed(value: unknown, text: string): boolean {
+  return typeof value !== 'object' && value !== undefined && String(value) === text;
 }
 
 /** The number of nodes of a value; more than `most` if it has too many nodes or too many levels. */

@@ -33,6 +33,20 @@ describe('matchesLabels', () => {
     // Every object inherits these names.
     [{ matchExpressions: [{ key: 'constructor', operator: 'Exists' }] }, {}, false],
     [{ matchExpressions: [{ key: 'toString', operator: 'DoesNotExist' }] }, {}, true],
+    // apimachinery refuses these selectors.
+    [{ matchExpressions: [{ key: 'app', operator: 'NotIn' }] }, {}, false],
+    [{ matchExpressions: [{ key: 'app', operator: 'NotIn', values: [] }] }, {}, false],
+    [{ matchExpressions: [{ key: 'app', operator: 'Exists', values: ['x'] }] }, { app: 'x' }, false],
+    [{ matchExpressions: [{ key: 'app', operator: 'DoesNotExist', values: ['x'] }] }, {}, false],
+    // An object has null for absent where its schema allows it.
+    [JSON.parse('{"matchLabels":{"a":"x"},"matchExpressions":null}') as LabelSelector, { a: 'x' }, true],
+    [
+      JSON.parse(
+        '{"matchLabels":null,"matchExpressions":[{"key":"a","operator":"Exists","values":null}]}',
+      ) as LabelSelector,
+      { a: '' },
+      true,
+    ],
   ])('%j on %j: %s', (selector, given, matches) => {
     expect(matchesLabels(selector, given)).toBe(matches);
   });
@@ -44,8 +58,9 @@ describe('matchesLabels', () => {
           [...wanted].every(([key, value]) => given.get(key) === value) &&
           matchExpressions.every(({ key, operator, values }) => {
             const value = given.get(key);
-            if (operator === 'Exists') return given.has(key);
-            if (operator === 'DoesNotExist') return !given.has(key);
+            if (operator === 'Exists') return given.has(key) && values.length === 0;
+            if (operator === 'DoesNotExist') return !given.has(key) && values.length === 0;
+            if (values.length === 0) return false;
             return (operator === 'In') === (value !== undefined && values.includes(value));
           });
         expect(matchesLabels({ matchLabels: asLabels(wanted), matchExpressions }, asLabels(given))).toBe(expected);
@@ -63,6 +78,22 @@ describe('asLabelSelector', () => {
     ['nothing by null, as a Service without a selector', null, undefined],
     ['nothing by a list', [], undefined],
     ['nothing by an unknown operator', { matchExpressions: [{ key: 'a', operator: 'Gt' }] }, undefined],
+    ['nothing by NotIn without values', { matchExpressions: [{ key: 'a', operator: 'NotIn' }] }, undefined],
+    [
+      'nothing by Exists with values',
+      { matchExpressions: [{ key: 'a', operator: 'Exists', values: ['b'] }] },
+      undefined,
+    ],
+    [
+      'by the labels alone where the expressions are null',
+      { matchLabels: { a: 'x' }, matchExpressions: null },
+      { matchLabels: { a: 'x' } },
+    ],
+    [
+      'by an operator whose values are null',
+      { matchLabels: null, matchExpressions: [{ key: 'a', operator: 'Exists', values: null }] },
+      { matchExpressions: [{ key: 'a', operator: 'Exists' }] },
+    ],
   ])('selects %s', (_, value, expected) => {
     expect(asLabelSelector(value)).toEqual(expected);
   });

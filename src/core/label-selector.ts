@@ -35,20 +35,32 @@ export function matchesOperator(operator: Operator, values: readonly string[], v
 export function asLabelSelector(value: unknown): LabelSelector | undefined {
   if (!isRecord(value)) return undefined;
   if (isLabels(value)) return { matchLabels: value };
-  return isLabelSelector(value) ? value : undefined;
+  return isLabelSelector(value) ? withoutNull(value) : undefined;
+}
+
+/** A field that is null is absent: custom resources may have such fields. */
+function withoutNull({ matchLabels, matchExpressions }: LabelSelector): LabelSelector {
+  const expressions = matchExpressions?.map(({ values, ...each }) => ({ ...each, ...(values ? { values } : {}) }));
+  return { ...(matchLabels ? { matchLabels } : {}), ...(expressions ? { matchExpressions: expressions } : {}) };
 }
 
 function isLabelSelector(value: Record<string, unknown>): value is LabelSelector & Record<string, unknown> {
-  const { matchLabels = {}, matchExpressions = [], ...others } = value;
-  if (Object.keys(others).length > 0 || !isLabels(matchLabels) || !Array.isArray(matchExpressions)) return false;
-  return matchExpressions.every((each: unknown) => {
+  const { matchLabels, matchExpressions, ...others } = value;
+  const expressions = matchExpressions ?? [];
+  if (Object.keys(others).length > 0 || !isLabels(matchLabels ?? {}) || !Array.isArray(expressions)) return false;
+  return expressions.every((each: unknown) => {
     if (!isRecord(each)) return false;
-    const { key, operator, values = [] } = each;
-    return typeof key === 'string' && OPERATORS.has(operator) && Array.isArray(values);
+    const { key, operator, values } = each;
+    return typeof key === 'string' && mayHave(operator, values ?? []);
   });
 }
 
-const OPERATORS: ReadonlySet<unknown> = new Set(['In', 'NotIn', 'Exists', 'DoesNotExist']);
+/** Whether an operator may have these values: apimachinery refuses any other selector. */
+function mayHave(operator: unknown, values: unknown): boolean {
+  if (!Array.isArray(values)) return false;
+  if (operator === 'In' || operator === 'NotIn') return values.length > 0;
+  return (operator === 'Exists' || operator === 'DoesNotExist') && values.length === 0;
+}
 
 function isLabels(value: unknown): value is Record<string, string> {
   return isRecord(value) && Object.values(value).every((each) => typeof each === 'string');
@@ -64,11 +76,19 @@ function hasAll(labels: Readonly<Record<string, string>>, wanted: Readonly<Recor
   return true;
 }
 
-/** Whether labels match a selector, as apimachinery's `LabelSelectorAsSelector` does. */
+/**
+ * Whether labels match a selector, as apimachinery's `LabelSelectorAsSelector` does. A selector that it refuses, such
+ * as `NotIn` without values, matches nothing.
+ */
 export function matchesLabels(selector: LabelSelector, labels: Readonly<Record<string, string>> = {}): boolean {
-  const { matchLabels = {}, matchExpressions = [] } = selector;
+  // An object may have null in place of an absent field.
+  const matchLabels: LabelSelector['matchLabels'] | null = selector.matchLabels;
+  const matchExpressions: LabelSelector['matchExpressions'] | null = selector.matchExpressions;
   return (
-    hasAll(labels, matchLabels) &&
-    matchExpressions.every(({ key, operator, values = [] }) => matchesOperator(operator, values, ownValue(labels, key)))
+    hasAll(labels, matchLabels ?? {}) &&
+    (matchExpressions ?? []).every(({ key, operator, values }) => {
+      const known = values ?? [];
+      return mayHave(operator, known) && matchesOperator(operator, known, ownValue(labels, key));
+    })
   );
 }

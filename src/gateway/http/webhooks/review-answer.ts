@@ -1,4 +1,4 @@
-import { boundedText, parseJson } from '../../../core/index.ts';
+import { boundedText, formatJson, parseJson } from '../../../core/index.ts';
 import { LEVELHOOK_HEADER, type WebhookDescription } from '../../../contract/index.ts';
 import type { Answer } from '../../controller/endpoint/endpoint.ts';
 import { reasonIn } from '../../controller/endpoint/outcome.ts';
@@ -38,7 +38,7 @@ export function answeredReview(answer: Answer, webhook: WebhookDescription, uid:
   if (webhook.type === 'validating' && (isGiven(response.patch) || isGiven(response.patchType))) {
     throw badGateway(`the function's answer has a patch, and the webhook ${webhook.name} is declared as validating`);
   }
-  return JSON.stringify({ apiVersion, kind, response });
+  return formatJson({ apiVersion, kind, response });
 }
 
 interface AnsweredReview {
