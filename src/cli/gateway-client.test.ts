@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { stringify } from 'yaml';
-import { askGateway } from './gateway-client.ts';
+import { askGateway as ask, type GatewayAddress } from './gateway-client.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'levelhook-gateway-client-'));
 /** Answers with the status in the path, and redirects with `/redirect`. */
@@ -51,6 +51,8 @@ function kubeconfig(user: object): string {
   );
 }
 
+const askGateway = (address: GatewayAddress, path: string, body?: object): Promise<{ error: string }> =>
+  ask(address, { path, field: 'error', ...(body ? { body } : {}) });
 const tokens = (): (string | undefined)[] => sent.map(({ authorization }) => authorization);
 
 describe('askGateway', () => {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { Agent, fetch } from 'undici';
-import { messageOf, UserError } from '../core/index.ts';
+import { Agent, fetch, type Headers } from 'undici';
+import { boundedText, messageOf, UserError } from '../core/index.ts';
 import { isSecureUrl } from '../contract/secure-url.ts';
 import { clusterAccess } from '../kubeconfig/cluster-access.ts';
 
@@ -16,31 +16,47 @@ export interface GatewayAddress {
   readonly kubeconfig?: string;
 }
 
-/**
- * Sends a request to the gateway, and returns its answer as JSON.
- * @param body of a POST. Default: a GET.
- * @throws UserError with one sentence: no token, a wrong one, no right, no answer, another status.
- */
-export async function askGateway<T>(address: GatewayAddress, path: string, body?: object): Promise<T> {
-  const { type, bytes } = await send(address, path, body);
-  if (!isJson(type)) return { error: bytes.toString().trim() } as T;
-  try {
-    return JSON.parse(bytes.toString()) as T;
-  } catch (error) {
-    throw new UserError(`No gateway answers at ${address.gateway} (${messageOf(error)}): set --gateway.`);
-  }
+/** A request to the gateway: a GET, or a POST with a body. */
+export interface GatewayQuestion<T> {
+  readonly path: string;
+  /** A field of every answer to this request. A server whose answer lacks it is not a gateway. */
+  readonly field: keyof T & string;
+  /** Default: a GET. */
+  readonly body?: object;
 }
 
-/** As `askGateway`, for a file. */
-export async function downloadFromGateway(address: GatewayAddress, path: string): Promise<Buffer> {
-  return (await send(address, path)).bytes;
+/**
+ * Sends a request to the gateway, and returns its answer as JSON.
+ * @throws UserError with one sentence: no token, a wrong one, no right, no answer, another status, no gateway.
+ */
+export async function askGateway<T extends object>(
+  address: GatewayAddress,
+  { path, field, body }: GatewayQuestion<T>,
+): Promise<T> {
+  const { headers, bytes } = await send(address, path, body);
+  const answer = isJson(headers) ? parsed(bytes) : undefined;
+  if (typeof answer !== 'object' || answer === null || !Object.hasOwn(answer, field)) throw notGateway(address);
+  return answer as T;
+}
+
+/** As `askGateway`, for a file of this content type. */
+export async function downloadFromGateway(address: GatewayAddress, path: string, type: string): Promise<Buffer> {
+  const { headers, bytes } = await send(address, path);
+  // A server may answer every request with JSON, but not with an attachment.
+  const isFile = headers.get('content-disposition')?.startsWith('attachment') === true;
+  if (!isFile || headers.get('content-type') !== type) throw notGateway(address);
+  return bytes;
+}
+
+function notGateway({ gateway }: GatewayAddress): UserError {
+  return new UserError(`${gateway} is not a gateway of levelhook: name yours by --gateway.`);
 }
 
 async function send(
   address: GatewayAddress,
   path: string,
   body?: object,
-): Promise<{ readonly type: string | null; readonly bytes: Buffer }> {
+): Promise<{ readonly headers: Headers; readonly bytes: Buffer }> {
   const { gateway, caFile } = address;
   const token = await tokenOf(address);
   if (token !== undefined && !isSecureUrl(gateway)) {
@@ -48,7 +64,7 @@ async function send(
   }
   const dispatcher = new Agent(caFile === undefined ? {} : { connect: { ca: textOf(caFile, '--ca-file') } });
   let status: number;
-  let type: string | null;
+  let headers: Headers;
   let bytes: Buffer;
   try {
     const answer = await fetch(new URL(path, gateway), {
@@ -63,7 +79,7 @@ async function send(
       ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
     });
     status = answer.status;
-    type = answer.headers.get('content-type');
+    headers = answer.headers;
     bytes = Buffer.from(await answer.arrayBuffer());
   } catch (error) {
     const remedy = gateway.startsWith('https:') ? 'or set --gateway or --ca-file' : 'or set --gateway';
@@ -71,29 +87,36 @@ async function send(
   } finally {
     await dispatcher.close();
   }
-  if (status >= 200 && status < 300) return { type, bytes };
+  if (status >= 200 && status < 300) return { headers, bytes };
   if (status === 401 && token === undefined) {
     throw new UserError(
       `The gateway at ${gateway} asks for a login: set LEVELHOOK_GATEWAY_TOKEN, --token-file or --kubeconfig.`,
     );
   }
+  // A gateway explains this status in JSON.
+  if (status === 404 && !isJson(headers)) throw notGateway(address);
   throw new UserError(
-    `The gateway at ${gateway} answered ${status}: ${errorIn(type, bytes) || 'it has no such page'}.`,
+    `The gateway at ${gateway} answered ${status}: ${errorIn(headers, bytes) || 'it does not say why'}.`,
   );
 }
 
-function isJson(type: string | null): boolean {
-  return type?.startsWith('application/json') === true;
+function isJson(headers: Headers): boolean {
+  return headers.get('content-type')?.startsWith('application/json') === true;
 }
 
-function errorIn(type: string | null, bytes: Buffer): string | undefined {
-  const text = bytes.toString().trim();
-  if (!isJson(type)) return text;
+function parsed(bytes: Buffer): unknown {
   try {
-    return (JSON.parse(text) as { error?: string }).error;
+    return JSON.parse(bytes.toString());
   } catch {
     return undefined;
   }
+}
+
+/** Not the text of a page, which comes from a proxy in front of the gateway. */
+function errorIn(headers: Headers, bytes: Buffer): string | undefined {
+  if (isJson(headers)) return (parsed(bytes) as { error?: string } | null | undefined)?.error;
+  const isText = headers.get('content-type')?.startsWith('text/plain') === true;
+  return isText ? boundedText(bytes.toString().trim(), 1024) : undefined;
 }
 
 async function tokenOf({ tokenFile, kubeconfig }: GatewayAddress): Promise<string | undefined> {

@@ -19,7 +19,8 @@ export async function profileCommand(controller: string | undefined, options: Pr
   const of = controller === undefined ? '' : `/controllers/${encodeURIComponent(controller)}`;
   const query = new URLSearchParams({ seconds: String(seconds), format });
   const name = kind === 'cpu' ? 'profile' : kind;
-  const bytes = await downloadFromGateway(options, `${PROFILE_PATH}${of}/${name}?${query.toString()}`);
+  const type = format === 'pprof' ? 'application/octet-stream' : 'application/json';
+  const bytes = await downloadFromGateway(options, `${PROFILE_PATH}${of}/${name}?${query.toString()}`, type);
   const file = options.output ?? defaultFile(controller ?? 'gateway', options);
   try {
     writeFileSync(file, bytes);

@@ -20,12 +20,12 @@ export async function listCommand(
   options: QueueFlags & { list?: string; lists: readonly string[]; offset: number; limit: number },
 ): Promise<void> {
   if (controller === undefined) {
-    const answer = await askGateway<{ queues: ServedQueue[] }>(options, '/queues');
+    const answer = await askGateway<{ queues: ServedQueue[] }>(options, { path: '/queues', field: 'queues' });
     return print(options, answer, describeQueues(answer.queues));
   }
   const read = (list: string): Promise<KeyPage> => {
     const query = new URLSearchParams({ list, offset: `${options.offset}`, limit: `${options.limit}` });
-    return askGateway<KeyPage>(options, `${pathOf(controller)}/keys?${query.toString()}`);
+    return askGateway<KeyPage>(options, { path: `${pathOf(controller)}/keys?${query.toString()}`, field: 'keys' });
   };
   if (options.list !== undefined) {
     const answer = await read(options.list);
@@ -38,7 +38,7 @@ export async function listCommand(
 
 /** `levelhook queue get`: everything about one key. */
 export async function getCommand(controller: string, key: string, options: QueueFlags): Promise<void> {
-  const answer = await askGateway<ServedKey>(options, pathOfKey(controller, key));
+  const answer = await askGateway<ServedKey>(options, { path: pathOfKey(controller, key), field: 'history' });
   print(options, answer, describeKey(answer, Date.now()));
 }
 
@@ -48,7 +48,7 @@ export async function explainCommand(
   key: string,
   { output, ...address }: GatewayAddress & { readonly output: 'text' | 'json' },
 ): Promise<void> {
-  const answer = await askGateway<ServedKey>(address, pathOfKey(controller, key));
+  const answer = await askGateway<ServedKey>(address, { path: pathOfKey(controller, key), field: 'history' });
   print({ json: output === 'json' }, answer, explainKey(controller, answer, Date.now()));
 }
 
@@ -59,12 +59,11 @@ export async function deadLettersCommand(
   keys: readonly string[],
   options: DeadLetterFlags,
 ): Promise<void> {
-  const answer = await askGateway<Record<string, number>>(
-    options,
-    `${pathOf(controller)}/${verb}`,
-    selectionOf(keys, options),
-  );
-  const [[done, count] = ['', 0]] = Object.entries(answer);
+  const path = `${pathOf(controller)}/${verb}`;
+  const done = verb === 'replay' ? 'replayed' : 'dropped';
+  const body = selectionOf(keys, options);
+  const answer = await askGateway<Record<typeof done, number>>(options, { path, field: done, body });
+  const count = answer[done];
   print(options, answer, `${done} ${count} dead ${count === 1 ? 'letter' : 'letters'} of ${controller}\n`);
 }
 
@@ -75,10 +74,11 @@ export async function pauseCommand(
   options: QueueFlags & { namespace?: string },
 ): Promise<void> {
   const scope = scopeOf(key, options.namespace);
-  const { queues } = await askGateway<{ queues: ServedQueue[] }>(options, '/queues');
+  const { queues } = await askGateway<{ queues: ServedQueue[] }>(options, { path: '/queues', field: 'queues' });
   const before = queues.find((each) => each.controller === controller)?.pauses ?? [];
   const was = before.some((each) => each.scope === scope);
-  const answer = await askGateway<{ pauses: Pause[] }>(options, `${pathOf(controller)}/${verb}`, { scope });
+  const path = `${pathOf(controller)}/${verb}`;
+  const answer = await askGateway<{ pauses: Pause[] }>(options, { path, field: 'pauses', body: { scope } });
   const paused = answer.pauses.map(({ scope: each }) => each).join(', ') || 'nothing';
   const done = { pause: was ? 'was paused already' : 'paused', resume: was ? 'resumed' : 'was not paused' }[verb];
   print(options, answer, `${nameOf(scope, controller)} ${done}; paused of ${controller} now: ${paused}\n`);

@@ -87,6 +87,9 @@ function gatewayUrl(text: string): string {
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
     throw new InvalidArgumentError('Write it as http://127.0.0.1:8787.');
   }
+  // The gateway serves its paths at the root of its server.
+  const { href, origin } = new URL(text);
+  if (href !== `${origin}/`) throw new InvalidArgumentError(`Write it as ${origin}, with nothing behind the port.`);
   return text;
 }
 

@@ -1,0 +1,114 @@
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { main } from './main.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'levelhook-main-'));
+const output = join(folder, 'profile');
+let answer: readonly [status: number, type: string, body: string];
+let asked: string[] = [];
+const server = createServer((request, response) => {
+  asked.push(`${request.method} ${request.url}`);
+  const [status, type, body] = answer;
+  response.writeHead(status, { 'content-type': type }).end(body);
+});
+let gateway: string;
+
+beforeAll(async () => {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  gateway = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+afterEach(() => {
+  asked = [];
+  rmSync(output, { force: true });
+});
+afterAll(() => {
+  server.close();
+  rmSync(folder, { recursive: true });
+});
+
+interface Ended {
+  readonly code: typeof process.exitCode;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs the command line in this process. */
+async function levelhook(...args: string[]): Promise<Ended> {
+  const before = process.exitCode;
+  const written = { stdout: '', stderr: '' };
+  const spies = (['stdout', 'stderr'] as const).map((name) =>
+    vi.spyOn(process[name], 'write').mockImplementation((text) => {
+      written[name] += String(text);
+      return true;
+    }),
+  );
+  try {
+    process.exitCode = undefined;
+    await main(['node', 'levelhook', ...args]);
+    return { code: process.exitCode, ...written };
+  } finally {
+    process.exitCode = before;
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
+/** Every command that asks a gateway. */
+const COMMANDS: readonly (readonly string[])[] = [
+  ['queue', 'list'],
+  ['queue', 'list', '--json'],
+  ['queue', 'list', 'web'],
+  ['queue', 'list', 'web', '--list', 'dead'],
+  ['queue', 'get', 'web', 'a/x'],
+  ['queue', 'replay', 'web', '--all'],
+  ['queue', 'drop', 'web', 'a/x'],
+  ['queue', 'pause', 'web'],
+  ['queue', 'resume', 'web', '--namespace', 'a'],
+  ['explain', 'web', 'a/x'],
+  ['explain', 'web', 'a/x', '--output', 'json'],
+  ['profile', '--output', output],
+  ['profile', 'web', '--format', 'chrome', '--output', output],
+];
+
+/** The answers of servers that are not gateways. */
+const ANSWERS: readonly (typeof answer)[] = [
+  [200, 'text/html', '<html><h1>Welcome</h1></html>'],
+  [200, 'application/json', '{}'],
+  [200, 'application/json', '{"hello":1}'],
+  [200, 'application/json', '[]'],
+  [200, 'application/json', 'null'],
+  [200, 'application/json', '{'],
+  [404, 'text/html', '<html><h1>Not Found</h1></html>'],
+  [200, 'text/plain', ''],
+];
+
+describe.each(COMMANDS.map((words) => [words.join(' ').replace(output, 'FILE'), words] as const))('%s', (_, words) => {
+  it.each(ANSWERS)('says that a server is not a gateway which answers %i %s %j', async (...given) => {
+    answer = given;
+    expect(await levelhook(...words, '--gateway', gateway)).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `levelhook: ${gateway} is not a gateway of levelhook: name yours by --gateway.\n`,
+    });
+    expect(asked).not.toEqual([]);
+    expect(existsSync(output)).toBe(false);
+  });
+
+  it('does not print the page of a proxy that cannot reach the gateway', async () => {
+    answer = [502, 'text/html', '<html><h1>Bad Gateway</h1></html>'];
+    const { code, stderr } = await levelhook(...words, '--gateway', gateway);
+    expect([code, stderr]).toEqual([1, `levelhook: The gateway at ${gateway} answered 502: it does not say why.\n`]);
+  });
+
+  it.each(['/levelhook', '/levelhook/', '/?a=b', '/#a', '?a', '//'])('refuses a gateway with %s', async (rest) => {
+    const { code, stdout, stderr } = await levelhook(...words, '--gateway', gateway + rest);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/^levelhook: [^\n]* Write it as http:\/\/127\.0\.0\.1:[0-9]+, with nothing behind/);
+    expect(asked).toEqual([]);
+  });
+});
