@@ -80,7 +80,7 @@ async function servedQueues(controller: RunningController, facts: ControllerFact
   const { problems, remarks } = facts;
   const app = queueApi({
     queues: () => new Map([['web', controller.queue as WorkQueue]]),
-    controller: () => ({ problems, remarks, objectOf: async () => ({ state: 'cached' }) }),
+    controller: () => ({ problems, remarks, namespaced: true, objectOf: async () => ({ state: 'cached' }) }),
     clock: { now: () => NOW },
   });
   return ((await (await app.request('/')).json()) as { queues: ServedQueue[] }).queues;

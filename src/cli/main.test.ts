@@ -4,7 +4,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { getRequestListener } from '@hono/node-server';
+import { Hono } from 'hono';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { queueApi } from '../gateway/http/server/queue-api.ts';
+import type { WorkQueue } from '../gateway/controller/workqueue/work-queue.ts';
 import { main } from './main.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'levelhook-main-'));
@@ -110,5 +114,69 @@ describe.each(COMMANDS.map((words) => [words.join(' ').replace(output, 'FILE'), 
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/^levelhook: [^\n]* Write it as http:\/\/127\.0\.0\.1:[0-9]+, with nothing behind/);
     expect(asked).toEqual([]);
+  });
+});
+
+describe('levelhook queue drop', () => {
+  /** A gateway whose queue has each key as a dead letter. */
+  const dropped: string[] = [];
+  const queue = {
+    name: 'web',
+    inspector: { status: async (key: string) => ({ key, deadSinceMs: 1 }) },
+    drop: async (keys: readonly string[]) => dropped.push(...keys) && keys.length,
+  } as unknown as WorkQueue;
+  const app = new Hono().route(
+    '/queues',
+    queueApi({ queues: () => new Map([['web', queue]]), controller: () => undefined, clock: { now: () => 0 } }),
+  );
+  const listener = getRequestListener(app.fetch);
+  const api = createServer((request, response) => void listener(request, response));
+  beforeAll(() => once(api.listen(0, '127.0.0.1'), 'listening'));
+  afterAll(() => api.close());
+
+  it.each([
+    ['1,000', 1000, 'k'],
+    ['1,001', 1001, 'k'],
+    ['2,500', 2500, 'k'],
+    ['1,000 long', 1000, 'k'.repeat(240)],
+  ])('drops %s keys', async (_, count, stem) => {
+    dropped.length = 0;
+    const keys = Array.from({ length: count }, (_, at) => `a/${stem}${at}`);
+    const at = `http://127.0.0.1:${(api.address() as AddressInfo).port}`;
+    const ended = await levelhook('queue', 'drop', 'web', ...keys, '--json', '--gateway', at);
+    expect(ended).toEqual({ code: undefined, stdout: `{\n  "dropped": ${count}\n}\n`, stderr: '' });
+    expect(dropped).toEqual(keys);
+  });
+});
+
+describe('levelhook help', () => {
+  it.each([
+    ['help nosuch', 'levelhook'],
+    ['nosuch --help', 'levelhook'],
+    ['nosuch -h', 'levelhook'],
+    ['queue help nosuch', 'levelhook queue'],
+    ['help queue nosuch', 'levelhook queue'],
+    ['queue nosuch --help', 'levelhook queue'],
+  ])('%s is refused in one sentence', async (words, command) => {
+    expect(await levelhook(...words.split(' '))).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `levelhook: unknown command 'nosuch'; ${command} --help shows the usage.\n`,
+    });
+  });
+
+  it.each([
+    ['--help', 'levelhook'],
+    ['help', 'levelhook'],
+    ['help start', 'levelhook start'],
+    ['start --help', 'levelhook start'],
+    ['help queue', 'levelhook queue'],
+    ['queue --help', 'levelhook queue'],
+    ['queue help list', 'levelhook queue list'],
+    ['queue list --help', 'levelhook queue list'],
+  ])('%s prints the help of %s', async (words, command) => {
+    const { code, stdout, stderr } = await levelhook(...words.split(' '));
+    expect([code ?? 0, stderr]).toEqual([0, '']);
+    expect(stdout.startsWith(`Usage: ${command} [`)).toBe(true);
   });
 });

@@ -116,15 +116,16 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--name <name>', 'name of the reader, for refusals and for the limit of requests', 'person')
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .action(async (options: TokenOptions) => (await import('./token-command.ts')).tokenCommand(options));
+  const words = callOfUnknown(program, argv) ?? argv;
   try {
-    await program.parseAsync(argv);
+    await program.parseAsync(words);
   } catch (error) {
     if (error instanceof CommanderError && !error.message.startsWith('error: ')) {
       // Commander has printed the help or the version.
       process.exitCode = error.exitCode;
       return;
     }
-    process.stderr.write(printable(`levelhook: ${textOf(error, commandOf(program, argv))}\n`));
+    process.stderr.write(printable(`levelhook: ${textOf(error, commandOf(program, words))}\n`));
     process.exitCode = error instanceof CommanderError ? error.exitCode : 1;
   }
 }
@@ -133,6 +134,23 @@ export async function main(argv: readonly string[]): Promise<void> {
 function withErrorsAsSentences(command: Command): Command {
   for (const each of [command, ...command.commands]) each.exitOverride().configureOutput({ outputError: () => {} });
   return command;
+}
+
+/**
+ * A request for the help of an unknown command, as a call of this command, which commander refuses by name. It would
+ * answer the request with the help of all commands.
+ * @returns undefined when the command line names no unknown command.
+ */
+function callOfUnknown(program: Command, argv: readonly string[]): string[] | undefined {
+  let { commands } = program;
+  for (const word of argv.slice(2)) {
+    if (word.startsWith('-') || commands.length === 0) return undefined;
+    if (word === 'help') continue;
+    const named = commands.find((each) => each.name() === word);
+    if (!named) return argv.filter((each) => !['help', '--help', '-h'].includes(each));
+    ({ commands } = named);
+  }
+  return undefined;
 }
 
 /** The subcommand that a command line names, whose help has its options: `levelhook queue list`. */

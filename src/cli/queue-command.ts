@@ -5,6 +5,10 @@ import { explainKey } from './explain-text.ts';
 import { askGateway, type GatewayAddress } from './gateway-client.ts';
 import { describeKey, describeLists, describePage, describeQueues } from './queue-text.ts';
 
+/** Of one request, as `queue-api.ts` bounds them, whose module would make each command slower. */
+const MOST_KEYS = 1000;
+const MOST_KEY_BYTES = 64 * 1024 - '{"keys":[]}'.length;
+
 export interface QueueFlags extends GatewayAddress {
   readonly json?: boolean;
 }
@@ -61,10 +65,11 @@ export async function deadLettersCommand(
 ): Promise<void> {
   const path = `${pathOf(controller)}/${verb}`;
   const done = verb === 'replay' ? 'replayed' : 'dropped';
-  const body = selectionOf(keys, options);
-  const answer = await askGateway<Record<typeof done, number>>(options, { path, field: done, body });
-  const count = answer[done];
-  print(options, answer, `${done} ${count} dead ${count === 1 ? 'letter' : 'letters'} of ${controller}\n`);
+  let count = 0;
+  for (const body of selectionsOf(keys, options)) {
+    count += (await askGateway<Record<typeof done, number>>(options, { path, field: done, body }))[done];
+  }
+  print(options, { [done]: count }, `${done} ${count} dead ${count === 1 ? 'letter' : 'letters'} of ${controller}\n`);
 }
 
 /** `levelhook queue pause` and `resume`: a controller, its keys of one namespace, or one key. */
@@ -97,12 +102,31 @@ function scopeOf(key: string | undefined, namespace: string | undefined): Person
   return namespace === undefined ? 'controller' : `namespace/${namespace}`;
 }
 
-function selectionOf(keys: readonly string[], { namespace, all }: DeadLetterFlags): object {
+/** The bodies of the requests: the gateway bounds the keys and the bytes of each. */
+function selectionsOf(keys: readonly string[], { namespace, all }: DeadLetterFlags): object[] {
   const given = [keys.length > 0, namespace !== undefined, all === true].filter(Boolean).length;
   if (given !== 1) throw new UserError('Say which dead letters: some keys, --namespace <name>, or --all.');
   checkNamespace(namespace);
-  if (namespace !== undefined) return { namespace };
-  return all ? { all } : { keys: keys.map(keyOf) };
+  if (namespace !== undefined) return [{ namespace }];
+  if (all) return [{ all }];
+  // All are checked before the first request.
+  return batches(keys.map(keyOf)).map((batch) => ({ keys: batch }));
+}
+
+function batches(keys: readonly string[]): string[][] {
+  let batch: string[] = [];
+  let bytes = 0;
+  const all = [batch];
+  for (const key of keys) {
+    const size = Buffer.byteLength(JSON.stringify(key)) + 1;
+    if (batch.length === MOST_KEYS || bytes + size > MOST_KEY_BYTES) {
+      all.push((batch = []));
+      bytes = 0;
+    }
+    batch.push(key);
+    bytes += size;
+  }
+  return all;
 }
 
 function checkNamespace(namespace: string | undefined): void {

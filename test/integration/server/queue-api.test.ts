@@ -17,6 +17,7 @@ let server: AdminServer;
 let redisIsThere = true;
 let problems: readonly string[] = [];
 let object: KeyObject;
+let namespaced: boolean;
 
 beforeEach(async () => {
   fixture = await RedisQueueFixture.create(inject('redisUrl'), systemClock);
@@ -25,6 +26,7 @@ beforeEach(async () => {
   redisIsThere = true;
   problems = [];
   object = { state: 'cached' };
+  namespaced = true;
   server = new AdminServer({
     listen: { host: '127.0.0.1', port: 0 },
     live: new Map(),
@@ -35,7 +37,7 @@ beforeEach(async () => {
       reconcile: new Hono(),
       queues: {
         queues: () => (redisIsThere ? new Map([['controller', queue]]) : undefined),
-        controller: () => ({ problems, remarks: [], objectOf: async () => object }),
+        controller: () => ({ problems, remarks: [], namespaced, objectOf: async () => object }),
         clock: systemClock,
       },
     },
@@ -97,6 +99,7 @@ describe('/queues', () => {
   it.each(['n\nl', 'n\rl', 'n\u2028l', 'n\u2029l', 'a b', 'system:x', '-x', '?#&'])(
     'tells of a key of any name, and operates it: %j',
     async (name) => {
+      namespaced = false;
       await dead(name, 'a/other');
       expect(await request(`/queues/controller/keys/${encodeURIComponent(name)}`)).toMatchObject([200, { key: name }]);
       // A name may look like an option.

@@ -71,6 +71,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
           return (
             controller && {
               ...notesOf(controller, manager),
+              namespaced: controller.objects.resource.namespaced,
               objectOf: (visitor, key) => keyObject(controller, visitor, key),
             }
           );

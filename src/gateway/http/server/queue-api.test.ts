@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { WorkQueue } from '../../controller/workqueue/work-queue.ts';
 import { queueApi } from './queue-api.ts';
 
@@ -17,4 +17,61 @@ it.each([
   const answer = await app.request(`/${name}/keys/default/hello`);
   expect(answer.status).toBe(404);
   expect(await answer.json()).toEqual({ error: `there is no controller "${name}" in this gateway: ${expected}` });
+});
+
+describe('a key or a namespace that no key of the controller can have', () => {
+  const NAMESPACED = 'keys of web are namespace/name';
+  const CLUSTER = 'keys of web have no namespace';
+  const byNamespace = (name: string): string => `${NAMESPACED}: name the namespace by --namespace ${name}`;
+
+  /** Answers of a queue that must not be asked: the API asks it only when the request is right. */
+  async function ask(namespaced: boolean, path: string, body?: object): Promise<[number, unknown]> {
+    const queue = { name: 'web' } as WorkQueue;
+    const app = queueApi({
+      queues: () => new Map([['web', queue]]),
+      controller: () => ({ problems: [], remarks: [], namespaced, objectOf: async () => ({ state: 'cached' }) }),
+      clock: { now: () => 0 },
+    });
+    app.onError(() => new Response('', { status: 500 }));
+    const headers = { 'content-type': 'application/json' };
+    const answer = await app.request(`/web/${path}`, body && { method: 'POST', headers, body: JSON.stringify(body) });
+    const text = await answer.text();
+    return [answer.status, answer.status === 400 ? (JSON.parse(text) as { error: string }).error : text];
+  }
+
+  it.each<[boolean, string, object | undefined, string]>([
+    [true, 'keys/default', undefined, NAMESPACED],
+    [true, 'runs?key=default', undefined, NAMESPACED],
+    [true, 'pause', { scope: 'key/default' }, byNamespace('default')],
+    [true, 'replay', { keys: ['default'] }, byNamespace('default')],
+    [true, 'drop', { keys: ['default'] }, byNamespace('default')],
+    // No namespace has such a name.
+    [true, 'pause', { scope: 'key/system:x' }, NAMESPACED],
+    [false, 'keys/a/x', undefined, CLUSTER],
+    [false, 'runs?key=a%2Fx', undefined, CLUSTER],
+    [false, 'pause', { scope: 'key/a/x' }, CLUSTER],
+    [false, 'pause', { scope: 'namespace/a' }, CLUSTER],
+    [false, 'replay', { keys: ['a/x'] }, CLUSTER],
+    [false, 'drop', { namespace: 'a' }, CLUSTER],
+  ])('is refused (kind with namespaces: %s): %s %j', async (namespaced, path, body, error) => {
+    expect(await ask(namespaced, path, body)).toEqual([400, error]);
+    // The same request is right for the other sort of kind, except that this queue cannot do it.
+    expect((await ask(!namespaced, path, body))[0]).toBe(500);
+  });
+
+  it('can be resumed, because an earlier build accepted the pause', async () => {
+    for (const namespaced of [true, false]) {
+      for (const scope of ['key/default', 'key/a/x', 'namespace/a']) {
+        expect((await ask(namespaced, 'resume', { scope }))[0]).toBe(500);
+      }
+    }
+  });
+
+  it.each([{ keys: Array.from({ length: 1001 }, (_, at) => `a/${at}`) }, {}])(
+    'a wrong selection is refused with the bounds (%#)',
+    async (body) => {
+      const bounds = 'must be {keys} with 1 to 1000 keys, {namespace}, or {all: true}';
+      expect(await ask(true, 'drop', body)).toEqual([400, bounds]);
+    },
+  );
 });

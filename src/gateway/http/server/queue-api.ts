@@ -1,7 +1,7 @@
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
-import { boundedText, type Clock, decodeObjectKey } from '../../../core/index.ts';
+import { boundedText, type Clock, decodeObjectKey, isNamespace } from '../../../core/index.ts';
 import { namespace } from '../../../contract/name-schema.ts';
 import {
   type ControllerNotes,
@@ -50,6 +50,8 @@ export interface QueueApiOptions {
 
 /** The facts about a controller that its queue does not have. */
 export interface AskedController extends ControllerNotes {
+  /** Whether the reconciled kind has namespaces, and so the keys. */
+  readonly namespaced: boolean;
   readonly objectOf: (visitor: Pick<Visitor, 'readRefusal'>, key: string) => Promise<KeyObject>;
 }
 
@@ -84,11 +86,17 @@ const runs = z.object({
   after: z.string().refine(isCursor, 'must be the `newest` of a page of runs').optional(),
 });
 
-const selection = z.union([
-  z.strictObject({ keys: z.array(key).min(1).max(1000) }),
-  z.strictObject({ namespace }),
-  z.strictObject({ all: z.literal(true) }),
-]);
+/** Of one request. */
+const MOST_KEYS = 1000;
+
+const selection = z.union(
+  [
+    z.strictObject({ keys: z.array(key).min(1).max(MOST_KEYS) }),
+    z.strictObject({ namespace }),
+    z.strictObject({ all: z.literal(true) }),
+  ],
+  { error: `must be {keys} with 1 to ${MOST_KEYS} keys, {namespace}, or {all: true}` },
+);
 
 const pausable = z.strictObject({
   scope: z.custom<PersonScope>(isPersonScope, {
@@ -109,10 +117,11 @@ const pausable = z.strictObject({
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
  * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`, see `PersonScope`
  *
- * All bodies are JSON. The answer to a wrong request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503
- * while Redis is away.
+ * All bodies are JSON. A key or a namespace is refused which no key of the controller can have. The answer to a wrong
+ * request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503 while Redis is away.
  */
-export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<LoginEnv> {
+export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
+  const { queues, controller, clock } = options;
   const app = new Hono<LoginEnv>();
   app.use(
     bodyLimit({
@@ -139,6 +148,8 @@ export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<L
       const parsed = key.safeParse(context.req.param('key'));
       if (!parsed.success) return wrong(context, parsed.error);
       const asked = controller(queue.name);
+      const mistake = keyMistake(queue.name, parsed.data, asked);
+      if (mistake !== undefined) return refuse(context, mistake);
       const object = await asked?.objectOf(context.var.visitor, parsed.data);
       const served = await servedKey(queue, { key: parsed.data, object, nowMs: clock.now() });
       return context.json({ ...served, problems: asked?.problems ?? [] } satisfies ServedKey);
@@ -149,6 +160,8 @@ export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<L
       const parsed = runs.safeParse(context.req.query());
       if (!parsed.success) return wrong(context, parsed.error);
       const { limit, outcome, key: only, before, after } = parsed.data;
+      const mistake = only === undefined ? undefined : keyMistake(queue.name, only, controller(queue.name));
+      if (mistake !== undefined) return refuse(context, mistake);
       const query = {
         limit,
         ...(outcome ? { outcome } : {}),
@@ -165,7 +178,7 @@ export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<L
     ),
   );
   app.post('/:name/replay', (context) =>
-    withBody(context, queues, selection, async (queue, which) => {
+    withBody(context, options, { schema: selection, scopes: selectedScopes }, async (queue, which) => {
       audit(context, { controller: queue.name, action: 'replay', ...auditedSelection(which) });
       const replayed = await replayDeadLetters(queue, which);
       audit(context, { count: replayed });
@@ -173,7 +186,7 @@ export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<L
     }),
   );
   app.post('/:name/drop', (context) =>
-    withBody(context, queues, selection, async (queue, which) => {
+    withBody(context, options, { schema: selection, scopes: selectedScopes }, async (queue, which) => {
       audit(context, { controller: queue.name, action: 'drop', ...auditedSelection(which) });
       const dropped = await dropDeadLetters(queue, which);
       audit(context, { count: dropped });
@@ -181,20 +194,43 @@ export function queueApi({ queues, controller, clock }: QueueApiOptions): Hono<L
     }),
   );
   app.post('/:name/pause', (context) =>
-    withBody(context, queues, pausable, async (queue, { scope }) => {
+    withBody(context, options, { schema: pausable, scopes: ({ scope }) => [scope] }, async (queue, { scope }) => {
       audit(context, { controller: queue.name, action: 'pause', scope });
       await queue.pause(scope);
       return { pauses: await queue.inspector.pauses() };
     }),
   );
   app.post('/:name/resume', (context) =>
-    withBody(context, queues, pausable, async (queue, { scope }) => {
+    // A pause that pauses nothing may be on record since an earlier build.
+    withBody(context, options, { schema: pausable, scopes: () => [] }, async (queue, { scope }) => {
       audit(context, { controller: queue.name, action: 'resume', scope });
       await queue.resume(scope);
       return { pauses: await queue.inspector.pauses() };
     }),
   );
   return app;
+}
+
+function selectedScopes(which: z.output<typeof selection>): PersonScope[] {
+  if ('keys' in which) return which.keys.map((each): PersonScope => `key/${each}`);
+  return 'namespace' in which ? [`namespace/${which.namespace}`] : [];
+}
+
+/** Why no key of the controller is in this scope; undefined when keys may be. */
+function scopeMistake(name: string, scope: PersonScope, controller: AskedController | undefined): string | undefined {
+  const text = scope.slice(scope.indexOf('/') + 1);
+  if (scope.startsWith('namespace/'))
+    return controller?.namespaced === false ? `keys of ${name} have no namespace` : undefined;
+  if (scope === 'controller') return undefined;
+  const mistake = keyMistake(name, text, controller);
+  const remedy = controller?.namespaced === true && isNamespace(text);
+  return mistake !== undefined && remedy ? `${mistake}: name the namespace by --namespace ${text}` : mistake;
+}
+
+/** Why this is no key of the controller; undefined when it may be one. */
+function keyMistake(name: string, text: string, controller: AskedController | undefined): string | undefined {
+  if (!controller || controller.namespaced === text.includes('/')) return undefined;
+  return controller.namespaced ? `keys of ${name} are namespace/name` : `keys of ${name} have no namespace`;
 }
 
 /** The selection, in a few words: the audit log does not list a thousand keys. */
@@ -268,10 +304,16 @@ async function withQueue(
   return use(queue);
 }
 
+/** The body of a request, and the scopes in it, each of which keys of the controller must be able to have. */
+interface Form<T> {
+  readonly schema: z.ZodType<T>;
+  readonly scopes: (body: T) => readonly PersonScope[];
+}
+
 function withBody<T>(
   context: Context,
-  queues: Queues,
-  schema: z.ZodType<T>,
+  { queues, controller }: QueueApiOptions,
+  { schema, scopes }: Form<T>,
   use: (queue: WorkQueue, body: T) => Promise<object>,
 ): Promise<Response> {
   return withQueue(context, queues, async (queue) => {
@@ -280,7 +322,13 @@ function withBody<T>(
       return context.json({ error: 'send JSON, with content-type application/json' }, 415);
     }
     const parsed = schema.safeParse(await context.req.json().catch(() => undefined));
-    return parsed.success ? context.json(await use(queue, parsed.data)) : wrong(context, parsed.error);
+    if (!parsed.success) return wrong(context, parsed.error);
+    const asked = controller(queue.name);
+    for (const scope of scopes(parsed.data)) {
+      const mistake = scopeMistake(queue.name, scope, asked);
+      if (mistake !== undefined) return refuse(context, mistake);
+    }
+    return context.json(await use(queue, parsed.data));
   });
 }
 
@@ -291,7 +339,10 @@ function away(context: Context): Response {
 function wrong(context: Context, error: z.ZodError): Response {
   const [issue] = error.issues;
   const where = issue?.path.join('.');
+  return refuse(context, `${where ? `${where}: ` : ''}${issue?.message ?? 'not understood'}`);
+}
+
+function refuse(context: Context, mistake: string): Response {
   // The message may quote the request.
-  const message = boundedText(`${where ? `${where}: ` : ''}${issue?.message ?? 'not understood'}`, 1024);
-  return context.json({ error: message }, 400);
+  return context.json({ error: boundedText(mistake, 1024) }, 400);
 }
