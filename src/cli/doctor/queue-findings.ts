@@ -1,4 +1,4 @@
-import { silentLogger } from '../../core/index.ts';
+import { type Clock, silentLogger } from '../../core/index.ts';
 import { POSITION, viewKeys } from '../../contract/cache-layout.ts';
 import { GatewayClock } from '../../gateway/process/gateway-clock.ts';
 import { CONTROLLER_FIELD, removalOf } from '../../gateway/election/registry-fields.ts';
@@ -23,8 +23,8 @@ export interface JudgedQueue {
   readonly controller: string;
   readonly keys: Readonly<Record<KeyList, number>>;
   readonly pauses: readonly Pause[];
-  /** Age of the oldest key that is ready to run; 0: none. */
-  readonly oldestDueMs: number;
+  /** For how long the first key has been due; undefined: none is. */
+  readonly oldestDueMs: number | undefined;
 }
 
 /** Reports the views and queues of one cluster in Redis, whether or not a gateway runs. */
@@ -39,9 +39,9 @@ export async function checkQueues(
   const prefixes = await redis.smembers(location.viewsKey);
   for (const prefix of prefixes.toSorted()) await checkView(findings, redis, prefix);
   const registry = await redis.hgetall(location.registryKey);
-  judgeReplicas(findings, replicasIn(registry, clock.now()));
   const controllers = controllersIn(registry);
-  for (const name of controllers) judgeQueue(findings, await readQueue(location, name, clock.now()));
+  judgeReplicas(findings, replicasIn(registry, clock.now()), controllers);
+  for (const name of controllers) judgeQueue(findings, await readQueue(location, name, clock));
   if (prefixes.length + controllers.length === 0) {
     findings.ok('no views and no queues: no gateway has run for this cluster yet, or it had no functions');
   }
@@ -61,8 +61,12 @@ async function checkView(findings: Diagnoses, redis: Redis, prefix: string): Pro
   else findings.warning(`${text}, and it is not complete: the gateway has not listed it yet, or cannot`);
 }
 
-export function judgeReplicas(findings: Diagnoses, replicas: readonly Replica[]): void {
-  if (replicas.length === 0) return;
+/** @param controllers the controllers that have queues, which only a gateway runs. */
+export function judgeReplicas(findings: Diagnoses, replicas: readonly Replica[], controllers: readonly string[]): void {
+  if (replicas.length === 0) {
+    if (controllers.length === 0) return;
+    return findings.warning(`no gateway was heard of in the last ${GONE_MS / 1000} s, so no function runs: start one`);
+  }
   const names = replicas.map(({ name, role, version }) => `${name} (${role}, ${version})`);
   findings.ok(`gateways that were heard of in the last ${GONE_MS / 1000} s: ${names.join(', ')}`);
 }
@@ -74,11 +78,11 @@ function controllersIn(registry: Readonly<Record<string, string>>): string[] {
     .toSorted();
 }
 
-async function readQueue(location: RedisLocation, controller: string, nowMs: number): Promise<JudgedQueue> {
-  const inspector = new RedisInspector(location.redis, queueKeys(location, controller));
-  const { sizes, pauses } = await inspector.allLevels();
-  const [oldest] = (await inspector.list('queued', { offset: 0, limit: 1 })).keys;
-  return { controller, keys: sizes, pauses, oldestDueMs: oldest ? Math.max(0, nowMs - oldest.atMs) : 0 };
+async function readQueue(location: RedisLocation, controller: string, clock: Clock): Promise<JudgedQueue> {
+  const own = { clock, circuit: () => undefined, passed: async () => false };
+  const inspector = new RedisInspector(location.redis, queueKeys(location, controller), own);
+  const { sizes, pauses, oldestDueMs } = await inspector.allLevels();
+  return { controller, keys: sizes, pauses, oldestDueMs };
 }
 
 const listHint = (controller: string): string => `levelhook queue list ${controller} shows them`;
@@ -109,7 +113,7 @@ export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, olde
     const parts = `${namespaces} namespaces, ${single} keys, and ${objects} objects by their annotation`;
     findings.warning(`queue ${controller} is paused for ${parts}`);
   }
-  if (oldestDueMs > DUE_MS) {
+  if (oldestDueMs !== undefined && oldestDueMs > DUE_MS) {
     const seconds = Math.round(oldestDueMs / 1000);
     findings.warning(`queue ${controller} has a key that is due for ${seconds} s: see whether a gateway runs`);
   }

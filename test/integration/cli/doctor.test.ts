@@ -47,6 +47,9 @@ beforeAll(async () => {
 });
 afterAll(() => started.stop());
 
+/** The gateway has ended. */
+const SILENT = expect.stringMatching(/^no gateway was heard of in the last 45 s/) as string;
+
 interface Said {
   readonly code: number | string;
   readonly output: string;
@@ -123,7 +126,8 @@ describe('levelhook doctor', () => {
     expect(said.code, said.output).toBe(0);
     for (const section of ['settings', 'Redis', 'views and queues', 'apiserver', 'rights', 'functions']) {
       expect(said.of(section, 'ok'), section).not.toEqual([]);
-      expect([...said.of(section, 'problem'), ...said.of(section, 'warning')], section).toEqual([]);
+      const silent = section === 'views and queues' ? [SILENT] : [];
+      expect([...said.of(section, 'problem'), ...said.of(section, 'warning')], section).toEqual(silent);
     }
     expect(said.of('views and queues').join('\n')).toMatch(/^view v1\/ConfigMap: [1-9]\d* objects, 0 wakeups/);
     expect(said.of('views and queues').at(-1)).toMatch(/^queue observer: (?:idle|busy), \d+ queued, \d+ running,/);
@@ -176,6 +180,7 @@ describe('levelhook doctor', () => {
     expect(said.code).toBe(1);
     expect(said.of('Redis', 'problem')).toEqual([expect.stringContaining('maxmemory-policy is allkeys-lru')]);
     expect(said.of('views and queues', 'warning')).toEqual([
+      SILENT,
       expect.stringMatching(/^queue observer: dead letters, .* 1 dead:/),
       expect.stringContaining('is paused'),
     ]);
