@@ -15,6 +15,7 @@ import { functionScript } from './function-script.ts';
 import { preflight } from './preflight.ts';
 import { replacedControllers } from './replaced-controllers.ts';
 import { askForSample, createSample } from './sample.ts';
+import { startSettings } from './start-settings.ts';
 import { stopSignal } from './stop-signal.ts';
 import { formatTrigger } from './trigger-line.ts';
 import { addresses, whatNext } from './what-next.ts';
@@ -56,17 +57,20 @@ async function bringUp(
   const given = await chosenCluster(options, started);
   await preflight({ port: options.port, kubeconfig: given?.kubeconfig });
   const replaced = replacedControllers(options.functions);
+  const settings = startSettings(process.env, { isOwnCluster: given === undefined });
   if (given) {
     say(`cluster: ${given.name}`);
     say(`functions: ${options.functions.join(', ')}`);
-    if (options.builtInOff !== true) await refuseBuiltIn(given, replaced, systemClock.now());
   } else if (process.env['KUBECONFIG']) {
     say('KUBECONFIG is not used: --kubeconfig FILE or --context NAME runs the functions on a cluster that exists');
   }
+  for (const line of settings.lines) say(line);
+  if (given && options.builtInOff !== true) await refuseBuiltIn(given, replaced, systemClock.now());
   const sample = options.sample && (given === undefined || (await askForSample(given.name, signal)));
 
   const redis = await startRedis({ appendOnly: true, onProgress: say });
-  started('Redis', () => redis.stop());
+  // The server of REDIS_URL goes on.
+  if (redis.managed) started('Redis', () => redis.stop());
   const plane = given === undefined ? await ownControlPlane(replaced, signal, started) : undefined;
   const kubeconfig = given?.kubeconfig ?? plane?.kubeconfig ?? '';
   process.stdout.write(addresses({ kubeconfig }));
@@ -79,6 +83,7 @@ async function bringUp(
     KUBECONFIG: kubeconfig,
     [variableOf('redisUrl')]: redis.url,
     [variableOf('signingSecrets')]: generateSecret(),
+    ...settings.variables,
   };
   const family = new Family({ signal, started, say });
   /** The folders of functions, by URL. */

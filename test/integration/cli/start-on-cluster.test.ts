@@ -56,12 +56,15 @@ it('without --no-sample and without a terminal it does not ask either, and creat
   await command.line(/^levelhook ready$/);
   expect(command.stderr[0]).toMatch(/^cluster: the context \S+ at https:\S+$/);
   expect(command.stderr[1]).toBe('functions: examples/01-minimal');
+  expect(command.stderr[2]).toMatch(/^Redis: redis:\S+, as REDIS_URL says$/);
+  expect(command.stderr[3]).toMatch(/^the ReconcileFunctions of the cluster are not run: /);
   const labels = { greet: 'true' };
   await cluster.create(configMaps, { metadata: { namespace: 'default', name: 'ann', labels }, data: { name: 'Ann' } });
   await command.line(/ greeting +default\/ann +added ConfigMap ann .* done, 1 write$/);
   expect(await cluster.get(replicaSets, { namespace: 'default', name: 'hello' })).toBeUndefined();
   command.signal('SIGINT', 'group');
   await expectOrderedEnd();
+  expect(command.stderr).not.toContain('stopping Redis');
 });
 
 describe('a cluster', () => {
