@@ -187,7 +187,7 @@ export const METRICS = {
     levelhook_view_behind_seconds: {
       help:
         'The view shows all that the server had so many seconds ago. A resource at rest sends a bookmark about once a ' +
-        'minute. In the gateway that leads.',
+        'minute. The same in all gateways.',
       labels: ['resource'],
     },
     levelhook_outbox_oldest_seconds: {

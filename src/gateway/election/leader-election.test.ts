@@ -271,6 +271,34 @@ describe('a leader', () => {
     expect(elector.election.notReady()).toBeUndefined();
   });
 
+  it.each(['unreachable', 'refused'] as const)(
+    'and a follower warn while the apiserver is %s and no gateway leads, and not while one does',
+    async (outage) => {
+      const electors = [await start(), await start()];
+      const warnings = () => electors.map(({ election }) => election.warning);
+      await pass(60_000);
+      expect(warnings()).toEqual([undefined, undefined]);
+      for (const each of electors) each.through = outage === 'refused' ? refused : unreachable;
+      await pass(10_000);
+      // The Lease has not expired yet.
+      expect(warnings()).toEqual([undefined, undefined]);
+      await pass(50_000);
+      for (const each of warnings()) expect(each).toMatch(/^no gateway has renewed the Lease foo\/bar for 6[0-2] s \(/);
+      for (const each of electors) each.through = (passage) => passage.arrive();
+      await pass(10_000);
+      expect(warnings()).toEqual([undefined, undefined]);
+    },
+  );
+
+  it('a follower that may not stand does not look at the Lease, and does not warn of it', async () => {
+    await start();
+    const follower = await start();
+    await pass(10_000);
+    follower.mayStand = false;
+    await pass(60_000);
+    expect(follower.election.warning).toBeUndefined();
+  });
+
   it('releases the Lease after its work', async () => {
     const leader = await start();
     const work = Promise.withResolvers<void>();

@@ -68,6 +68,8 @@ export class LeaderElection {
   readonly #random: () => number;
   #leadingUntilMs = -Infinity;
   #leader = '';
+  /** Whether this process looks at the Lease at present: while it may not stand, it does not. */
+  #mayStand = false;
   /** Of the last attempt; undefined when it has succeeded. */
   #lastError: string | undefined;
 
@@ -105,8 +107,24 @@ export class LeaderElection {
    */
   notReady(): string | undefined {
     if (this.leader !== '' || this.isLeading()) return undefined;
-    const reason = this.#lastError === undefined ? '' : ` (${boundedText(this.#lastError, MAX_REASON)})`;
-    return `no gateway has been seen to lead by the Lease ${this.name}${reason}`;
+    return `no gateway has been seen to lead by the Lease ${this.name}${this.#lastReason}`;
+  }
+
+  /**
+   * Why no gateway leads although a leader has been seen: the Lease has expired by this process's clock, and this
+   * process could not take it, such as while the apiserver is away. Undefined while a gateway leads, and while this
+   * process may not stand.
+   */
+  get warning(): string | undefined {
+    const nowMs = this.#options.runtime.clock.now();
+    const { expiresAtMs, observedAtMs } = this.#lock;
+    if (!this.#mayStand || this.leader === '' || this.isLeading() || nowMs < expiresAtMs) return undefined;
+    const seconds = Math.round((nowMs - observedAtMs) / 1000);
+    return `no gateway has renewed the Lease ${this.name} for ${seconds} s${this.#lastReason}`;
+  }
+
+  get #lastReason(): string {
+    return this.#lastError === undefined ? '' : ` (${boundedText(this.#lastError, MAX_REASON)})`;
   }
 
   /** The identity of the leader that was seen last; empty when there is none. */
@@ -135,8 +153,8 @@ export class LeaderElection {
       for (;;) {
         // Before the attempt: a change during it is followed by another attempt.
         changed = new AbortController();
-        const mayStand = (await callbacks.mayStand?.()) ?? true;
-        const attempt = mayStand ? await this.#attempt(stop) : undefined;
+        this.#mayStand = (await callbacks.mayStand?.()) ?? true;
+        const attempt = this.#mayStand ? await this.#attempt(stop) : undefined;
         if (stop.aborted) {
           // An attempt that was cut off, too, may have taken the Lease.
           if (attempt !== 'refused') await this.#release();

@@ -172,7 +172,7 @@ export class RunningController {
     this.objects = new KeyObjects({
       resource: reconciled.resource,
       events: this.#events,
-      isSynced: () => reconciled.informers.every(({ synced }) => synced),
+      informers: reconciled.informers,
       budget: bounds.budget,
     });
     const secondary = new SecondaryKeys({

@@ -1,5 +1,6 @@
 import { boundedText, type KubernetesObject, messageOf, parseObjectKey, type Resource } from '../../../core/index.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
+import { type Informer, MOST_AT_REST_MS } from '../../informer/cache/informer.ts';
 import type { KeyObject } from '../workqueue/key-status.ts';
 import type { EventSources } from './event-sources.ts';
 
@@ -7,8 +8,8 @@ export interface KeyObjectsOptions {
   /** The reconciled kind. */
   readonly resource: Resource;
   readonly events: Pick<EventSources, 'reconciled' | 'scope'>;
-  /** Whether the views of the reconciled kind are complete. */
-  readonly isSynced: () => boolean;
+  /** Of the reconciled kind. */
+  readonly informers: readonly Pick<Informer, 'ageMs' | 'synced' | 'view'>[];
   /** An object is decoded and compared with the declaration when the budget allows it. */
   readonly budget: Pick<CpuBudget, 'inTurn'>;
 }
@@ -40,14 +41,18 @@ export class KeyObjects {
     const { reconciled, scope } = this.#options.events;
     const { predicate } = reconciled;
     try {
-      const view = scope.views.find((each) => each.contains(parseObjectKey(key).namespace));
-      const reason = scope.containsKey(key) ? await view?.objects.keptOutReason(key) : undefined;
-      if (reason !== undefined) return { state: 'kept out', reason };
-      return await this.#find(
+      const view = scope.containsKey(key) ? this.#informerOf(key)?.view : undefined;
+      const keptOut = await view?.objects.keptOutReason(key);
+      if (keptOut !== undefined) return { state: 'kept out', reason: keptOut };
+      const found = await this.#find(
         key,
         predicate && ((object) => predicate.passes({ type: 'added', object })),
         MOST_WAITING_MS,
       );
+      const ageMs = found.state === 'absent' ? await this.#informerOf(key)?.ageMs() : undefined;
+      if (ageMs === undefined || ageMs <= MOST_AT_REST_MS) return found;
+      const reason = `the cache lacks it, and shows the apiserver of ${Math.round(ageMs / 1000)} s ago`;
+      return { state: 'unknown', reason };
     } catch (error) {
       // The error must not hide the rest of the key's status.
       return { state: 'unknown', reason: boundedText(messageOf(error), MOST_REASON) };
@@ -56,14 +61,15 @@ export class KeyObjects {
 
   /** @throws TimeLimitError when the budget has no turn within this time, and what the predicate and Redis throw. */
   async #find(key: string, passes?: (object: KubernetesObject) => boolean, withinMs?: number): Promise<KeyObject> {
-    const { budget, events, isSynced } = this.#options;
+    const { budget, events, informers } = this.#options;
     const { scope } = events;
     if (!scope.containsKey(key)) return { state: 'not selected', by: 'namespaces' };
-    const view = scope.views.find((each) => each.contains(parseObjectKey(key).namespace));
+    const view = this.#informerOf(key)?.view;
     const mustRead = passes !== undefined || scope.labelSelector !== undefined;
     const [found] = (await (mustRead ? view?.objects.first([key]) : view?.objects.entries([key]))) ?? [];
     if (found === undefined) {
-      return isSynced() ? { state: 'absent' } : { state: 'unknown', reason: 'the cache is not complete yet' };
+      const isSynced = informers.every(({ synced }) => synced);
+      return isSynced ? { state: 'absent' } : { state: 'unknown', reason: 'the cache is not complete yet' };
     }
     if (!('decode' in found)) return { state: 'cached' };
     return budget.inTurn(() => {
@@ -71,5 +77,9 @@ export class KeyObjects {
       if (!scope.selects(object)) return { state: 'not selected', by: 'labelSelector' };
       return passes?.(object) === false ? { state: 'not selected', by: 'predicate' } : { state: 'cached' };
     }, withinMs);
+  }
+
+  #informerOf(key: string): KeyObjectsOptions['informers'][number] | undefined {
+    return this.#options.informers.find(({ view }) => view.contains(parseObjectKey(key).namespace));
   }
 }

@@ -109,7 +109,11 @@ export interface ViewSummary {
   /** Whether its first list is complete. */
   readonly synced: boolean;
   readonly encrypted: boolean;
-  /** For how long the oldest event waits that is not in the cache; undefined where another gateway fills the view. */
+  /**
+   * For how long the view may lack a change of the server, whichever gateway fills it; while that is no longer than it
+   * is for a resource at rest: how long the oldest event waits that this gateway has read. Undefined while the view is
+   * not complete, or the server does not serve the resource.
+   */
   readonly behindMs: number | undefined;
   /** The last complete list of the server, by any gateway. */
   readonly lastList: { readonly atMs: number; readonly reason: string } | undefined;

@@ -12,7 +12,7 @@ import {
   resourcePath,
 } from '../../../core/index.ts';
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
-import type { Informer } from '../../informer/cache/informer.ts';
+import { type Informer, MOST_AT_REST_MS } from '../../informer/cache/informer.ts';
 import type { View } from '../../informer/cache/view.ts';
 import { SECRET, settingsFor, transformOf } from '../../informer/cache/view-settings.ts';
 import type { RunningController } from '../../controller/running/controller.ts';
@@ -52,7 +52,7 @@ export interface GatewayDashboardOptions {
 export interface DashboardParts {
   readonly manager: Manager;
   readonly client: ApiClient;
-  readonly election: Pick<LeaderElection, 'identity' | 'leader' | 'isLeading'> | undefined;
+  readonly election: Pick<LeaderElection, 'identity' | 'leader' | 'isLeading' | 'warning'> | undefined;
   readonly replica: Pick<ReplicaRecord, 'all'>;
   readonly replays: ReplayRecords;
 }
@@ -118,8 +118,8 @@ function recent<T>(clock: Pick<Clock, 'now'>, read: () => Promise<T>): () => Pro
 }
 
 function gatewaySummary(parts: DashboardParts | undefined): GatewaySummary {
-  const { identity, leader = '' } = parts?.election ?? {};
-  return { role: roleOf(parts), identity, leader };
+  const { identity, leader = '', warning } = parts?.election ?? {};
+  return { role: roleOf(parts), identity, leader: warning === undefined ? leader : '' };
 }
 
 /** The samples of controllers, as they were read last: a new one comes every half minute. */
@@ -201,11 +201,12 @@ async function viewSummary(
   controllers: ReadonlyMap<string, RunningController>,
   clock: DashboardData['clock'],
 ): Promise<ViewSummary> {
-  const { name, synced, view, isTaken, unappliedMs } = informer;
-  const [objects, { version }, lastList] = await Promise.all([
+  const { name, synced, view, unappliedMs } = informer;
+  const [objects, { version }, lastList, ageMs] = await Promise.all([
     view.objects.size(),
     view.record.progress(),
     view.record.lastList(),
+    informer.ageMs(),
   ]);
   const users = [...controllers.values()].filter((each) => each.sources.informers.includes(informer));
   return {
@@ -213,7 +214,7 @@ async function viewSummary(
     objects,
     synced,
     encrypted: view.objects.encrypted,
-    behindMs: isTaken ? unappliedMs : undefined,
+    behindMs: ageMs === undefined || ageMs > MOST_AT_REST_MS ? ageMs : unappliedMs,
     lastList: lastList && { ...lastList, atMs: Math.min(lastList.atMs, clock.now()) },
     version,
     users: users.map((each) => each.name),

@@ -27,7 +27,7 @@ export interface ServedParts {
   /** Undefined when the gateway makes none. */
   readonly certificates: Pick<GatewayCertificates, 'awaitsLeader' | 'notReady' | 'warning'> | undefined;
   /** Undefined when this gateway leads without one. */
-  readonly election: Pick<LeaderElection, 'notReady' | 'identity' | 'leader' | 'isLeading'> | undefined;
+  readonly election: Pick<LeaderElection, 'notReady' | 'warning' | 'identity' | 'leader' | 'isLeading'> | undefined;
   readonly replica: DashboardParts['replica'];
   readonly replays: DashboardParts['replays'];
   readonly client: DashboardParts['client'];
@@ -127,7 +127,7 @@ export function gatewayChecks(
     ['controllers', check(({ manager }) => manager.controllers.notReady() ?? manager.progress.notWell())],
     ['reconcilefunctions', check(({ manager }) => manager.declared?.notReady())],
     ['certificates', check(({ certificates }) => certificates && certificateCheck(certificates))],
-    ['leader', check(({ election, ...made }) => election?.notReady() ?? leaderWarning(made))],
+    ['leader', check((made) => made.election?.notReady() ?? leaderWarning(made))],
   ]);
 }
 
@@ -144,9 +144,10 @@ function certificateCheck(certificates: NonNullable<ServedParts['certificates']>
  * ends the old gateways when the new ones are ready would never end.
  */
 function leaderWarning({
+  election,
   leaderRecord,
   handover,
-}: Pick<ServedParts, 'leaderRecord' | 'handover'>): ReturnType<HealthCheck> {
-  const warning = leaderRecord?.reason ?? handover?.reason;
+}: Pick<ServedParts, 'election' | 'leaderRecord' | 'handover'>): ReturnType<HealthCheck> {
+  const warning = election?.warning ?? leaderRecord?.reason ?? handover?.reason;
   return warning === undefined ? undefined : { warning };
 }

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { VirtualClock } from '../../../../test/harness/test-clock.ts';
+import type { Informer } from '../../informer/cache/informer.ts';
 import type { RunningController } from '../../controller/running/controller.ts';
 import { PrometheusMetrics } from '../../process/metrics.ts';
 import { renderMetrics, Scrapes } from './scrape.ts';
@@ -131,3 +132,19 @@ it.each(['away', 'silent'] as const)(
     expect(await scrape()).toEqual({ ...known, levelhook_queue_oldest_due_seconds: 60 });
   },
 );
+
+it('the age of a view has a series in each gateway, also while no gateway leads', async () => {
+  const metrics = new PrometheusMetrics();
+  const record = { progress: async () => ({ version: '7' }) };
+  const resource = { group: '', version: 'v1', plural: 'pods' };
+  const informer = { name: 'v1/Pod', isTaken: false, view: { name: 'v1/Pod', resource, record } };
+  const parts = {
+    controllers: { known: () => new Map(), get: () => undefined, waitsFor: () => undefined },
+    informers: { all: () => [{ ...informer, ageMs: async () => 7_200_000 } as unknown as Informer] },
+    progress: { outboxMs: new Map(), stalled: () => undefined },
+    recovery: { healthy: true },
+  };
+  const text = await renderMetrics(metrics, parts, new VirtualClock());
+  expect(text).toContain('\nlevelhook_view_behind_seconds{resource="v1/Pod"} 7200\n');
+  expect(text).not.toContain('\ninformer_store_resource_version{');
+});

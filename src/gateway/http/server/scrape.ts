@@ -215,15 +215,15 @@ interface Version {
 }
 
 /**
- * The gateway that fills a view knows its version and age without a trip to Redis while the view changes. There are
- * none while Redis is away.
+ * The gateway that fills a view knows its version and age without a trip to Redis while the view changes. The others
+ * read the age, too: while no gateway leads, it shows for how long. There are none while Redis is away.
  */
 function readVersions({ informers, recovery }: ScrapedParts): Promise<Version[]> {
-  const views = recovery.healthy ? filled(informers) : [];
+  const views = recovery.healthy ? informers.all() : [];
   return Promise.all(
     views.map(async (informer) => {
       const [{ version }, behindMs] = await Promise.all([informer.view.record.progress(), informer.ageMs()]);
-      return { informer, version, behindMs };
+      return { informer, version: informer.isTaken ? version : undefined, behindMs };
     }),
   );
 }

@@ -25,6 +25,11 @@ const CATCH_UP_LOOK_MS = 100;
 /** How often a gateway that follows looks whether the leader has filled the view. */
 const FOLLOWER_LOOK_MS = 200;
 const TAKE_AGAIN_MS = 1000;
+/**
+ * The age (`Informer.ageMs`) that the view of a resource at rest has at most: a bookmark comes about once a minute. The
+ * alert `LevelhookViewBehind` has the same limit.
+ */
+export const MOST_AT_REST_MS = 180_000;
 
 /**
  * One resource, or one namespace of it, in the cache: one informer for each view, however many controllers need it. It
