@@ -217,7 +217,10 @@ export const METRICS = {
       help: '1 while nothing more of the namespace is stored in Redis, which is short of memory; holding: objects or keys.',
       labels: ['namespace', 'holding'],
     },
-    levelhook_gateway_suspended: { help: '1 while nothing is dispatched.', labels: [] },
+    levelhook_gateway_suspended: {
+      help: '1 until the gateway has started, and while each of its controllers is suspended: nothing is dispatched.',
+      labels: [],
+    },
   },
   histograms: {
     workqueue_queue_duration_seconds: {

@@ -199,7 +199,7 @@ export class Recovery {
   }
 
   async #check(signal: AbortSignal): Promise<void> {
-    const { logger, metrics } = this.#runtime;
+    const { logger } = this.#runtime;
     // Snapshots: a controller added during this check has not been checked and must not be resumed.
     const controllers = [...this.#options.parts.controllers()];
     const informers = [...this.#options.parts.informers.all()];
@@ -240,10 +240,6 @@ export class Recovery {
     if (signal.aborted || this.#state.kind === 'away' || losses !== this.#losses) return;
     this.#state = { kind: 'checked' };
     this.#whole = { runId, term };
-    const isSuspended = this.#options.parts
-      .controllers()
-      .some((each) => this.#parts.of(each).wasSound && this.#parts.isUnderRepair(each));
-    metrics.set('levelhook_gateway_suspended', {}, isSuspended ? 1 : 0);
     for (const controller of inOrder) {
       // The queue was lost while its keys were queued: the next check begins its repair.
       if (this.#parts.isUnderRepair(controller)) continue;
@@ -398,7 +394,6 @@ export class Recovery {
 
   #suspendAll(state: State & { kind: 'unusable' | 'away' }): void {
     this.#state = state;
-    this.#runtime.metrics.set('levelhook_gateway_suspended', {}, 1);
     for (const controller of this.#options.parts.controllers()) this.#suspend(controller);
   }
 }

@@ -36,7 +36,7 @@ beforeEach(async () => {
       dashboard: new Hono(),
       reconcile: new Hono(),
       queues: {
-        queues: () => (redisIsThere ? new Map([['controller', queue]]) : undefined),
+        queues: () => (redisIsThere ? new Map([['controller', queue]]) : 'Redis cannot be asked: not connected'),
         controller: () => ({ problems, remarks: [], namespaced, objectOf: async () => object }),
         clock: systemClock,
       },

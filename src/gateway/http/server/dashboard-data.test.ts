@@ -5,7 +5,8 @@ import { dashboardData, type DashboardParts } from './dashboard-data.ts';
 const clock = { now: () => 0, wallNow: () => 0 };
 
 function dataOf(parts: object) {
-  return dashboardData({ parts: () => parts as unknown as DashboardParts, checks: new Map(), clock });
+  const options = { checks: new Map(), unavailable: () => undefined, clock };
+  return dashboardData({ parts: () => parts as unknown as DashboardParts, ...options });
 }
 
 it.each([

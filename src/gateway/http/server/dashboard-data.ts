@@ -38,6 +38,7 @@ import type { Manager } from '../../process/manager.ts';
 import { type ReplicaRecord, roleOf } from '../../election/replica-record.ts';
 import type { KeyObject } from '../../controller/workqueue/key-status.ts';
 import type { ReplayRecords } from '../../controller/workqueue/records/replay-records.ts';
+import { queuesOf } from './scrape.ts';
 import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { Sample } from '../../controller/workqueue/work-queue.ts';
 
@@ -45,6 +46,7 @@ export interface GatewayDashboardOptions {
   /** Undefined while the gateway is starting. */
   readonly parts: () => DashboardParts | undefined;
   readonly checks: ReadonlyMap<string, HealthCheck>;
+  readonly unavailable: DashboardData['unavailable'];
   readonly clock: Pick<Clock, 'now' | 'wallNow'>;
 }
 
@@ -69,19 +71,14 @@ const SUMMARIES_FRESH_MS = 1000;
 const MAX_OBJECT_BYTES = 4 * 1024 * 1024;
 
 /** The data and the changes of the dashboard, from the parts of a gateway. */
-export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions): DashboardData {
+export function dashboardData({ parts, checks, unavailable, clock }: GatewayDashboardOptions): DashboardData {
   const known = (): ReadonlyMap<string, RunningController> => parts()?.manager.controllers.known() ?? new Map();
   const samples = new SampleCache(clock);
   const informers = (): readonly Informer[] => parts()?.manager.informers.all() ?? [];
   return {
     clock,
     checks,
-    unavailable: () => {
-      const made = parts();
-      if (!made) return 'The gateway is starting';
-      if (made.manager.recovery.healthy) return undefined;
-      return `Redis cannot be asked: ${made.manager.recovery.notReady() ?? 'it is being checked'}`;
-    },
+    unavailable,
     gateway: () => gatewaySummary(parts()),
     replicas: recent(clock, async () => (await parts()?.replica.all()) ?? []),
     controllers: recent(clock, () =>
@@ -94,7 +91,7 @@ export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions)
       const controller = known().get(id);
       return controller && controllerAccess(controller, parts, samples);
     },
-    queues: () => new Map([...known()].map(([id, { queue }]) => [id, queue])),
+    queues: () => queuesOf(parts()?.manager.controllers),
     view: (name) => {
       const informer = informers().find((each) => each.name === name);
       return informer && viewAccess(informer.view);

@@ -16,8 +16,9 @@ import { dashboardData, type DashboardParts, keyObject } from './dashboard-data.
 import { dashboardApp } from '../dashboard/app.ts';
 import { Profiler } from '../../../profiler/profiler.ts';
 import { profileApi } from './profile-api.ts';
+import type { Recovery } from '../../recovery/recovery.ts';
 import { reconcileApi, type ReconcileApiOptions } from './reconcile-api.ts';
-import { askableQueues, renderMetrics, Scrapes } from './scrape.ts';
+import { queuesOf, renderMetrics, Scrapes } from './scrape.ts';
 
 /** The parts of a gateway that requests and checks ask. */
 export interface ServedParts {
@@ -53,7 +54,8 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
   const { listen, apiTokens, login, metrics, runtime, parts, startWaitsFor } = options;
   const { clock, logger } = runtime;
   const ready = gatewayChecks(parts, startWaitsFor);
-  const data = dashboardData({ parts, checks: ready, clock });
+  const unavailable = (): string | undefined => unavailableReason(parts(), startWaitsFor());
+  const data = dashboardData({ parts, checks: ready, unavailable, clock });
   const healthy = (): boolean => parts()?.manager.recovery.healthy ?? false;
   const scrapes = new Scrapes(() => renderMetrics(metrics, parts()?.manager, systemClock), systemClock);
   return new AdminServer({
@@ -64,7 +66,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
     apis: {
       dashboard: dashboardApp(data, logger),
       queues: {
-        queues: () => askableQueues(parts()?.manager),
+        queues: () => unavailable() ?? queuesOf(parts()?.manager.controllers),
         controller: (name) => {
           const manager = parts()?.manager;
           const controller = manager?.controllers.known().get(name);
@@ -106,6 +108,16 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
     login: { ...login, backend: () => parts()?.login },
     logger,
   });
+}
+
+/** Why queues and views cannot be asked now, for people; undefined when they can. */
+export function unavailableReason(
+  parts: { readonly manager: { readonly recovery: Pick<Recovery, 'notReady'> } } | undefined,
+  startWaitsFor: string | undefined,
+): string | undefined {
+  if (!parts) return `The gateway is starting${startWaitsFor === undefined ? '' : `: ${startWaitsFor}`}`;
+  const reason = parts.manager.recovery.notReady();
+  return reason === undefined ? undefined : `Redis cannot be asked: ${reason}`;
 }
 
 export function gatewayChecks(

@@ -75,3 +75,11 @@ describe('a key or a namespace that no key of the controller can have', () => {
     },
   );
 });
+
+it.each(['/', '/greeter/keys', '/greeter/runs'])('%s says why the queues cannot be asked', async (path) => {
+  const reason = 'The gateway is starting: the apiserver does not answer';
+  const app = queueApi({ queues: () => reason, controller: () => undefined, clock: { now: () => 0 } });
+  const answer = await app.request(path);
+  expect(answer.status).toBe(503);
+  expect(await answer.json()).toEqual({ error: reason });
+});

@@ -39,8 +39,8 @@ export interface ServedKey extends Omit<KeyStatus, 'waits'> {
   readonly problems: readonly string[];
 }
 
-/** The queues by their controller's name; undefined while Redis is away and nothing can be asked. */
-export type Queues = () => ReadonlyMap<string, WorkQueue> | undefined;
+/** The queues by their controller's name; or the reason, for people, why they cannot be asked now. */
+export type Queues = () => ReadonlyMap<string, WorkQueue> | string;
 
 export interface QueueApiOptions {
   readonly queues: Queues;
@@ -118,7 +118,7 @@ const pausable = z.strictObject({
  * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`, see `PersonScope`
  *
  * All bodies are JSON. A key or a namespace is refused which no key of the controller can have. The answer to a wrong
- * request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503 while Redis is away.
+ * request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503 while the queues cannot be asked.
  */
 export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
   const { queues, controller, clock } = options;
@@ -131,7 +131,7 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
   );
   app.get('/', async (context) => {
     const all = queues();
-    if (!all) return away(context);
+    if (typeof all === 'string') return away(context, all);
     const served = [...all].map(([id, queue]) => servedQueue(queue, controller(id)));
     return context.json({ queues: await Promise.all(served) });
   });
@@ -294,7 +294,7 @@ async function withQueue(
   use: (queue: WorkQueue) => Promise<Response>,
 ): Promise<Response> {
   const all = queues();
-  if (!all) return away(context);
+  if (typeof all === 'string') return away(context, all);
   const name = context.req.param('name') ?? '';
   const queue = all.get(name);
   if (!queue) {
@@ -332,8 +332,8 @@ function withBody<T>(
   });
 }
 
-function away(context: Context): Response {
-  return context.json({ error: 'Redis is away, or being checked after a loss: try again' }, 503);
+function away(context: Context, reason: string): Response {
+  return context.json({ error: boundedText(reason, 1024) }, 503);
 }
 
 function wrong(context: Context, error: z.ZodError): Response {

@@ -148,3 +148,36 @@ it('the age of a view has a series in each gateway, also while no gateway leads'
   expect(text).toContain('\nlevelhook_view_behind_seconds{resource="v1/Pod"} 7200\n');
   expect(text).not.toContain('\ninformer_store_resource_version{');
 });
+
+it.each([
+  ['has not started', undefined, 1],
+  ['has no controllers, and has not found Redis in order', { healthy: false, suspended: [] }, 1],
+  ['has no controllers', { healthy: true, suspended: [] }, 0],
+  ['has lost Redis', { healthy: false, suspended: [true, true] }, 1],
+  ['goes on while a check of Redis fails', { healthy: false, suspended: [false, false] }, 0],
+  ['repairs one of two controllers', { healthy: true, suspended: [true, false] }, 0],
+  ['repairs each controller', { healthy: true, suspended: [true, true] }, 1],
+])('a gateway that %s: %j is suspended: %i', async (_, state, expected) => {
+  const controllers = (state?.suspended ?? []).map((suspended, at): [string, RunningController] => {
+    const levels = async () => ({
+      pauses: [],
+      sizes: { queued: 0, running: 0, failing: 0, dead: 0 },
+      low: 0,
+      demand: 0,
+    });
+    const queue = { suspended, inspector: { levels }, unfinished: () => ({ totalMs: 0, longestMs: 0 }) };
+    return [`web-${at}`, { queue, sources: {}, failures: {} } as unknown as RunningController];
+  });
+  const parts = state && {
+    controllers: {
+      known: () => new Map(controllers),
+      get: (name: string) => new Map(controllers).get(name),
+      waitsFor: () => undefined,
+    },
+    informers: { all: () => [] },
+    progress: { outboxMs: new Map(), stalled: () => undefined },
+    recovery: { healthy: state.healthy },
+  };
+  const text = await renderMetrics(new PrometheusMetrics(), parts, new VirtualClock());
+  expect(text).toContain(`\nlevelhook_gateway_suspended ${expected}\n`);
+});

@@ -38,6 +38,7 @@ export async function renderMetrics(
   parts: ScrapedParts | undefined,
   clock: Pick<Clock, 'sleep'>,
 ): Promise<string> {
+  metrics.set('levelhook_gateway_suspended', {}, isSuspended(parts) ? 1 : 0);
   if (parts) {
     const answered = new AbortController();
     const reads = Promise.all([readQueues(parts), readVersions(parts)]);
@@ -109,20 +110,27 @@ export class Scrapes {
   }
 }
 
-/** Undefined while Redis is away: a question would wait until it is back. */
-export function askableQueues(
-  parts: Pick<ScrapedParts, 'controllers' | 'recovery'> | undefined,
-): ReadonlyMap<string, BullMqWorkQueue> | undefined {
-  if (!parts?.recovery.healthy) return undefined;
-  return new Map([...parts.controllers.known()].map(([name, { queue }]) => [name, queue]));
+/** By controller. While Redis is away, a question to them would wait until it is back. */
+export function queuesOf(
+  controllers: Pick<ScrapedParts['controllers'], 'known'> | undefined,
+): ReadonlyMap<string, BullMqWorkQueue> {
+  return new Map([...(controllers?.known() ?? [])].map(([name, { queue }]) => [name, queue]));
+}
+
+/** Whether nothing is dispatched: the gateway has not started, or each controller that runs is suspended. */
+function isSuspended(parts: ScrapedParts | undefined): boolean {
+  if (!parts) return true;
+  const { controllers, recovery } = parts;
+  const running = [...controllers.known().keys()].flatMap((name) => controllers.get(name) ?? []);
+  return running.length > 0 ? running.every(({ queue }) => queue.suspended) : !recovery.healthy;
 }
 
 type Levels = readonly (readonly [controller: string, level: QueueLevels])[];
 
 /** Undefined while recovery has not found Redis in order: nothing is asked then. */
 async function readQueues(parts: ScrapedParts): Promise<Levels | undefined> {
-  const queues = askableQueues(parts);
-  if (!queues) return undefined;
+  if (!parts.recovery.healthy) return undefined;
+  const queues = queuesOf(parts.controllers);
   // Asked together, which costs the least. Other commands of this gateway go between.
   const read = await Promise.all(
     [...queues].map(async ([name, queue]) => [name, await queue.inspector.levels()] as const),
