@@ -102,6 +102,38 @@ export async function checkRules(file: string): Promise<string> {
   return stdout;
 }
 
+export interface AlertCase {
+  readonly alert: string;
+  /** The series, with the value that each has all the time. */
+  readonly series: Readonly<Record<string, number>>;
+  readonly afterMinutes: number;
+  /** The labels of each alert that fires then, such as `{controller="web"}`. Other labels than these do not count. */
+  readonly firing: readonly string[];
+  readonly labels: readonly string[];
+}
+
+/** Evaluates a file of rules without a Prometheus. @throws Error with promtool's words when other alerts fire. */
+export async function checkAlert(
+  started: Started,
+  rules: string,
+  { alert, series, afterMinutes, firing, labels }: AlertCase,
+): Promise<void> {
+  const file = join(await started.directory(), 'test.yaml');
+  const expr = `group by (${labels.join(', ')}) (ALERTS{alertname="${alert}", alertstate="firing"})`;
+  const test = {
+    interval: '1m',
+    input_series: Object.entries(series).map(([name, value]) => ({
+      series: name,
+      values: `${value}+0x${afterMinutes}`,
+    })),
+    promql_expr_test: [
+      { expr, eval_time: `${afterMinutes}m`, exp_samples: firing.map((each) => ({ labels: each, value: 1 })) },
+    ],
+  };
+  await writeFile(file, stringify({ rule_files: [rules], evaluation_interval: '1m', tests: [test] }));
+  await run(commandOf('promtool'), ['test', 'rules', file]);
+}
+
 function commandOf(name: string): string {
   const found = findOnPath([name], process.env['PATH']);
   if (found === undefined) throw new UserError(`There is no ${name} on PATH: install Debian's package prometheus.`);
