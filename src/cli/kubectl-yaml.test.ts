@@ -73,7 +73,7 @@ it('a definition that gets a conversion keeps its numbers', async () => {
       metadata: { name: 'things.a.com', labels: { inject: 'on' } },
       spec: { conversion: { strategy: 'None' } },
     };
-    const [merged = ''] = await mergedDefinitions(file, [conversion as never]);
+    const [merged = ''] = await mergedDefinitions(file, [conversion]);
     expect(merged).toContain('default: 9007199254740993');
     expect(merged).toContain('9223372036854775807');
     const [value] = documentsOf(merged) as [{ metadata: { labels: object } }];

@@ -71,7 +71,8 @@ function valuesOf(object: KubernetesObject, field: string): unknown[] {
 
 /** Whether a value is written so: a path has text, also for numbers and booleans. */
 function isNamed(value: unknown, text: string): boolean {
-  return typeof value !== 'object' && value !== undefined && String(value) === text;
+  if (typeof value === 'string') return value === text;
+  return (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean') && `${value}` === text;
 }
 
 /** The number of nodes of a value; more than `most` if it has too many nodes or too many levels. */

@@ -155,13 +155,11 @@ describe('a busy gateway that Prometheus scrapes', () => {
     });
   });
 
-  it('makes the alert of a function that is down pending', async () => {
-    await eventually(async () => {
-      const down = (await prometheus.rules()).find(({ name }) => name === 'LevelhookFunctionDown');
-      const controllers = down?.alerts?.map(({ labels }) => labels['controller']);
-      expect(controllers).toContain('gone');
-      expect(controllers).not.toContain('moody');
-    });
+  it('shows the circuit of a function that is down, and alerts for none that answers', async () => {
+    const open = 'levelhook_circuit_breaker_open{controller="gone"} == 1';
+    await eventually(async () => expect(await prometheus.query(open)).not.toEqual([]));
+    const down = (await prometheus.rules()).find(({ name }) => name === 'LevelhookFunctionDown');
+    expect(down?.alerts?.map(({ labels }) => labels['controller'])).not.toContain('moody');
   });
 
   it.each(
