@@ -32,6 +32,8 @@ const NAME_MS = 0.002;
  */
 export class RelatedObjects {
   readonly #options: RelatedObjectsOptions;
+  /** Whether rules were refused when they were stored: from then on the kinds of each result are counted before. */
+  #wasFull = false;
 
   constructor(options: RelatedObjectsOptions) {
     this.#options = options;
@@ -50,7 +52,7 @@ export class RelatedObjects {
 
   /** Why these rules cannot be stored; undefined when they can. @throws when Redis does not answer */
   async refusal(rules: readonly RelatedRule[]): Promise<string | undefined> {
-    const { budget, complete, kinds } = this.#options;
+    const { budget, complete, kinds, rules: stored } = this.#options;
     const other = rules.map(formatKind).find((kind) => kinds?.has(kind) === false);
     if (other !== undefined) return noSource(other);
     const bytes = budget.run(() => Buffer.byteLength(JSON.stringify(rules)));
@@ -61,16 +63,18 @@ export class RelatedObjects {
     if (leftOut !== undefined && rules.length > 0) return `related objects are not stored: ${leftOut}`;
     const own = complete?.();
     const isNew = own && rules.some((rule) => !own.has(formatKind(rule)));
-    const all = isNew ? new Set([...(await this.#options.rules.kinds()), ...rules.map(formatKind)]) : undefined;
-    if (!all || all.size <= MAX_RELATED_KINDS) return undefined;
-    return `the keys name related objects of ${all.size} kinds: ${MAX_RELATED_KINDS} at most`;
+    if (rules.length === 0 || !(isNew || this.#wasFull)) return undefined;
+    const found = await stored.kinds();
+    budget.charge(found.length * NAME_MS);
+    const all = new Set([...found, ...rules.map(formatKind)]);
+    return all.size > MAX_RELATED_KINDS ? tooManyKinds(all.size) : undefined;
   }
 
   /**
    * Records the rules that a run has named, before the end of the run is recorded. A key without an object has none.
    * Waits while the controller has used up its budget.
    * @param rules undefined: the rules of an earlier run stay.
-   * @throws when Redis does not answer
+   * @throws when Redis does not answer, or when runs that ended together have named too many kinds
    */
   async record(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[] | undefined): Promise<void> {
     const { exists, queue } = this.#options;
@@ -86,10 +90,18 @@ export class RelatedObjects {
     const { budget, rules: stored } = this.#options;
     const paidMs = rules.reduce((sum, { names }) => sum + (names?.length ?? 1), 0) * NAME_MS;
     const giveBack = await budget.inTurn(() => budget.charge(paidMs));
-    const { isNew, cost } = await stored.replace(run, rules, (work) => budget.run(work));
+    const { isNew, cost, tooMany } = await stored.replace(run, rules, (work) => budget.run(work));
     giveBack(paidMs - cost * NAME_MS);
+    if (tooMany !== undefined) {
+      this.#wasFull = true;
+      throw new Error(tooManyKinds(tooMany));
+    }
     return { isNew };
   }
+}
+
+function tooManyKinds(count: number): string {
+  return `the keys name related objects of ${count} kinds: ${MAX_RELATED_KINDS} at most`;
 }
 
 /** The message for a rule whose objects have no watch. */

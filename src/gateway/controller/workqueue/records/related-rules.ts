@@ -1,5 +1,6 @@
 import { formatKind, matchesLabels } from '../../../../core/index.ts';
 import type { RelatedRule } from '../../../../contract/index.ts';
+import { MAX_RELATED_KINDS } from '../../../../contract/outcome.ts';
 import type { RelatedChange } from '../../../informer/cache/change.ts';
 import { loadScript, type Redis, type Script } from '../../../../ground/redis/redis.ts';
 import { TimeSlice } from '../../../../ground/time-slice.ts';
@@ -28,19 +29,21 @@ export class RelatedRules {
   }
 
   /**
-   * Replaces the rules of a key. Does nothing when the run is not in flight. The caller must run a key with a new rule
-   * again, because a change before the rule was stored has not woken it.
+   * Replaces the rules of a key. Does nothing when the run is not in flight, or when the rules of all keys would have
+   * more than `MAX_RELATED_KINDS` kinds: one script counts and stores, because many results come at once. The caller
+   * must run a key with a new rule again, because a change before the rule was stored has not woken it.
    * @param pay runs the work over the rules in a budget. Default: without one.
    * @returns whether one of the rules is new, and the cost of storing them, in names that a rule adds or takes away.
+   *   `tooMany`: how many kinds there would be, if they are too many.
    */
   async replace(
     { key, run }: { key: string; run: number },
     rules: readonly RelatedRule[],
     pay: <T>(work: () => T) => T = (work) => work(),
-  ): Promise<{ readonly isNew: boolean; readonly cost: number }> {
+  ): Promise<{ readonly isNew: boolean; readonly cost: number; readonly tooMany: number | undefined }> {
     const texts = pay(() => new Set(rules.map(canonical)));
-    const [isNew, cost] = (await this.#set(key, run, texts)) as [number, number];
-    return { isNew: isNew === 1, cost };
+    const [isNew, cost, tooMany] = (await this.#set(key, run, texts)) as [number, number, number];
+    return { isNew: isNew === 1, cost, tooMany: tooMany || undefined };
   }
 
   /** Removes the rules of a key, unless it has a run in flight. */
@@ -49,7 +52,7 @@ export class RelatedRules {
   }
 
   #set(key: string, run: number | '', texts: Iterable<string>): Promise<unknown> {
-    return this.#relate(this.#keys.script, [key, run, ...texts]);
+    return this.#relate(this.#keys.script, [key, run, MAX_RELATED_KINDS, ...texts]);
   }
 
   /**
@@ -107,9 +110,9 @@ export class RelatedRules {
     return found.flat();
   }
 
-  /** The kinds of all rules: `apiVersion/Kind`, each once. */
+  /** The kinds of all rules: `apiVersion/Kind`, each once, and `MAX_RELATED_KINDS` at most. */
   async kinds(): Promise<string[]> {
-    return (await this.#relatedKinds([this.#keys.relatedIndex], [])) as string[];
+    return (await this.#relatedKinds([this.#keys.relatedIndex], [MAX_RELATED_KINDS])) as string[];
   }
 
   /**

@@ -2,20 +2,41 @@
 --
 -- ARGV[1] key
 -- ARGV[2] run; empty: the key must have none in flight
+-- ARGV[3] how many kinds the rules of all keys may have
 -- then    rules, each as JSON in its canonical form; none removes all
 --
 -- Answer: {1 if one of the rules is new for the key, else 0; how much it cost: a member of the index that has changed
--- counts as one, a member that was only looked at as a quarter}. Nothing was done when another run is in flight.
+-- counts as one, and so does a kind on record if all were counted; a member that was only looked at as a quarter; 0, or
+-- how many kinds the rules would have}. Nothing was done when another run is in flight, or with too many kinds.
 
 local key = ARGV[1]
 local related, related_index = KEYS[1] .. ':related', KEYS[1] .. ':related-index'
-if (redis.call('HGET', KEYS[1] .. ':key:' .. key, 'run') or '') ~= ARGV[2] then return { 0, 0 } end
+if (redis.call('HGET', KEYS[1] .. ':key:' .. key, 'run') or '') ~= ARGV[2] then return { 0, 0, 0 } end
 local before = redis.call('HGET', related, key)
-local after = table.concat(ARGV, '\n', 3)
-if (before or '') == after then return { 0, 0 } end
+local after = table.concat(ARGV, '\n', 4)
+if (before or '') == after then return { 0, 0, 0 } end
 
 local LOOKED_AT = 0.25
 local known, left, is_new, cost = {}, {}, 0, 0
+
+-- include distinct-kinds
+
+-- The kinds that no key has named, each once.
+local new_kinds, is_counted = 0, {}
+for at = 4, #ARGV do
+  local rule = cjson.decode(ARGV[at])
+  local kind = rule.apiVersion .. '/' .. rule.kind
+  if not is_counted[kind] then
+    is_counted[kind] = true
+    local from, to = '[' .. kind .. '\n', '(' .. kind .. '\11'
+    if #redis.call('ZRANGEBYLEX', related_index, from, to, 'LIMIT', 0, 1) == 0 then new_kinds = new_kinds + 1 end
+  end
+end
+if new_kinds > 0 then
+  local most = tonumber(ARGV[3])
+  cost = #distinct_kinds(related_index, most)
+  if cost + new_kinds > most then return { 0, cost, cost + new_kinds } end
+end
 
 -- The members of the index for one rule: one for each name, or one without a name.
 local function each_member(text, visit)
@@ -30,7 +51,7 @@ for text in string.gmatch(before or '', '[^\n]+') do
   known[text] = true
   each_member(text, function(member) left[member] = true end)
 end
-for at = 3, #ARGV do
+for at = 4, #ARGV do
   if not known[ARGV[at]] then is_new = 1 end
   each_member(ARGV[at], function(member)
     if left[member] then
@@ -42,4 +63,4 @@ for at = 3, #ARGV do
 end
 for member in pairs(left) do cost = cost + redis.call('ZREM', related_index, member) end
 if after == '' then redis.call('HDEL', related, key) else redis.call('HSET', related, key, after) end
-return { is_new, math.ceil(cost) }
+return { is_new, math.ceil(cost), 0 }
