@@ -13,6 +13,7 @@ class World {
   readonly sent: string[] = [];
   waiting = 0;
   runGoesOn = true;
+  isFull = false;
   isDeclared = true;
   readonly #turn = Promise.withResolvers<void>();
   readonly #api: KubernetesApi;
@@ -56,7 +57,8 @@ class World {
       resources: [],
       budget: { inTurn: async <T>(work: () => T) => work() },
       writeRecords: {
-        begin: async () => this.runGoesOn && { id: '1', deadlineMs: quietRuntime().clock.now() + 60_000 },
+        begin: async () =>
+          this.isFull ? 'full' : this.runGoesOn && { id: '1', deadlineMs: quietRuntime().clock.now() + 60_000 },
         end: async () => {},
       },
     } as unknown as ProxiedController;
@@ -101,6 +103,14 @@ describe('a proxied request that waits for its turn', () => {
     world.isDeclared = false;
     world.pass();
     expect(await answer).toBe(401);
+    expect(world.sent).toEqual([]);
+  });
+
+  it('POST is not sent when too many writes of its run have no outcome', async () => {
+    const world = new World();
+    world.isFull = true;
+    world.pass();
+    expect(await world.ask('POST')).toBe(429);
     expect(world.sent).toEqual([]);
   });
 });

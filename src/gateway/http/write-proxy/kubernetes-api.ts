@@ -242,6 +242,8 @@ export class KubernetesApi {
   async #begin({ proxied }: Asked, run: FencedRun, target: WriteTarget): Promise<BegunWrite> {
     const note: WriteEntry = { open: target };
     const begun = await proxied.writeRecords.begin(run, JSON.stringify(note), this.#options.runtime.clock.now());
+    if (begun === 'full')
+      throw tooManyRequests('too many writes of this run have no known outcome, so it may write no more');
     if (begun) return begun;
     throw runIsOver(run);
   }

@@ -107,6 +107,12 @@ describe('what goes on record', () => {
     for (const code of [500, 502, 504]) expect(recorded(`PATCH ${PODS}/x`, code, failure(code))).toEqual(open);
     expect(recorded(`PATCH ${PODS}/x`, 503, failure(503, { reason: 'ServiceUnavailable' }))).toBeUndefined();
     expect(recorded(`DELETE ${PODS}`, 409, failure(409))).toEqual(open);
+    // Before the first delete, unless the refusal is that of one object.
+    const message =
+      'pods is forbidden: User "f" cannot deletecollection resource "pods" in API group "" in the namespace "a"';
+    expect(recorded(`DELETE ${PODS}`, 403, failure(403, { message }))).toBeUndefined();
+    const ofOne = 'admission webhook "w" denied the request: ' + message;
+    expect(recorded(`DELETE ${PODS}`, 403, failure(403, { message: ofOne }))).toEqual(open);
     const budgets = failure(500, { message: 'This pod has more than one PodDisruptionBudget' });
     expect(recorded(`POST ${PODS}/x/eviction`, 500, budgets)).toBeUndefined();
   });

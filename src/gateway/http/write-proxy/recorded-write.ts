@@ -67,10 +67,15 @@ function isShort(done: readonly Write[]): boolean {
 
 function mayBeDone({ verb, subresource }: ResourceRequest, error: ApiError): boolean {
   // One object's refusal comes with the others' deletes: only these were refused before the first.
-  if (verb === 'deletecollection') return ![401, 404, 405, 429].includes(error.code);
+  if (verb === 'deletecollection') return ![401, 404, 405, 429].includes(error.code) && !isUnauthorized(error);
   // A 500 that says no more than that the pod is wrongly set up.
   if (subresource === 'eviction' && error.message.includes('more than one PodDisruptionBudget')) return false;
   return isUncertain(error);
+}
+
+/** Whether the apiserver's authorizer has refused the whole request. Admission answers 403 for one object, too. */
+function isUnauthorized({ code, message }: ApiError): boolean {
+  return code === 403 && /^\S+ is forbidden: User "[^"]*" cannot deletecollection /.test(message);
 }
 
 /** Undefined when the answer leaves it open; empty when the answer says that nothing was stored. */

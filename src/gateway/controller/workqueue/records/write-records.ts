@@ -26,6 +26,11 @@ export interface WriteRecord {
 
 /** Bytes of the outcomes of one run's writes on record: some 400 writes of one object each. */
 const MOST_BYTES = 65_536;
+/**
+ * Fields of one run's record, which the run's end reads at once. Its outcomes take fewer than 1,500 of them, by their
+ * bytes, so at least 1,000 writes may be without an outcome.
+ */
+const MOST_FIELDS = 2500;
 /** The record outlives the deadline, so that the run can be settled as lost. */
 const KEEP_MS = 60_000;
 
@@ -49,11 +54,18 @@ export class WriteRecords {
   /**
    * Records that the run is about to write.
    * @param note describes the write until `end` records its outcome.
-   * @returns undefined when it may not: it is not in flight, its deadline has passed, or its writes have ended.
+   * @returns undefined when it may not: it is not in flight, its deadline has passed, or its writes have ended; 'full'
+   *   when too many of its writes have no outcome.
    */
-  async begin({ key, run, incarnation }: FencedRun, note: string, nowMs: number): Promise<BegunWrite | undefined> {
+  async begin(
+    { key, run, incarnation }: FencedRun,
+    note: string,
+    nowMs: number,
+  ): Promise<BegunWrite | 'full' | undefined> {
     const id = randomUUID();
-    const deadline = await this.#begin(this.#keys.script, [run, incarnation, nowMs, id, note, KEEP_MS, key]);
+    const args = [run, incarnation, nowMs, id, note, KEEP_MS, MOST_FIELDS, key];
+    const deadline = await this.#begin(this.#keys.script, args);
+    if (deadline === 'full') return 'full';
     return deadline === '' ? undefined : { id, deadlineMs: Number(deadline) };
   }
 

@@ -8,6 +8,8 @@ local EACH_PLACE = 250
 local EACH_RULE, EACH_NAME, EACH_RUN, EACH_FIELD, EACH_WRITE, EACH_OUTCOME = 1000, 250, 300, 50, 300, 1000
 -- How many keys of each set are measured.
 local SAMPLE = 20
+-- Writes of one key that are all measured; of more Redis measures a few.
+local MOST_MEASURED = 1000
 
 local function usage(key, command, each, ...)
   local bytes = redis.pcall('MEMORY', 'USAGE', key, ...)
@@ -21,7 +23,9 @@ local function history(key) return usage(prefix .. ':history:' .. key, 'LLEN', E
 
 local function record(key)
   local fields = usage(prefix .. ':key:' .. key, 'HLEN', EACH_FIELD, 'SAMPLES', 0)
-  return fields + usage(prefix .. ':writes:' .. key, 'HLEN', EACH_WRITE, 'SAMPLES', 0)
+  local writes = prefix .. ':writes:' .. key
+  if redis.call('HLEN', writes) > MOST_MEASURED then return fields + usage(writes, 'HLEN', EACH_WRITE) end
+  return fields + usage(writes, 'HLEN', EACH_WRITE, 'SAMPLES', 0)
 end
 
 -- Returns the bytes of a set's keys, and of their data by the measure.
