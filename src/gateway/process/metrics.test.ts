@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { PrometheusMetrics } from './metrics.ts';
 
 it('forgets every series of what is no more, and no other', async () => {
@@ -34,4 +34,44 @@ it('replaces all series of a gauge that is read at each scrape', async () => {
   const text = await metrics.registry.metrics();
   expect(text).toContain('workqueue_depth{name="kept",controller="kept",priority="0"} 3\n');
   expect(text).not.toContain('of-the-past');
+});
+
+it('forgets the series of one controller without a look at those of the others', async () => {
+  const metrics = new PrometheusMetrics();
+  for (const controller of ['kept', 'of-the-past']) {
+    metrics.count('controller_runtime_reconcile_total', { controller, result: 'success' });
+    metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, 0.2);
+  }
+  const reads = metrics.registry.getMetricsAsArray().map(({ name }) => {
+    const metric = metrics.registry.getSingleMetric(name);
+    return metric && vi.spyOn(metric, 'get');
+  });
+  expect(reads.length).toBeGreaterThan(50);
+  await metrics.forget({ controller: 'of-the-past' });
+  for (const read of reads) expect(read).not.toHaveBeenCalled();
+  expect(await metrics.registry.metrics()).not.toContain('of-the-past');
+});
+
+it('forgets series by several labels, whatever their order, and series that were replaced', async () => {
+  const metrics = new PrometheusMetrics();
+  const left = async () =>
+    (await metrics.registry.metrics()).split('\n').filter((line) => line.startsWith('workqueue_depth{'));
+  const of = (name: string, priority: string) => ({ name, controller: name, priority });
+  metrics.replace('workqueue_depth', [
+    [of('a', '0'), 1],
+    [of('a', '-1'), 2],
+    [of('b', '0'), 3],
+  ]);
+  metrics.replace('workqueue_depth', [
+    [of('a', '0'), 1],
+    [of('a', '-1'), 2],
+  ]);
+  metrics.set('workqueue_depth', { priority: '0', controller: 'a', name: 'a' }, 4);
+  await metrics.forget({ name: 'a', priority: '0' });
+  expect(await left()).toEqual(['workqueue_depth{name="a",controller="a",priority="-1"} 2']);
+  await metrics.forget({ name: 'b' });
+  await metrics.forget({ name: 'a', controller: 'b' });
+  expect(await left()).toHaveLength(1);
+  await metrics.forget({ controller: 'a' });
+  expect(await left()).toEqual([]);
 });
