@@ -9,7 +9,10 @@ const pods = resource('v1', 'Pod');
 
 /** The objects of the keys of a controller whose cache has none. */
 function objects({ ageMs, synced = true }: { readonly ageMs: number | undefined; readonly synced?: boolean }) {
-  const view = { contains: () => true, objects: { entries: async () => [undefined] } } as unknown as View;
+  const view = {
+    contains: () => true,
+    objects: { entries: async () => [undefined], keptOutReason: async () => undefined },
+  } as unknown as View;
   return new KeyObjects({
     resource: pods,
     events: { reconciled: {}, scope: new KeyScope(pods, {}, [view]) } as unknown as EventSources,
