@@ -172,12 +172,11 @@ export class Dispatcher implements Process {
       onFinish(at, this.#finish(run, outcome, { id, durationMs: clock.now() - startedAt }));
     };
     const { budget, openHold } = this.#options.bounds;
-    const onLine = (text: string): Promise<void> | undefined => {
-      const line = budget.run(() => decodeLine(text, callback));
+    const onLine = async (text: string): Promise<void> => {
+      const line = await budget.inTurn(() => decodeLine(text, callback));
       const at = line ? runs.findIndex(({ run }) => run === line.run) : -1;
       if (line && at >= 0) record(at, line.outcome);
       else this.#report.ignoredLine();
-      return budget.limitMs > 0 ? undefined : budget.inTurn(() => {});
     };
     await this.#circuitBreaker.run(async () => {
       const notSent = this.#coldStart.isInDoubt ? await this.#notSent(deadlineMs - startedAt) : undefined;

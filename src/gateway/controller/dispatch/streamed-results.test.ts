@@ -20,6 +20,8 @@ let server: Server;
 let endpoint: Endpoint;
 let dispatcher: Dispatcher;
 let budget: CpuBudget;
+/** By the clock of the budget, for which work takes no time. */
+let budgetMs: number;
 
 beforeEach(async () => {
   server = createServer((request, response) => {
@@ -37,8 +39,8 @@ beforeEach(async () => {
     api: undefined,
     clock: systemClock,
   });
-  // Work takes no time of it.
-  budget = new CpuBudgets({ now: () => 0 }).of('c');
+  budgetMs = 0;
+  budget = new CpuBudgets({ now: () => budgetMs }).of('c');
   dispatcher = new Dispatcher({
     bounds: { ...ownBounds(), budget },
     controller: 'c',
@@ -188,6 +190,80 @@ describe('the results of a batch', () => {
       'unknown',
     ]);
   });
+});
+
+it('lines wait to be decoded while the budget of the controller is used up', async () => {
+  budget.charge(3000);
+  const sent = Promise.withResolvers<void>();
+  answer = (response) => void begin(response).end(`\n${line(1)}${line(2)}`, sent.resolve);
+  let ended = 0;
+  const finishes = dispatcher.run([run(1), run(2)]).map((finish) => finish.finally(() => (ended += 1)));
+  await sent.promise;
+  await sleep(100);
+  expect(ended).toBe(0);
+  budgetMs += 100_000;
+  expect(await kinds(finishes)).toEqual(['ended', 'ended']);
+});
+
+it('a line waits for the line before it, and the answer and its bytes for the last line', async () => {
+  const lines = Array.from({ length: 24 }, (_, at) => line(at));
+  const sent = Promise.withResolvers<void>();
+  answer = (response) => void begin(response).end(lines.join(''), sent.resolve);
+  const given: string[] = [];
+  const turns: (() => void)[] = [];
+  let held = 0;
+  const onLine = (text: string): Promise<void> => {
+    given.push(`${text}\n`);
+    return new Promise((resolve) => turns.push(resolve));
+  };
+  const hold = { add: (bytes: number) => (held += bytes) >= 0, release: () => void (held = 0) };
+  let isEnded = false;
+  const request = { method: 'POST', body: '{}', id: 'msg', timeoutMs: 60_000, onLine, hold } as const;
+  const answered = endpoint.send(request).finally(() => (isEnded = true));
+  await sent.promise;
+  for (let at = 0; at < lines.length; at += 1) {
+    await expect.poll(() => turns.length).toBe(at + 1);
+    await sleep(5);
+    expect(given).toEqual(lines.slice(0, at + 1));
+    expect({ held, isEnded }).toEqual({ held: lines.join('').length, isEnded: false });
+    turns[at]?.();
+  }
+  expect(await answered).toMatchObject({ kind: 'answered', isStream: true });
+  expect(held).toBe(0);
+});
+
+it('lines that have arrived at the deadline are given, and then the answer ends', async () => {
+  answer = (response) => void begin(response).write(line(1) + line(2));
+  const given: string[] = [];
+  const first = Promise.withResolvers<void>();
+  const onLine = (text: string): Promise<void> => {
+    given.push(text);
+    return first.promise;
+  };
+  let isEnded = false;
+  const request = { method: 'POST', body: '{}', id: 'msg', timeoutMs: 100, onLine } as const;
+  const answered = endpoint.send(request).finally(() => (isEnded = true));
+  await sleep(200);
+  expect({ given: given.length, isEnded }).toEqual({ given: 1, isEnded: false });
+  first.resolve();
+  expect(await answered).toMatchObject({ kind: 'failed', reason: 'timeout' });
+  expect(given).toHaveLength(2);
+});
+
+it('other work has a turn while many lines of one chunk are decoded', async () => {
+  answer = (response) => void begin(response).end('x\n'.repeat(500));
+  let lines = 0;
+  /** The lines before the first turn of other work. */
+  let before = Infinity;
+  const onLine = (): undefined => {
+    if (lines === 0) setImmediate(() => (before = lines));
+    lines += 1;
+    const untilMs = performance.now() + 1;
+    while (performance.now() < untilMs);
+  };
+  await endpoint.send({ method: 'POST', body: '{}', id: 'msg', timeoutMs: 60_000, onLine });
+  expect(lines).toBe(500);
+  expect(before).toBeLessThan(100);
 });
 
 it('an answer that is put off in many chunks takes the processor time of its controller', async () => {

@@ -11,6 +11,7 @@ import {
 import { CountedClient, type CountedHandler, type Framing, FramingError } from './counted-client.ts';
 import { LEVELHOOK_HEADER, RESULT_STREAM, type SigningKey } from '../../../contract/index.ts';
 import { signSync } from '../../../contract/node/signature.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { Hold } from './held-bytes.ts';
 
 /** The result of one signed request. */
@@ -87,8 +88,9 @@ export interface EndpointRequest {
   readonly id: string;
   readonly timeoutMs: number;
   /**
-   * Called with each line of a stream of results as it arrives; more is read after the returned promise has resolved.
-   * Without it, the request asks for a whole answer.
+   * Called with each line of a stream of results as it arrives. The next line follows, and more is read, after the
+   * returned promise has resolved; the answer ends after the last line. Without it, the request asks for a whole
+   * answer.
    */
   readonly onLine?: ((line: string) => Promise<void> | undefined) | undefined;
   /** A larger answer that is no stream is not read to its end. Default 1 MiB. */
@@ -274,6 +276,11 @@ class AnswerHandler implements CountedHandler {
   /** Bytes of the line that is not complete yet. */
   #lineSize = 0;
   readonly #buffer = new BodyBuffer();
+  /**
+   * Complete lines that `onLine` has not got yet. If the connection ends, undici gives further chunks despite a pause.
+   */
+  readonly #waiting: string[] = [];
+  #giving: Promise<void> | undefined;
 
   constructor(request: EndpointRequest, ends: AnswerEnds) {
     const { timeoutMs } = request;
@@ -335,14 +342,11 @@ class AnswerHandler implements CountedHandler {
     else if (last >= 0) {
       const text = this.#buffer.takeText();
       if (last + 1 < chunk.length) this.#buffer.add(chunk.subarray(last + 1));
-      this.#hold?.release();
-      this.#hold?.add(this.#lineSize);
       const lines = text.split('\n', MAX_STREAM_LINES + 1);
       this.#lines += lines.length;
       if (this.#lines > MAX_STREAM_LINES) return this.#fail('too-large', 'the results have more than 1000 lines');
-      let wait: Promise<void> | undefined;
-      for (const line of lines) if (line !== '') wait = this.#onLine?.(line) ?? wait;
-      if (wait) void this.#pause(controller, wait);
+      this.#waiting.push(...lines);
+      this.#giving ??= this.#give(controller).catch((error: unknown) => this.#ends.reject(error));
     }
   }
 
@@ -354,20 +358,14 @@ class AnswerHandler implements CountedHandler {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#end();
     if (!this.#controller) this.#ends.notConnected(error);
-    else if (error instanceof FramingError) {
-      this.#ends.resolve({ kind: 'failed', reason: 'too-large', message: error.message });
-    } else this.#ends.reject(error);
+    else if (error instanceof FramingError)
+      this.#resolve({ kind: 'failed', reason: 'too-large', message: error.message });
+    else void this.#settle(() => this.#ends.reject(error));
   }
 
   #answer(body: string): void {
     this.#end();
-    this.#ends.resolve({
-      kind: 'answered',
-      status: this.#status,
-      headers: this.#headers,
-      body,
-      isStream: this.#isStream,
-    });
+    this.#resolve({ kind: 'answered', status: this.#status, headers: this.#headers, body, isStream: this.#isStream });
   }
 
   #end(): void {
@@ -388,10 +386,30 @@ class AnswerHandler implements CountedHandler {
     this.#dueMs = 0;
   }
 
-  async #pause(controller: Dispatcher.DispatchController, wait: Promise<void>): Promise<void> {
+  /** Gives the complete lines to `onLine`, one after the other, and counts their bytes until then. */
+  async #give(controller: Dispatcher.DispatchController): Promise<void> {
     controller.pause();
-    await wait;
-    if (!this.#isOver) controller.resume();
+    const slice = new TimeSlice();
+    for (let line = this.#waiting.shift(); line !== undefined; line = this.#waiting.shift()) {
+      // It waits for an empty line as well, so that `#giving` is set before it is deleted.
+      await (line === '' ? undefined : this.#onLine?.(line));
+      if (slice.isOver) await slice.giveWay();
+    }
+    this.#giving = undefined;
+    this.#hold?.release();
+    if (this.#isOver) return;
+    this.#hold?.add(this.#lineSize);
+    controller.resume();
+  }
+
+  #resolve(answer: Answer): void {
+    void this.#settle(() => this.#ends.resolve(answer));
+  }
+
+  /** Ends the request when `onLine` has got all lines that have arrived. */
+  async #settle(end: () => void): Promise<void> {
+    await this.#giving;
+    end();
   }
 
   /** Stops reading the answer and closes its connection. */
@@ -401,7 +419,7 @@ class AnswerHandler implements CountedHandler {
       this.#ends.resolve({ kind: 'refused', reason: 'timeout', message: 'no connection before the deadline' });
       return;
     }
-    this.#ends.resolve({ kind: 'failed', reason, message });
+    this.#resolve({ kind: 'failed', reason, message });
     this.#controller.abort(new Error(message));
   }
 }
