@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ReviewFunction, allow } from '../../../../test/harness/review-function.ts';
 import { InstantClock } from '../../../../test/harness/test-clock.ts';
-import { type RequestSource, systemClock } from '../../../core/index.ts';
-import { generateSecret, type CacheLocation } from '../../../contract/index.ts';
+import { type Clock, type RequestSource, systemClock } from '../../../core/index.ts';
+import { generateSecret, type CacheLocation, type ReviewRequest } from '../../../contract/index.ts';
 import { importExtractableSecret } from '../../../contract/signature.ts';
+import { CpuBudgets } from '../cel/cpu-budget.ts';
 import { type Answer, Endpoint } from '../endpoint/endpoint.ts';
 import { REVIEW_CONNECTIONS, ReviewSender, type ReviewSenderOptions } from './review-sender.ts';
 
@@ -119,6 +120,70 @@ describe('a function that refuses connections', () => {
     attempts = 0;
     expect(await sender.send({ ...sent, deadlineMs: clock.now() + 20_000 }, cache)).toBe(refused);
     expect(attempts).toBe(1);
+  });
+});
+
+describe('a large review to a function that is absent', () => {
+  const review = (clock: Clock) => ({
+    webhook: 'names',
+    json: `{"text":"${'x'.repeat(1024 * 1024)}"}`,
+    source: apiserver,
+    maxAnswerBytes: 1000,
+    deadlineMs: clock.now() + 20_000,
+  });
+  const refused: Answer = { kind: 'refused', reason: 'refused', message: 'connection refused' };
+  const answered: Answer = { kind: 'answered', status: 200, headers: {}, body: '', isStream: false };
+
+  it('is signed for the first attempt, and when the function is there', async () => {
+    const bodies: string[] = [];
+    const clock = new InstantClock();
+    await senderOf({
+      clock,
+      endpoint: () => ({
+        send: async ({ body }) => (bodies.push(body) <= 50 ? refused : answered),
+        close: async () => {},
+      }),
+    });
+    const cache = { location, ages: new Map([['v1/ConfigMap', 0]]), atMs: clock.now() };
+    expect(await sender.send(review(clock), cache)).toBe(answered);
+    expect(bodies.length).toBeGreaterThan(50);
+    const [first, last, ...more] = bodies
+      .filter((body) => body !== '')
+      .map((body) => JSON.parse(body) as ReviewRequest);
+    expect(more).toEqual([]);
+    // The time has passed for the second.
+    expect(first?.remainingSeconds).toBe(20);
+    expect(last?.remainingSeconds).toBeLessThan(16);
+    expect(last?.cacheAgeSeconds['v1/ConfigMap']).toBeGreaterThan(4);
+  });
+
+  it('is signed again when its budget allows it, if the function answers questions and refuses the review', async () => {
+    const clock = new InstantClock();
+    const startedMs = clock.now();
+    const budget = new CpuBudgets({ now: () => clock.now(), sleep: (ms) => clock.sleep(ms) }).of('guard');
+    const keys = await Promise.all([1, 2, 3, 4].map(() => importExtractableSecret(generateSecret())));
+    const closed = new Endpoint(fn.url, keys, { connections: 2 });
+    await fn.close();
+    let signed = 0;
+    await senderOf({
+      clock,
+      endpoint: () => ({
+        send: async (request) => {
+          if (request.method === 'GET') return answered;
+          signed += 1;
+          return closed.send(request);
+        },
+        close: () => closed.close(),
+      }),
+    });
+    const turn = (): Promise<void> => budget.inTurn(() => {});
+    const charge = (ms: number): unknown => budget.charge(ms);
+    const cache = { location, ages: new Map<string, number>(), atMs: clock.now() };
+    expect(await sender.send({ ...review(clock), charge, turn }, cache)).toMatchObject({ kind: 'refused' });
+    // Four keys take 16 ms for 1 MiB: there are 300 ms at once, and 50 ms in each second.
+    expect(clock.now() - startedMs).toBeGreaterThan(19_000);
+    expect(signed).toBeGreaterThan(10);
+    expect(signed).toBeLessThan(90);
   });
 });
 

@@ -32,8 +32,10 @@ export interface OutgoingReview {
   readonly maxAnswerBytes: number;
   /** Counts the bytes of the answer that are held. */
   readonly hold?: Hold | undefined;
-  /** Charges processor time for reading the answer. */
+  /** Charges processor time for signing the review and for reading the answer. */
   readonly charge?: EndpointRequest['charge'];
+  /** Waits, before the review is signed again, until its processor time is not used up. Default: there is no wait. */
+  readonly turn?: () => Promise<void>;
 }
 
 /** The cache as a review finds it. Reviews that begin at the same time share it. */
@@ -80,13 +82,14 @@ const NO_CONNECTION: Answer = { kind: 'refused', reason: 'timeout', message: 'no
 
 /** How long a review waits for the ages, which come from Redis. Then it goes on without them. */
 const CACHE_MS = 500;
-/** How soon a refused connection is tried again: an attempt costs little, and a function that starts is ready soon. */
+/** How soon an absent function is asked again: to ask costs little, and a function that starts is ready soon. */
 const AGAIN_MS = 100;
 
 /**
- * Sends reviews to one function as signed requests. A review whose connection was refused was not delivered, so it is
- * sent again until its deadline, as long as the function may be starting (see `ColdStart`); after that one attempt is
- * made for each review.
+ * Sends reviews to one function as signed requests. A review whose connection was refused was not delivered. As long as
+ * the function may be starting (see `ColdStart`), it is asked for its description until the deadline of the review, and
+ * gets the review when it is there; after that one attempt is made for each review. To sign a large review takes up to
+ * 285 ms, so it is not signed for each question.
  */
 export class ReviewSender {
   readonly #options: ReviewSenderOptions;
@@ -126,10 +129,10 @@ export class ReviewSender {
     return this.#cache;
   }
 
-  /** Sends one review. Never rejects. */
+  /** Sends one review. @throws errors of its `turn`. */
   async send(review: OutgoingReview, cache: CacheNow): Promise<Answer> {
     const { clock, functionName } = this.#options;
-    const { source } = review;
+    const { charge, hold, maxAnswerBytes, source } = review;
     const { location, ages } = source.isKnown ? cache : NO_CACHE;
     if (this.#isClosed) return { kind: 'refused', reason: 'connection', message: 'the controller is being stopped' };
     const { coldStart } = this.#connect();
@@ -157,7 +160,6 @@ export class ReviewSender {
         };
         // The review's JSON is inserted as text, because encoding it again could change its numbers.
         const body = `${JSON.stringify(head).slice(0, -1)},"review":${review.json}}`;
-        const { charge, hold, maxAnswerBytes } = review;
         const answer = await coldStart.send({
           method: 'POST',
           id: randomUUID(),
@@ -168,8 +170,14 @@ export class ReviewSender {
           charge,
         });
         const mayStart = answer.kind === 'refused' && answer.reason !== 'timeout' && coldStart.isStarting;
-        if (!mayStart || review.deadlineMs - clock.now() <= AGAIN_MS) return answer;
-        await clock.sleep(AGAIN_MS);
+        if (!mayStart) return answer;
+        let absence: string | undefined;
+        do {
+          if (review.deadlineMs - clock.now() <= AGAIN_MS) return answer;
+          await clock.sleep(AGAIN_MS);
+          absence = await coldStart.absence(review.deadlineMs - clock.now(), charge);
+        } while (absence !== undefined);
+        await review.turn?.();
       }
     } finally {
       if (hasPlace) this.#release(source);

@@ -69,6 +69,9 @@ const MAX_STREAM_LINES = 1000;
 const READ_MS = 0.001;
 /** The first part of the time of an answer is free: the gateway itself spends more on a trigger. */
 const FREE_READ_MS = 0.05;
+/** The time to sign one KiB with one key. The bodies of triggers are smaller than the free part. */
+const SIGN_MS = 0.004;
+const FREE_SIGNED_KIB = 64;
 /** Time is charged in parts of this length, because a charge takes as long as some chunks. */
 const CHARGED_MS = 1;
 
@@ -100,7 +103,7 @@ export interface EndpointRequest {
    * are not counted.
    */
   readonly hold?: Hold | undefined;
-  /** Charges processor time for reading the answer. Default: it is not charged. */
+  /** Charges processor time for signing a large body and for reading the answer. Default: it is not charged. */
   readonly charge?: ((ms: number) => unknown) | undefined;
 }
 
@@ -173,6 +176,8 @@ export class Endpoint {
     try {
       return await new Promise<Answer>((resolve, reject) => {
         const signature = signSync(this.#keys, { id, nowMs: this.#clock.wallNow(), body });
+        const signedKib = Math.max(0, body.length / 1024 - FREE_SIGNED_KIB) * this.#keys.length;
+        if (signedKib > 0) request.charge?.(signedKib * SIGN_MS);
         const headers = { ...signature, accept, ...(body ? { 'content-type': 'application/json' } : {}) };
         const options = { method, path: this.#path, headers, body: body || null, headersTimeout: 0, bodyTimeout: 0 };
         const notConnected = (error: unknown): void => resolve(withoutConnection(error, this.url));

@@ -162,7 +162,8 @@ export class ReviewApi {
       if (stale !== undefined) return allowed(webhook, uid, stale);
       const { maxAnswerBytes } = bounds;
       const charge = (ms: number): unknown => budget.charge(ms);
-      const review = { webhook: webhookName, json, source, deadlineMs, maxAnswerBytes, hold, charge };
+      const turn = (): Promise<void> => inTurn(() => {});
+      const review = { webhook: webhookName, json, source, deadlineMs, maxAnswerBytes, hold, charge, turn };
       const answer = await sender.send(review, cache);
       this.#metrics.countBroken(webhook, answer);
       try {
