@@ -20,6 +20,7 @@ const barriersOf = (view: View, currentVersion: () => Promise<string>): RunBarri
     controller: 'c',
     views: [{ view, currentVersion, requestProgress: () => {} }],
     budget: { run: (work) => work(), inTurn: async (work) => work() },
+    admitLine: () => ({}),
     runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
   });
 

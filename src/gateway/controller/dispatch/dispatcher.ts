@@ -83,7 +83,10 @@ export interface ControllerBounds {
   readonly reviewBudget: (source: RequestSource) => CpuBudget;
   /** For the bytes of one answer of its function, or of one callback. */
   readonly openHold: () => Hold;
-  /** Whether a line about a failed run may be logged as a warning. */
+  /**
+   * Whether a line that the function can cause may be logged: about a failed run, a late barrier or the circuit
+   * breaker.
+   */
   readonly admitLine: () => AdmittedLine | undefined;
 }
 
@@ -113,9 +116,9 @@ export class Dispatcher implements Process {
     const { endpoint } = target;
     const { admitLine, budget } = bounds;
     const { logTriggers } = settings;
-    this.#barriers = new RunBarriers({ controller, views, budget, runtime });
+    this.#barriers = new RunBarriers({ controller, views, budget, admitLine, runtime });
     this.#report = new RunReport({ controller, runtime, logTriggers, admitLine });
-    this.#circuitBreaker = new EndpointCircuitBreaker({ controller, ...starts, runtime });
+    this.#circuitBreaker = new EndpointCircuitBreaker({ controller, ...starts, admitLine, runtime });
     this.#coldStart = new ColdStart({ endpoint, clock: runtime.clock, windowMs: settings.startWindowMs });
   }
 

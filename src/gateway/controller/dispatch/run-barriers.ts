@@ -1,4 +1,11 @@
-import { messageOf, type ResourceVersion, type Runtime } from '../../../core/index.ts';
+import {
+  type AdmittedLine,
+  boundedText,
+  type LogFields,
+  messageOf,
+  type ResourceVersion,
+  type Runtime,
+} from '../../../core/index.ts';
 import type { Write } from '../../../contract/index.ts';
 import type { View } from '../../informer/cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
@@ -25,6 +32,8 @@ export interface RunBarriersOptions {
   readonly views: readonly DispatchView[];
   /** Pays for encoding and reading barriers, which are as large as a function's list of writes. */
   readonly budget: Pick<CpuBudget, 'run' | 'inTurn'>;
+  /** Whether a line about a late barrier may be logged. */
+  readonly admitLine: () => AdmittedLine | undefined;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
 }
 
@@ -38,6 +47,9 @@ const LONGEST_BARRIER = 2048;
  * objects would count as lost.
  */
 const LONGEST_WITHOUT_SERVER = 32 * 1024;
+
+/** Characters of a barrier in the log. */
+const MOST_LOGGED = 256;
 
 /** How often the apiserver is asked for the version of a view, however many barriers are late. */
 const ASK_EVERY_MS = 1000;
@@ -123,7 +135,7 @@ export class RunBarriers {
 
   async #askHighWaterMark(barrier: string, { view, currentVersion, requestProgress }: DispatchView): Promise<void> {
     const { controller, runtime } = this.#options;
-    const { clock, logger, metrics } = runtime;
+    const { clock, metrics } = runtime;
     const askedAtMs = clock.now();
     // Barriers that are late together share one answer; an apiserver that is away is not asked at each tick.
     if (askedAtMs - (this.#askedAtMs.get(view) ?? 0) < ASK_EVERY_MS) return;
@@ -135,16 +147,17 @@ export class RunBarriers {
       this.#barriers.learn(view, { version: version ?? BEFORE_ALL, incarnation, askedAtMs });
       if (version === undefined || !this.#barriers.isImpossible(barrier, view)) return;
       metrics.count('levelhook_impossible_writes_total', { controller });
-      logger.warn(
-        { controller, resource: view.name, barrier },
-        'a barrier waits for a version that the server does not have',
-      );
+      const fields = { resource: view.name, barrier: boundedText(barrier, MOST_LOGGED) };
+      this.#warn(fields, 'a barrier waits for a version that the server does not have');
     } catch (error) {
-      logger.warn(
-        { controller, resource: view.name, error: messageOf(error) },
-        'the version of a resource could not be read',
-      );
+      this.#warn({ resource: view.name, error: messageOf(error) }, 'the version of a resource could not be read');
       requestProgress();
     }
+  }
+
+  #warn(fields: LogFields, message: string): void {
+    const { admitLine, controller, runtime } = this.#options;
+    const admitted = admitLine();
+    if (admitted) runtime.logger.warn({ controller, ...fields, ...admitted }, message);
   }
 }

@@ -1,6 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { type LogFields, type MetricLabels, silentLogger, silentMetrics } from '../../../core/index.ts';
+import {
+  type AdmittedLine,
+  type LogFields,
+  type MetricLabels,
+  silentLogger,
+  silentMetrics,
+} from '../../../core/index.ts';
 import { VirtualClock } from '../../../../test/harness/test-clock.ts';
 import { EndpointCircuitBreaker } from './endpoint-circuit-breaker.ts';
 import type { Outcome } from './outcome.ts';
@@ -20,7 +26,9 @@ describe('the circuit breaker of an endpoint', () => {
   const pass = (ms: number): void => clock.jump(ms);
   let sent: number;
   let open: Record<string, number>;
+  let infos: LogFields[];
   let warnings: LogFields[];
+  let admitted: AdmittedLine | undefined;
   /** For how long the starts of keys are stopped; undefined once they go on. */
   let stopped: (number | undefined)[];
   /** How many runs might be in flight, after each change. */
@@ -31,7 +39,9 @@ describe('the circuit breaker of an endpoint', () => {
     ending = new AbortController();
     sent = 0;
     open = {};
+    infos = [];
     warnings = [];
+    admitted = {};
     stopped = [];
     rooms = [];
     guard = new EndpointCircuitBreaker({
@@ -43,9 +53,14 @@ describe('the circuit breaker of an endpoint', () => {
         },
       },
       ending: ending.signal,
+      admitLine: () => admitted,
       runtime: {
         clock,
-        logger: { ...silentLogger, warn: (fields) => void warnings.push(fields) },
+        logger: {
+          ...silentLogger,
+          info: (fields) => void infos.push(fields),
+          warn: (fields) => void warnings.push(fields),
+        },
         metrics: {
           ...silentMetrics,
           set: (_name, labels: MetricLabels, value) => (open[labels['reason'] ?? ''] = value),
@@ -242,5 +257,25 @@ describe('the circuit breaker of an endpoint', () => {
     await send({ ...starting, isThere: true });
     expect(stopped.at(-1)).toBeUndefined();
     expect(open).toEqual({ unreachable: 0, gone: 0, starting: 0 });
+  });
+
+  it('writes a line only when it is admitted, however often the circuits open and close', async () => {
+    const starting: Outcome = { kind: 'not-sent', message: 'm', isThere: false };
+    const flap = async (): Promise<void> => {
+      await send(starting);
+      pass(251);
+      await send(done);
+    };
+    await flap();
+    expect(infos).toEqual([{ controller: 'web' }, { controller: 'web', reason: 'starting' }]);
+    admitted = undefined;
+    for (let at = 0; at < 10; at += 1) await flap();
+    await sendMany(40, refused);
+    expect(open['unreachable']).toBe(1);
+    expect({ infos: infos.length, warnings }).toEqual({ infos: 2, warnings: [] });
+    pass(501);
+    admitted = { leftOut: 21 };
+    await send(refused);
+    expect(warnings).toEqual([{ controller: 'web', reason: 'unreachable', forMs: 1000, leftOut: 21 }]);
   });
 });

@@ -1,4 +1,4 @@
-import type { BackoffRange, Clock, Runtime } from '../../../core/index.ts';
+import type { AdmittedLine, BackoffRange, Clock, LogFields, Runtime } from '../../../core/index.ts';
 import { CircuitBreaker, consecutiveFailures, mostlyFailures, type Trip } from './circuit-breaker.ts';
 import type { Outcome } from './outcome.ts';
 
@@ -6,6 +6,8 @@ export interface EndpointCircuitBreakerOptions {
   readonly controller: string;
   readonly runtime: Pick<Runtime, 'logger' | 'metrics'> & { readonly clock: Pick<Clock, 'now' | 'sleep'> };
   readonly keys: KeyStarts;
+  /** Whether a line about a circuit may be logged. */
+  readonly admitLine: () => AdmittedLine | undefined;
   /** Aborted when no more triggers are sent. */
   readonly ending: AbortSignal;
   /** How long each circuit stays open before one trigger is let through: at first, and at most, doubling. */
@@ -151,7 +153,7 @@ export class EndpointCircuitBreaker {
 
   #circuit(reason: OpenReason, counts: Circuit['counts'], trip: Trip, openMs: BackoffRange): Circuit {
     const { controller, runtime } = this.#options;
-    const { clock, logger, metrics } = runtime;
+    const { clock, metrics } = runtime;
     const show = (open: 0 | 1): void => metrics.set('levelhook_circuit_breaker_open', { controller, reason }, open);
     const breaker = new CircuitBreaker({
       clock,
@@ -161,21 +163,28 @@ export class EndpointCircuitBreaker {
         show(1);
         this.#allow();
         if (reason === 'starting') {
-          if (forMs === openMs[0]) logger.info({ controller }, 'a function does not answer yet, its keys wait');
+          if (forMs === openMs[0]) this.#log('info', {}, 'a function does not answer yet, its keys wait');
           return;
         }
-        logger.warn({ controller, reason, forMs }, 'the circuit breaker of a function opened');
+        this.#log('warn', { reason, forMs }, 'the circuit breaker of a function opened');
       },
       onClosed: () => {
         show(0);
         this.#allow();
         const message =
           reason === 'starting' ? 'the keys of a function start again' : 'the circuit breaker of a function closed';
-        logger.info({ controller, reason }, message);
+        this.#log('info', { reason }, message);
       },
     });
     show(0);
     return { reason, breaker, counts };
+  }
+
+  /** Limits the lines, because a function may open and close its circuits as often as it likes. */
+  #log(level: 'info' | 'warn', fields: LogFields, message: string): void {
+    const { admitLine, controller, runtime } = this.#options;
+    const admitted = admitLine();
+    if (admitted) runtime.logger[level]({ controller, ...fields, ...admitted }, message);
   }
 }
 

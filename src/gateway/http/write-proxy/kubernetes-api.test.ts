@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../../../../test/harness/eventually.ts';
 import { quietRuntime } from '../../../../test/harness/quiet-runtime.ts';
+import { type LogFields, silentLogger } from '../../../core/index.ts';
 import { TokenError } from '../../controller/access/token.ts';
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import { KubernetesApi, type ProxiedController, type ProxyClient } from './kubernetes-api.ts';
@@ -15,6 +16,9 @@ class World {
   runGoesOn = true;
   isFull = false;
   isDeclared = true;
+  /** The apiserver's answer to a request; undefined: there is none. */
+  status: number | undefined = 200;
+  readonly warned: LogFields[] = [];
   readonly #turn = Promise.withResolvers<void>();
   readonly #api: KubernetesApi;
 
@@ -26,11 +30,12 @@ class World {
       },
       forward: async ({ method }: { method: string }) => {
         this.sent.push(method);
-        return { status: 200, headers: {}, body: Readable.from([Buffer.from('{}')]) };
+        if (this.status === undefined) throw new Error('no connection');
+        return { status: this.status, headers: {}, body: Readable.from([Buffer.from('{}')]) };
       },
     };
     this.#api = new KubernetesApi({
-      runtime: quietRuntime(),
+      runtime: quietRuntime({ logger: { ...silentLogger, warn: (fields) => void this.warned.push(fields) } }),
       client: { for: () => client as unknown as ApiClient },
       verify: () => this.#verify(),
       available: () => true,
@@ -113,4 +118,14 @@ describe('a proxied request that waits for its turn', () => {
     expect(await world.ask('POST')).toBe(429);
     expect(world.sent).toEqual([]);
   });
+});
+
+it.each(['GET', 'POST'])('%s without an answer from the apiserver does not fill the log', async (method) => {
+  const world = new World();
+  world.status = undefined;
+  world.pass();
+  for (let at = 0; at < 100; at += 1) expect(await world.ask(method)).toBe(504);
+  expect(world.warned.length).toBeGreaterThanOrEqual(10);
+  expect(world.warned.length).toBeLessThan(20);
+  expect(world.warned[0]).toMatchObject({ controller: 'ns.web', error: 'no connection' });
 });

@@ -1,4 +1,4 @@
-import { messageOf, type Resource, type Runtime, tenantOf } from '../../../core/index.ts';
+import { LimitedLines, type LogFields, messageOf, type Resource, type Runtime, tenantOf } from '../../../core/index.ts';
 import { RUN_HEADER } from '../../../contract/index.ts';
 import type { CpuBudget } from '../../controller/cel/cpu-budget.ts';
 import type { FunctionAccount } from '../../controller/access/account-tokens.ts';
@@ -91,24 +91,28 @@ const ANSWERED_HEADERS = ['content-type', 'warning', 'retry-after', 'audit-id'];
 export class KubernetesApi {
   readonly #options: KubernetesApiOptions;
   readonly #held = new HeldBytes();
+  /** By tenant. */
+  readonly #lines: LimitedLines;
   readonly #writing = new Set<Promise<unknown>>();
   #stopping = false;
 
   constructor(options: KubernetesApiOptions) {
     this.#options = options;
+    this.#lines = new LimitedLines(options.runtime.clock);
   }
 
   /** Never rejects. @param root the path under which the API is. */
   async handle(request: Request, root: string): Promise<Response> {
-    const { logger, metrics } = this.#options.runtime;
+    const { metrics } = this.#options.runtime;
     const labels = { controller: '', verb: 'other' };
     let response: Response;
     try {
       response = await this.#answer(request, root, labels);
     } catch (error) {
       const { controller } = labels;
-      if (!(error instanceof StatusError))
-        logger.warn({ controller, error: messageOf(error) }, 'a proxied request failed');
+      if (!(error instanceof StatusError)) {
+        this.#warn(controller, { error: messageOf(error) }, 'a proxied request failed');
+      }
       const status: StatusParts = error instanceof StatusError ? error.status : NO_ANSWER;
       response = statusResponse(status, request.method === 'HEAD');
     }
@@ -140,6 +144,11 @@ export class KubernetesApi {
     const method = request.method as Asked['method'];
     const asked = { controller, proxied, user, client: client.for(controller), caller, request, method, what };
     return what.isWrite ? this.#recorded(this.#write(asked)) : this.#read(asked);
+  }
+
+  #warn(controller: string, fields: LogFields, message: string): void {
+    const { logger } = this.#options.runtime;
+    this.#lines.write(tenantOf(controller), (more) => logger.warn({ controller, ...fields, ...more }, message));
   }
 
   /** A stop waits for it. */
@@ -223,9 +232,8 @@ export class KubernetesApi {
     const { answer, taken, end } = await this.#send(asked, { type, sent, begun, hold }).catch(
       async (error: unknown) => {
         // The note of the write stays: it may have taken effect.
-        const { logger } = this.#options.runtime;
-        const fields = { controller: asked.controller, key: run.key, run: run.run, error: messageOf(error) };
-        logger.warn(fields, 'a proxied write got no answer, so the outcome of its run is unknown');
+        const fields = { key: run.key, run: run.run, error: messageOf(error) };
+        this.#warn(asked.controller, fields, 'a proxied write got no answer, so the outcome of its run is unknown');
         throw new StatusError(NO_ANSWER);
       },
     );
