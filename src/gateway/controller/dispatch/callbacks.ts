@@ -1,4 +1,4 @@
-import { formatObjectKey, type Runtime } from '../../../core/index.ts';
+import { type AdmittedLine, formatObjectKey, type Runtime } from '../../../core/index.ts';
 import type { CallbackBody } from '../../../contract/index.ts';
 import { type TokenClaims, TokenError, type TokenRuns } from '../access/token.ts';
 import type { WorkQueue } from '../workqueue/work-queue.ts';
@@ -23,6 +23,8 @@ export interface CallbacksOptions {
   readonly verify: (token: string) => TokenClaims;
   /** The incarnation of the queue; undefined while the queue is being checked. */
   readonly incarnation: () => Promise<string | undefined>;
+  /** Whether a line about a callback may be logged above debug. */
+  readonly admitLine: () => AdmittedLine | undefined;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
 }
 
@@ -41,14 +43,16 @@ export class Callbacks {
 
   /** @throws when Redis or the apiserver does not answer: then nothing was changed, and it may be sent again. */
   async handle(body: CallbackBody): Promise<CallbackEnd> {
-    const { controller, runtime } = this.#options;
+    const { admitLine, controller, runtime } = this.#options;
     const { logger, metrics } = runtime;
     const key = formatObjectKey(body);
     const end = await this.#decide(key, body);
     metrics.count('levelhook_callbacks_total', { controller, end: end.kind });
     const reason = 'message' in end ? { reason: end.message } : {};
-    logger[end.kind === 'taken' ? 'info' : 'warn'](
-      { controller, key, run: body.run, status: body.result.status, end: end.kind, ...reason },
+    const admitted = admitLine();
+    const level = end.kind === 'taken' ? 'info' : 'warn';
+    logger[admitted ? level : 'debug'](
+      { controller, key, run: body.run, status: body.result.status, end: end.kind, ...reason, ...admitted },
       'callback',
     );
     return end;

@@ -85,9 +85,10 @@ export interface ControllerBounds {
   readonly openHold: () => Hold;
   /**
    * Whether a line that the function can cause may be logged: about a failed run, a late barrier or the circuit
-   * breaker.
+   * breaker, or about a callback. Lines about callbacks have a limit of their own, because runs that do well cause
+   * them.
    */
-  readonly admitLine: () => AdmittedLine | undefined;
+  readonly admitLine: (about?: 'callbacks') => AdmittedLine | undefined;
 }
 
 export interface DispatcherSettings {

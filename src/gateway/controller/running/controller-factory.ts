@@ -83,7 +83,7 @@ export class ControllerFactory {
   readonly #startRates: StartRates;
   /** The bytes of answers to triggers, by tenant. */
   readonly #heldBytes = new HeldBytes();
-  /** Log lines about failed runs, by tenant. */
+  /** Log lines about failed runs and about callbacks, by tenant. */
   readonly #runLines: LimitedLines;
   /** Log lines about queues that fail, by tenant and part. */
   readonly #queueLines: LimitedLines;
@@ -217,7 +217,7 @@ export class ControllerFactory {
       reviewBudget: ({ isKnown, name }: RequestSource) =>
         isKnown ? budget : cpuBudgets.of(`${id} for ${name}`, `${tenant ?? id} for strangers`),
       openHold: () => this.#heldBytes.open(tenant ?? id),
-      admitLine: () => this.#runLines.admit(tenant ?? id),
+      admitLine: (about?: 'callbacks') => this.#runLines.admit(`${tenant ?? id} ${about ?? 'runs'}`),
     };
     return new RunningController({ spec, sources, queue, target: whole, bounds, settings, runtime, onChanged });
   }

@@ -384,6 +384,7 @@ export class RunningController {
         dispatcher,
         verify: callbacks.verify,
         incarnation: async () => (await this.queue.record.state()).incarnation,
+        admitLine: () => this.bounds.admitLine('callbacks'),
         runtime,
       });
     await this.queue.start(new ScopedProcess(dispatcher, this.#scope));

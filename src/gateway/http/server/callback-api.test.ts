@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type LogFields, silentLogger, systemClock } from '../../../core/index.ts';
+import { LimitedLines, type LogFields, silentLogger, systemClock } from '../../../core/index.ts';
 import { type CallbackBody, generateSecret, importSecret, LEVELHOOK_HEADER, sign } from '../../../contract/index.ts';
 import { ownBounds } from '../../../../test/harness/own-bounds.ts';
 import { CpuBudgets } from '../../controller/cel/cpu-budget.ts';
@@ -167,6 +167,19 @@ describe('the callback API', () => {
     nowMs += 1000;
     await send({});
     expect(lines.at(-1)).toMatchObject({ controller: 'web', leftOut: 194 });
+  });
+
+  it('writes few lines about callbacks of one tenant that cannot be taken', async () => {
+    const lines = new LimitedLines({ now: () => 0 });
+    const warned: LogFields[] = [];
+    const controller = (): CallbackTaker => ({
+      ...taker(() => Promise.reject(new Error('no connection'))),
+      bounds: { ...ownBounds(), admitLine: (about) => lines.admit(`tenant ${about}`) },
+    });
+    const logger = { ...silentLogger, warn: (fields: LogFields) => void warned.push(fields) };
+    for (let at = 0; at < 30; at += 1) expect(await send({ controller, logger })).toMatchObject({ status: 503 });
+    expect(warned).toHaveLength(10);
+    expect(warned[0]).toEqual({ controller: 'web', error: 'no connection' });
   });
 
   it('leaves room for the callbacks of others while one source sends large bodies', async () => {

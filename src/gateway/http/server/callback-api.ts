@@ -1,7 +1,15 @@
 import { KeyObject } from 'node:crypto';
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import { boundedText, type Clock, LimitedLines, type Logger, messageOf, SharedRoom } from '../../../core/index.ts';
+import {
+  boundedText,
+  type Clock,
+  LimitedLines,
+  type Logger,
+  messageOf,
+  SharedRoom,
+  tenantOf,
+} from '../../../core/index.ts';
 import {
   type CallbackBody,
   CONTRACT_VERSION,
@@ -36,7 +44,7 @@ export interface CallbackTaker {
   readonly functionName: string;
   /** The keys that sign its callbacks, as they sign its triggers. */
   readonly keys: readonly SigningKey[];
-  readonly bounds: Pick<ControllerBounds, 'budget' | 'openHold'>;
+  readonly bounds: Pick<ControllerBounds, 'admitLine' | 'budget' | 'openHold'>;
   callback(body: CallbackBody): Promise<CallbackEnd>;
 }
 
@@ -60,12 +68,13 @@ const TURN_MS = 5000;
  */
 export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
   const { clock, logger } = options;
+  /** Lines about refused signatures, by tenant. */
   const lines = new LimitedLines(clock);
   const unverified = new SharedRoom(MAX_UNVERIFIED_BYTES);
   const app = new Hono<CallbackEnv>();
 
   const refuseSignature = (context: Context, controller: string, { message: reason }: SignatureError): Response => {
-    lines.write(controller, (more) => logger.warn({ controller, reason, ...more }, 'a callback was refused'));
+    lines.write(tenantOf(controller), (more) => logger.warn({ controller, reason, ...more }, 'a callback was refused'));
     return refuse(context, 401, reason);
   };
   const limit = bodyLimit({
@@ -130,7 +139,9 @@ export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
     try {
       return answer(context, await taker.callback(callback));
     } catch (error) {
-      logger.warn({ controller: name, error: messageOf(error) }, 'a callback could not be taken');
+      const admitted = taker.bounds.admitLine('callbacks');
+      const fields = { controller: name, error: messageOf(error), ...admitted };
+      if (admitted) logger.warn(fields, 'a callback could not be taken');
       return later(context, 'the outcome could not be stored');
     }
   });

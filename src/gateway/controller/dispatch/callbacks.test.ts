@@ -1,0 +1,31 @@
+import { expect, it } from 'vitest';
+import { LimitedLines, type LogFields, silentLogger, silentMetrics, systemClock } from '../../../core/index.ts';
+import type { CallbackBody } from '../../../contract/index.ts';
+import { TokenError } from '../access/token.ts';
+import { Callbacks, type CallbacksOptions } from './callbacks.ts';
+
+it('callbacks write a line each within the limit of their tenant, and the next line says how many were left out', async () => {
+  let nowMs = 0;
+  const lines = new LimitedLines({ now: () => nowMs });
+  const written: LogFields[] = [];
+  const write = (fields: LogFields): void => void written.push(fields);
+  const options: Omit<CallbacksOptions, 'queue' | 'dispatcher'> = {
+    controller: 'c',
+    declaration: 'd',
+    verify: () => {
+      throw new TokenError('the token is over');
+    },
+    incarnation: async () => 'i',
+    admitLine: () => lines.admit('tenant'),
+    runtime: { clock: systemClock, logger: { ...silentLogger, info: write, warn: write }, metrics: silentMetrics },
+  };
+  const callbacks = new Callbacks(options as CallbacksOptions);
+  const result = { status: 'done' } as const;
+  const body: CallbackBody = { version: 'v1', controller: 'c', token: 't', namespace: 'a', name: 'b', run: 7, result };
+  for (let at = 0; at < 50; at += 1) expect(await callbacks.handle(body)).toMatchObject({ kind: 'over' });
+  expect(written).toHaveLength(10);
+  expect(written[0]).toMatchObject({ controller: 'c', key: 'a/b', run: 7, end: 'over' });
+  nowMs += 1000;
+  await callbacks.handle(body);
+  expect(written.slice(10)).toMatchObject([{ end: 'over', leftOut: 40 }]);
+});
