@@ -66,3 +66,15 @@ it('the related kinds of a controller are read in a bounded script, however many
   await fixture.redis.zadd(fixture.keys.relatedIndex, ...members);
   expect(await queue.relatedRules.kinds()).toHaveLength(MAX_RELATED_KINDS);
 });
+
+it('a key with a new rule runs again after its run, also when the answer that says so is lost', async () => {
+  const dirty = (key: string) => fixture.redis.hget(`${fixture.keys.recordPrefix}a/${key}`, 'dirty');
+  const [rule] = rulesOf(0, 1);
+  // The script is sent again, and its first answer never came.
+  await record(0, rule && [rule]);
+  expect(await dirty('0')).toBe('1');
+  await related.record({ key: 'a/0', run: 1 }, rule && [rule]);
+  expect(await dirty('0')).toBe('1');
+  await record(1, []);
+  expect(await dirty('1')).toBeNull();
+});

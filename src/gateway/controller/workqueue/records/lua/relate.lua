@@ -63,4 +63,7 @@ for at = 4, #ARGV do
 end
 for member in pairs(left) do cost = cost + redis.call('ZREM', related_index, member) end
 if after == '' then redis.call('HDEL', related, key) else redis.call('HSET', related, key, after) end
+-- The caller queues the key for a new rule, and does not if this answer is lost: sent again, the rule is known. So the
+-- finish of the run queues it, too.
+if is_new == 1 and ARGV[2] ~= '' then redis.call('HSET', KEYS[1] .. ':key:' .. key, 'dirty', '1') end
 return { is_new, math.ceil(cost), 0 }
