@@ -100,6 +100,12 @@ describe('the review of what a ServiceAccount may read', () => {
     expect(invalid.message).toContain(`spec.reads[0]: the ServiceAccount shop/reader ${message}`);
   });
 
+  it('asks each question once, however often a declaration names a kind and a namespace', async () => {
+    const namespaces = Array.from({ length: 100 }, () => 'a');
+    await review(...Array.from({ length: 32 }, () => ({ resource: pods, namespaces })));
+    expect(asked.map(({ resourceAttributes: { verb } }) => verb)).toEqual(['get', 'list', 'watch']);
+  });
+
   it('does not take the right in a namespace for that in all', async () => {
     allows = (right) => ({ allowed: !right.includes('*') });
     await expect(review({ resource: pods })).rejects.toThrow('in all namespaces: grant it, or name namespaces in spec');

@@ -43,15 +43,22 @@ export async function reviewAccess(
   signal: AbortSignal,
 ): Promise<CacheScope> {
   const scope = new Map<string, '*' | readonly string[]>();
+  // A declaration may name a kind, and a namespace, many times: each question is asked once.
+  const asked = new Map<string, Promise<boolean>>();
+  const mayDo = (right: Parameters<typeof isAllowed>[2]): Promise<boolean> => {
+    const { verb, subresource, resource, namespace = '*' } = right;
+    const question = [verb, subresource, formatKind(resource), namespace].join(' ');
+    const known = asked.get(question) ?? isAllowed(client, account, right, signal);
+    asked.set(question, known);
+    return known;
+  };
   for (const { field, resource, namespaces, changes = [], isEverywhere = false } of wanted) {
     const rights = [
       ...VERBS.map((verb) => ({ verb, subresource: '' })),
       ...changes.flatMap((subresource) => CHANGING_VERBS.map((verb) => ({ verb, subresource }))),
     ];
     for (const namespace of namespaces ?? [undefined]) {
-      const answers = await Promise.all(
-        rights.map((right) => isAllowed(client, account, { ...right, resource, namespace }, signal)),
-      );
+      const answers = await Promise.all(rights.map((right) => mayDo({ ...right, resource, namespace })));
       const denied = rights
         .filter((_, at) => !answers[at])
         .map(({ verb, subresource }) => (subresource === '' ? verb : `${verb} the subresource ${subresource} of`));

@@ -205,7 +205,10 @@ describe('where a ReconcileFunction is', () => {
       rules: { allow: allowed, loopback: false, tenant: 'shop.' },
       ca: undefined,
     });
-    expect((await at({ url: 'http://127.0.0.1:1/' }, ['http://127.0.0.1:1'])).rules.loopback).toBe(true);
+    const onThis = ['http://127.0.0.1:1', 'http://*.example.com:8080'];
+    expect((await at({ url: 'http://127.0.0.1:1/' }, onThis)).rules.loopback).toBe(true);
+    // The owner of the name may let it lead to this machine.
+    expect((await at({ url: 'http://a.example.com:8080/' }, onThis)).rules.loopback).toBe(false);
   });
 
   it.each([

@@ -43,8 +43,9 @@ export async function functionEndpoint(
   const ca = caBundle === undefined ? undefined : certificates(caBundle);
   if (service) return { ...(await serviceEndpoint(service, where)), ca };
   const { allowed: allow, client, namespace } = where;
-  // Loopback is the gateway's own machine, so the operator must have allowed it by name.
-  const rules = { allow, loopback: allow.some(namesLoopback), tenant: tenantNamed(namespace) };
+  // Loopback is the gateway's own machine, so the operator must have allowed it by name, and the URL must name it: the
+  // owner of a name behind a star may lead it there.
+  const rules = { allow, loopback: namesLoopback(url ?? ''), tenant: tenantNamed(namespace) };
   try {
     const found = checkEndpoint(url ?? '', rules);
     const isBehindStar = !isNamed(found, allow);

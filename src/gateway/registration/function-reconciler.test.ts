@@ -304,6 +304,17 @@ describe('a ReconcileFunction under management', () => {
     await eventually(async () => expect(world.paused).toBe(true));
   });
 
+  it('that another gateway paused runs again when the field is removed after this one leads', async () => {
+    world.leads = false;
+    const managed = world.declare({ hash: 'a', paused: true });
+    await world.reviews();
+    world.paused = true;
+    world.leads = true;
+    managed.lead();
+    world.declare({ hash: 'a' });
+    await eventually(async () => expect(world.paused).toBe(false));
+  });
+
   it('says that it cannot run once, however often that is tried', async () => {
     world.start = () => {
       throw new UserError('it cannot run');

@@ -417,6 +417,8 @@ export class FunctionReconciler {
   async #applyPaused(paused: boolean | undefined): Promise<void> {
     const controller = this.#options.controllers.get(this.#id);
     if (controller) controller.pausedBySpec = paused === true;
+    // The gateway that led before may have paused it: this one has to end that once it leads.
+    if (!this.#leads && paused) this.#paused = true;
     if (!controller || paused === this.#paused || !this.#leads) return;
     const { queue } = controller;
     if (paused) await queue.pause('controller');
