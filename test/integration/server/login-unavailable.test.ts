@@ -116,7 +116,7 @@ it('without its Redis the gateway answers 503 to sessions and to a login, and ch
   const refused = await form({ token: STATIC, to: '/queues' });
   expect([refused.status, refused.headers.get('set-cookie')]).toEqual([503, null]);
   // The login lets them through; the queues are away, too.
-  const queues = { status: 503, text: expect.stringContaining('Redis is away') };
+  const queues = { status: 503, text: expect.stringContaining('Redis cannot be asked') };
   expect(await ask({ bearer: STATIC })).toMatchObject(queues);
   expect(await ask({ bearer: token })).toMatchObject(queues);
   expect((await ask({ bearer: 'a-token-that-nobody-knows' })).status).toBe(401);
