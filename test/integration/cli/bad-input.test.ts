@@ -27,15 +27,17 @@ afterAll(() => {
 afterEach(() => command.clean());
 
 /**
- * One sentence of ours on stderr, after the cluster and the functions if they were said before, no stack, exit code 1,
- * within seconds, and nothing left of it.
+ * One sentence of ours on stderr, after the cluster, the functions and Redis if they were said before, no stack, exit
+ * code 1, within seconds, and nothing left of it.
  */
 async function expectOneSentence(sentence: RegExp): Promise<void> {
   const startedAt = Date.now();
   expect(await command.exited, command.output).toBe(1);
   // Two seconds, mostly; other tests run beside this one.
   expect(Date.now() - startedAt).toBeLessThan(20_000);
-  const sentences = command.stderr.filter((line) => !/^(cluster|functions): /.test(line));
+  const sentences = command.stderr.filter(
+    (line) => !/^(cluster|functions|Redis): |^the ReconcileFunctions of the cluster /.test(line),
+  );
   expect(sentences).toEqual([expect.stringMatching(sentence)]);
   expect(command.running()).toEqual([]);
   expect(command.leftFiles()).toEqual([]);
