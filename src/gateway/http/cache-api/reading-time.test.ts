@@ -23,9 +23,9 @@ it('tenants that read all the time share seven tenths of the thread, in turn', a
       leastWhenOneEnded ??= Math.min(...read);
     }),
   );
-  // They may have two seconds at once.
-  const share = (read.length * objects * objectMs - 2000) / (clock.now() - fromMs);
+  // They may have four seconds at once.
+  const share = (read.length * objects * objectMs - 4000) / (clock.now() - fromMs);
   expect(share).toBeLessThan(0.75);
   expect(share).toBeGreaterThan(0.65);
-  expect(leastWhenOneEnded).toBeGreaterThan(objects / 2);
+  expect(leastWhenOneEnded).toBeGreaterThan(objects * 0.9);
 });
