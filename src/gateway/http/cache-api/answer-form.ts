@@ -1,9 +1,10 @@
 import { formatJson, formatKind, type KubernetesObject } from '../../../core/index.ts';
 import type { Found, Pace } from '../../../contract/node/view-reader.ts';
 import type { Form } from './accept.ts';
+import type { HeldAnswer } from './answer-room.ts';
 import type { Catalog, ServedKind } from './catalog.ts';
 import { badRequest } from './kubernetes-status.ts';
-import type { Column } from './table/columns.ts';
+import type { Cell, Column } from './table/columns.ts';
 import { columnsOf } from './table/columns-of.ts';
 
 export interface ListMetadata {
@@ -15,10 +16,11 @@ export interface ListMetadata {
 /** How an answer is written, piece by piece, so that a long list need never be in memory as a whole. */
 export interface AnswerForm {
   head(metadata: ListMetadata): string;
-  item(found: Found): Piece;
+  /** Takes the reader's time a part of the work at a time. @throws StatusError 429 */
+  item(found: Found): Piece | Promise<Piece>;
   tail: string;
-  /** The answer to a read of one object. */
-  one(found: Found): readonly Piece[];
+  /** The answer to a read of one object. @throws StatusError 429 */
+  one(found: Found): Promise<readonly Piece[]>;
   /** Objects are passed on as they are, and not looked at. */
   verbatim: boolean;
 }
@@ -32,30 +34,36 @@ export function joined(pieces: readonly Piece[]): Uint8Array<ArrayBuffer> {
 }
 
 /** Items with commas between them. */
-export async function itemsOf(form: AnswerForm, batch: readonly Found[], pace: Pace): Promise<Piece[]> {
+export async function itemsOf(form: AnswerForm, batch: readonly Found[]): Promise<Piece[]> {
   const pieces: Piece[] = [];
   for (const each of batch) {
     if (pieces.length > 0) pieces.push(COMMA);
-    pieces.push(form.verbatim ? form.item(each) : await pace(() => form.item(each)));
+    pieces.push(await form.item(each));
   }
   return pieces;
 }
 
 const COMMA = Buffer.from(',');
 
+export interface FormOptions {
+  readonly catalog: Catalog;
+  readonly includeObject: string;
+  readonly nowMs: number;
+  /** The thread's time for the answer. */
+  readonly pace: Pace;
+  /** The memory of the answer. */
+  readonly held: Pick<HeldAnswer, 'take'>;
+}
+
 /** @throws StatusError 400 for an `includeObject` that there is not. */
-export async function answerForm(
-  form: Form,
-  kind: ServedKind,
-  options: { catalog: Catalog; includeObject: string; nowMs: number },
-): Promise<AnswerForm> {
+export async function answerForm(form: Form, kind: ServedKind, options: FormOptions): Promise<AnswerForm> {
   const { apiVersion, kind: name } = kind.resource;
   switch (form) {
     case 'object':
       return { ...listForm({ kind: `${name}List`, apiVersion }, ({ json }) => json), verbatim: true };
     case 'metadata':
       return listForm({ kind: 'PartialObjectMetadataList', apiVersion: META }, ({ decode }) =>
-        formatJson(partial(decode())),
+        options.pace(() => formatJson(partial(decode()))),
       );
     case 'table':
       return tableForm(kind, await columnsOf(kind, options.catalog), options);
@@ -65,12 +73,12 @@ export async function answerForm(
 const META = 'meta.k8s.io/v1';
 const partial = ({ metadata }: KubernetesObject) => ({ kind: 'PartialObjectMetadata', apiVersion: META, metadata });
 
-function listForm(type: { kind: string; apiVersion: string }, item: (found: Found) => Piece): AnswerForm {
+function listForm(type: { kind: string; apiVersion: string }, item: AnswerForm['item']): AnswerForm {
   return {
     head: (metadata) => `${JSON.stringify({ ...type, metadata }).slice(0, -1)},"items":[`,
     item,
     tail: ']}\n',
-    one: (found) => [item(found), '\n'],
+    one: async (found) => [await item(found), '\n'],
     verbatim: false,
   };
 }
@@ -78,28 +86,33 @@ function listForm(type: { kind: string; apiVersion: string }, item: (found: Foun
 function tableForm(
   kind: ServedKind,
   columns: readonly Column[],
-  { includeObject, nowMs }: { includeObject: string; nowMs: number },
+  { includeObject, nowMs, pace, held }: FormOptions,
 ): AnswerForm {
   if (!['', 'None', 'Metadata', 'Object'].includes(includeObject)) {
     throw badRequest(
       `includeObject: Invalid value: ${JSON.stringify(includeObject)}: must be 'Metadata', 'Object', 'None', or empty`,
     );
   }
-  const row = ({ decode }: Found): string => {
-    const object = decode();
-    const cells = columns.map(({ cell }) => cell(object, nowMs));
+  const row = async ({ decode }: Found): Promise<Piece> => {
+    const object = await pace(decode);
+    const cells: Cell[] = [];
+    // One at a time: a definition may have many columns, and each cell may look at much of the object.
+    for (const { cell } of columns) cells.push(await pace(() => cell(object, nowMs)));
     const shown = includeObject === 'None' ? null : includeObject === 'Object' ? object : partial(object);
-    return formatJson({ cells, ...conditionsOf(kind, object), object: shown });
+    const written = await pace(() => Buffer.from(formatJson({ cells, ...conditionsOf(kind, object), object: shown })));
+    // The cells of an object may have more bytes than the object, which is all that the read has counted.
+    held.take(written.length);
+    return written;
   };
   const type = { kind: 'Table', apiVersion: META };
   const columnDefinitions = columns.map(({ definition }) => definition);
   const head = (metadata: object): string =>
     `${JSON.stringify({ ...type, metadata, columnDefinitions }).slice(0, -1)},"rows":[`;
-  const one = (found: Found): string[] => [
-    head({ resourceVersion: found.decode().metadata.resourceVersion }),
-    row(found),
-    ']}\n',
-  ];
+  const one = async (found: Found): Promise<Piece[]> => {
+    // The row first, which decodes the object in the reader's time.
+    const only = await row(found);
+    return [head({ resourceVersion: found.decode().metadata.resourceVersion }), only, ']}\n'];
+  };
   return { head, item: row, tail: ']}\n', one, verbatim: false };
 }
 

@@ -115,12 +115,9 @@ async function readOne(
   const { reader } = readable.view;
   const { position, stored } = await reader.get(key);
   checkPosition(readable, position, asked);
-  const pieces = (): readonly Piece[] | undefined => {
-    const object = reader.found(key, stored);
-    return object && form.one(object);
-  };
   try {
-    return { pieces: await time.pace(pieces), position };
+    const object = await time.pace(() => reader.found(key, stored));
+    return { pieces: object && (await form.one(object)), position };
   } catch (error) {
     if (error instanceof ObjectKeptOutError) throw keptOut(error.message);
     throw error;
@@ -288,14 +285,14 @@ async function* parts(
   metadata: ListMetadata,
   { items, rest }: Required<Begun>,
 ): AsyncGenerator<Piece[], void, undefined> {
-  const { form, held, time } = list;
+  const { form, held } = list;
   try {
-    yield [form.head(metadata), ...(await itemsOf(form, items, time.pace))];
+    yield [form.head(metadata), ...(await itemsOf(form, items))];
     let separator = items.length > 0 ? ',' : '';
     held.giveBack();
     for await (const batch of rest ?? []) {
       if (batch.length === 0) continue;
-      yield [separator, ...(await itemsOf(form, batch, time.pace))];
+      yield [separator, ...(await itemsOf(form, batch))];
       separator = ',';
       held.giveBack();
     }
@@ -336,7 +333,7 @@ async function* select(list: List, first?: number): AsyncGenerator<Found[], void
 
 async function whole(list: List, items: readonly Found[], metadata: ListMetadata): Promise<Response> {
   const { form, keptOut: left } = list;
-  const pieces = [form.head(metadata), ...(await itemsOf(form, items, list.time.pace)), tailOf(list)];
+  const pieces = [form.head(metadata), ...(await itemsOf(form, items)), tailOf(list)];
   const content = list.held.body(joined(pieces));
   // Of several views there is no single position.
   const position = list.positions.length === 1 ? { [POSITION_HEADER]: String(list.positions[0]) } : {};
@@ -392,8 +389,10 @@ function oldest(versions: readonly ResourceVersion[]): ResourceVersion {
   return versions.toSorted(compareResourceVersions)[0] ?? '0';
 }
 
-function formOf({ form, kind, query, catalog }: ReadRequest, { clock }: ReadingOptions): Promise<AnswerForm> {
-  return answerForm(form, kind, { catalog, includeObject: query.get('includeObject') ?? '', nowMs: clock.wallNow() });
+function formOf(asked: ReadRequest, { clock, time, held }: ReadingOptions): Promise<AnswerForm> {
+  const { form, kind, query, catalog } = asked;
+  const includeObject = query.get('includeObject') ?? '';
+  return answerForm(form, kind, { catalog, includeObject, nowMs: clock.wallNow(), pace: time.pace, held });
 }
 
 function body(

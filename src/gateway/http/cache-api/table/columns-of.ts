@@ -1,5 +1,5 @@
 import { formatKind } from '../../../../core/index.ts';
-import type { Catalog, ServedKind } from '../catalog.ts';
+import type { Catalog, CustomColumn, ServedKind } from '../catalog.ts';
 import { ageColumn, BUILT_IN_COLUMNS, nameColumn } from './built-in-columns.ts';
 import type { Column } from './columns.ts';
 import { customColumns } from './custom-columns.ts';
@@ -9,5 +9,11 @@ export async function columnsOf(kind: ServedKind, catalog: Catalog): Promise<rea
   const builtIn = BUILT_IN_COLUMNS[formatKind(kind.resource)];
   if (builtIn) return builtIn;
   const custom = await catalog.columns(kind);
-  return custom ? customColumns(custom) : [nameColumn, ageColumn];
+  if (!custom) return [nameColumn, ageColumn];
+  let columns = REMEMBERED.get(custom);
+  if (!columns) REMEMBERED.set(custom, (columns = customColumns(custom)));
+  return columns;
 }
+
+/** By definition, as long as the catalog has it: paths are parsed once, not for each request. */
+const REMEMBERED = new WeakMap<readonly CustomColumn[], readonly Column[]>();

@@ -1,39 +1,55 @@
 import type { CustomColumn } from '../catalog.ts';
-import { type Cell, type Column } from './columns.ts';
+import type { Cell, Column } from './columns.ts';
 import { nameColumn } from './built-in-columns.ts';
-import { goText } from './go-text.ts';
+import { cutText, goText } from './go-text.ts';
 import { ageOf } from './human-duration.ts';
 import { JsonPath } from './json-path.ts';
+import { Steps, TooManyStepsError } from './steps.ts';
+
+/** Of a definition. Each costs a cell of each object. */
+export const MOST_COLUMNS = 64;
+/** The apiserver does not bound a path, and a long one takes long to parse. */
+export const MOST_PATH_CHARACTERS = 1024;
 
 /**
  * The columns of a custom resource: its name and the columns of its definition (apiextensions-apiserver,
- * tableconvertor.go).
+ * tableconvertor.go). Its author bounds neither the number nor the paths of the columns, and the gateway serves other
+ * tenants in the same thread, so columns beyond the bounds are left out.
  */
 export function customColumns(columns: readonly CustomColumn[]): readonly Column[] {
-  return [
-    nameColumn,
-    ...columns.map(({ name, type, format = '', description = '', priority = 0, jsonPath }) => {
-      const path = JsonPath.parse(jsonPath);
-      return {
-        definition: {
-          name,
-          type,
-          format,
-          description: description || `Custom resource definition column (in JSONPath format): ${jsonPath}`,
-          priority,
-        },
-        cell: (object: unknown, nowMs: number) => {
-          const results = path?.find(object) ?? [];
-          // As the apiserver: the first of them.
-          return results.length === 0 ? null : cellOf(type, results[0], nowMs);
-        },
-      };
-    }),
-  ];
+  return [nameColumn, ...columns.filter(isShort).slice(0, MOST_COLUMNS).map(customColumn)];
 }
 
-function cellOf(type: string, value: unknown, nowMs: number): Cell {
-  if (type === 'string') return goText(value);
+const isShort = ({ jsonPath }: CustomColumn): boolean => jsonPath.length <= MOST_PATH_CHARACTERS;
+
+function customColumn({ name, type, format = '', description = '', priority = 0, jsonPath }: CustomColumn): Column {
+  let parsed: { readonly path: JsonPath | undefined } | undefined;
+  return {
+    definition: {
+      name: cutText(name),
+      type,
+      format,
+      description: cutText(description || `Custom resource definition column (in JSONPath format): ${jsonPath}`),
+      priority,
+    },
+    cell: (object, nowMs) => {
+      // By the first cell, so that the reader's time pays for it.
+      parsed ??= { path: JsonPath.parse(jsonPath) };
+      const steps = new Steps();
+      try {
+        const results = parsed.path?.find(object, steps) ?? [];
+        // As the apiserver: the first of them.
+        return results.length === 0 ? null : cellOf(type, results[0], nowMs, steps);
+      } catch (error) {
+        if (error instanceof TooManyStepsError) return null;
+        throw error;
+      }
+    },
+  };
+}
+
+function cellOf(type: string, value: unknown, nowMs: number, steps: Steps): Cell {
+  if (type === 'string') return goText(value, steps);
   if (value === undefined || value === null) return null;
   switch (type) {
     case 'date':

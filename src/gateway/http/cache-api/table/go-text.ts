@@ -1,27 +1,87 @@
-/** How Go prints values of JSON, for cells that must equal the apiserver's. */
+import type { Steps } from './steps.ts';
 
-/** As `fmt.Fprint` does: lists and objects as `json.Marshal` does. */
-export function goText(value: unknown): string {
+/** How Go prints values of JSON, for cells that must equal the apiserver's up to a length that no terminal shows. */
+
+/** The most bytes of a cell's text. A path can name the whole object, and a definition can have many such columns. */
+export const CELL_BYTES = 4096;
+
+/** As `fmt.Fprint` does: lists and objects as `json.Marshal` does. @throws TooManyStepsError */
+export function goText(value: unknown, steps: Steps): string {
   if (value === null || value === undefined) return '<no value>';
-  if (typeof value === 'string') return value;
-  if (typeof value !== 'number' && typeof value !== 'bigint') return goJson(value);
+  if (typeof value === 'string') return cutText(value);
+  if (typeof value !== 'number' && typeof value !== 'bigint') return cutText(goJson(value, steps));
   const number = goNumber(value);
   return typeof number === 'bigint' ? String(number) : goFloat(number, 6);
 }
 
-/** As `json.Marshal` does: keys in order, and no character that HTML would take for its own. */
-export function goJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(goJson).join(',')}]`;
-  if (typeof value === 'object' && value !== null) {
-    const entries = Object.entries(value).toSorted(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
-    return `{${entries.map(([key, each]) => `${goJson(key)}:${goJson(each)}`).join(',')}}`;
+/** The text, or the beginning of a longer one and `…`: together no more than `CELL_BYTES` in UTF-8. */
+export function cutText(text: string): string {
+  // UTF-8 has at most three bytes for each unit of a string.
+  if (text.length * 3 <= CELL_BYTES) return text;
+  const bytes = new Uint8Array(CELL_BYTES);
+  if (UTF_8.encodeInto(text, bytes).read === text.length) return text;
+  const { read } = UTF_8.encodeInto(text, bytes.subarray(0, CELL_BYTES - MORE.length));
+  return `${text.slice(0, read)}…`;
+}
+
+const UTF_8 = new TextEncoder();
+const MORE = UTF_8.encode('…');
+
+/**
+ * As `json.Marshal` does: keys in order, and no character that HTML would take for its own. A text longer than
+ * `CELL_BYTES` ends anywhere behind them, so that the text of a large value is never built.
+ */
+function goJson(value: unknown, steps: Steps): string {
+  let text = '';
+  const levels: Level[] = [];
+  const begin = (each: unknown): void => {
+    if (Array.isArray(each)) {
+      text += '[';
+      levels.push({ items: each, at: 0 });
+    } else if (typeof each === 'object' && each !== null) {
+      const keys = sortedKeys(each, steps);
+      text += '{';
+      levels.push({ items: keys.map((key) => (each as Record<string, unknown>)[key]), keys, at: 0 });
+    } else if (typeof each === 'number' || typeof each === 'bigint') {
+      const number = goNumber(each);
+      text += typeof number === 'bigint' ? String(number) : jsonFloat(number);
+    } else text += typeof each === 'string' ? jsonString(each) : String(each);
+  };
+  begin(value);
+  // A loop, not recursion: an object may have ten thousand levels.
+  for (let level = levels.at(-1); level && text.length <= CELL_BYTES; level = levels.at(-1)) {
+    const { items, keys, at } = level;
+    if (at === items.length) {
+      text += keys ? '}' : ']';
+      levels.pop();
+      continue;
+    }
+    level.at += 1;
+    if (at > 0) text += ',';
+    if (keys) text += `${jsonString(keys[at] ?? '')}:`;
+    begin(items[at]);
   }
-  if (typeof value === 'number' || typeof value === 'bigint') {
-    const number = goNumber(value);
-    return typeof number === 'bigint' ? String(number) : jsonFloat(number);
-  }
-  if (typeof value !== 'string') return String(value);
-  return JSON.stringify(value).replaceAll(
+  return text;
+}
+
+/** A list or an object that is being written. */
+interface Level {
+  readonly items: readonly unknown[];
+  /** Of an object. */
+  readonly keys?: readonly string[];
+  /** The next item. */
+  at: number;
+}
+
+/** In the order of their bytes in UTF-8. */
+function sortedKeys(value: object, steps: Steps): readonly string[] {
+  const inBytes = steps.keysOf(value).map((key) => ({ key, bytes: Buffer.from(key).toString('latin1') }));
+  return inBytes.toSorted((a, b) => (a.bytes < b.bytes ? -1 : 1)).map(({ key }) => key);
+}
+
+function jsonString(value: string): string {
+  // A unit more than fits, so that half a character at the end is cut off.
+  return JSON.stringify(value.slice(0, CELL_BYTES + 1)).replaceAll(
     /[<>&\u2028\u2029]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );

@@ -1,4 +1,5 @@
 import { goNumber } from './go-text.ts';
+import type { Steps } from './steps.ts';
 
 /**
  * Kubernetes' JSONPath (client-go, util/jsonpath) as columns of custom resources use it: one path, and its results.
@@ -62,10 +63,13 @@ export class JsonPath {
     }
   }
 
-  /** All results, in order; none where the path leads to nothing or does not fit the object. */
-  find(object: unknown): readonly unknown[] {
+  /**
+   * All results, in order; none where the path leads to nothing or does not fit the object.
+   * @throws TooManyStepsError
+   */
+  find(object: unknown, steps: Steps): readonly unknown[] {
     try {
-      return walkAll([object], this.#nodes).map((each) => (each instanceof Literal ? each.number : each));
+      return walkAll([object], this.#nodes, steps).map((each) => (each instanceof Literal ? each.number : each));
     } catch (error) {
       if (error instanceof PathError) return [];
       throw error;
@@ -169,11 +173,13 @@ function parseArray(inner: string): readonly Node[] {
   return [{ kind: 'slice', from, to, step: { value: numberOf(third) } }];
 }
 
-function walkAll(values: readonly unknown[], nodes: readonly Node[]): readonly unknown[] {
-  return nodes.reduce<readonly unknown[]>(walk, values);
+function walkAll(values: readonly unknown[], nodes: readonly Node[], steps: Steps): readonly unknown[] {
+  return nodes.reduce((found, node) => walk(found, node, steps), values);
 }
 
-function walk(values: readonly unknown[], node: Node): readonly unknown[] {
+/** Each value that is looked at is a step, and so is each child of it that is listed. */
+function walk(values: readonly unknown[], node: Node, steps: Steps): readonly unknown[] {
+  steps.take(1 + values.length);
   const present = (): readonly unknown[] => values.filter((value) => value !== null && value !== undefined);
   switch (node.kind) {
     case 'value':
@@ -186,15 +192,15 @@ function walk(values: readonly unknown[], node: Node): readonly unknown[] {
           : [];
       });
     case 'slice':
-      return slicesOf(values, node);
+      return slicesOf(values, node, steps);
     case 'wildcard':
-      return present().flatMap(childrenOf);
+      return present().flatMap((value) => childrenOf(value, steps));
     case 'recursive':
-      return present().flatMap(descendantsOf);
+      return present().flatMap((value) => descendantsOf(value, steps));
     case 'union':
-      return failingWith(values, () => node.paths.flatMap((path) => walkAll(values, path)));
+      return failingWith(values, () => node.paths.flatMap((path) => walkAll(values, path, steps)));
     case 'filter':
-      return filtered(values, node);
+      return filtered(values, node, steps);
   }
 }
 
@@ -208,18 +214,18 @@ function failingWith<T>(results: readonly unknown[], work: () => T): T {
 }
 
 /** As `evalArray`, which ends at the first empty slice, whatever lists follow. */
-function slicesOf(values: readonly unknown[], node: Node & { kind: 'slice' }): readonly unknown[] {
+function slicesOf(values: readonly unknown[], node: Node & { kind: 'slice' }, steps: Steps): readonly unknown[] {
   const slices: (readonly unknown[])[] = [];
   for (const value of values) {
     if (value === null || value === undefined) continue;
-    const slice = failingWith(values, () => sliceOf(value, node));
+    const slice = failingWith(values, () => sliceOf(value, node, steps));
     if (slice.length === 0) break;
     slices.push(slice);
   }
   return slices.flat();
 }
 
-function sliceOf(value: unknown, { from, to, step }: Node & { kind: 'slice' }): readonly unknown[] {
+function sliceOf(value: unknown, { from, to, step }: Node & { kind: 'slice' }, steps: Steps): readonly unknown[] {
   if (!Array.isArray(value)) throw new PathError('an index of no list');
   const { length } = value;
   const wrapped = (index: number): number => (index < 0 ? index + length : index);
@@ -228,51 +234,78 @@ function sliceOf(value: unknown, { from, to, step }: Node & { kind: 'slice' }): 
   if (start === end) return [];
   if (start < 0 || start >= length || end < 0 || end > length || start > end) throw new PathError('out of bounds');
   if (step.value !== undefined && step.value <= 0) throw new PathError('a step that is not above 0');
+  steps.take(end - start);
   return value.slice(start, end).filter((_, at) => at % (step.value ?? 1) === 0) as unknown[];
 }
 
-function childrenOf(value: unknown): readonly unknown[] {
-  if (typeof value === 'string') return [...Buffer.from(value)];
+function childrenOf(value: unknown, steps: Steps): readonly unknown[] {
+  if (typeof value === 'string') {
+    steps.take(value.length);
+    return [...Buffer.from(value)];
+  }
   if (typeof value !== 'object' || value === null) return [];
-  return Array.isArray(value) ? value : Object.values(value);
+  if (!Array.isArray(value)) return steps.keysOf(value).map((key) => (value as Record<string, unknown>)[key]);
+  steps.take(value.length);
+  return value;
 }
 
-function descendantsOf(value: unknown): readonly unknown[] {
-  const children = typeof value === 'string' ? [] : childrenOf(value);
-  if (children.length === 0) return [];
-  return [value, ...children.flatMap(descendantsOf)];
+/** A loop, not recursion: an object may have ten thousand levels. */
+function descendantsOf(value: unknown, steps: Steps): readonly unknown[] {
+  const found: unknown[] = [];
+  const left = [value];
+  while (left.length > 0) {
+    const each = left.pop();
+    const children = typeof each === 'string' ? [] : childrenOf(each, steps);
+    if (children.length === 0) continue;
+    found.push(each);
+    left.push(...children.toReversed());
+  }
+  return found;
 }
 
 /** As `evalFilter`. */
-function filtered(values: readonly unknown[], node: Node & { kind: 'filter' }): readonly unknown[] {
+function filtered(values: readonly unknown[], node: Node & { kind: 'filter' }, steps: Steps): readonly unknown[] {
   const results: unknown[] = [];
   for (const value of values) {
     if (!Array.isArray(value)) throw new PathError('a filter of no list', values);
     for (const each of value as unknown[]) {
-      const isIn = node.operator === 'exists' ? exists(each, node.left) : passes(each, node, { values, results });
+      steps.take(1);
+      const isIn =
+        node.operator === 'exists' ? exists(each, node.left, steps) : passes(each, node, { values, results, steps });
       if (isIn) results.push(each);
     }
   }
   return results;
 }
 
-function exists(each: unknown, path: readonly Node[]): boolean {
+/** An error has a stack, which takes longer to make than to visit a value. */
+const ERROR_STEPS = 10;
+
+function exists(each: unknown, path: readonly Node[], steps: Steps): boolean {
   try {
-    return walkAll([each], path).length > 0;
+    return walkAll([each], path, steps).length > 0;
   } catch (error) {
-    if (error instanceof PathError) return error.results.length > 0;
-    throw error;
+    if (!(error instanceof PathError)) throw error;
+    steps.take(ERROR_STEPS);
+    return error.results.length > 0;
   }
+}
+
+interface Filtering {
+  readonly values: readonly unknown[];
+  /** The items that have passed. */
+  readonly results: readonly unknown[];
+  readonly steps: Steps;
 }
 
 function passes(
   each: unknown,
   { left, operator, right }: Node & { kind: 'filter' },
-  { values, results }: { readonly values: readonly unknown[]; readonly results: readonly unknown[] },
+  { values, results, steps }: Filtering,
 ): boolean {
   const onlyAt = (path: readonly Node[]): readonly unknown[] =>
     failingWith(values, () => {
-      const found = walkAll([each], path);
+      const found = walkAll([each], path, steps);
       if (found.length > 1) throw new PathError('a comparison of several');
       return found;
     });
@@ -280,8 +313,16 @@ function passes(
   if (lefts.length === 0) return false;
   const rights = onlyAt(right);
   if (rights.length === 0) return false;
-  return failingWith(results, () => compared(comparable(lefts[0]), comparable(rights[0]), operator));
+  const [first, second] = [lefts[0], rights[0]];
+  // Long texts that begin alike take long to compare.
+  if (typeof first === 'string' && typeof second === 'string') {
+    steps.take(Math.ceil(Math.min(first.length, second.length) / CHARACTERS_A_STEP));
+  }
+  return failingWith(results, () => compared(comparable(first), comparable(second), operator));
 }
+
+/** Of two texts that are compared. */
+const CHARACTERS_A_STEP = 100;
 
 type Comparable = {
   readonly type: 'bool' | 'int' | 'float' | 'string';
