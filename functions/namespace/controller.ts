@@ -26,7 +26,7 @@ const becomesTerminating = cel(
     '(has(object.spec.finalizers) && size(oldObject.spec.finalizers) != size(object.spec.finalizers)))',
 );
 
-/** kube-controller-manager's resync: what is left may end long before its grace period does. */
+/** kube-controller-manager looks again this often, too, because objects may end long before their grace periods do. */
 const LONGEST_WAIT_SECONDS = 300;
 
 /** Deletes everything in a Namespace that is being deleted, and then lets the Namespace go. */

@@ -108,14 +108,14 @@ interface JsonSchema {
   readonly additionalProperties?: boolean | JsonSchema;
 }
 
-/**
- * A structural schema of Kubernetes as JSON Schema, with only the keywords that describe the shape. The generator would
- * follow references and take TypeScript code from a schema, and a definition may come from any author.
- */
 /** A union of literals cannot have integers beyond 2^53. */
 const isTypeable = (values: unknown): values is unknown[] =>
   Array.isArray(values) && !values.some((value) => typeof value === 'bigint');
 
+/**
+ * A structural schema of Kubernetes as JSON Schema, with only the keywords that describe the shape. The generator would
+ * follow references and take TypeScript code from a schema, and a definition may come from any author.
+ */
 function jsonSchema(schema: unknown): JsonSchema {
   if (typeof schema !== 'object' || schema === null) return {};
   const given = schema as Record<string, unknown>;

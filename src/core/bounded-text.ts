@@ -30,8 +30,13 @@ export function printable(text: string): string {
  * conditions and answers. The author of a text decides neither how long a line is nor how many there are.
  */
 export function boundedText(text: string, max: number): string {
-  const cut = text.length > max ? `${text.slice(0, max - 1).replace(/[\ud800-\udbff]$/, '')}…` : text;
+  const cut = text.length > max ? `${beginning(text, max - 1)}…` : text;
   return cut.replaceAll(SEVERAL, ' ');
+}
+
+/** The text's first characters, without half of a character at the end. */
+function beginning(text: string, length: number): string {
+  return text.slice(0, length).replace(/[\ud800-\udbff]$/, '');
 }
 
 /**
@@ -44,13 +49,7 @@ export function textWithin(text: string, most: number): string {
   let cut = 0;
   for (let at = 0; at < text.length; at += 1) {
     bytes += bytesInJson(text.charCodeAt(at));
-    if (bytes > most)
-      return most < MARK_BYTES
-        ? ''
-        : `${text
-            .slice(0, cut)
-            .replace(/[\ud800-\udbff]$/, '')
-            .toWellFormed()}…`;
+    if (bytes > most) return most < MARK_BYTES ? '' : `${beginning(text, cut).toWellFormed()}…`;
     if (bytes <= most - MARK_BYTES) cut = at + 1;
   }
   return text.toWellFormed();

@@ -6,6 +6,13 @@ import type { ReconcileFunction } from './reconcile-function.ts';
 export const FILLING = FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.');
 const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
 
+const PAUSED_BY_SPEC = 'PausedBySpec';
+
+/** Whether `spec.paused` had paused the keys when a gateway last wrote the status. */
+export function isPausedBySpec({ status }: ReconcileFunction): boolean {
+  return status?.conditions?.some(({ type, reason }) => type === 'Paused' && reason === PAUSED_BY_SPEC) === true;
+}
+
 /** An earlier gateway's finding about this declaration, if it was good: this gateway need not wake the function. */
 export function reportedReachable({ metadata, status }: ReconcileFunction): Finding | undefined {
   const found = status?.conditions?.find(({ type }) => type === 'Reachable');
@@ -14,7 +21,7 @@ export function reportedReachable({ metadata, status }: ReconcileFunction): Find
 }
 
 export function pausedOf(paused: boolean | undefined, isPaused: boolean): Finding {
-  if (paused) return TRUE('PausedBySpec', 'spec.paused is true.');
+  if (paused) return TRUE(PAUSED_BY_SPEC, 'spec.paused is true.');
   if (isPaused) return TRUE('PausedByHand', 'levelhook queue resume ends it.');
   return FALSE('NotPaused', 'Its keys are run as they come.');
 }

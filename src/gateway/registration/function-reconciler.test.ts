@@ -20,6 +20,14 @@ const forEver = (signal: AbortSignal): Promise<void> =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
 const forbidden = new InvalidFunctionError('Authorized', 'Forbidden', 'spec.for: no');
 
+const PAUSED_BY_SPEC: Condition = {
+  type: 'Paused',
+  status: 'True',
+  reason: 'PausedBySpec',
+  message: 'spec.paused is true.',
+  lastTransitionTime: '2026-01-01T00:00:00Z',
+};
+
 /** What a spec comes to: its text is the hash, and where its function is, which is nowhere. */
 interface Spec {
   readonly hash: string;
@@ -309,10 +317,38 @@ describe('a ReconcileFunction under management', () => {
     const managed = world.declare({ hash: 'a', paused: true });
     await world.reviews();
     world.paused = true;
+    world.observe([PAUSED_BY_SPEC]);
     world.leads = true;
     managed.lead();
     world.declare({ hash: 'a' });
     await eventually(async () => expect(world.paused).toBe(false));
+  });
+
+  it('that another gateway paused runs again when the field was removed while no gateway led', async () => {
+    world.leads = false;
+    world.paused = true;
+    const managed = world.declare({ hash: 'a' });
+    world.observe([PAUSED_BY_SPEC]);
+    await world.reviews();
+    expect(world.paused).toBe(true);
+    world.leads = true;
+    managed.lead();
+    await eventually(async () => expect(world.paused).toBe(false));
+  });
+
+  it('keeps the pause of a person when this gateway leads after another one has ended that of the spec', async () => {
+    world.leads = false;
+    const managed = world.declare({ hash: 'a', paused: true });
+    world.observe([PAUSED_BY_SPEC]);
+    await world.reviews();
+    world.declare({ hash: 'a' });
+    world.paused = true;
+    world.observe([{ ...PAUSED_BY_SPEC, reason: 'PausedByHand' }]);
+    world.leads = true;
+    managed.lead();
+    await world.until('Paused', { reason: 'PausedByHand' });
+    await world.reviews();
+    expect(world.paused).toBe(true);
   });
 
   it('says that it cannot run once, however often that is tried', async () => {

@@ -1,6 +1,6 @@
 import { backoffMs, messageOf, type Runtime, UserError, idOf } from '../../core/index.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
-import { FILLING, handledBy, pausedOf, refusedBy, reportedReachable, syncedOf } from './findings.ts';
+import { FILLING, handledBy, isPausedBySpec, pausedOf, refusedBy, reportedReachable, syncedOf } from './findings.ts';
 import { FunctionStatus, NOT_CHECKED } from './function-status.ts';
 import type { RunningController } from '../controller/running/controller.ts';
 import {
@@ -107,6 +107,7 @@ export class FunctionReconciler {
     this.#status = new FunctionStatus(object, options);
     this.#reachability = new Reachability(options.runtime.clock, (work) => options.resolver.inTurn(this.#id, work));
     this.#reachability.adopt(reportedReachable(object));
+    this.#paused = isPausedBySpec(object) ? true : undefined;
     this.#rights = new RightsReviews(options.runtime.clock);
     this.#ended = this.#run();
   }
@@ -169,6 +170,7 @@ export class FunctionReconciler {
   lead(): void {
     this.#status.adopt(this.#object);
     this.#reachability.adopt(reportedReachable(this.#object));
+    this.#paused = isPausedBySpec(this.#object) ? true : undefined;
     this.again('facts');
   }
 
@@ -256,7 +258,7 @@ export class FunctionReconciler {
       await this.#giveUpStart();
       // An older object may have been resolved: the next pass resolves the newer one.
       signal.throwIfAborted();
-      if (this.#started?.hash === resolved.hash && controllers.get(this.#id)) await this.#runs(resolved);
+      if (this.#started?.hash === resolved.hash && controllers.get(this.#id)) this.#runs(resolved);
       else await this.#start(resolved);
     }
     this.#reviewAtMs = runtime.clock.now() + reviewMs;
@@ -282,14 +284,13 @@ export class FunctionReconciler {
     } catch (error) {
       throw error instanceof UserError ? new InvalidFunctionError('Ready', 'NotRunnable', messageOf(error)) : error;
     }
-    await this.#runs(starting.resolved);
+    this.#runs(starting.resolved);
   }
 
   /** The controller runs as resolved. */
-  async #runs(resolved: ResolvedFunction): Promise<void> {
+  #runs(resolved: ResolvedFunction): void {
     this.#started = resolved;
     this.#refused = undefined;
-    await this.#applyPaused(resolved.paused);
     this.#failures = 0;
   }
 
@@ -394,9 +395,10 @@ export class FunctionReconciler {
     await this.#report(resolved.controller.url, undefined, signal);
   }
 
-  /** Reads the facts that are in Redis. */
+  /** Reads the facts that are in Redis, and brings the pause there in line with the spec first. */
   async #read(controller: RunningController, paused: boolean | undefined): Promise<void> {
     try {
+      await this.#applyPaused(controller, paused);
       this.#status.record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
       this.#facts = await controller.queue.inspector.levels();
       this.#readAtMs = this.#options.runtime.clock.now();
@@ -412,17 +414,14 @@ export class FunctionReconciler {
 
   /**
    * `spec.paused: true` pauses the queue, and `#read` pauses it again if the pause is lost or ended by hand. `false`,
-   * or removing the field, resumes it. Without the field the queue is left alone.
+   * or removing the field, resumes it, also after another gateway has paused it. Without the field the queue is left
+   * alone.
    */
-  async #applyPaused(paused: boolean | undefined): Promise<void> {
-    const controller = this.#options.controllers.get(this.#id);
-    if (controller) controller.pausedBySpec = paused === true;
-    // The gateway that led before may have paused it: this one has to end that once it leads.
-    if (!this.#leads && paused) this.#paused = true;
-    if (!controller || paused === this.#paused || !this.#leads) return;
-    const { queue } = controller;
-    if (paused) await queue.pause('controller');
-    else if (paused === false || this.#paused) await queue.resume('controller');
+  async #applyPaused(controller: RunningController, paused: boolean | undefined): Promise<void> {
+    controller.pausedBySpec = paused === true;
+    if (paused === this.#paused || !this.#leads) return;
+    if (paused) await controller.queue.pause('controller');
+    else if (paused === false || this.#paused) await controller.queue.resume('controller');
     this.#paused = paused;
   }
 

@@ -8,7 +8,7 @@ const started = new Started();
 
 afterAll(() => started.stop());
 
-/** The circuits of gateways: the reasons for which each of them is open. */
+/** The series of the circuits. `open` says for each gateway why its circuits are open. */
 function circuits(open: Readonly<Record<string, readonly string[]>>, by = 'pod'): Record<string, number> {
   const all = Object.entries(open).flatMap(([gateway, reasons]) =>
     ['gone', 'unreachable', 'starting'].map((reason): [string, number] => [

@@ -14,7 +14,6 @@ beforeEach(async () => {
   fixture = await RedisQueueFixture.create(inject('redisUrl'), systemClock);
   queue = await fixture.open();
   related = new RelatedObjects({
-    queue: { add: async () => {} },
     rules: queue.relatedRules,
     budget: ownBounds().budget,
     kinds: undefined,

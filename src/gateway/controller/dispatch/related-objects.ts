@@ -3,10 +3,9 @@ import type { RelatedRule } from '../../../contract/index.ts';
 import { MAX_RELATED_BYTES, MAX_RELATED_KINDS } from '../../../contract/outcome.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { RelatedRules } from '../workqueue/records/related-rules.ts';
-import type { Run, WorkQueue } from '../workqueue/work-queue.ts';
+import type { Run } from '../workqueue/work-queue.ts';
 
 export interface RelatedObjectsOptions {
-  readonly queue: Pick<WorkQueue, 'add'>;
   /** Why there is no memory for more rules. Default: there is. */
   readonly leftOut?: () => string | undefined;
   readonly rules: RelatedRules;
@@ -77,26 +76,22 @@ export class RelatedObjects {
    * @throws when Redis does not answer, or when runs that ended together have named too many kinds
    */
   async record(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[] | undefined): Promise<void> {
-    const { exists, queue } = this.#options;
-    const isThere = await exists(run.key);
+    const isThere = await this.#options.exists(run.key);
     if (isThere && !rules) return;
-    const { isNew } = await this.#replace(run, isThere && rules ? rules : []);
-    // The key is in flight, so it runs once more after this run, whatever the outcome is.
-    if (isNew) await queue.add([{ key: run.key, reasons: [{ type: 'requeue', message: 'new related objects' }] }]);
+    await this.#replace(run, isThere && rules ? rules : []);
   }
 
   /** Pays in advance, so that runs which end together wait for each other, and gets the excess back. */
-  async #replace(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[]): Promise<{ readonly isNew: boolean }> {
+  async #replace(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[]): Promise<void> {
     const { budget, rules: stored } = this.#options;
     const paidMs = rules.reduce((sum, { names }) => sum + (names?.length ?? 1), 0) * NAME_MS;
     const giveBack = await budget.inTurn(() => budget.charge(paidMs));
-    const { isNew, cost, tooMany } = await stored.replace(run, rules, (work) => budget.run(work));
+    const { cost, tooMany } = await stored.replace(run, rules, (work) => budget.run(work));
     giveBack(paidMs - cost * NAME_MS);
     if (tooMany !== undefined) {
       this.#wasFull = true;
       throw new Error(tooManyKinds(tooMany));
     }
-    return { isNew };
   }
 }
 

@@ -20,7 +20,7 @@ let server: Server;
 let endpoint: Endpoint;
 let dispatcher: Dispatcher;
 let budget: CpuBudget;
-/** By the clock of the budget, for which work takes no time. */
+/** The time by the budget's clock. The tests alone move it, so that work costs nothing. */
 let budgetMs: number;
 
 beforeEach(async () => {

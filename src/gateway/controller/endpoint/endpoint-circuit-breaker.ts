@@ -1,5 +1,6 @@
 import type { AdmittedLine, BackoffRange, Clock, LogFields, Runtime } from '../../../core/index.ts';
 import { CircuitBreaker, consecutiveFailures, mostlyFailures, type Trip } from './circuit-breaker.ts';
+import type { OpenCircuit } from '../workqueue/key-status.ts';
 import type { Outcome } from './outcome.ts';
 
 export interface EndpointCircuitBreakerOptions {
@@ -23,7 +24,7 @@ export interface KeyStarts {
    * @param circuit for people, unless `most` is Infinity: since when the circuit is open, and until when no run starts,
    *   by the gateway's clock.
    */
-  allow(most: number, circuit?: { readonly sinceMs: number; readonly untilMs: number }): void;
+  allow(most: number, circuit?: OpenCircuit): void;
 }
 
 /**

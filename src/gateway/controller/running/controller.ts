@@ -401,10 +401,10 @@ export class RunningController {
     const rules = queue.relatedRules;
     const leftOut = (): string | undefined => queue.leftOut;
     const exists = (key: string): Promise<boolean> => this.objects.exists(key);
-    if (!relatedKinds) return new RelatedObjects({ queue, leftOut, rules, budget, kinds, exists });
+    if (!relatedKinds) return new RelatedObjects({ leftOut, rules, budget, kinds, exists });
     const complete = (): ReadonlySet<string> =>
       new Set(this.sources.completeRelated.map(({ resource }) => formatKind(resource)));
-    return new RelatedObjects({ queue, leftOut, rules, budget, kinds: undefined, complete, exists });
+    return new RelatedObjects({ leftOut, rules, budget, kinds: undefined, complete, exists });
   }
 
   /** The outcome of a run that went on. @throws when Redis or the apiserver does not answer, or before `start`. */

@@ -107,9 +107,8 @@ export function nextRun(word: KeyStateWord, status: NextFacts): NextRun {
       return { text: 'as soon as the function has started' };
     case 'debounced':
     case 'rate limit': {
-      const untilMs = waits.find(
-        ({ reason }) => reason === (word === 'debounced' ? 'debounce' : 'rate-limit'),
-      )?.untilMs;
+      const reason = WAITS.find((each) => each[1] === word)?.[0];
+      const untilMs = waits.find((each) => each.reason === reason)?.untilMs;
       return { text: 'when its wait ends', ...(untilMs === undefined ? {} : { atMs: untilMs }) };
     }
     case 'ready':

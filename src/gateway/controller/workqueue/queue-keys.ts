@@ -12,8 +12,8 @@ export interface QueueKeys {
   readonly prefix: string;
   /**
    * KEYS of a script: the prefix, and a second name that is not in use either. A Redis Cluster that moves the slot
-   * refuses two names of which one is missing. With one name, the new node would execute the script without the data
-   * that is still on the old one.
+   * refuses a script if it lacks one of several names. With one name, the new node would execute the script without the
+   * data that is still on the old one.
    */
   readonly script: readonly [prefix: string, missing: string];
   /** HASH: `incarnation`, `owner`, `runId`, `initial`, `resyncAt`, `lowReason`, `recorded`. */

@@ -59,7 +59,7 @@ describe('a key or a namespace that no key of the controller can have', () => {
     expect((await ask(!namespaced, path, body))[0]).toBe(500);
   });
 
-  it('can be resumed, because an earlier build accepted the pause', async () => {
+  it('can be resumed, so that any pause on record can end', async () => {
     for (const namespaced of [true, false]) {
       for (const scope of ['key/default', 'key/a/x', 'namespace/a']) {
         expect((await ask(namespaced, 'resume', { scope }))[0]).toBe(500);

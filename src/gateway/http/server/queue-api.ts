@@ -201,7 +201,7 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
     }),
   );
   app.post('/:name/resume', (context) =>
-    // A pause that pauses nothing may be on record since an earlier build.
+    // A person may end any pause on record, also one of a scope that no key of the controller has.
     withBody(context, options, { schema: pausable, scopes: () => [] }, async (queue, { scope }) => {
       audit(context, { controller: queue.name, action: 'resume', scope });
       await queue.resume(scope);
@@ -304,7 +304,7 @@ async function withQueue(
   return use(queue);
 }
 
-/** The body of a request, and the scopes in it, each of which keys of the controller must be able to have. */
+/** The body of a request. `scopes` are those in it: a scope that no key of the controller can have is refused. */
 interface Form<T> {
   readonly schema: z.ZodType<T>;
   readonly scopes: (body: T) => readonly PersonScope[];

@@ -30,20 +30,20 @@ export class RelatedRules {
 
   /**
    * Replaces the rules of a key. Does nothing when the run is not in flight, or when the rules of all keys would have
-   * more than `MAX_RELATED_KINDS` kinds: one script counts and stores, because many results come at once. The caller
-   * must run a key with a new rule again, because a change before the rule was stored has not woken it.
+   * more than `MAX_RELATED_KINDS` kinds: one script counts and stores, because many results come at once. A key with
+   * a new rule runs again after its run, because a change before the rule was stored has not woken it.
    * @param pay runs the work over the rules in a budget. Default: without one.
-   * @returns whether one of the rules is new, and the cost of storing them, in names that a rule adds or takes away.
-   *   `tooMany`: how many kinds there would be, if they are too many.
+   * @returns the cost of storing them, in names that a rule adds or takes away. `tooMany`: how many kinds there would
+   *   be, if they are too many.
    */
   async replace(
     { key, run }: { key: string; run: number },
     rules: readonly RelatedRule[],
     pay: <T>(work: () => T) => T = (work) => work(),
-  ): Promise<{ readonly isNew: boolean; readonly cost: number; readonly tooMany: number | undefined }> {
+  ): Promise<{ readonly cost: number; readonly tooMany: number | undefined }> {
     const texts = pay(() => new Set(rules.map(canonical)));
-    const [isNew, cost, tooMany] = (await this.#set(key, run, texts)) as [number, number, number];
-    return { isNew: isNew === 1, cost, tooMany: tooMany || undefined };
+    const [cost, tooMany] = (await this.#set(key, run, texts)) as [number, number];
+    return { cost, tooMany: tooMany || undefined };
   }
 
   /** Removes the rules of a key, unless it has a run in flight. */

@@ -4,8 +4,8 @@
 -- ARGV[2] maximum number of entries of each set
 --
 -- Answer: {timers, debounced, inFlight, pauses, when the next of all these is due or '', how many keys the backlog has, how
--- many keys are ready, fail, and are dead letters, how many pauses there are}; timers as key, score, barrier or '', barrierAt or '' for each, the
--- others as key, score.
+-- many keys are ready, fail, and are dead letters, how many pauses there are}; timers as key, score, barrier or '',
+-- barrierAt or '' for each, the others as key, score.
 
 local prefix, records = KEYS[1], KEYS[1] .. ':key:'
 local now, limit = ARGV[1], tonumber(ARGV[2])

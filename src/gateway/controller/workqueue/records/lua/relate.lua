@@ -5,19 +5,19 @@
 -- ARGV[3] how many kinds the rules of all keys may have
 -- then    rules, each as JSON in its canonical form; none removes all
 --
--- Answer: {1 if one of the rules is new for the key, else 0; how much it cost: a member of the index that has changed
--- counts as one, and so does a kind on record if all were counted; a member that was only looked at as a quarter; 0, or
--- how many kinds the rules would have}. Nothing was done when another run is in flight, or with too many kinds.
+-- Answer: {how much it cost: a member of the index that has changed counts as one, and so does a kind on record if all
+-- were counted; a member that was only looked at as a quarter; 0, or how many kinds the rules would have}. Nothing was
+-- done when another run is in flight, or with too many kinds.
 
 local key = ARGV[1]
 local related, related_index = KEYS[1] .. ':related', KEYS[1] .. ':related-index'
-if (redis.call('HGET', KEYS[1] .. ':key:' .. key, 'run') or '') ~= ARGV[2] then return { 0, 0, 0 } end
+if (redis.call('HGET', KEYS[1] .. ':key:' .. key, 'run') or '') ~= ARGV[2] then return { 0, 0 } end
 local before = redis.call('HGET', related, key)
 local after = table.concat(ARGV, '\n', 4)
-if (before or '') == after then return { 0, 0, 0 } end
+if (before or '') == after then return { 0, 0 } end
 
 local LOOKED_AT = 0.25
-local known, left, is_new, cost = {}, {}, 0, 0
+local known, left, is_new, cost = {}, {}, false, 0
 
 -- include distinct-kinds
 
@@ -35,7 +35,7 @@ end
 if new_kinds > 0 then
   local most = tonumber(ARGV[3])
   cost = #distinct_kinds(related_index, most)
-  if cost + new_kinds > most then return { 0, cost, cost + new_kinds } end
+  if cost + new_kinds > most then return { cost, cost + new_kinds } end
 end
 
 -- The members of the index for one rule: one for each name, or one without a name.
@@ -52,7 +52,7 @@ for text in string.gmatch(before or '', '[^\n]+') do
   each_member(text, function(member) left[member] = true end)
 end
 for at = 4, #ARGV do
-  if not known[ARGV[at]] then is_new = 1 end
+  if not known[ARGV[at]] then is_new = true end
   each_member(ARGV[at], function(member)
     if left[member] then
       left[member] = nil
@@ -63,7 +63,10 @@ for at = 4, #ARGV do
 end
 for member in pairs(left) do cost = cost + redis.call('ZREM', related_index, member) end
 if after == '' then redis.call('HDEL', related, key) else redis.call('HSET', related, key, after) end
--- The caller queues the key for a new rule, and does not if this answer is lost: sent again, the rule is known. So the
--- finish of the run queues it, too.
-if is_new == 1 and ARGV[2] ~= '' then redis.call('HSET', KEYS[1] .. ':key:' .. key, 'dirty', '1') end
-return { is_new, math.ceil(cost), 0 }
+-- A change between what the run has read and its new rule has not woken the key: the finish of the run queues it again.
+if is_new and ARGV[2] ~= '' then
+  local record = KEYS[1] .. ':key:' .. key
+  redis.call('HSET', record, 'dirty', '1')
+  redis.call('HSETNX', record, 'reasons', '{"type":"requeue","message":"new related objects"}')
+end
+return { math.ceil(cost), 0 }
