@@ -13,7 +13,7 @@ function run(program: string): number[] {
     import { youngGenerationBytes } from '${YOUNG}';
     const residentMb = () => process.memoryUsage.rss() / 1e6;
     const youngMb = () => youngGenerationBytes() / 2 ** 20;
-    const garbage = () => JSON.parse('[' + Array.from({ length: 300_000 }, (_, at) => '{"at":' + at + '}').join() + ']');
+    const garbage = () => JSON.parse('[' + Array.from({ length: 100_000 }, (_, at) => '{"at":' + at + '}').join() + ']');
     const work = (ms) => { for (const from = performance.now(); performance.now() < from + ms;) garbage(); };`;
   const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', before + program], {
     encoding: 'utf8',
