@@ -178,7 +178,9 @@ function between(commit: string): Form[] {
   ];
 }
 
-/** The chart's Deployment has `maxSurge: 1` and `maxUnavailable: 0`: an old gateway ends when the new one is ready. */
+/** A new gateway is ready within this time, or the update has stopped. */
+const READY_MS = 30_000;
+
 /** Two gateways are for the long form. */
 const REPLICAS = process.env['ROLLING_UPDATES_LONG'] ? [1, 2] : [1];
 
@@ -204,7 +206,7 @@ describe.each(REPLICAS)('an update of a deployment of %i gateways', (replicas) =
           revision.script,
         );
         started.keep(gateway);
-        await untilReady(gateway.url);
+        await untilReady(gateway.url, READY_MS);
         return gateway;
       };
       const old: Listening[] = [];
@@ -224,6 +226,8 @@ describe.each(REPLICAS)('an update of a deployment of %i gateways', (replicas) =
           await sleep(50);
         }
       })();
+      // The chart's Deployment has `maxSurge: 1` and `maxUnavailable: 0`: an old gateway ends when the new one is
+      // ready.
       const fresh: Listening[] = [];
       for (const gone of old) {
         fresh.push(await start(after));

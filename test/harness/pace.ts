@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
 /** A slower machine than this is no excuse for what comes late. */
 export const MOST_SLOWDOWN = 3;
 
@@ -16,4 +18,23 @@ export function measureSlowdown(): number {
     usedUs = user + system;
   }
   return Math.max(1, (1000 * (performance.now() - startedAtMs)) / usedUs);
+}
+
+/** How often `slowdownDuring` measures. */
+const EVERY_MS = 250;
+
+/**
+ * By how much everything took longer at most while this work was done: see `measureSlowdown`. `MOST_SLOWDOWN` at most.
+ */
+export async function slowdownDuring(work: Promise<unknown>): Promise<number> {
+  const end = new AbortController();
+  const stop = (): void => end.abort();
+  work.then(stop, stop);
+  let most = measureSlowdown();
+  while (!end.signal.aborted) {
+    await sleep(EVERY_MS, undefined, { signal: end.signal }).catch(() => {});
+    most = Math.max(most, measureSlowdown());
+  }
+  await work;
+  return Math.min(MOST_SLOWDOWN, most);
 }

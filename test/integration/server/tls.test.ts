@@ -1,6 +1,9 @@
+import { once } from 'node:events';
 import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { connect as connectTcp, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { connect as connectTls } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Hono } from 'hono';
 import { Agent, request } from 'undici';
@@ -65,6 +68,26 @@ describe('a gateway with a certificate', () => {
       await eventually(async () => expect(await ask(server.url, second)).toBe('ok'));
       expect(counted.get('certwatcher_read_certificate_total')).toBeGreaterThan(1);
     } finally {
+      await server.stop();
+    }
+  });
+
+  it('ends connections that are silent before, in or after the handshake', { timeout: 60_000 }, async () => {
+    await use('first');
+    const server = serverOf();
+    await server.start();
+    const port = Number(new URL(server.url).port);
+    const silent = [
+      connectTcp(port, '127.0.0.1'),
+      connectTcp(port, '127.0.0.1', function half(this: Socket) {
+        this.write('\x16\x03\x01');
+      }),
+      connectTls({ port, host: '127.0.0.1', ca: first }),
+    ];
+    try {
+      await Promise.all(silent.map((socket) => once(socket.on('error', () => {}).resume(), 'close')));
+    } finally {
+      for (const socket of silent) socket.destroy();
       await server.stop();
     }
   });

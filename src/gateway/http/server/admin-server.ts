@@ -86,7 +86,8 @@ export const CALLBACK_PATH = `${CACHE_PATH}/callbacks`;
 export const KUBERNETES_PATH = `${CACHE_PATH}/kubernetes`;
 
 /**
- * A request comes whole within this time, or its connection is closed: node waits five minutes. How long it takes to
+ * A request comes whole within this time, and a TLS handshake before it, or its connection is closed: node waits five
+ * minutes, and two. How long it takes to
  * answer is not meant.
  */
 const RECEIVE_MS = 10_000;
@@ -123,9 +124,10 @@ export class AdminServer {
     const handler = { fetch, autoCleanupIncoming: false };
     const certificate = tls && new FileCertificate(tls, metrics);
     const limits = { requestTimeout: RECEIVE_MS, headersTimeout: RECEIVE_MS, connectionsCheckingInterval: LOOK_MS };
+    const secure = certificate && { ...limits, handshakeTimeout: RECEIVE_MS, ...certificate.current() };
     const server = createAdaptorServer(
-      certificate
-        ? { ...handler, createServer: createHttpsServer, serverOptions: { ...limits, ...certificate.current() } }
+      secure
+        ? { ...handler, createServer: createHttpsServer, serverOptions: secure }
         : { ...handler, serverOptions: limits },
     ) as Server;
     this.#server = server;

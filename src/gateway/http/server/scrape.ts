@@ -60,14 +60,13 @@ export async function renderMetrics(
  */
 const ANSWER_MS = 2000;
 
-/** The pause after a rendering, as a multiple of the time that the rendering took, and at most a second. */
-const REST = { times: 9, mostMs: 1000 };
+/** The pause after a rendering. */
+const REST_MS = 1000;
 
 /**
- * Renders the metrics one at a time, and in a tenth of the thread's time at most, because a scrape costs in proportion
- * to the controllers and needs no login: with few controllers ten times a second or more, with many of them less than
- * once. A request gets the first rendering that begins after it came, and shares it with all others that wait for it.
- * So no client reads a level that is older than its question.
+ * Renders the metrics one at a time, with a second between two renderings, because a scrape costs in proportion to the
+ * controllers and needs no login. A request gets the first rendering that begins after it came, and shares it with all
+ * others that wait for it. So no client reads a level that is older than its question.
  */
 export class Scrapes {
   readonly #render: () => Promise<string>;
@@ -94,18 +93,16 @@ export class Scrapes {
     const waitMs = this.#restedMs - this.#clock.now();
     if (waitMs > 0) await this.#clock.sleep(waitMs);
     this.#next = undefined;
-    const text = this.#timed();
+    const text = this.#renderOnce();
     this.#last = text.catch(() => {});
     return text;
   }
 
-  async #timed(): Promise<string> {
-    const fromMs = this.#clock.now();
+  async #renderOnce(): Promise<string> {
     try {
       return await this.#render();
     } finally {
-      const nowMs = this.#clock.now();
-      this.#restedMs = nowMs + Math.min(REST.mostMs, (nowMs - fromMs) * REST.times);
+      this.#restedMs = this.#clock.now() + REST_MS;
     }
   }
 }
