@@ -14,6 +14,8 @@ import {
   Service,
 } from '../../../src/function/kinds/index.ts';
 import { ApiError, type KubernetesObject, type Resource, resourcePath } from '../../../src/core/index.ts';
+import { CACHE_KEYS } from '../../harness/cache-keys.ts';
+import { CacheClient } from '../../harness/cache-client.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { exact } from '../../harness/exact-json.ts';
 import { openFunction } from '../../harness/opened.ts';
@@ -58,6 +60,8 @@ function objectsOf(random: Random): readonly (readonly [Resource, string])[] {
   ];
 }
 
+const WRITES = ['replace', 'json', 'merge', 'apply'] as const;
+
 /** The object without the fields that each write changes. */
 function unchanged(text: string, annotation: string): unknown {
   const { metadata, ...rest } = exact(text) as KubernetesObject;
@@ -70,7 +74,7 @@ function unchanged(text: string, annotation: string): unknown {
 
 const versionOf = (text: string): string => (JSON.parse(text) as KubernetesObject).metadata.resourceVersion ?? '';
 
-it('an object of each kind in the box keeps all that a function does not change', async ({ world }) => {
+it('an object of each kind in the box keeps all that a write of a function does not change', async ({ world }) => {
   const { cluster, namespace, setting, started } = world;
   const transport = kubeConfigTransport(setting.kubeconfig);
   /** Past everything that is tested: texts to and from the apiserver. */
@@ -96,35 +100,59 @@ it('an object of each kind in the box keeps all that a function does not change'
   }
 
   const compared = new Map<string, { before: string; after: string }>();
+  const open = objects.flatMap(({ of, key }) => WRITES.map((write) => ({ of, key, write, id: `${of.kind} ${write}` })));
   const kinds = controller({
     name: 'every-kind',
     for: { resource: ConfigMap, namespaces: [namespace] },
     reads: objects.map(({ of }) => (of.namespaced ? { resource: of, namespaces: [namespace] } : of)),
     writesAcrossNamespaces: true,
   }).reconcile(async (_, { api, cache }) => {
-    for (const { of, key } of objects.filter((each) => !compared.has(each.of.kind))) {
+    for (const { of, key, write, id } of open.filter((each) => !compared.has(each.id))) {
       const before = await ask('GET', resourcePath(of, key));
       const changed = versionOf(before);
       const found = await cache.get(of, key);
       // Kubernetes' own controllers write some of these objects, too.
       if (found?.metadata.resourceVersion !== changed) continue;
-      const annotations = { ...found.metadata.annotations, changed };
-      const next = { ...found, metadata: { ...found.metadata, annotations } };
-      const written = await api.replace(of, next).catch((error: unknown) => {
+      const { annotations: existing, ...metadata } = found.metadata;
+      const annotations = { ...existing, changed };
+      const writes: Record<typeof write, () => Promise<KubernetesObject>> = {
+        replace: () => api.replace(of, { ...found, metadata: { ...metadata, annotations } }),
+        json: () => {
+          const body = [{ op: 'add', path: '/metadata/annotations', value: annotations }];
+          return api.patch(of, key, { type: 'json', body });
+        },
+        merge: () => api.patch(of, key, { type: 'merge', body: { metadata: { annotations } } }),
+        apply: () =>
+          api.apply(
+            of,
+            { metadata: { ...key, annotations: { changed } } },
+            { fieldManager: 'every-kind', force: true },
+          ),
+      };
+      const written = await writes[write]().catch((error: unknown) => {
         if (error instanceof ApiError && error.code === 409) return undefined;
         throw error;
       });
       const after = await ask('GET', resourcePath(of, key));
-      if (written?.metadata.resourceVersion === versionOf(after)) compared.set(of.kind, { before, after });
+      if (written?.metadata.resourceVersion === versionOf(after)) compared.set(id, { before, after });
     }
-    return compared.size < objects.length ? { requeueAfterSeconds: 0.1 } : {};
+    return compared.size < open.length ? { requeueAfterSeconds: 0.1 } : {};
   });
   const fn = started.keep(await openFunction(setting, [kinds]));
-  await world.gateway([`${fn.url}/every-kind`]);
-  const all = objects.map(({ of }) => of.kind).toSorted();
+  const { url } = await world.gateway([`${fn.url}/every-kind`], { LEVELHOOK_CACHE_KEYS: CACHE_KEYS });
+  const all = open.map(({ id }) => id).toSorted();
   await eventually(async () => expect([...compared.keys()].toSorted()).toEqual(all), 30_000);
-  for (const [kind, { before, after }] of compared) {
-    expect(after, kind).toContain(`"changed":"${versionOf(before)}"`);
-    expect(unchanged(after, 'changed'), kind).toEqual(unchanged(before, 'changed'));
+  for (const [id, { before, after }] of compared) {
+    expect(after, id).toContain(`"changed":"${versionOf(before)}"`);
+    expect(unchanged(after, 'changed'), id).toEqual(unchanged(before, 'changed'));
+  }
+  const read = { controller: 'every-kind', kinds: objects.map(({ of }) => of) };
+  const client = await CacheClient.of(url, { cluster, keyPrefix: setting.keyPrefix }, read);
+  for (const { of, key } of objects) {
+    await eventually(async () => {
+      const [cached, stored] = [await client.get(resourcePath(of, key)), await ask('GET', resourcePath(of, key))];
+      expect(versionOf(cached), of.kind).toBe(versionOf(stored));
+      expect(unchanged(cached, 'changed'), of.kind).toEqual(unchanged(stored, 'changed'));
+    });
   }
 });

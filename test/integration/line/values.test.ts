@@ -3,18 +3,10 @@ import { cel, controller, formatJson, resource as kindOf } from 'levelhook/funct
 import { kubeConfigTransport } from 'levelhook/function/node';
 import { conversionWebhook, mutatingWebhook } from 'levelhook/function/webhooks';
 import { replicaset } from '../../../functions/replicaset/controller.ts';
-import {
-  type KubernetesObject,
-  resource,
-  type Resource,
-  resourcePath,
-  systemClock,
-  formatKind,
-} from '../../../src/core/index.ts';
-import { TokenKeys } from '../../../src/gateway/controller/access/token-keys.ts';
-import { clusterIdentity } from '../../../src/ground/apiserver/discovery.ts';
-import { CACHE_KEYS, cacheKeyRing } from '../../harness/cache-keys.ts';
+import { type KubernetesObject, resource, type Resource, resourcePath } from '../../../src/core/index.ts';
+import { CACHE_KEYS } from '../../harness/cache-keys.ts';
 import { type Pod, pods, replicaSets } from '../../harness/cluster.ts';
+import { CacheClient } from '../../harness/cache-client.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { exact } from '../../harness/exact-json.ts';
 import { uniqueName, untilIdle } from '../../harness/levelhook.ts';
@@ -44,8 +36,7 @@ let gatewayUrl: string;
 let random: Random;
 /** Past everything that is tested: texts to and from the apiserver. */
 let ask: (method: 'GET' | 'POST', path: string, body?: string) => Promise<string>;
-/** What the gateway's cache API answers. */
-let cached: (path: string, accept?: string) => Promise<string>;
+let cache: CacheClient;
 /** The spec that a run has read from the cache, by name. */
 const read = new Map<string, string>();
 /** The names of the objects that the predicates let pass. */
@@ -157,14 +148,7 @@ it.beforeAll(async ({ world }) => {
   const gateway = await world.gateway(urls, { ...settings, LEVELHOOK_CACHE_KEYS: CACHE_KEYS });
   gatewayUrl = gateway.url;
   const { keyPrefix } = setting;
-  const clusterId = await clusterIdentity(cluster.client);
-  const keys = new TokenKeys({ ring: cacheKeyRing(), cluster: { keyPrefix, clusterId }, clock: systemClock });
-  const claims = { controller: 'amounts', scope: { [formatKind(v1)]: '*' } } as const;
-  const token = keys.sign('levelhook-cache', claims, Date.now() + 3_600_000);
-  cached = async (to, accept = 'application/json') => {
-    const headers = { accept, authorization: `Bearer ${token}` };
-    return (await fetch(`${gatewayUrl}/cache${to}`, { headers })).text();
-  };
+  cache = await CacheClient.of(gatewayUrl, { cluster, keyPrefix }, { controller: 'amounts', kinds: [v1] });
   const url = `${await reviewsUrl(gateway)}/webhooks/amounts`;
   await configureWebhook({ cluster, started, ca, namespace, name: namespace }, url, {
     type: 'mutating',
@@ -208,10 +192,10 @@ it('all values pass through cache, function and webhooks as they are', async ({ 
     expect(exact(read.get(name) ?? ''), `${name} in the cache`).toEqual(exact(spec));
     expect(fieldOf(await ask('GET', path(v1, name)), 'spec'), `${name} as written`).toEqual(exact(spec));
     expect(fieldOf(await ask('GET', path(v2, name)), 'content'), `${name} in v2`).toEqual(exact(spec));
-    expect(fieldOf(await cached(path(v1, name)), 'spec'), `${name} from the cache API`).toEqual(exact(spec));
+    expect(fieldOf(await cache.get(path(v1, name)), 'spec'), `${name} from the cache API`).toEqual(exact(spec));
   }
-  const { items } = exact(await cached(path(v1))) as { items: Amount[] };
-  const { rows } = exact(await cached(path(v1), TABLE)) as { rows: { cells: unknown[] }[] };
+  const { items } = exact(await cache.get(path(v1))) as { items: Amount[] };
+  const { rows } = exact(await cache.get(path(v1), TABLE)) as { rows: { cells: unknown[] }[] };
   const listed = new Map(items.map(({ metadata, spec }) => [metadata.name, spec]));
   const cells = new Map(rows.map(({ cells: [name, size] }) => [name, size]));
   for (const [name, spec] of specs) {
