@@ -17,6 +17,7 @@ import { Started } from '../../harness/started.ts';
 
 const GROUP = 'answers.levelhook.test';
 const deployments = resource('apps/v1', 'Deployment');
+const daemonSets = resource('apps/v1', 'DaemonSet');
 const services = resource('v1', 'Service');
 const namespaces = resource('v1', 'Namespace', { namespaced: false });
 const leases = resource('coordination.k8s.io/v1', 'Lease');
@@ -33,6 +34,7 @@ const KINDS: readonly Resource[] = [
   pods,
   replicaSets,
   deployments,
+  daemonSets,
   services,
   namespaces,
   leases,
@@ -259,7 +261,7 @@ beforeAll(async () => {
       resources: ['configmaps', 'pods', 'services', 'namespaces', 'nodes', 'events'],
       verbs: ['get', 'list'],
     },
-    { apiGroups: ['apps'], resources: ['replicasets', 'deployments'], verbs: ['get', 'list'] },
+    { apiGroups: ['apps'], resources: ['replicasets', 'deployments', 'daemonsets'], verbs: ['get', 'list'] },
     { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'list'] },
     { apiGroups: [GROUP], resources: ['gizmos', 'oddities'], verbs: ['get', 'list'] },
     { apiGroups: ['batch'], resources: ['jobs'], verbs: ['get', 'list'] },
@@ -325,6 +327,15 @@ beforeAll(async () => {
   await cluster.create(deployments, {
     ...replicaSet({ namespace, name: 'web' }, 2),
   });
+  const { spec: { selector, template: daemon } = {} } = replicaSet({ namespace, name: 'daemon' }, 0);
+  for (const annotations of [undefined, { note: 'kept' }]) {
+    const name = annotations ? 'noted' : 'daemon';
+    await cluster.create(daemonSets, {
+      metadata: { namespace, name, ...(annotations ? { annotations } : {}) },
+      // On no node.
+      spec: { selector, template: { ...daemon, spec: { ...daemon?.spec, nodeSelector: { no: 'node' } } } },
+    });
+  }
   await cluster.create(services, {
     metadata: { namespace, name: 'svc' },
     spec: { selector: { app: 'x' }, ports: [{ port: 80, protocol: 'TCP' }], clusterIP: 'None' },
@@ -399,6 +410,7 @@ async function equal(look: (side: ApiSide) => Promise<unknown>): Promise<void> {
 const cm = `/api/v1/namespaces/${namespace}/configmaps`;
 const numbered = `/api/v1/namespaces/${numbers}/configmaps`;
 const pod = `/api/v1/namespaces/${namespace}/pods`;
+const daemons = `/apis/apps/v1/namespaces/${namespace}/daemonsets`;
 const TABLE =
   'application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json';
 const PARTIAL = 'application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json';
@@ -471,6 +483,9 @@ describe('the same request to apiserver and cache API, as a user with the same r
     ]),
     [`${cm}?limit=1`, PARTIAL],
     [`${cm}/one`, 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'],
+    [daemons],
+    [daemons, PARTIAL],
+    [`${daemons}/daemon`, 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'],
     [`${cm}/one`, 'application/vnd.kubernetes.protobuf;as=Table;v=v9;g=meta.k8s.io,application/json'],
   ])('%s %s', async (path, accept) => {
     await equal(async (side) => {

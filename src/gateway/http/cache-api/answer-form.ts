@@ -1,4 +1,4 @@
-import { formatJson, formatKind, type KubernetesObject } from '../../../core/index.ts';
+import { formatJson, formatKind, type KubernetesObject, type Resource } from '../../../core/index.ts';
 import type { Found, Pace } from '../../../contract/node/view-reader.ts';
 import type { Form } from './accept.ts';
 import type { HeldAnswer } from './answer-room.ts';
@@ -63,7 +63,7 @@ export async function answerForm(form: Form, kind: ServedKind, options: FormOpti
       return { ...listForm({ kind: `${name}List`, apiVersion }, ({ json }) => json), verbatim: true };
     case 'metadata':
       return listForm({ kind: 'PartialObjectMetadataList', apiVersion: META }, ({ decode }) =>
-        options.pace(() => formatJson(partial(decode()))),
+        options.pace(() => formatJson(partial(kind.resource, decode()))),
       );
     case 'table':
       return tableForm(kind, await columnsOf(kind, options.catalog), options);
@@ -71,7 +71,18 @@ export async function answerForm(form: Form, kind: ServedKind, options: FormOpti
 }
 
 const META = 'meta.k8s.io/v1';
-const partial = ({ metadata }: KubernetesObject) => ({ kind: 'PartialObjectMetadata', apiVersion: META, metadata });
+
+/** The annotation that the apiserver adds to whole DaemonSets alone (pkg/apis/apps/v1/conversion.go). */
+const TEMPLATE_GENERATION = 'deprecated.daemonset.template.generation';
+
+function partial(of: Resource, { metadata }: KubernetesObject) {
+  const type = { kind: 'PartialObjectMetadata', apiVersion: META };
+  if (formatKind(of) !== 'apps/v1/DaemonSet' || metadata.annotations?.[TEMPLATE_GENERATION] === undefined)
+    return { ...type, metadata };
+  const { annotations, ...rest } = metadata;
+  const { [TEMPLATE_GENERATION]: _, ...others } = annotations;
+  return { ...type, metadata: Object.keys(others).length > 0 ? { ...rest, annotations: others } : rest };
+}
 
 function listForm(type: { kind: string; apiVersion: string }, item: AnswerForm['item']): AnswerForm {
   return {
@@ -98,7 +109,8 @@ function tableForm(
     const cells: Cell[] = [];
     // One at a time: a definition may have many columns, and each cell may look at much of the object.
     for (const { cell } of columns) cells.push(await pace(() => cell(object, nowMs)));
-    const shown = includeObject === 'None' ? null : includeObject === 'Object' ? object : partial(object);
+    const shown =
+      includeObject === 'None' ? null : includeObject === 'Object' ? object : partial(kind.resource, object);
     const written = await pace(() => Buffer.from(formatJson({ cells, ...conditionsOf(kind, object), object: shown })));
     // The cells of an object may have more bytes than the object, which is all that the read has counted.
     held.take(written.length);
