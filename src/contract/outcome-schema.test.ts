@@ -184,7 +184,10 @@ describe('the related objects of a result', () => {
     ['an unknown field', { ...rule, labelselector: {} }],
     ['names and a selector', { ...rule, names: ['x'], labelSelector: {} }],
     ['no names', { ...rule, names: [] }],
-    ['a path as a name', { ...rule, names: ['a/b'] }],
+    ...['a/b', 'a\nb', 'a\0', 'x'.repeat(5000)].map((name): [string, object] => [
+      `the name ${JSON.stringify(name.slice(0, 8))} of ${name.length} characters`,
+      { ...rule, names: [name] },
+    ]),
     [
       'a selector that Kubernetes refuses',
       { ...rule, labelSelector: { matchExpressions: [{ key: 'a', operator: 'In' }] } },

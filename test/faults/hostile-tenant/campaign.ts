@@ -84,7 +84,7 @@ export class Campaign {
       await acting;
       await this.#world.spy.readAll();
       await sleep(LOOK_EVERY_MS + 500);
-      await this.#world.readSlowScripts();
+      await this.#world.readRedis();
     }
     this.#violations = this.#world.violations(startedAtMs).violations;
     if (this.#violations.length > 0) await this.#untilTold(startedAtMs);
@@ -128,7 +128,7 @@ export class Campaign {
   async #watch(startedAtMs: number, over: AbortController): Promise<void> {
     while (!over.signal.aborted) {
       await sleep(LOOK_EVERY_MS);
-      await this.#world.readSlowScripts();
+      await this.#world.readRedis();
       if (this.#world.violations(startedAtMs).violations.length > 0) over.abort();
     }
   }

@@ -63,9 +63,15 @@ export class Ground {
     await installReconcileFunctions(cluster);
     const admin = new Redis(redis.url);
     started.add(async () => admin.disconnect());
+    await admin.config('SET', 'maxmemory', REDIS_MIB * 2 ** 20);
     return new Ground(plane, redis, cluster, admin);
   }
 }
+
+/** `redis.maxmemory` of the chart. */
+const REDIS_MIB = 256;
+/** Redis counts as full beyond this share of it: a burst of another tenant would find no memory. */
+const FULL = 0.95;
 
 /** ReconcileFunctions that a namespace runs at most: `LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE`. */
 const MANY = 50;
@@ -101,6 +107,8 @@ export class World {
   readonly replies = new Map<string, number>();
   readonly #started = new Started();
   readonly #slowScripts: SlowCommand[] = [];
+  /** Shares of Redis' memory that were in use. */
+  readonly #memory: { readonly share: number; readonly atMs: number }[] = [];
 
   private constructor(ground: Ground) {
     this.ground = ground;
@@ -441,15 +449,26 @@ export class World {
           atMs + 1000 >= sinceMs && us / 1000 > LONGEST_SCRIPT_MS * this.monitor.slowdown(atMs, atMs + 1000),
       )
       .map(({ script, us, what }) => `script: ${script} took ${Math.round(us / 1000)} ms: ${what.slice(0, 300)}`);
+    const full = this.#memory
+      .filter(({ atMs, share }) => atMs >= sinceMs && share > FULL)
+      .map(({ share }) => `Redis: ${Math.round(share * 100)} % of its memory is in use`);
     const leaks = this.spy.leaks.map(({ where, text }) => `leak: in ${where}: ${JSON.stringify(text)}`);
-    return { violations: [...findings.violations, ...slow, ...leaks], findings };
+    return { violations: [...findings.violations, ...slow, ...full, ...leaks], findings };
   }
 
-  /** Reads what Redis has noted of scripts that took long. */
-  async readSlowScripts(): Promise<void> {
+  /** Reads from Redis which scripts took long, and how much of its memory is in use. */
+  async readRedis(): Promise<void> {
     for (const each of await takeSlowCommands(this.ground.admin)) {
       if (each.script !== undefined) this.#slowScripts.push(each);
     }
+    const info = await this.ground.admin.info('memory');
+    const bytes = (name: string): number => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1]);
+    this.#memory.push({ share: bytes('used_memory') / bytes('maxmemory'), atMs: Date.now() });
+  }
+
+  /** The greatest share of Redis' memory that was in use. */
+  get mostMemory(): number {
+    return Math.max(...this.#memory.map(({ share }) => share));
   }
 
   /** The scripts that took longest, and for how long at most, in milliseconds. */
