@@ -211,7 +211,7 @@ export class Manager implements KnownParts {
    * Whether every function has described its controller: data of an unknown controller is then that of a removed one.
    */
   get knowsAll(): boolean {
-    return this.configured.notReady() === undefined && this.declared?.notReady() === undefined;
+    return this.configured.notReady() === undefined && this.declared?.isComplete !== false;
   }
 
   /**

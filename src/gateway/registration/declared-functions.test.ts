@@ -21,8 +21,8 @@ function declared(uid: string, resourceVersion: string): KubernetesObject {
   return { apiVersion: 'levelhook.dev/v1alpha1', kind: 'ReconcileFunction', metadata };
 }
 
-/** Functions that cannot run, and a Redis that takes no writes while `isFull`. */
-async function start() {
+/** Functions that cannot run, after this review of them, and a Redis that takes no writes while `isFull`. */
+async function start(reviewed: Promise<void> = Promise.resolve()) {
   const server = await ScriptedApiserver.start();
   const ending = new AbortController();
   const clock = new InstantClock();
@@ -39,6 +39,7 @@ async function start() {
   const resolver: Pick<FunctionResolver, 'resolve'> = {
     resolve: async ({ metadata }: ReconcileFunction) => {
       world.resolved.add(metadata.uid);
+      await reviewed;
       throw new InvalidFunctionError('Ready', 'No', 'no');
     },
   };
@@ -84,5 +85,21 @@ it('a removal that does not succeed does not keep the gateway from ending', asyn
   await stop();
   expect(world.removed).toBe(0);
   expect(clock.sleeps).toEqual(expect.arrayContaining([1000, 2000, 4000, 8000, 16_000, 30_000]));
+  await server[Symbol.asyncDispose]();
+});
+
+it('a review of one declaration that takes very long delays the readiness of the gateway by a minute at most', async () => {
+  const reviewed = Promise.withResolvers<void>();
+  const { clock, functions, server, stop } = await start(reviewed.promise);
+  const reason = 'not all ReconcileFunctions have been reconciled yet';
+  expect(functions.notReady()).toBe(reason);
+  clock.advance(60_000);
+  expect(functions.notReady()).toEqual({ warning: reason });
+  expect(functions.isComplete).toBe(false);
+  reviewed.resolve();
+  await functions.complete;
+  expect(functions.notReady()).toBeUndefined();
+  expect(functions.isComplete).toBe(true);
+  await stop();
   await server[Symbol.asyncDispose]();
 });

@@ -26,6 +26,11 @@ export interface DeclaredFunctionsOptions extends Pick<
 
 /** How often a cluster without the definition is asked for it. */
 const DEFINITION_EVERY_MS = 5000;
+/**
+ * How long the readiness of the gateway waits for the first look at each ReconcileFunction. A look may ask for
+ * thousands of rights, and those of one namespace have a limited rate.
+ */
+const FIRST_LOOK_MS = 60_000;
 /** How soon a removal that failed is tried again: first, and at most. */
 const REMOVE_AGAIN_MS = [1000, 30_000] as const;
 
@@ -44,6 +49,8 @@ export class DeclaredFunctions {
   #listed: Map<string, ReconcileFunction> | undefined;
   readonly #complete = Promise.withResolvers<void>();
   #isComplete = false;
+  /** When the first list was read. */
+  #listedMs: number | undefined;
   #served = false;
   #ended: Promise<unknown> = Promise.resolve();
   /**
@@ -62,9 +69,21 @@ export class DeclaredFunctions {
     return this.#complete.promise;
   }
 
-  /** Undefined once each ReconcileFunction has been reconciled once, otherwise the reason for the wait. */
-  notReady(): string | undefined {
-    return this.#isComplete ? undefined : 'not all ReconcileFunctions have been reconciled yet';
+  /** Each that there is has been looked at once. */
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  /**
+   * Undefined once each ReconcileFunction has been reconciled once, otherwise the reason for the wait. A minute after
+   * the first list it is a warning only, because the ReconcileFunctions of one tenant must not keep the gateway from
+   * being ready.
+   */
+  notReady(): string | { readonly warning: string } | undefined {
+    if (this.#isComplete) return undefined;
+    const reason = 'not all ReconcileFunctions have been reconciled yet';
+    const isLate = this.#options.runtime.clock.now() >= (this.#listedMs ?? Infinity) + FIRST_LOOK_MS;
+    return isLate ? { warning: reason } : reason;
   }
 
   /** Of all that there are, whether or not they run; undefined while the cluster does not have the definition. */
@@ -180,6 +199,7 @@ export class DeclaredFunctions {
   }
 
   async #replace(objects: ReadonlyMap<string, ReconcileFunction>): Promise<void> {
+    this.#listedMs ??= this.#options.runtime.clock.now();
     for (const [id, managed] of this.#functions) if (!objects.has(id)) this.#drop(id, managed);
     for (const object of objects.values()) this.#manage(object);
     const namespaces = [...this.#functions.values()].map(({ namespace }) => namespace);

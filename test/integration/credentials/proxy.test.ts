@@ -34,6 +34,7 @@ let setting: Setting;
 let redis: Redis;
 let served: NodeFunction;
 let raw: RawFunction;
+let binder: RawFunction;
 let gatewayUrl: string;
 let output: () => string;
 let reconcile: Reconcile;
@@ -53,10 +54,15 @@ beforeAll(async () => {
       timeoutSeconds: 10,
     }),
   );
+  const kind = (name: string) => ({ apiVersion: 'v1', kind: name });
+  const reads = [kind('Pod'), kind('Event')];
+  binder = await started.open(
+    new RawFunction({ name: 'binder', for: kind('ConfigMap'), reads, concurrency: 1, timeoutSeconds: 10 }),
+  );
   setting = createSetting({ kubeconfig: world.kubeconfig, redisUrl: inject('redisUrl') });
   redis = await connectRedis(setting.redisUrl);
   started.add(async () => redis.disconnect());
-  const settings = settingsFor([namespace], [served.url, raw.url]);
+  const settings = settingsFor([namespace], [served.url, raw.url, binder.url]);
   const gateway = started.keep(await openGateway(setting, [], { ...settings, LEVELHOOK_LOG_LEVEL: 'debug' }));
   gatewayUrl = gateway.url;
   output = () => gateway.process.output;
@@ -73,17 +79,17 @@ const finish = (response: ServerResponse, { requests }: Trigger): void =>
 const byKind = (a: object, b: object): number => String(Object.keys(a)).localeCompare(String(Object.keys(b)));
 
 /** The writes of a key's run, as Redis has them. */
-async function recordOf(name: string): Promise<unknown[]> {
+async function recordOf(name: string, of = 'raw'): Promise<unknown[]> {
   const clusterId = await clusterIdentity(world.cluster.client);
-  const keys = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, `${namespace}.raw`);
+  const keys = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, `${namespace}.${of}`);
   return (await recordedWrites(redis, `${keys.writesPrefix}${namespace}/${name}`)).toSorted(byKind);
 }
 
-/** The next trigger of the raw function, and how it is answered. */
-function nextTrigger(): Promise<{ trigger: Trigger; answer: () => void }> {
+/** The next trigger of a raw function, and how it is answered. */
+function nextTrigger(of = raw): Promise<{ trigger: Trigger; answer: () => void }> {
   return new Promise((resolve) => {
-    raw.onTrigger = (trigger, response) => {
-      raw.onTrigger = (other, to) => finish(to, other);
+    of.onTrigger = (trigger, response) => {
+      of.onTrigger = (other, to) => finish(to, other);
       resolve({ trigger, answer: () => finish(response, trigger) });
     };
   });
@@ -301,6 +307,52 @@ describe('a function without the SDK', () => {
     const kind = { apiVersion: 'v1', kind: 'serviceaccounts', namespace };
     const written = { ...kind, name: 'real', uid, resourceVersion };
     expect(await recordOf('dry-run')).toEqual([{ done: [written] }, { done: [written] }, { unclear: kind }]);
+    answer();
+    await untilIdle(gatewayUrl);
+  });
+
+  it('has the pod of a Binding on record, and an Event of either group as the function reads it', async () => {
+    const events = { apiGroups: ['', 'events.k8s.io'], resources: ['events'] };
+    const read = [{ apiGroups: [''], resources: ['pods'] }, events];
+    await world.tenant.allow('read-bound', read);
+    const bindings = { apiGroups: [''], resources: ['bindings'], verbs: ['create'] };
+    await world.tenant.allow('bind', [bindings, { ...events, verbs: ['create'] }]);
+    await world.account.grant(
+      'read-bound',
+      read.map((each) => ({ ...each, verbs: ['get', 'list', 'watch'] })),
+    );
+    started.add(() => world.account.revoke('read-bound'));
+    const reads = ['Pod', 'Event'].map((kind) => ({ apiVersion: 'v1', kind, namespaces: [namespace] }));
+    const declared = { endpoint: { url: binder.url }, credentials: 'proxy', ...configMapsOf('binder'), reads };
+    await world.tenant.declare('binder', declared);
+    await world.tenant.until('binder', 'Ready', { status: 'True' });
+    const spec = { schedulerName: 'none', containers: [{ name: 'a', image: 'pause' }] };
+    await eventually(async () => world.cluster.create(pods, { metadata: { namespace, name: 'bound' }, spec }));
+    const coming = nextTrigger(binder);
+    await create('binding', 'binder');
+    const { trigger, answer } = await coming;
+    const post = (group: string, plural: string, body: object) =>
+      ask(trigger, `/${group}/namespaces/${namespace}/${plural}`, { method: 'POST', body: JSON.stringify(body) });
+    const target = { apiVersion: 'v1', kind: 'Node', name: 'a-node' };
+    expect((await post('api/v1', 'bindings', { metadata: { name: 'bound' }, target })).status).toBe(201);
+    expect(await world.cluster.get(pods, { namespace, name: 'bound' })).toMatchObject({ spec: { nodeName: 'a-node' } });
+    const written = await post('apis/events.k8s.io/v1', 'events', {
+      metadata: { name: 'bound.1' },
+      eventTime: '2026-01-01T00:00:00.000000Z',
+      type: 'Normal',
+      reason: 'Bound',
+      action: 'Bind',
+      reportingController: 'example.com/binder',
+      reportingInstance: 'binder',
+      regarding: { apiVersion: 'v1', kind: 'Pod', namespace, name: 'bound' },
+    });
+    expect(written.status).toBe(201);
+    const { resourceVersion, uid } = (JSON.parse(written.text) as KubernetesObject).metadata;
+    const event = { apiVersion: 'v1', kind: 'Event', namespace, name: 'bound.1', uid, resourceVersion };
+    expect(await recordOf('binding', 'binder')).toEqual([
+      { done: [event] },
+      { unclear: { apiVersion: 'v1', kind: 'Pod', namespace } },
+    ]);
     answer();
     await untilIdle(gatewayUrl);
   });

@@ -32,10 +32,22 @@ interface Deployment {
   };
 }
 
+interface Peer {
+  readonly podSelector?: object;
+  readonly namespaceSelector?: object;
+}
+
 interface NetworkPolicy {
-  readonly spec: {
-    readonly ingress: readonly { readonly from: readonly { podSelector?: object; namespaceSelector?: object }[] }[];
-  };
+  readonly spec: Readonly<
+    Record<
+      'ingress' | 'egress',
+      readonly {
+        readonly ports?: readonly { readonly port: number | string }[];
+        readonly from?: readonly Peer[];
+        readonly to?: readonly Peer[];
+      }[]
+    >
+  >;
 }
 
 /** Values to render each chart with: its defaults, its example, and those of `ci/`. */
@@ -155,6 +167,51 @@ it('the bundled Redis is reached from its own namespace, and from others that ar
   expect(await reachedFrom('')).toEqual(named('render'));
   expect(await reachedFrom('networkPolicy: { redisNamespaces: [web, shop] }')).toEqual(named('render', 'web', 'shop'));
   expect(await reachedFrom('networkPolicy: { redisNamespaces: ["*"] }')).toEqual({ matchLabels: {} });
+});
+
+it('a new gateway is ready before an old one stops', async () => {
+  const { objects } = await render('levelhook');
+  const deployment = objects.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'test');
+  const { strategy } = (deployment as unknown as { spec: { strategy: object } }).spec;
+  expect(strategy).toEqual({ rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } });
+});
+
+it('the gateway is reached from, and reaches, the peers that values name', async () => {
+  const file = join(await started.directory(), 'values.yaml');
+  /** The peers of each rule, by its ports. */
+  const peersOf = async (values: object): Promise<Record<string, unknown>> => {
+    await writeFile(file, JSON.stringify(values));
+    const { objects } = await render('levelhook', file);
+    const policy = objects.find(({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === 'test');
+    const { ingress, egress } = (policy as unknown as NetworkPolicy).spec;
+    const all = [...ingress, ...egress].map(({ ports = [], from, to }) => [
+      ports.map(({ port }) => port).join(),
+      from ?? to,
+    ]);
+    return Object.fromEntries(all) as Record<string, unknown>;
+  };
+  const everyPod = [{ namespaceSelector: {} }];
+  const webhooks = { generate: true };
+  const redis = { url: 'rediss://redis.example.com:6379' };
+  expect(await peersOf({ webhooks, redis })).toEqual({
+    gateway: everyPod,
+    webhooks: undefined,
+    '53,53': undefined,
+    '443,6443': undefined,
+    '6379,26379': undefined,
+    '': everyPod,
+  });
+  const peers = (name: string): object[] => [{ podSelector: { matchLabels: { name } } }];
+  const names = ['clients', 'webhookClients', 'apiserver', 'redis', 'functions'];
+  const networkPolicy = Object.fromEntries(names.map((name) => [name, peers(name)]));
+  expect(await peersOf({ webhooks, redis, networkPolicy })).toEqual({
+    gateway: peers('clients'),
+    webhooks: peers('webhookClients'),
+    '53,53': undefined,
+    '443,6443': peers('apiserver'),
+    '6379,26379': peers('redis'),
+    '': peers('functions'),
+  });
 });
 
 describe('the rights that values ask for', () => {

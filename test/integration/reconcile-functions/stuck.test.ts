@@ -1,12 +1,16 @@
+import type { RunToken } from 'levelhook/function';
 import { expect } from 'vitest';
+import { importSecret, sign } from '../../../src/contract/index.ts';
 import { resource } from '../../../src/core/index.ts';
 import { FunctionStatusWriter } from '../../../src/gateway/registration/function-status-writer.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { LONG_RUNNER, longRunner } from '../../harness/long-runner.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
 import { openGateway } from '../../harness/opened.ts';
+import { ServedFunction } from '../../harness/served-function.ts';
 import { installReconcileFunctions, ReconcileFunction, settingsFor, Tenant } from '../../harness/tenant.ts';
 import { it } from '../../harness/world.ts';
 
@@ -19,7 +23,10 @@ let cluster: Cluster;
 let namespace: string;
 let tenant: Tenant;
 let fine: Observer;
+let long: ServedFunction;
 let gateway: { url: string };
+/** Of the runs of `long` that go on. */
+const runs: RunToken[] = [];
 
 it.beforeAll(async ({ world }) => {
   const { started } = world;
@@ -32,10 +39,14 @@ it.beforeAll(async ({ world }) => {
   await tenant.allow('things', [{ apiGroups: [group], resources: ['things'] }]);
   const setting = { ...world.setting, secret: tenant.secret };
   fine = started.keep(await openObserver(setting, { name: 'fine', for: configMaps }));
+  const onRun = (_name: string, { runToken }: { runToken: RunToken | undefined }): void => {
+    if (runToken) runs.push(runToken);
+  };
+  long = await started.open(new ServedFunction(longRunner(namespace, onRun), setting));
   // Both are there before the gateway is.
   await tenant.declare('waiting', { endpoint: { url: fine.url }, ...forConfigMaps(), ...readsThings() });
   await tenant.declare('fine', { endpoint: { url: fine.url }, ...forConfigMaps() });
-  gateway = started.keep(await openGateway(setting, [], settingsFor([namespace], [fine.url])));
+  gateway = started.keep(await openGateway(setting, [], settingsFor([namespace], [fine.url, long.url])));
 });
 
 /** A kind whose objects only a webhook could convert, and nobody is there: anybody may have one of those. */
@@ -73,8 +84,26 @@ it('a ReconcileFunction that waits for a list that never ends says so, and no ot
   await eventually(async () => expect(fine.seen({ key: `${namespace}/a` })).not.toEqual([]));
 });
 
+it('a run that goes on ends by its callback while a change of its ReconcileFunction waits for ever', async () => {
+  const { for: configMapsHere } = forConfigMaps();
+  const description = { for: configMapsHere, owns: [configMapsHere], timeoutSeconds: 2, callbackSeconds: 60 };
+  await tenant.declare(LONG_RUNNER, { endpoint: { url: long.url }, ...description });
+  await tenant.until(LONG_RUNNER, 'Ready', { status: 'True' });
+  await cluster.create(configMaps, { metadata: { namespace, name: 'long' }, data: { seconds: '60' } });
+  await eventually(async () => expect(runs).toHaveLength(1));
+  await tenant.change(LONG_RUNNER, readsThings());
+  await tenant.until(LONG_RUNNER, 'Synced', { status: 'False', reason: 'CacheFilling', observedGeneration: 2 });
+  const { url = '', maxSeconds: _, ...run } = { ...runs[0] };
+  const body = JSON.stringify({ version: 'v1', ...run, result: { status: 'done' } });
+  const headers = { ...(await sign([await importSecret(tenant.secret)], { id: 'a', nowMs: Date.now(), body })) };
+  expect((await fetch(url, { method: 'POST', headers, body })).status).toBe(200);
+  await tenant.remove(LONG_RUNNER);
+});
+
 it('a ReconcileFunction that is changed to wait for ever goes on as it was, until it loses its rights', async () => {
-  await tenant.change('fine', readsThings());
+  // The events that the new one is for are other ones.
+  const predicate = { cel: 'object.metadata.name == "none"' };
+  await tenant.change('fine', { ...readsThings(), for: { ...forConfigMaps().for, predicate } });
   await tenant.until('fine', 'Synced', { status: 'False', reason: 'CacheFilling', observedGeneration: 2 });
   const from = fine.count;
   await cluster.create(configMaps, { metadata: { namespace, name: 'b' }, data: {} });

@@ -91,4 +91,22 @@ describe('tokens of ServiceAccounts', () => {
     nowMs += 45_001;
     expect(await tokens.token(account, 15_000)).toBe('token-2');
   });
+
+  it('are requested once for many triggers when the apiserver grants a shorter life than the longest run', async () => {
+    answer = async () => ({ spec: { expirationSeconds: 3600 }, status: { token: `token-${requests.length}` } });
+    for (let at = 0; at < 5; at += 1) expect(await tokens.token(account, 7_200_000)).toBe('token-1');
+    expect(requests).toHaveLength(1);
+    nowMs += 1_800_000;
+    expect(await tokens.token(account, 7_200_000)).toBe('token-1');
+    nowMs += 1;
+    const all = await Promise.all([1, 2, 3].map(() => tokens.token(account, 7_200_000)));
+    expect(all).toEqual(['token-2', 'token-2', 'token-2']);
+    expect(requests).toHaveLength(2);
+  });
+
+  it('of a short life that was asked for are not used for longer runs', async () => {
+    await tokens.token(account, 15_000);
+    expect(await tokens.token(account, 7_200_000)).toBe('token-2');
+    expect(bodyOf(1)?.spec).toEqual({ expirationSeconds: 14_400 });
+  });
 });

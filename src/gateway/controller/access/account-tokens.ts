@@ -25,6 +25,11 @@ interface AccountToken {
   readonly expiresAtMs: number;
   /** From then on the next token is requested in the background. */
   readonly renewAtMs: number;
+  /**
+   * It is used while it is valid for this long, although a run may take longer: the apiserver grants no longer life.
+   * Undefined when it has granted the life that was asked for.
+   */
+  readonly shortenedMs: number | undefined;
 }
 
 interface Known {
@@ -46,7 +51,8 @@ const AGAIN_MS = 5000;
 /**
  * Short-lived tokens of ServiceAccounts, from the TokenRequest API, for the apiserver's default audience. A token is
  * used for many triggers and renewed in the background, so a trigger waits for a request only when the gateway has no
- * token that is valid until the trigger's deadline.
+ * token that is valid until the trigger's deadline. Where the apiserver grants a shorter life than asked for, the first
+ * half of that life is used for all triggers, and the second half for triggers that end within it.
  */
 export class AccountTokens {
   readonly #options: AccountTokensOptions;
@@ -58,7 +64,7 @@ export class AccountTokens {
   }
 
   /**
-   * A token that is valid for `longestMs` from now.
+   * A token that is valid for `longestMs` from now, or for half of the longest life that the apiserver grants.
    * @throws whatever the apiserver's requests throw, when there is none and none can be got.
    */
   async token(account: FunctionAccount, longestMs: number): Promise<string> {
@@ -66,7 +72,8 @@ export class AccountTokens {
     const now = clock.now();
     const known = this.#of(account, now);
     const { token } = known;
-    if (!token || token.expiresAtMs < now + longestMs) return (await this.#ask(known, account, longestMs)).text;
+    const neededMs = Math.min(longestMs, token?.shortenedMs ?? Infinity);
+    if (!token || token.expiresAtMs < now + neededMs) return (await this.#ask(known, account, longestMs)).text;
     if (now >= token.renewAtMs && now >= known.againAtMs) this.#renew(known, account, longestMs);
     return token.text;
   }
@@ -120,7 +127,8 @@ export class AccountTokens {
     if (!text) throw new Error(`the apiserver gave no token for the ServiceAccount ${namespace}/${name}`);
     // The apiserver may grant less than was asked for.
     const lifeMs = (spec?.expirationSeconds ?? wantedSeconds) * 1000;
-    return { text, expiresAtMs: askedAtMs + lifeMs, renewAtMs: askedAtMs + lifeMs * RENEW_AT };
+    const shortenedMs = lifeMs < wantedSeconds * 1000 ? lifeMs / 2 : undefined;
+    return { text, expiresAtMs: askedAtMs + lifeMs, renewAtMs: askedAtMs + lifeMs * RENEW_AT, shortenedMs };
   }
 }
 

@@ -77,10 +77,11 @@ export class ControllerSources {
 
   /**
    * From now on the informers' events wake the controller's keys; informers that were not needed before begin.
+   * @param events each of them gets all events.
    * @throws UserError for namespaces of a kind that has none.
    */
   async addHandlers(
-    events: EventSources,
+    events: readonly EventSources[],
     webhooks: readonly { readonly webhook: WebhookDescription; readonly resource: Resource }[],
   ): Promise<void> {
     const { description, id } = this.#spec;
@@ -95,7 +96,8 @@ export class ControllerSources {
       for (const informer of informers) {
         informer.setAgeLimit(id, isRelated ? Infinity : ageLimitMs);
         informer.setIndexes(id, this.#indexesOf(formatKind(resource), informer.view.objects.encrypted));
-        registered.push(informer.setHandlers(id, events.handlersFor(resource)));
+        const handlers = events.flatMap((each) => each.handlersFor(resource));
+        registered.push(informer.setHandlers(id, handlers));
       }
     }
     await Promise.all(this.informers.map((informer) => informer.begin()));

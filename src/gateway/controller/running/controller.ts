@@ -294,10 +294,17 @@ export class RunningController {
 
   /**
    * From now on the informers' events wake this controller's keys; informers that were not needed before begin.
+   * @param before the controller that this one replaces, and that runs on for now: the events wake its keys, too.
    * @throws UserError for namespaces of a kind that has none.
    */
-  addHandlers(): Promise<void> {
-    return this.sources.addHandlers(this.#events, this.reviews?.webhooks ?? []);
+  addHandlers(before?: RunningController): Promise<void> {
+    const events = before ? [this.#events, before.#events] : [this.#events];
+    return this.sources.addHandlers(events, this.reviews?.webhooks ?? []);
+  }
+
+  /** Whether it reconciles this key. */
+  hasInScope(key: string): boolean {
+    return this.#scope.containsKey(key);
   }
 
   /**
@@ -308,7 +315,7 @@ export class RunningController {
   async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
     const { leftOut } = this.queue;
     if (leftOut !== undefined) throw new HandlerError(`its keys are not queued: ${leftOut}`);
-    const own = wakeups.filter(({ key }) => this.#scope.containsKey(key));
+    const own = wakeups.filter(({ key }) => this.hasInScope(key));
     for (let from = 0; from < own.length; from += WAKE_CHUNK) {
       const chunk = own.slice(from, from + WAKE_CHUNK);
       const keys = chunk.map(({ key }) => key);

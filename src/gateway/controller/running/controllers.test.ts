@@ -3,6 +3,7 @@ import { eventually } from '../../../../test/harness/eventually.ts';
 import { quietRuntime } from '../../../../test/harness/quiet-runtime.ts';
 import { type Resource, resource, originOf } from '../../../core/index.ts';
 import type { CacheScope, Description, ViewLocation } from '../../../contract/index.ts';
+import type { KeyWakeup } from '../../informer/cache/change.ts';
 import type { Reader } from '../access/reader-users.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
@@ -12,6 +13,8 @@ interface Plan {
   readonly kinds?: readonly string[];
   readonly scope?: CacheScope;
   readonly inRedis?: readonly ViewLocation[];
+  /** Default: every key. */
+  readonly keys?: readonly string[];
   /** The body of `waitForSync`. */
   readonly sync?: (signal: AbortSignal) => Promise<void>;
   readonly fails?: 'create' | 'start' | 'stop';
@@ -107,14 +110,18 @@ class World {
       keys: [],
       cacheAccess: { scope, inRedis },
       queue: { pause: async (by: string) => void this.said.push(`${url} pause ${by}`) },
-      addHandlers: async () => {
+      hasInScope: (key: string) => (plan.keys ?? [key]).includes(key),
+      addHandlers: async (before?: RunningController) => {
+        const names = before ? `${url}+${before.declaration}` : url;
         for (const kind of kinds) {
           const users = this.handlers.get(`v1/${kind}`) ?? new Map<string, string>();
-          this.handlers.set(`v1/${kind}`, users.set(id, url));
+          this.handlers.set(`v1/${kind}`, users.set(id, names));
         }
       },
       sources: { informers, waitForSync: sync },
-      wake: async () => void this.said.push(`${url} wake`),
+      wake: async (wakeups: readonly KeyWakeup[]) => {
+        this.said.push(`${url} wake ${wakeups.map(({ key }) => key).join(' ')}`);
+      },
       start: async () => {
         this.said.push(`${url} start`);
         if (fails === 'start') throw new Error('cannot be started');
@@ -250,8 +257,29 @@ describe('a controller that is changed', () => {
     // It still reads in Redis as before.
     expect([...world.users]).toEqual([['ns.web first', inRedis]]);
     await world.controllers.enqueue([{ controller: 'ns.web', key: 'a', reasons: [] }]);
-    expect(world.said.at(-1)).toBe('first wake');
+    expect(world.said.at(-1)).toBe('first wake a');
     expect(world.said).not.toContain('first stop');
+  });
+
+  it('gets the events and the callbacks of the old one until the new one runs', async () => {
+    const world = new World();
+    const { controllers } = world;
+    await controllers.apply(world.spec('ns.web', 'first', { keys: ['a', 'b'] }), { signal: going });
+    const synced = Promise.withResolvers<void>();
+    const plan = { keys: ['b', 'c'], kinds: ['Pod', 'Secret'], sync: () => synced.promise };
+    const changing = controllers.apply(world.spec('ns.web', 'second', plan), { signal: going });
+    await eventually(async () => expect(world.needed()).toContain('v1/Secret: ns.web=second+first'));
+    expect(world.needed()).toContain('v1/Pod: ns.web=second+first');
+    const from = world.said.length;
+    const wake = (keys: readonly string[]) =>
+      controllers.enqueue(keys.map((key) => ({ controller: 'ns.web', key, reasons: [] })));
+    await wake(['a', 'b', 'c']);
+    expect(world.said.slice(from)).toEqual(['second wake a b c', 'first wake a']);
+    expect(controllers.callbackTaker('ns.web')?.declaration).toBe('first');
+    synced.resolve();
+    await changing;
+    expect(world.needed()).toEqual(['v1/Pod: ns.web=second', 'v1/Secret: ns.web=second']);
+    expect(controllers.callbackTaker('ns.web')?.declaration).toBe('second');
   });
 
   it('is not halted by a change that was given up before its cache was complete', async () => {

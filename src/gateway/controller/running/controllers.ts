@@ -94,6 +94,14 @@ export class Controllers {
     return newest?.sources.isComplete ? newest : this.#running.get(id);
   }
 
+  /**
+   * The controller that accepts callbacks: the one that runs, whose runs they are. While none runs, the one that is
+   * being started; it refuses them for now.
+   */
+  callbackTaker(id: string): RunningController | undefined {
+    return this.#running.get(id) ?? this.#known.get(id);
+  }
+
   /** Why a controller's keys wait after a loss of data in Redis; undefined when they do not wait. */
   waitsFor(controller: RunningController): string | undefined {
     return this.#options.recovery.waitsFor(controller);
@@ -130,19 +138,26 @@ export class Controllers {
     return this.#known;
   }
 
-  /** Adds wakeups to the queues of their controllers. A queue that fails does not affect the others. */
+  /**
+   * Adds wakeups to the queues of their controllers. A queue that fails does not affect the others. While a controller
+   * is replaced, the old one gets the keys that only it reconciles.
+   */
   async enqueue(wakeups: readonly KeyWakeup[]): Promise<Enqueued> {
     const byController = Map.groupBy(wakeups, ({ controller }) => controller);
     const failed = new Map<string, unknown>();
     await Promise.all(
       [...byController].map(async ([id, keys]) => {
-        await this.#known
-          .get(id)
-          ?.wake(keys)
-          .catch((error: unknown) => failed.set(id, error));
+        await this.#wake(id, keys).catch((error: unknown) => failed.set(id, error));
       }),
     );
     return { absent: [...byController.keys()].filter((id) => !this.#known.has(id)), failed };
+  }
+
+  async #wake(id: string, wakeups: readonly KeyWakeup[]): Promise<void> {
+    const [newest, running] = [this.#known.get(id), this.#running.get(id)];
+    await newest?.wake(wakeups);
+    if (!newest || !running || running === newest) return;
+    await running.wake(wakeups.filter(({ key }) => !newest.hasInScope(key)));
   }
 
   /**
@@ -198,7 +213,8 @@ export class Controllers {
 
   /**
    * Starts a controller, or replaces the controller that runs under this id: then the old controller's runs in flight
-   * end first, and no event is lost in between. Resolves when its keys are being run.
+   * end first. Events wake the keys of both until then, so none is lost, also when the old one goes on. Resolves when
+   * its keys are being run.
    * @param options.signal cancels the start; the old controller goes on.
    * @throws UserError for a description that cannot run. The old controller goes on.
    */
@@ -221,7 +237,7 @@ export class Controllers {
       this.#known.set(id, controller);
       // Before the first event adds a key to the queue. If Redis is away, recovery does it when the queue is read.
       if (!before && origin === 'declared') await events.forgetEarlier(controller).catch(() => {});
-      await controller.addHandlers();
+      await controller.addHandlers(before);
       const isSameReader = before?.declaration === controller.declaration;
       // Another declaration has another user. It is created early, since a gateway that leads removes unknown users and
       // another gateway may be sending triggers for this declaration.
@@ -234,6 +250,7 @@ export class Controllers {
         // Not sooner: runs of the old controller read Redis until they end, perhaps as the same user.
         if (isSameReader) await this.#allowReader(controller);
         else await this.#removeReader(before);
+        await controller.addHandlers();
       }
       if (spec.paused) await controller.queue.pause('controller');
       await controller.start();

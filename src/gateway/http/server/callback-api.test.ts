@@ -214,6 +214,49 @@ describe('the callback API', () => {
     expect(await send('10.0.0.1')).toBe(200);
   });
 
+  it('reads no more large bodies of a source for a while when many were signed wrongly, and takes all others', async () => {
+    let nowMs = 0;
+    const app = callbackApi({
+      healthy: () => true,
+      starting: () => false,
+      controller: () => taker(async () => ({ kind: 'taken' })),
+      clock: { now: () => nowMs, wallNow: () => Date.now() },
+      logger: silentLogger,
+    });
+    const large = JSON.stringify({ ...body, more: 'x'.repeat(1024 * 1024 - 1024) });
+    const another = [await importSecret(generateSecret())];
+    let read = 0;
+    const send = async (address: string, text: string, signers = keys): Promise<number> => {
+      const headers = {
+        ...(await sign(signers, { id: 'msg', nowMs: Date.now(), body: text })),
+        'content-length': String(Buffer.byteLength(text)),
+      };
+      const pull = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+        read += 1;
+        controller.enqueue(Buffer.from(text));
+        controller.close();
+      };
+      const sent = {
+        method: 'POST',
+        headers,
+        body: new ReadableStream({ pull }, { highWaterMark: 0 }),
+        duplex: 'half',
+      };
+      const from = { incoming: { socket: { remoteAddress: address } } };
+      return (await app.request('/web', sent as RequestInit, from)).status;
+    };
+    for (let at = 0; at < 40; at += 1) expect(await send('10.0.0.1', large)).toBe(200);
+    for (let at = 0; at < 32; at += 1) expect(await send('10.0.0.1', large, another)).toBe(401);
+    read = 0;
+    expect(await send('10.0.0.1', large, another)).toBe(503);
+    expect(read).toBe(0);
+    expect(await send('10.0.0.1', JSON.stringify(body))).toBe(200);
+    expect(await send('10.0.0.1', JSON.stringify(body), another)).toBe(401);
+    expect(await send('10.0.0.2', large)).toBe(200);
+    nowMs += 10_000;
+    expect(await send('10.0.0.1', large)).toBe(200);
+  });
+
   it('takes no more than 1 MiB', async () => {
     const text = JSON.stringify({ ...body, more: 'x'.repeat(1024 * 1024) });
     expect(await send({}, text)).toMatchObject({ status: 413, taken: [] });

@@ -1,15 +1,7 @@
 import { KeyObject } from 'node:crypto';
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import {
-  boundedText,
-  type Clock,
-  LimitedLines,
-  type Logger,
-  messageOf,
-  SharedRoom,
-  tenantOf,
-} from '../../../core/index.ts';
+import { boundedText, type Clock, LimitedLines, type Logger, messageOf, tenantOf } from '../../../core/index.ts';
 import {
   type CallbackBody,
   CONTRACT_VERSION,
@@ -25,6 +17,7 @@ import type { CallbackEnd } from '../../controller/dispatch/callbacks.ts';
 import type { ControllerBounds } from '../../controller/dispatch/dispatcher.ts';
 import { sourceOf } from '../login/request.ts';
 import { boundedRequests } from './bounded-requests.ts';
+import { UnverifiedBodies, type UnverifiedBody } from './unverified-bodies.ts';
 
 export interface CallbackApiOptions {
   /** Whether the queues can be trusted now. */
@@ -50,27 +43,26 @@ export interface CallbackTaker {
 
 /** Hono's environment of the handlers of a callback. */
 export interface CallbackEnv {
-  Variables: { taker: CallbackTaker; verified: () => void };
+  Variables: { taker: CallbackTaker; unverified: UnverifiedBody };
 }
 
 /** As an answer to a trigger. */
 const MAX_BODY_BYTES = 1024 * 1024;
-/** Of bodies whose signature is not verified yet. One source alone may have half, see `SharedRoom`. */
-const MAX_UNVERIFIED_BYTES = 64 * MAX_BODY_BYTES;
 
 /** How long a callback waits for its controller's budget; then its function sends it again. */
 const TURN_MS = 5000;
 
 /**
  * `POST /<controller>`: the outcome of a run that went on after its 202, signed as a trigger is. Nothing is parsed
- * before the signature of the raw body is found right, and no body is read before the headers allow it. The contract's
- * README has the answers.
+ * before the signature of the raw body is found right, and no body is read before the headers allow it. Large bodies
+ * that are signed wrongly bound what their source may send for a while (`UnverifiedBodies`), since each is hashed for
+ * each key. The contract's README has the answers.
  */
 export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
   const { clock, logger } = options;
   /** Lines about refused signatures, by tenant. */
   const lines = new LimitedLines(clock);
-  const unverified = new SharedRoom(MAX_UNVERIFIED_BYTES);
+  const unverified = new UnverifiedBodies(clock);
   const app = new Hono<CallbackEnv>();
 
   const refuseSignature = (context: Context, controller: string, { message: reason }: SignatureError): Response => {
@@ -98,37 +90,32 @@ export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
       if (!(error instanceof SignatureError)) throw error;
       return refuseSignature(context, name, error);
     }
-    const source = sourceOf(context);
-    const bytes = announcedBytes(context);
-    if (!unverified.take(source, bytes)) return later(context, 'too many callbacks are being read');
-    let left = bytes;
-    const verified = (): void => {
-      unverified.giveBack(source, left);
-      left = 0;
-    };
+    const body = unverified.open(sourceOf(context), announcedBytes(context));
+    if (!body) return later(context, 'too many callbacks are being read, or were signed wrongly');
     context.set('taker', taker);
-    context.set('verified', verified);
+    context.set('unverified', body);
     try {
       await next();
     } finally {
-      verified();
+      body.end();
     }
     return undefined;
   });
 
   app.post('/:controller', limit, async (context) => {
     const name = context.req.param('controller');
-    const { taker, verified } = context.var;
+    const { taker, unverified: body } = context.var;
     const text = await context.req.text();
     try {
       const keys = taker.keys.map((key) => KeyObject.from(key));
       verifySync(keys, { headers: context.req.raw.headers, nowMs: clock.wallNow(), body: text });
     } catch (error) {
       if (!(error instanceof SignatureError)) throw error;
+      body.wrong(Buffer.byteLength(text));
       return refuseSignature(context, name, error);
     }
     // From here on the callback counts for its tenant, and no longer for the unverified callbacks.
-    verified();
+    body.end();
     const callback = await decoded(text, taker);
     if (!callback) return later(context, 'too many callbacks of this controller wait to be read');
     if (callback instanceof TypeError) return refuse(context, 400, `the callback is wrong at ${callback.message}`);

@@ -99,8 +99,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
       callbacks: callbackApi({
         healthy,
         starting: () => !parts()?.manager.knowsAll,
-        // Includes controllers that are being started or changed: they ask functions to try again later.
-        controller: (name) => parts()?.manager.controllers.known().get(name),
+        controller: (name) => parts()?.manager.controllers.callbackTaker(name),
         clock,
         logger,
       }),

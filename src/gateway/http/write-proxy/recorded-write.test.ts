@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { resource } from '../../../core/index.ts';
+import { type Resource, resource } from '../../../core/index.ts';
 import { requestInfo, type ResourceRequest } from '../cache-api/request-info.ts';
 import { recordedWrite, targetOf } from './recorded-write.ts';
 import type { RequestOptions } from './request-options.ts';
@@ -43,6 +43,24 @@ describe('what goes on record', () => {
   it('is named as the controller names the kind, whatever version is written', () => {
     const { apiVersion, kind } = targetOf(requestOf('POST', '/apis/apps/v1beta2/namespaces/a/deployments'), known);
     expect({ apiVersion, kind }).toEqual({ apiVersion: 'apps/v1', kind: 'Deployment' });
+  });
+
+  it('of a Binding is that the server must be asked for the pods, since the answer does not show the pod', () => {
+    const bind = (status: number, answer: object) => recorded('POST /api/v1/namespaces/a/bindings', status, answer);
+    expect(bind(201, { kind: 'Status', status: 'Success', code: 201 })).toEqual({ unclear: open.open });
+    expect(bind(504, failure(504))).toEqual(open);
+    expect(bind(409, failure(409))).toBeUndefined();
+  });
+
+  it('of an Event is its object as the controller reads it, in whatever group it is written', () => {
+    const [core, grouped] = [resource('v1', 'Event'), resource('events.k8s.io/v1', 'Event')];
+    const apiVersionOf = (path: string, kinds: readonly Resource[]): string =>
+      targetOf(requestOf('POST', path), kinds).apiVersion;
+    const [inCore, inGroup] = ['/api/v1/namespaces/a/events', '/apis/events.k8s.io/v1/namespaces/a/events'];
+    expect(apiVersionOf(inGroup, [core])).toBe('v1');
+    expect(apiVersionOf(inCore, [grouped])).toBe('events.k8s.io/v1');
+    expect(apiVersionOf(inCore, [grouped, core])).toBe('v1');
+    expect(apiVersionOf(inGroup, [core, grouped])).toBe('events.k8s.io/v1');
   });
 
   it('of a delete is the UID, and whether the object is gone', () => {

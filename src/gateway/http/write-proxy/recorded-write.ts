@@ -34,13 +34,27 @@ interface Answer extends Partial<Omit<KubernetesObject, 'metadata'>> {
   readonly items?: readonly Pick<KubernetesObject, 'metadata'>[] | null;
 }
 
+/** Resources whose writes change objects that clients read as another resource, as `group/plural`. */
+const READ_AS: ReadonlyMap<string, string> = new Map([
+  // The pod gets its node. The answer is a Status, which has no version of the pod.
+  ['/bindings', '/pods'],
+  // The apiserver serves each Event in both groups.
+  ['/events', 'events.k8s.io/events'],
+  ['events.k8s.io/events', '/events'],
+]);
+
 /**
  * The target of a write. A kind that the controller reads is named as the controller names it, whatever the version of
- * the write, because its cache is found by that name.
+ * the write, because its cache is found by that name. That includes the Pod of a Binding, and an Event that is written
+ * in the group in which the controller does not read Events. A controller that reads Events in both groups sees its
+ * write in the group of the write.
  */
 export function targetOf(request: ResourceRequest, known: readonly Resource[]): WriteTarget {
   const { group, version, resource, namespace } = request;
-  const found = known.find((each) => groupOf(each) === group && each.plural === resource);
+  const named = (name: string | undefined): Resource | undefined =>
+    known.find((each) => `${groupOf(each)}/${each.plural}` === name);
+  const name = `${group}/${resource}`;
+  const found = named(name) ?? named(READ_AS.get(name));
   // No run waits for the cache of another kind: the plural is enough for people.
   const apiVersion = found?.apiVersion ?? (group ? `${group}/${version}` : version);
   return { apiVersion, kind: found?.kind ?? resource, ...(namespace === undefined ? {} : { namespace }) };
