@@ -327,13 +327,13 @@ beforeAll(async () => {
   await cluster.create(deployments, {
     ...replicaSet({ namespace, name: 'web' }, 2),
   });
-  const { spec: { selector, template: daemon } = {} } = replicaSet({ namespace, name: 'daemon' }, 0);
+  const { selector, template: daemon } = replicaSet({ namespace, name: 'daemon' }, 0).spec;
   for (const annotations of [undefined, { note: 'kept' }]) {
     const name = annotations ? 'noted' : 'daemon';
     await cluster.create(daemonSets, {
       metadata: { namespace, name, ...(annotations ? { annotations } : {}) },
       // On no node.
-      spec: { selector, template: { ...daemon, spec: { ...daemon?.spec, nodeSelector: { no: 'node' } } } },
+      spec: { selector, template: { ...daemon, spec: { ...daemon.spec, nodeSelector: { no: 'node' } } } },
     });
   }
   await cluster.create(services, {
