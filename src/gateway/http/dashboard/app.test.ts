@@ -251,6 +251,17 @@ test('a gateway without controllers and cache says what to do next', async () =>
   expect(await textOf(app, '/dashboard/controllers/none', 404)).toContain('Not found');
 });
 
+test.each<[string, boolean, number | undefined, string]>([
+  ['its first list is not complete', false, undefined, 'not complete'],
+  ['its age is not known', true, undefined, 'not complete or not served'],
+  ['it lacks a minute', true, 60_000, '1 min behind'],
+  ['it lacks nothing', true, 0, 'up to date'],
+])('the state of a view says so when %s', async (_, synced, behindMs, state) => {
+  const view = { name: 'v1/Pod', objects: 1, synced, encrypted: false, behindMs, lastList: undefined, version: '1' };
+  const text = await textOf(served({ views: async () => [{ ...view, users: [] }] }), '/dashboard');
+  expect(/<tr id="view-v1\/Pod".*?<span class="state \w+">([^<]*)</s.exec(text)?.[1]).toBe(state);
+});
+
 test('while Redis is away every page says so and tries again', async () => {
   const app = served({ unavailable: () => 'Redis cannot be asked: not connected' });
   const text = await textOf(app, '/dashboard/controllers/web', 503);

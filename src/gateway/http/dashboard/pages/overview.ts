@@ -260,7 +260,7 @@ const BEHIND_MS = 5000;
 
 export function viewState({ synced, behindMs }: ViewSummary): Html {
   if (!synced) return badge('bad', 'not complete');
-  if (behindMs === undefined) return badge('neutral', 'filled by the leader');
+  if (behindMs === undefined) return badge('neutral', 'not complete or not served');
   if (behindMs > BEHIND_MS) return badge('warn', `${formatDuration(behindMs)} behind`);
   return badge('ok', 'up to date');
 }
