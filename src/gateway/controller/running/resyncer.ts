@@ -194,10 +194,15 @@ export class Resyncer {
   /** Ends pauses of objects without the annotation: it may have been removed while no gateway watched. */
   async #endPauses(): Promise<void> {
     const { events, queue } = this.#options;
-    const scopes = (await queue.inspector.pauses()).map((pause) => pause.scope);
-    const keys = scopes.flatMap((each) => (each.startsWith('object/') ? [each.slice('object/'.length)] : []));
-    const paused = await pausedAmong(events.scope.views, keys);
-    for (const key of keys) if (!paused.has(key)) await queue.resume(`object/${key}`);
+    for (let after: string | undefined; ;) {
+      this.#throwIfStopped();
+      const { pauses, next } = await queue.inspector.pauses(after);
+      const keys = pauses.flatMap(({ scope }) => (scope.startsWith('object/') ? [scope.slice('object/'.length)] : []));
+      const paused = await pausedAmong(events.scope.views, keys);
+      for (const key of keys) if (!paused.has(key)) await queue.resume(`object/${key}`);
+      if (next === undefined) return;
+      after = next;
+    }
   }
 
   #throwIfStopped(): void {

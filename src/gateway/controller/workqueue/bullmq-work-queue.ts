@@ -218,16 +218,18 @@ export class BullMqWorkQueue implements WorkQueue {
     return finished?.current ?? false;
   }
 
-  async pause(scope: PauseScope, untilMs?: number): Promise<void> {
-    await this.#stall.mayMakeDue(this.#records.pause(scope, this.#runtime.clock.now(), untilMs));
+  async pause(scope: PauseScope, untilMs?: number): Promise<boolean> {
+    const isNew = await this.#stall.mayMakeDue(this.#records.pause(scope, this.#runtime.clock.now(), untilMs));
     if (untilMs !== undefined) this.#poller?.wake(untilMs);
     if (scope === 'controller') this.#onPauseChanged();
+    return isNew;
   }
 
-  async resume(scope: PauseScope): Promise<void> {
-    await this.#stall.mayMakeDue(this.#records.resume(scope));
+  async resume(scope: PauseScope): Promise<boolean> {
+    const wasPaused = await this.#stall.mayMakeDue(this.#records.resume(scope));
     this.#worker?.enterBacklog();
     if (scope === 'controller') this.#onPauseChanged();
+    return wasPaused;
   }
 
   drop(keys: readonly string[]): Promise<number> {

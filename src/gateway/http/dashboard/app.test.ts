@@ -27,6 +27,8 @@ function summary(more: Partial<ControllerSummary> = {}): ControllerSummary {
     concurrency: 2,
     oldestDueMs: undefined,
     pauses: [],
+    morePauses: 0,
+    pausedObjects: 0,
     circuit: undefined,
     samples: [],
     ...more,
@@ -85,8 +87,14 @@ function queueOf(
       await change(`drop ${keys.join(' ')}`);
       return keys.length;
     },
-    pause: (scope) => change(`pause ${scope}`),
-    resume: (scope) => change(`resume ${scope}`),
+    pause: async (scope) => {
+      await change(`pause ${scope}`);
+      return true;
+    },
+    resume: async (scope) => {
+      await change(`resume ${scope}`);
+      return true;
+    },
     bullMqLists: async () => ({ queue: 'web', prefix: 'levelhook', jobs: { waiting: 4, active: 1 } }),
   };
 }
@@ -544,16 +552,15 @@ test('the table of functions shows what keeps triggers back, and nothing of it i
 });
 
 test('the pauses of keys are listed with their controller, each with a link and Resume', async () => {
-  const pauses = [
-    { scope: 'key/shop/cart', sinceMs: NOW - 60_000 },
-    { scope: 'object/shop/till', sinceMs: NOW - 60_000 },
-  ] as const;
-  const app = served({ controller: () => access(queueOf([]), { summary: async () => summary({ pauses }) }) });
+  const pauses = [{ scope: 'key/shop/cart', sinceMs: NOW - 60_000 }] as const;
+  const found = summary({ pauses, morePauses: 12, pausedObjects: 1 });
+  const app = served({ controller: () => access(queueOf([]), { summary: async () => found }) });
   const text = await textOf(app, '/dashboard/controllers/web');
   expect(text).toContain('<a href="/dashboard/controllers/web/keys/shop/cart">the key shop/cart</a>');
   expect(text).toContain('name="scope" value="key/shop/cart"');
   expect(text).toContain('1 object is paused by the annotation');
-  expect(text).toContain('1 key and 1 object paused');
+  expect(text).toContain('<p class="empty">12 further pauses.</p>');
+  expect(text).toContain('1 key and 1 object paused, and 12 further pauses');
 });
 
 test('the page of a controller shows the last review of its rights, and a question without an answer since', async () => {

@@ -266,21 +266,26 @@ export class RedisRecords {
       .exec();
   }
 
-  async pause(scope: PauseScope, sinceMs: number, untilMs: number | undefined): Promise<void> {
+  /** @returns whether the scope was not paused before. */
+  async pause(scope: PauseScope, sinceMs: number, untilMs: number | undefined): Promise<boolean> {
     const step = this.#redis.multi().hset(this.#keys.pauses, scope, sinceMs);
-    if (untilMs === undefined) step.zrem(this.#keys.pauseEnds, scope);
-    else step.zadd(this.#keys.pauseEnds, untilMs, scope);
-    await step.exec();
+    if (!scope.startsWith('object/')) step.zadd(this.#keys.pauseEnds, untilMs ?? '+inf', scope);
+    const [set] = (await step.exec()) ?? [];
+    return set?.[1] === 1;
   }
 
   /**
    * @param onlyIfEnds the end of the pause as it was read: a pause with another end stays. Default: the pause is ended
    *   whatever its end is.
+   * @returns whether there was such a pause.
    */
-  async resume(scope: string, onlyIfEnds = ''): Promise<void> {
+  async resume(scope: string, onlyIfEnds = ''): Promise<boolean> {
+    let wasPaused = false;
     // The first call ends the pause and sets its end to 0 while keys are left; the other calls name this end.
     for (let ends = onlyIfEnds; ; ends = '0') {
-      if ((await this.#scripts.resume(this.#keys.script, [scope, ends, PAGE])) === 0) return;
+      const [left, ended] = (await this.#scripts.resume(this.#keys.script, [scope, ends, PAGE])) as [number, number];
+      wasPaused ||= ended === 1;
+      if (left === 0) return wasPaused;
     }
   }
 

@@ -60,7 +60,7 @@ for at = 5, #ARGV, 4 do
     pausing = true
   elseif paused == '0' and pausing then
     redis.call('HDEL', pauses, 'object/' .. key)
-    redis.call('UNLINK', KEYS[1] .. ':paused:object/' .. key)
+    redis.call('ZREM', KEYS[1] .. ':paused:object', key)
   end
 end
 table.insert(ready, 1, next_at or '')
