@@ -32,6 +32,9 @@ export interface QueuedKey {
   readonly paused?: boolean;
 }
 
+/** A key, and whether its object says that it is paused. */
+export type PausedState = Required<Pick<QueuedKey, 'key' | 'paused'>>;
+
 /** Why keys are queued at low priority. */
 export type LowReason = Extract<Reason['type'], 'initial' | 'resync' | 'manual'>;
 
@@ -127,8 +130,11 @@ export interface QueueHistory {
  */
 export interface WorkQueue {
   readonly name: string;
-  /** Run these keys soon. Resolves when they cannot be lost any more. */
-  add(keys: readonly QueuedKey[]): Promise<void>;
+  /**
+   * Run these keys soon. Resolves when they cannot be lost any more.
+   * @returns the keys whose pause `object/<key>` has begun or ended.
+   */
+  add(keys: readonly QueuedKey[]): Promise<readonly string[]>;
   /** Run these keys when there is room: initial, resync, replay of many. Never starved, never in the way of `add`. */
   addLow(keys: readonly string[], reason: LowReason): Promise<void>;
   /** Run this key after `ms` at the latest. */
@@ -150,6 +156,11 @@ export interface WorkQueue {
    * @returns whether there was such a pause.
    */
   resume(scope: PauseScope): Promise<boolean>;
+  /**
+   * Begins or ends the pauses `object/<key>`, as the objects say.
+   * @returns the keys whose pause has begun or ended.
+   */
+  pauseObjects(states: readonly PausedState[]): Promise<readonly string[]>;
   /** Reads the keys that wait or run. */
   readonly inspector: QueueInspector;
   /** Reads the runs that have ended. */

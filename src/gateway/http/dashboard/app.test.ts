@@ -81,7 +81,10 @@ function queueOf(
       runs: async () => ({ runs: statuses.map(({ key }) => pastRun(key, errorOf(key))) }),
       runsOf: async (key) => [pastRun(key, errorOf(key))],
     },
-    add: (keys) => change(`add ${keys.map(({ key }) => key).join(' ')}`),
+    add: async (keys) => {
+      await change(`add ${keys.map(({ key }) => key).join(' ')}`);
+      return [];
+    },
     addLow: (keys) => change(`add low ${keys.join(' ')}`),
     drop: async (keys) => {
       await change(`drop ${keys.join(' ')}`);
