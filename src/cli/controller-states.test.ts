@@ -27,7 +27,7 @@ import { describeQueues } from './queue-text.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
 const sizes = { queued: 0, running: 0, failing: 0, backlog: 0, dead: 0 };
-const quiet: ControllerFacts = { problems: [], remarks: [], pauses: [], circuit: undefined, sizes };
+const quiet: ControllerFacts = { problems: [], remarks: [], pauses: [], pausedObjects: 0, circuit: undefined, sizes };
 const paused = [{ scope: 'controller', sinceMs: 0 }] as const;
 
 /** The state of a controller, the reason of the condition Ready of its ReconcileFunction, and the facts. */
@@ -42,7 +42,7 @@ const ROWS: readonly (readonly [ControllerStateWord, string, Partial<ControllerF
   ['paused', 'Paused', { pauses: paused }],
   ['partly paused', 'Running', { pauses: [{ scope: 'namespace/a', sinceMs: 0 }] }],
   ['partly paused', 'Running', { pauses: [{ scope: 'key/a/b', sinceMs: 0 }] }],
-  ['partly paused', 'Running', { pauses: [{ scope: 'object/a/b', sinceMs: 0 }] }],
+  ['partly paused', 'Running', { pausedObjects: 1 }],
   ['waits for recovery', 'WaitsForRecovery', { pauses: [{ scope: 'recovery', sinceMs: 0 }] }],
   // A function that starts is no fault.
   ['busy', 'Running', { circuit: { sinceMs: 0, untilMs: 1, isStarting: true }, sizes: { ...sizes, queued: 1 } }],
@@ -58,12 +58,19 @@ const NOT_RUNNING = ['NotWell', 'WaitsForRecovery'];
 const GREEN: readonly ControllerStateWord[] = ['idle', 'busy'];
 
 /** A controller with these facts, and its queue. */
-function controllerOf({ problems, remarks, pauses, circuit, sizes: found }: ControllerFacts): RunningController {
-  const levels = { pauses, circuit, sizes: found, low: 0, demand: 0 };
+function controllerOf({
+  problems,
+  remarks,
+  pauses,
+  pausedObjects,
+  circuit,
+  sizes: found,
+}: ControllerFacts): RunningController {
+  const levels = { pauses, morePauses: 0, pausedObjects, circuit, sizes: found, low: 0, demand: 0 };
   const queue = {
     name: 'web',
     circuit,
-    inspector: { levels: async () => levels, allLevels: async () => levels },
+    inspector: { levels: async () => levels },
     unfinished: () => ({ totalMs: 0, longestMs: 0 }),
     stalledMs: async () => 0,
     seenLevels: levels,
@@ -122,8 +129,10 @@ it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', asy
     const none = { timers: 0, waiting: 0 };
     judgeQueue(findings, {
       controller: 'web',
-      keys: { ...none, ...facts.sizes },
+      sizes: { ...none, ...facts.sizes },
       pauses: facts.pauses,
+      morePauses: 0,
+      pausedObjects: facts.pausedObjects,
       oldestDueMs: 0,
     });
     const [verdict] = findings.all;

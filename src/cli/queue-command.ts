@@ -1,9 +1,9 @@
 import { formatObjectKey, isNamespace, messageOf, parseObjectKey, printable, shown, UserError } from '../core/index.ts';
-import type { ServedKey, ServedQueue } from '../gateway/http/server/queue-api.ts';
-import type { KeyPage, Pause, PersonScope } from '../gateway/controller/workqueue/work-queue.ts';
+import type { PauseChange, ServedKey, ServedQueue } from '../gateway/http/server/queue-api.ts';
+import type { KeyPage, PersonScope } from '../gateway/controller/workqueue/work-queue.ts';
 import { explainKey } from './explain-text.ts';
 import { askGateway, type GatewayAddress } from './gateway-client.ts';
-import { describeKey, describeLists, describePage, describeQueues } from './queue-text.ts';
+import { describeKey, describeLists, describePage, describeQueues, pausedIn } from './queue-text.ts';
 
 /** Of one request, as `queue-api.ts` bounds them, whose module would make each command slower. */
 const MOST_KEYS = 1000;
@@ -79,13 +79,13 @@ export async function pauseCommand(
   options: QueueFlags & { namespace?: string },
 ): Promise<void> {
   const scope = scopeOf(key, options.namespace);
-  const { queues } = await askGateway<{ queues: ServedQueue[] }>(options, { path: '/queues', field: 'queues' });
-  const before = queues.find((each) => each.controller === controller)?.pauses ?? [];
-  const was = before.some((each) => each.scope === scope);
   const path = `${pathOf(controller)}/${verb}`;
-  const answer = await askGateway<{ pauses: Pause[] }>(options, { path, field: 'pauses', body: { scope } });
-  const paused = answer.pauses.map(({ scope: each }) => each).join(', ') || 'nothing';
-  const done = { pause: was ? 'was paused already' : 'paused', resume: was ? 'resumed' : 'was not paused' }[verb];
+  const answer = await askGateway<PauseChange>(options, { path, field: 'pauses', body: { scope } });
+  const { changed } = answer;
+  const paused = pausedIn(answer).join(', ') || 'nothing';
+  const done = { pause: changed ? 'paused' : 'was paused already', resume: changed ? 'resumed' : 'was not paused' }[
+    verb
+  ];
   print(options, answer, `${nameOf(scope, controller)} ${done}; paused of ${controller} now: ${paused}\n`);
 }
 

@@ -1,20 +1,29 @@
 import { boundedText } from '../core/index.ts';
 import type { ServedKey, ServedQueue, ServedWait } from '../gateway/http/server/queue-api.ts';
 import { objectText } from '../gateway/controller/workqueue/key-state.ts';
-import type { KeyPage, PauseScope } from '../gateway/controller/workqueue/work-queue.ts';
+import type { KeyPage, PauseScope, PauseSummary } from '../gateway/controller/workqueue/work-queue.ts';
 
 const LONGEST_CELL = 4096;
 
 export function describeQueues(queues: readonly ServedQueue[]): string {
   if (queues.length === 0) return 'this gateway runs no controller\n';
   const lists = Object.keys(queues[0]?.keys ?? {});
-  const rows = queues.map(({ controller, state, keys, pauses, circuit }) => [
-    controller,
-    state,
-    ...Object.values(keys).map(String),
-    [...pauses.map(({ scope }) => scope), ...(circuit ? ['breaker'] : [])].join(',') || '-',
+  const rows = queues.map((queue) => [
+    queue.controller,
+    queue.state,
+    ...Object.values(queue.keys).map(String),
+    [...pausedIn(queue), ...(queue.circuit ? ['breaker'] : [])].join(',') || '-',
   ]);
   return table([['CONTROLLER', 'STATE', ...lists.map((list) => list.toUpperCase()), 'PAUSED'], ...rows]);
+}
+
+/** The scopes of a controller's pauses; where there are too many, their number. */
+export function pausedIn({ pauses, morePauses, pausedObjects }: PauseSummary): string[] {
+  return [
+    ...pauses.map(({ scope }) => scope),
+    ...(morePauses > 0 ? [`${morePauses} more`] : []),
+    ...(pausedObjects > 0 ? [`${pausedObjects} ${pausedObjects === 1 ? 'object' : 'objects'}`] : []),
+  ];
 }
 
 /** The lists of one controller that have keys, with the first keys of each. */

@@ -1,4 +1,4 @@
-import { formatJson, type KubernetesObject, ownValue } from '../core/index.ts';
+import { formatJson, type KubernetesObject, NewestMap, ownValue } from '../core/index.ts';
 
 /**
  * A field whose value is observed: names with dots between. A name may choose items of a list by the value of one of
@@ -18,7 +18,8 @@ interface Part {
   readonly only?: { readonly key: string; readonly value: string };
 }
 
-const partsByField = new Map<string, readonly Part[]>();
+/** Functions that come and go name new fields, so the fields that were parsed last are kept alone. */
+const partsByField = new NewestMap<string, readonly Part[]>(1000);
 
 /** Limits of a value, nested values included. A larger one would cost every reader of the object's events. */
 const MAX_LEVELS = 32;

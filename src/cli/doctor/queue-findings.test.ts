@@ -9,8 +9,10 @@ import { checkQueues, judgeQueue, judgeReplicas, type JudgedQueue } from './queu
 
 const idle: JudgedQueue = {
   controller: 'web',
-  keys: { queued: 0, running: 0, timers: 2, failing: 0, backlog: 0, waiting: 0, dead: 0 },
+  sizes: { queued: 0, running: 0, timers: 2, failing: 0, backlog: 0, waiting: 0, dead: 0 },
   pauses: [],
+  morePauses: 0,
+  pausedObjects: 0,
   oldestDueMs: undefined,
 };
 
@@ -22,15 +24,15 @@ function judged(state: Partial<JudgedQueue>): string[] {
 
 it.each<[string, Partial<JudgedQueue>, string[]]>([
   ['idle', {}, ['ok: queue web: idle, SIZES']],
-  ['busy', { keys: { ...idle.keys, queued: 9, running: 4 }, oldestDueMs: 60_000 }, ['ok: queue web: busy, SIZES']],
+  ['busy', { sizes: { ...idle.sizes, queued: 9, running: 4 }, oldestDueMs: 60_000 }, ['ok: queue web: busy, SIZES']],
   [
     'with failing keys',
-    { keys: { ...idle.keys, failing: 2 } },
+    { sizes: { ...idle.sizes, failing: 2 } },
     ['warning: queue web: failing, SIZES: levelhook queue list web shows them'],
   ],
   [
     'with dead letters',
-    { keys: { ...idle.keys, dead: 2 } },
+    { sizes: { ...idle.sizes, dead: 2 } },
     ['warning: queue web: dead letters, SIZES: levelhook queue list web shows them'],
   ],
   [
@@ -41,7 +43,7 @@ it.each<[string, Partial<JudgedQueue>, string[]]>([
   [
     'paused with dead letters',
     {
-      keys: { ...idle.keys, dead: 2 },
+      sizes: { ...idle.sizes, dead: 2 },
       pauses: [{ scope: 'controller', sinceMs: 1 }],
     },
     [
@@ -55,13 +57,13 @@ it.each<[string, Partial<JudgedQueue>, string[]]>([
       pauses: [
         { scope: 'namespace/a', sinceMs: 1 },
         { scope: 'key/a/b', sinceMs: 1 },
-        { scope: 'object/a/b', sinceMs: 1 },
-        { scope: 'object/a/c', sinceMs: 1 },
       ],
+      morePauses: 7,
+      pausedObjects: 2,
     },
     [
       'ok: queue web: partly paused, SIZES',
-      'warning: queue web is paused for 1 namespaces, 1 keys, and 2 objects by their annotation',
+      'warning: queue web is paused for 1 namespaces, 1 keys, 7 further namespaces and keys, and 2 objects by their annotation',
     ],
   ],
   [
@@ -112,13 +114,11 @@ describe('the doctor, where a controller has a queue and', () => {
     const redis = {
       time: async () => [Math.floor(wallMs / 1000), (wallMs % 1000) * 1000],
       hget: async (_: string, field: string) => registry[field] ?? null,
-      hgetall: async (key: string) => (key.endsWith(':pauses') ? {} : registry),
+      hgetall: async () => registry,
       smembers: async () => [],
-      zcard: async () => 0,
-      zrange: async () => [],
       defineCommand: () => {},
       // The answer of levels.lua: no key is in the list `queued`, one has a timer.
-      levelhook_levels: async () => [[0, 0, 1, 0, 0, 0], 0, 0, 1, String(nowMs - dueMs)],
+      levelhook_levels: async () => [[0, 0, 1, 0, 0, 0, 0], 0, 0, 1, String(nowMs - dueMs), 0, 0, '', []],
     };
     return redis as unknown as Redis;
   }

@@ -10,19 +10,19 @@ import {
   type ControllerStateWord,
   isWell,
 } from '../../gateway/controller/running/controller-state.ts';
-import { KEY_LISTS, type KeyList, type Pause } from '../../gateway/controller/workqueue/key-status.ts';
+import { KEY_LISTS, type KeyList } from '../../gateway/controller/workqueue/key-status.ts';
 import { queueKeys } from '../../gateway/controller/workqueue/queue-keys.ts';
 import { RedisInspector } from '../../gateway/controller/workqueue/records/redis-inspector.ts';
+import type { PauseSummary } from '../../gateway/controller/workqueue/work-queue.ts';
 import type { Diagnoses } from './diagnosis.ts';
 
 /** A busy gateway runs a due key within this time, so a longer delay has another cause. */
 const DUE_MS = 60_000;
 
 /** One controller's queue in Redis. */
-export interface JudgedQueue {
+export interface JudgedQueue extends PauseSummary {
   readonly controller: string;
-  readonly keys: Readonly<Record<KeyList, number>>;
-  readonly pauses: readonly Pause[];
+  readonly sizes: Readonly<Record<KeyList, number>>;
   /** For how long the first key has been due; undefined: none is. */
   readonly oldestDueMs: number | undefined;
 }
@@ -81,8 +81,7 @@ function controllersIn(registry: Readonly<Record<string, string>>): string[] {
 async function readQueue(location: RedisLocation, controller: string, clock: Clock): Promise<JudgedQueue> {
   const own = { clock, circuit: () => undefined, passed: async () => false };
   const inspector = new RedisInspector(location.redis, queueKeys(location, controller), own);
-  const { sizes, pauses, oldestDueMs } = await inspector.allLevels();
-  return { controller, keys: sizes, pauses, oldestDueMs };
+  return { controller, ...(await inspector.levels()) };
 }
 
 const listHint = (controller: string): string => `levelhook queue list ${controller} shows them`;
@@ -95,10 +94,11 @@ const REMEDIES: Partial<Record<ControllerStateWord, (controller: string) => stri
 };
 
 /** The state of the controller, as far as Redis knows it, and the facts that the word does not say. */
-export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, oldestDueMs }: JudgedQueue): void {
+export function judgeQueue(findings: Diagnoses, queue: JudgedQueue): void {
+  const { controller, sizes: keys, pauses, morePauses, pausedObjects, oldestDueMs } = queue;
   const sizes = KEY_LISTS.map((list) => `${keys[list]} ${list}`).join(', ');
   // Gateways alone know problems, remarks and the circuit.
-  const word = controllerState({ problems: [], remarks: [], circuit: undefined, pauses, sizes: keys });
+  const word = controllerState({ problems: [], remarks: [], circuit: undefined, pauses, pausedObjects, sizes: keys });
   const remedy = REMEDIES[word];
   const hint = remedy === undefined ? '' : `: ${remedy(controller)}`;
   findings.add(isWell(word) ? 'ok' : 'warning', `queue ${controller}: ${word}, ${sizes}${hint}`);
@@ -106,11 +106,12 @@ export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, olde
   if (scopes.includes('controller') && word !== 'paused') {
     findings.warning(`queue ${controller} is paused: ${resumeHint(controller)}`);
   }
-  const [namespaces = 0, single = 0, objects = 0] = ['namespace/', 'key/', 'object/'].map(
+  const [namespaces = 0, single = 0] = ['namespace/', 'key/'].map(
     (kind) => scopes.filter((scope) => scope.startsWith(kind)).length,
   );
-  if (namespaces + single + objects > 0) {
-    const parts = `${namespaces} namespaces, ${single} keys, and ${objects} objects by their annotation`;
+  if (namespaces + single + pausedObjects > 0) {
+    const more = morePauses > 0 ? `${morePauses} further namespaces and keys, ` : '';
+    const parts = `${namespaces} namespaces, ${single} keys, ${more}and ${pausedObjects} objects by their annotation`;
     findings.warning(`queue ${controller} is paused for ${parts}`);
   }
   if (oldestDueMs !== undefined && oldestDueMs > DUE_MS) {

@@ -132,6 +132,7 @@ export class Manager implements KnownParts {
           if (leads() && (await queue.record.state()).isForeign) await this.#garbage.forget(name);
         },
         forget: async (id, endMs) => {
+          this.#factory.ownRuns.remove(id);
           const isGone = leads() && (await this.#garbage.forget(id, endMs));
           await this.#forgetMetrics(id);
           await events.onForgotten(id);

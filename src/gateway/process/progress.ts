@@ -154,6 +154,7 @@ function keepOnly(ages: Map<string, unknown>, current: readonly { readonly name:
 
 const NO_KEYS: QueueFacts = {
   pauses: [],
+  pausedObjects: 0,
   circuit: undefined,
   sizes: { queued: 0, running: 0, failing: 0, backlog: 0, dead: 0 },
 };

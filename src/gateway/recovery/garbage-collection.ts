@@ -7,6 +7,7 @@ import { keysWith, loadScript, type Script } from '../../ground/redis/redis.ts';
 import type { RedisLocation } from '../../ground/redis/redis-location.ts';
 import { type QueueKeys, queueKeys } from '../controller/workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../controller/workqueue/queue-options.ts';
+import { GroupCommit } from '../controller/workqueue/worker/group-commit.ts';
 import { goneReplicas } from '../election/replica-record.ts';
 import { CONTROLLER_FIELD, type Removal, removalOf, removedValue } from '../election/registry-fields.ts';
 
@@ -29,6 +30,15 @@ export interface GarbageCollectorOptions {
 const LATE_MARK_MS = 15_000;
 /** How often the leader sweeps the registry. */
 const SWEEP_MS = 10_000;
+/** Queues whose keys one scan of Redis finds. */
+const MOST_UNLINKED = 1000;
+
+/** A queue whose removal has begun. */
+interface BegunRemoval {
+  readonly name: string;
+  readonly keys: QueueKeys;
+  readonly hasData: boolean;
+}
 
 /**
  * Removes from Redis what controllers leave behind that no longer exist. The gateway that leads calls it.
@@ -45,12 +55,15 @@ export class GarbageCollector {
   readonly #options: GarbageCollectorOptions;
   readonly #disown: Script;
   readonly #unlinkRest: Script;
+  /** Each scan reads the names of all keys of Redis, so removals that come during one share the next one. */
+  readonly #unlinks: GroupCommit<QueueKeys, boolean>;
 
   constructor(options: GarbageCollectorOptions) {
     this.#options = options;
     const { redis } = options.location;
     this.#disown = loadScript(redis, import.meta.url, 'disown');
     this.#unlinkRest = loadScript(redis, import.meta.url, 'unlink-rest');
+    this.#unlinks = new GroupCommit((queues) => this.#unlinkAll(queues), { limit: MOST_UNLINKED });
   }
 
   /**
@@ -85,13 +98,19 @@ export class GarbageCollector {
   }
 
   /**
-   * The tenants side by side: the questions of one to the apiserver may wait for others of its own.
+   * The tenants side by side: the questions of one to the apiserver may wait for others of its own. The data of all
+   * queues of a tenant are deleted together.
    * @returns the removed ones.
    */
   async #forgetAll(names: readonly string[]): Promise<string[]> {
     const removed: string[] = [];
     const ofTenant = async (own: readonly string[]): Promise<void> => {
-      for (const name of own) if (await this.forget(name)) removed.push(name);
+      const begun: BegunRemoval[] = [];
+      try {
+        for (const name of own) begun.push(...(await this.#begin(name)));
+      } finally {
+        await Promise.all(begun.map(async (each) => (await this.#complete(each)) && removed.push(each.name)));
+      }
     };
     const ended = await Promise.allSettled([...Map.groupBy(names, tenantOf).values()].map(ofTenant));
     const failed = ended.find(({ status }) => status === 'rejected');
@@ -107,6 +126,12 @@ export class GarbageCollector {
    * @throws when Redis or the apiserver does not answer. The next call continues.
    */
   async forget(name: string, endMs?: number): Promise<boolean> {
+    const [begun] = await this.#begin(name, endMs);
+    return begun !== undefined && this.#complete(begun);
+  }
+
+  /** @returns none when the present owner has the data. */
+  async #begin(name: string, endMs?: number): Promise<[] | [BegunRemoval]> {
     const { location, runtime, liveOwner } = this.#options;
     const { clock } = runtime;
     const { redis, registryKey } = location;
@@ -115,10 +140,10 @@ export class GarbageCollector {
       redis.hget(registryKey, CONTROLLER_FIELD + name),
       redis.hmget(keys.queue, 'owner', 'runId'),
     ]);
-    if (typeof owner === 'string' && owner === (await liveOwner(name))) return false;
+    if (typeof owner === 'string' && owner === (await liveOwner(name))) return [];
     // In one step: once its runs are known, a gateway that has not stopped the controller yet must start no more keys.
     const begun = await this.#disown(keysToDisown(keys), [owner ?? '']);
-    if (begun === null) return false;
+    if (begun === null) return [];
     const [lastRun, pauseEnd, hasData] = begun as [string, string, number];
     // Runs without a record may go on until the end of the pause that recovery has set.
     const last = Math.max(Number(lastRun), Number(pauseEnd));
@@ -139,20 +164,38 @@ export class GarbageCollector {
       const removal: Removal = { atMs, ...(latestMs === undefined ? {} : { endMs: latestMs }) };
       await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(removal));
     }
-    // Each removal scans all keys of Redis, so a function that never had a queue must not cost a scan.
-    if (hasData === 1 && !(await this.#unlink(keys))) return false;
-    await removeMarks(location, [name]);
-    return (await this.#unlinkRest([keys.queue, keys.queue], [])) === 1;
+    return [{ name, keys, hasData: hasData === 1 }];
   }
 
   /** @returns false when the queue is in use again. */
-  async #unlink({ queue, prefix }: QueueKeys): Promise<boolean> {
-    if ((await this.#unlinkRest([queue], [])) === 0) return false;
-    for await (const keys of keysWith(this.#options.location.redis, `${prefix}:`)) {
-      const gone = keys.filter((key) => key !== queue);
-      if ((await this.#unlinkRest([queue, ...gone], [])) === 0) return false;
+  async #complete({ name, keys, hasData }: BegunRemoval): Promise<boolean> {
+    // A function that never had a queue must not cost a scan.
+    if (hasData && !(await this.#unlinks.submit(keys))) return false;
+    await removeMarks(this.#options.location, [name]);
+    return (await this.#unlinkRest([keys.queue, keys.queue], [])) === 1;
+  }
+
+  /** Deletes the keys of queues, but their hashes. @returns for each of them false when it is in use again. */
+  async #unlinkAll(queues: readonly QueueKeys[]): Promise<boolean[]> {
+    const { location } = this.#options;
+    const known = new Map<string, string>();
+    for (const { prefix, queue } of queues) {
+      if ((await this.#unlinkRest([queue], [])) === 1) known.set(prefix, queue);
     }
-    return true;
+    // The keys of a single queue are found by its whole prefix, so that Redis returns no others.
+    const start = queueKeys(location, '').prefix.slice(0, -1);
+    const [first] = known.keys();
+    if (first === undefined) return queues.map(() => false);
+    for await (const found of keysWith(location.redis, known.size === 1 ? `${first}:` : start)) {
+      const byPrefix = Map.groupBy(found, (key) => key.slice(0, key.indexOf('}', start.length) + 1));
+      for (const [prefix, keys] of byPrefix) {
+        const queue = known.get(prefix);
+        if (queue === undefined) continue;
+        const gone = keys.filter((key) => key !== queue);
+        if ((await this.#unlinkRest([queue, ...gone], [])) === 0) known.delete(prefix);
+      }
+    }
+    return queues.map(({ prefix }) => known.has(prefix));
   }
 
   /**

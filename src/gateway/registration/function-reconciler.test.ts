@@ -155,7 +155,11 @@ class World {
       inspector: {
         levels: async () => {
           this.asked.redis += 1;
-          return { pauses: this.paused ? [{ scope: 'controller', sinceMs: 0 }] : [], sizes: this.keys };
+          return {
+            pauses: this.paused ? [{ scope: 'controller', sinceMs: 0 }] : [],
+            pausedObjects: 0,
+            sizes: this.keys,
+          };
         },
       },
     };

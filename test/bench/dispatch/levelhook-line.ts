@@ -56,8 +56,9 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
   return {
     name: maxBatch === 1 ? 'levelhook' : `levelhook in batches of ${maxBatch}`,
     triggers: () => triggers,
-    add: (keys) =>
-      queue.add(keys.map((key) => ({ key, reasons: [{ type: 'updated', object: `v1/ConfigMap ${key}` }] }))),
+    add: async (keys) => {
+      await queue.add(keys.map((key) => ({ key, reasons: [{ type: 'updated', object: `v1/ConfigMap ${key}` }] })));
+    },
     start: async () => {
       // As in a gateway, BullMQ keeps few events.
       await queue.record.renew('bench');

@@ -62,13 +62,14 @@ export const ours: MakeQueue = async (redisUrl, { concurrency }) => {
   });
   return {
     // As the relay adds them: with a reason.
-    add: (keys) =>
-      queue.add(
+    add: async (keys) => {
+      await queue.add(
         keys.map((key) => ({
           key,
           reasons: [{ type: 'updated', object: `apps/v1/ReplicaSet ${key}`, resourceVersion: '123456' }],
         })),
-      ),
+      );
+    },
     start: async (run) => {
       // As in a gateway, BullMQ keeps few events.
       await queue.record.renew('bench');

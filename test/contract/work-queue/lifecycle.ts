@@ -144,7 +144,7 @@ export function lifecycleContract(create: CreateFixture): void {
       await queue.pause('controller', clock.now() + 1000);
       await setting().lose();
       expect(await setting().pending()).toBe(0);
-      expect(await queue.inspector.pauses()).toEqual([]);
+      expect(await queue.inspector.pauses()).toEqual({ pauses: [] });
       await queue.start(process);
       await setting().pass(61_000);
       expect(process.runs).toEqual([]);

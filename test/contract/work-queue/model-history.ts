@@ -154,7 +154,9 @@ export class ModelHistory implements Process {
     const queue = this.#gateways[this.#below(this.#gateways.length)] as WorkQueue;
     const chance = this.#random();
     if (chance < 0.45)
-      await this.#ask(this.#someKeys(), 0, (keys) => queue.add(keys.map((key) => ({ key, reasons: [] }))));
+      await this.#ask(this.#someKeys(), 0, async (keys) => {
+        await queue.add(keys.map((key) => ({ key, reasons: [] })));
+      });
     else if (chance < 0.52) await this.#ask(this.#someKeys(), 0, (keys) => queue.addLow(keys, 'initial'));
     else if (chance < 0.6) {
       const ms = this.#below(2000);
@@ -217,7 +219,10 @@ export class ModelHistory implements Process {
   async #pauseAll(): Promise<void> {
     for (const queue of this.#gateways) queue.suspend();
     const [queue] = this.#gateways;
-    if (queue) await this.#ask(this.#someKeys(), 0, (keys) => queue.add(keys.map((key) => ({ key, reasons: [] }))));
+    if (queue)
+      await this.#ask(this.#someKeys(), 0, async (keys) => {
+        await queue.add(keys.map((key) => ({ key, reasons: [] })));
+      });
     for (const each of this.#gateways) each.unsuspend();
   }
 

@@ -34,7 +34,33 @@ export function pausesContract(create: CreateFixture): void {
       await queue.resume(scope);
       await setting().atRest();
       for (const key of keys) expect(process.runsOf(key), key).toHaveLength(1);
-      expect(await queue.inspector.pauses()).toEqual([]);
+      expect(await queue.inspector.pauses()).toEqual({ pauses: [] });
+    });
+
+    it('says whether it is new, and whether there was one to end', async () => {
+      const { queue } = setting();
+      for (const scope of ['controller', 'namespace/a', 'key/a/k'] as const) {
+        expect(await queue.resume(scope)).toBe(false);
+        expect(await queue.pause(scope)).toBe(true);
+        expect(await queue.pause(scope)).toBe(false);
+        expect(await queue.resume(scope)).toBe(true);
+      }
+    });
+
+    it('of all keys is the first of those that are listed, then come namespaces and keys; objects are counted', async () => {
+      const { queue, clock } = setting();
+      const untilMs = clock.now() + 60_000;
+      await queue.add([{ key: 'a/k', reasons: [], paused: true }]);
+      for (const scope of ['key/a/k', 'namespace/a', 'controller'] as const) await queue.pause(scope);
+      await queue.pause('recovery', untilMs);
+      const levels = await queue.inspector.levels();
+      expect(levels).toMatchObject({ morePauses: 0, pausedObjects: 1, pauseEndMs: untilMs });
+      expect(levels.pauses).toMatchObject([
+        { scope: 'controller' },
+        { scope: 'recovery', untilMs },
+        { scope: 'namespace/a' },
+        { scope: 'key/a/k' },
+      ]);
     });
 
     it('lets a run in flight end, and keeps back what it asks for', async () => {
@@ -63,11 +89,11 @@ export function pausesContract(create: CreateFixture): void {
       await queue.pause('recovery', from + 5000);
       await setting().pass(4500);
       expect(process.runs).toEqual([]);
-      expect(await queue.inspector.pauses()).toMatchObject([{ scope: 'recovery', untilMs: from + 5000 }]);
+      expect(await queue.inspector.pauses()).toMatchObject({ pauses: [{ scope: 'recovery', untilMs: from + 5000 }] });
       await setting().atRest();
       expect(process.startedAtMs[0]).toBeGreaterThanOrEqual(from + 5000);
       expect(process.startedAtMs[0]).toBeLessThan(from + 5100);
-      expect(await queue.inspector.pauses()).toEqual([]);
+      expect(await queue.inspector.pauses()).toEqual({ pauses: [] });
     });
 
     it('inside another one keeps its keys when that ends', async () => {
@@ -96,11 +122,11 @@ export function pausesContract(create: CreateFixture): void {
       await queue.add([{ key: 'a/l', reasons: [], paused: false }]);
       await setting().settle();
       expect(process.keys()).toEqual(['a/l']);
-      expect(await queue.inspector.pauses()).toMatchObject([{ scope: 'object/a/k' }]);
+      expect(await queue.inspector.pauses()).toMatchObject({ pauses: [{ scope: 'object/a/k' }] });
       await queue.add([{ key: 'a/k', reasons: [], paused: false }]);
       await setting().atRest();
       expect(process.keys()).toEqual(['a/l', 'a/k']);
-      expect(await queue.inspector.pauses()).toEqual([]);
+      expect(await queue.inspector.pauses()).toEqual({ pauses: [] });
     });
 
     it('of a key by a person is not ended by what an add says of the object, and is known while nothing waits', async () => {
@@ -122,7 +148,7 @@ export function pausesContract(create: CreateFixture): void {
       await queue.resume('key/a/k');
       await setting().atRest();
       expect(process.runs).toMatchObject([{ reasons: [{ type: 'added' }, { type: 'updated' }] }]);
-      expect(await queue.inspector.pauses()).toEqual([]);
+      expect(await queue.inspector.pauses()).toEqual({ pauses: [] });
     });
 
     it('by the annotation outlasts the one by a person', async () => {

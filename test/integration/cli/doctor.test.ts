@@ -172,10 +172,11 @@ describe('levelhook doctor', () => {
     await redis.config('SET', 'maxmemory-policy', 'allkeys-lru');
     await redis.zadd(keys.dead, 1, `${namespace}/one`);
     await redis.hset(keys.pauses, 'controller', 1);
+    await redis.zadd(keys.pauseEnds, '+inf', 'controller');
     const settings = { LEVELHOOK_FUNCTIONS: NOWHERE, ...settingsFor([namespace], [NOWHERE]) };
     const said = await restored(doctor(settings), async () => {
       await redis.config('SET', 'maxmemory-policy', 'noeviction');
-      await redis.unlink(keys.dead, keys.pauses);
+      await redis.unlink(keys.dead, keys.pauses, keys.pauseEnds);
     });
     expect(said.code).toBe(1);
     expect(said.of('Redis', 'problem')).toEqual([expect.stringContaining('maxmemory-policy is allkeys-lru')]);

@@ -67,6 +67,41 @@ it('scans Redis once for a queue, and not for a function that never had one', as
   expect(await left()).toEqual([]);
 });
 
+/** Makes queues with data that name no owner. @returns their names. */
+async function abandon(count: number, prefix: string): Promise<string[]> {
+  const names = Array.from({ length: count }, (_, at) => `${prefix}${at}`);
+  for (const name of names) {
+    const { queue, recordPrefix, timers } = queueKeys(location, name);
+    await redis.hset(queue, { incarnation: 'i', runId: await redisRunId(redis) });
+    await redis.hset(`${recordPrefix}a/}:b`, 'state', 'idle');
+    await redis.zadd(timers, 1, 'a/}:b');
+    await redis.hset(location.registryKey, `controller:${name}`, '1');
+  }
+  return names;
+}
+const allLeft = (): Promise<string[]> => redis.keys(`{${location.keyPrefix}:v1:c:queue:*`);
+
+it('removals that come together share two scans of Redis, and remove no other queue', async () => {
+  const names = await abandon(20, 'gone');
+  const [kept = ''] = await abandon(1, 'kept');
+  const scans = vi.spyOn(redis, 'scanStream').mockClear();
+  const together = collector();
+  expect(await Promise.all(names.map((name) => together.forget(name)))).toEqual(names.map(() => true));
+  // The first of them begins a scan at once, the others share the next one.
+  expect(scans.mock.calls.length).toBeLessThanOrEqual(2);
+  const queue = queueKeys(location, kept);
+  expect((await allLeft()).toSorted()).toEqual([`${queue.recordPrefix}a/}:b`, queue.queue, queue.timers].toSorted());
+});
+
+it('the queues that earlier gateways have left are removed with few scans, whatever their number', async () => {
+  await abandon(20, 'gone');
+  expect(await allLeft()).toHaveLength(60);
+  const scans = vi.spyOn(redis, 'scanStream').mockClear();
+  await collector().collect({ removeUnused: async () => [] }, { configured: new Set(['other']), declared: [] });
+  expect(scans.mock.calls.length).toBeLessThanOrEqual(2);
+  expect(await allLeft()).toEqual([]);
+});
+
 /** What may be written of a queue before it is in order, and so before it has its hash. */
 const FIRST_WRITES: readonly [string, (queue: BullMqWorkQueue, own: OwnRuns) => Promise<unknown>][] = [
   ['an add', (queue) => queue.add([{ key: 'a/b', reasons: [] }])],

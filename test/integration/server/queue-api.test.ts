@@ -76,10 +76,18 @@ describe('/queues', () => {
   it('tells of every queue, its lists, and each key', async () => {
     await dead('a/x', 'b/y');
     await queue.pause('namespace/c');
-    const keys = { queued: 0, running: 0, timers: 0, failing: 0, backlog: 0, waiting: 0, dead: 2 };
+    const keys = { queued: 0, running: 0, timers: 0, failing: 0, backlog: 0, waiting: 1, dead: 2 };
     const pauses = [{ scope: 'namespace/c', sinceMs: expect.any(Number) as number }];
+    await queue.add([{ key: 'a/z', reasons: [], paused: true }]);
+    await eventually(async () => expect((await queue.inspector.status('a/z')).waits).toHaveLength(1));
     const served = { controller: 'controller', state: 'dead letters', problems: [], remarks: [], keys, pauses };
-    expect(await request('/queues')).toEqual([200, { queues: [served] }]);
+    expect(await request('/queues')).toEqual([200, { queues: [{ ...served, morePauses: 0, pausedObjects: 1 }] }]);
+    const all = [{ scope: 'object/a/z' }, ...pauses];
+    const page = (await request('/queues/controller/pauses'))[1] as { pauses: unknown[] };
+    expect(page).toEqual({
+      pauses: expect.arrayContaining(all.map((each) => expect.objectContaining(each) as unknown)),
+    });
+    expect(page.pauses).toHaveLength(2);
     problems = ['its view is not complete'];
     expect(await request('/queues')).toMatchObject([200, { queues: [{ state: 'problem', problems }] }]);
     expect(await request('/queues/controller/keys?list=dead&limit=1')).toMatchObject([200, { total: 2, keys: [{}] }]);
@@ -115,9 +123,9 @@ describe('/queues', () => {
         { key: name, history: [{ outcome: 'dead' }] },
       ]);
       expect(paused[0], paused[1]).toBe(0);
-      expect((await queue.inspector.pauses()).map(({ scope }) => scope)).toEqual([`key/${name}`]);
+      expect((await queue.inspector.pauses()).pauses.map(({ scope }) => scope)).toEqual([`key/${name}`]);
       expect(await run('queue', 'resume', 'controller', ...key)).toEqual([0, expect.stringContaining(' resumed; ')]);
-      expect(await queue.inspector.pauses()).toEqual([]);
+      expect(await queue.inspector.pauses()).toEqual({ pauses: [] });
       expect(await run('queue', 'replay', 'controller', ...key)).toEqual([0, 'replayed 1 dead letter of controller']);
       await eventually(async () => expect(await queue.history.runsOf(name)).toHaveLength(2));
       await eventually(async () => expect(await deadKeys()).toEqual([name, 'a/other'].toSorted()));
@@ -206,10 +214,17 @@ describe('/queues', () => {
   });
 
   it('pauses and resumes a controller or a namespace of it', async () => {
-    expect(await request('/queues/controller/pause', { scope: 'namespace/a' })).toMatchObject([200, { pauses: [{}] }]);
+    const paused = { pauses: [{ scope: 'namespace/a' }], morePauses: 0, pausedObjects: 0 };
+    for (const changed of [true, false]) {
+      const answer = await request('/queues/controller/pause', { scope: 'namespace/a' });
+      expect(answer).toMatchObject([200, { ...paused, changed }]);
+    }
     await queue.add([{ key: 'a/x', reasons: [] }]);
     await eventually(async () => expect((await queue.inspector.status('a/x')).waits).toHaveLength(1));
-    expect(await request('/queues/controller/resume', { scope: 'namespace/a' })).toEqual([200, { pauses: [] }]);
+    for (const changed of [true, false]) {
+      const answer = await request('/queues/controller/resume', { scope: 'namespace/a' });
+      expect(answer).toEqual([200, { changed, pauses: [], morePauses: 0, pausedObjects: 0 }]);
+    }
     await eventually(async () => expect(process.keys()).toEqual(['a/x']));
   });
 
@@ -222,6 +237,7 @@ describe('/queues', () => {
       ['/queues/controller/runs?limit=1001', undefined, 400],
       ['/queues/controller/runs?outcome=good', undefined, 400],
       ['/queues/controller/runs?before=%2B', undefined, 400],
+      ['/queues/controller/pauses?after=x', undefined, 400],
       ['/queues/other/samples', undefined, 404],
       ['/queues/controller/keys?list=dead&limit=100000', undefined, 400],
       ['/queues/controller/drop', {}, 400],
@@ -251,7 +267,7 @@ describe('/queues', () => {
     expect(await request('/queues')).toMatchObject([503, {}]);
     expect(await request('/queues/controller/replay', { all: true })).toMatchObject([503, {}]);
     expect(await deadKeys()).toEqual(['a/x']);
-    expect(await queue.inspector.pauses()).toEqual([]);
+    expect(await queue.inspector.pauses()).toEqual({ pauses: [] });
   });
 });
 

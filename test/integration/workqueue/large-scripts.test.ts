@@ -44,6 +44,68 @@ describe('a tenant with a hundred thousand keys', () => {
     });
   });
 
+  it('has its levels read at the cost of a queue without pauses, however many objects and keys are paused', async () => {
+    const queue = await fixture.open();
+    const { pauses, pausedPrefix } = fixture.keys;
+    const commandsOf = async (read: () => Promise<unknown>): Promise<number> => {
+      const count = async (): Promise<number> =>
+        [...(await admin.info('commandstats')).matchAll(/calls=(\d+)/g)].reduce(
+          (sum, [, calls]) => sum + Number(calls),
+          0,
+        );
+      const before = await count();
+      await read();
+      return (await count()) - before;
+    };
+    await queue.pause('controller');
+    await queue.pause('key/a/by-hand');
+    const few = await commandsOf(() => queue.inspector.levels());
+    for (let from = 0; from < KEYS; from += 1000) {
+      await admin.hset(pauses, ...Array.from({ length: 1000 }, (_, at) => [`object/a/key-${from + at}`, 1]).flat());
+    }
+    await fill(`${pausedPrefix}object`, (at) => `a/key-${at}`);
+    await expectShortScripts(admin, async () => {
+      expect(await queue.inspector.levels()).toMatchObject({
+        pauses: [{ scope: 'controller' }, { scope: 'key/a/by-hand' }],
+        morePauses: 0,
+        pausedObjects: KEYS,
+        sizes: { waiting: KEYS },
+      });
+      expect((await queue.inspector.list('waiting', { offset: KEYS - 1, limit: 5 })).keys).toHaveLength(1);
+    });
+    expect(await commandsOf(() => queue.inspector.levels())).toBeLessThanOrEqual(few);
+    for (let from = 0; from < 2000; from += 1) await queue.pause(`namespace/n${from}`);
+    await expectShortScripts(admin, async () => {
+      const levels = await queue.inspector.levels();
+      expect([levels.pauses.length, levels.morePauses, levels.pausedObjects]).toEqual([100, 1902, KEYS]);
+    });
+    const scopes = new Set<string>();
+    let after: string | undefined;
+    do {
+      const page = await queue.inspector.pauses(after);
+      expect(page.pauses.length).toBeLessThan(2000);
+      for (const { scope } of page.pauses) scopes.add(scope);
+      after = page.next;
+    } while (after !== undefined);
+    expect(scopes.size).toBe(KEYS + 2002);
+  });
+
+  it('has its keys weighed in a short script, also those that a pause of their object or namespace keeps', async () => {
+    const queue = await fixture.open();
+    const { pauses, pausedPrefix } = fixture.keys;
+    await queue.pause('namespace/b');
+    await fill(`${pausedPrefix}namespace/b`, (at) => `b/key-${at}`);
+    const weight = await queue.inspector.weigh();
+    expect(weight).toBeGreaterThan(KEYS * 200);
+    for (let from = 0; from < KEYS; from += 1000) {
+      await admin.hset(pauses, ...Array.from({ length: 1000 }, (_, at) => [`object/a/key-${from + at}`, 1]).flat());
+    }
+    await fill(`${pausedPrefix}object`, (at) => `a/key-${at}`);
+    await expectShortScripts(admin, async () => {
+      expect(await queue.inspector.weigh()).toBeGreaterThan(weight + KEYS * 250);
+    });
+  });
+
   it('ends a pause in scripts of few keys, all of them and in their order', async () => {
     const queue = await fixture.open();
     const { backlog, pausedPrefix } = fixture.keys;
@@ -55,7 +117,7 @@ describe('a tenant with a hundred thousand keys', () => {
     await expectShortScripts(admin, () => queue.resume('controller'), prepare);
     expect(await admin.zcard(backlog)).toBe(KEYS);
     expect(await admin.zrange(backlog, '0', '2')).toEqual(['a/key-0', 'a/key-1', 'a/key-2']);
-    expect(await queue.inspector.pauses()).toEqual([]);
+    expect(await queue.inspector.pauses()).toEqual({ pauses: [] });
   });
 
   it('has the rest of a pause ended by another gateway, if the one that ends it is killed', async () => {
@@ -69,8 +131,8 @@ describe('a tenant with a hundred thousand keys', () => {
       import.meta.resolve('../../../src/gateway/controller/workqueue/records/redis-records.ts'),
       'resume',
     );
-    expect(await resume(fixture.keys.script, ['controller', '', 500])).toBe(KEYS - 500);
-    expect(await queue.inspector.pauses()).toEqual([]);
+    expect(await resume(fixture.keys.script, ['controller', '', 500])).toEqual([KEYS - 500, 1]);
+    expect(await queue.inspector.pauses()).toEqual({ pauses: [] });
     const process = new RecordingProcess();
     process.onRun = () => new Promise(() => {});
     await queue.start(process);

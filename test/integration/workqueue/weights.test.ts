@@ -61,6 +61,21 @@ describe('the keys of a controller weigh as much as they take in Redis, within a
   });
 });
 
+it('keys whose objects are paused weigh as much as they take in Redis, within a factor of two', async () => {
+  const queue = await fixture.open({}, { historyRuns: 0 });
+  await queue.start(new RecordingProcess());
+  const keys = ['warm', ...names].map((key) => ({ key, reasons: [], paused: true }));
+  const waiting = async (): Promise<number> => (await queue.inspector.levels()).sizes.waiting;
+  await queue.add(keys.slice(0, 1));
+  await eventually(async () => expect(await waiting()).toBe(1));
+  const [bytes, weight] = [await dataBytes(), await queue.inspector.weigh()];
+  await queue.add(keys.slice(1));
+  await eventually(async () => expect(await waiting()).toBe(KEYS + 1));
+  const [taken, weighed] = [(await dataBytes()) - bytes, (await queue.inspector.weigh()) - weight];
+  expect(weighed / taken).toBeGreaterThan(1 / 2);
+  expect(weighed / taken).toBeLessThan(2);
+});
+
 it('a queue that is left out for lack of memory stores no past outcomes of its keys', async () => {
   let reason: string | undefined = 'Redis is short of memory';
   const queue = await fixture.open({}, { bounds: { leftOut: () => reason } });

@@ -240,7 +240,7 @@ export class Dispatcher implements Process {
   }
 
   async #finish(run: Run, decoded: Outcome, trigger: SentOnce): Promise<Finish> {
-    const outcome = 'related' in decoded ? await this.#withRelatedChecked(decoded) : decoded;
+    const outcome = await this.#withRelatedRecorded(run, decoded);
     const decision = decide(outcome, run.failures, this.#options.runtime.clock.now());
     this.#report.ended(run, outcome, decision, trigger);
     const ended = withSummary(decision.finish, outcome);
@@ -248,7 +248,6 @@ export class Dispatcher implements Process {
       this.#circuitBreaker.countNotSent('starting');
       return ended;
     }
-    if (this.#options.target.related) await this.#recordRelated(run, outcome);
     const reported = writesOf(outcome);
     const { recorded } = this.#options.target;
     if (recorded && ended.kind === 'ended') return this.#withRecorded(recorded, run, ended, reported);
@@ -272,18 +271,19 @@ export class Dispatcher implements Process {
     return barrier === undefined ? shown : { ...shown, barrier };
   }
 
-  /** Makes a run fail that names related objects which could never wake its key. */
-  async #withRelatedChecked(outcome: Outcome): Promise<Outcome> {
-    if (!('related' in outcome) || !outcome.related?.length) return outcome;
+  /**
+   * Stores the related rules of a run, before its end is recorded. Makes a run fail that names related objects which
+   * could never wake its key.
+   * @throws when Redis does not answer
+   */
+  async #withRelatedRecorded(run: Pick<Run, 'key' | 'run'>, outcome: Outcome): Promise<Outcome> {
+    if (!('writes' in outcome)) return outcome;
     const { related } = this.#options.target;
-    const [first] = outcome.related;
-    const message = related ? await related.refusal(outcome.related) : first && noSource(formatKind(first));
-    return message === undefined ? outcome : { kind: 'error', message, writes: outcome.writes };
-  }
-
-  /** Stores the related rules of a run, before its end is recorded. @throws when Redis does not answer */
-  async #recordRelated(run: Pick<Run, 'key' | 'run'>, outcome: Outcome): Promise<void> {
-    if ('writes' in outcome) await this.#options.target.related?.record(run, outcome.related);
+    const { related: rules, writes } = outcome;
+    const first = rules?.[0];
+    const refusal = rules && first && (related ? await related.refusal(rules) : noSource(formatKind(first)));
+    const message = (await related?.record(run, refusal === undefined ? rules : undefined)) ?? refusal;
+    return message === undefined ? outcome : { kind: 'error', message, writes };
   }
 
   /**
@@ -295,13 +295,12 @@ export class Dispatcher implements Process {
   async concluded(run: Omit<Run, 'reasons' | 'incarnation'>, reported: RequestResult): Promise<Finish> {
     const { callback } = this.#options.target;
     const { clock } = this.#options.runtime;
-    const outcome = await this.#withRelatedChecked(fromResult(reported, callback));
+    const outcome = await this.#withRelatedRecorded(run, fromResult(reported, callback));
     const { finish, result } = decide(outcome, run.failures, clock.now());
     const { recorded } = this.#options.target;
     const isUnanswered = finish.kind === 'ended' && (await recorded?.end(run))?.isUnanswered;
     if (isUnanswered) return this.#unansweredWrite();
     const barrier = finish.kind === 'ended' ? await this.#barriers.ofNow() : undefined;
-    await this.#recordRelated(run, outcome);
     this.#report.result(result, outcome);
     return { ...withSummary(finish, outcome), ...(barrier === undefined ? {} : { barrier }) };
   }

@@ -73,25 +73,25 @@ export class RelatedObjects {
    * Records the rules that a run has named, before the end of the run is recorded. A key without an object has none.
    * Waits while the controller has used up its budget.
    * @param rules undefined: the rules of an earlier run stay.
-   * @throws when Redis does not answer, or when runs that ended together have named too many kinds
+   * @returns why they are not stored, because runs that ended together have named too many kinds; undefined: they are.
+   * @throws when Redis does not answer
    */
-  async record(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[] | undefined): Promise<void> {
+  async record(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[] | undefined): Promise<string | undefined> {
     const isThere = await this.#options.exists(run.key);
-    if (isThere && !rules) return;
-    await this.#replace(run, isThere && rules ? rules : []);
+    if (isThere && !rules) return undefined;
+    return this.#replace(run, isThere && rules ? rules : []);
   }
 
   /** Pays in advance, so that runs which end together wait for each other, and gets the excess back. */
-  async #replace(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[]): Promise<void> {
+  async #replace(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[]): Promise<string | undefined> {
     const { budget, rules: stored } = this.#options;
     const paidMs = rules.reduce((sum, { names }) => sum + (names?.length ?? 1), 0) * NAME_MS;
     const giveBack = await budget.inTurn(() => budget.charge(paidMs));
     const { cost, tooMany } = await stored.replace(run, rules, (work) => budget.run(work));
     giveBack(paidMs - cost * NAME_MS);
-    if (tooMany !== undefined) {
-      this.#wasFull = true;
-      throw new Error(tooManyKinds(tooMany));
-    }
+    if (tooMany === undefined) return undefined;
+    this.#wasFull = true;
+    return tooManyKinds(tooMany);
   }
 }
 

@@ -11,7 +11,7 @@ export interface ControllerNotes {
 }
 
 /** The facts about a controller that its queue knows. */
-export interface QueueFacts extends Pick<QueueLevels, 'pauses' | 'circuit'> {
+export interface QueueFacts extends Pick<QueueLevels, 'pauses' | 'pausedObjects' | 'circuit'> {
   readonly sizes: Pick<QueueLevels['sizes'], 'queued' | 'running' | 'failing' | 'backlog' | 'dead'>;
 }
 
@@ -69,7 +69,8 @@ const WELL: readonly ControllerStateWord[] = ['busy', 'idle', 'remark', 'partly 
 export const isWell = (word: ControllerStateWord): boolean => WELL.includes(word);
 
 /** Derives the state from the most urgent fact. A controller with failing keys or dead letters is never well. */
-export function controllerState({ problems, remarks, pauses, circuit, sizes }: ControllerFacts): ControllerStateWord {
+export function controllerState(facts: ControllerFacts): ControllerStateWord {
+  const { problems, remarks, pauses, pausedObjects, circuit, sizes } = facts;
   const has = (scope: string): boolean => pauses.some((each) => each.scope === scope || each.scope.startsWith(scope));
   if (circuit && !circuit.isStarting) return 'circuit open';
   if (problems.length > 0) return 'problem';
@@ -77,7 +78,7 @@ export function controllerState({ problems, remarks, pauses, circuit, sizes }: C
   if (sizes.dead > 0) return 'dead letters';
   if (sizes.failing > 0) return 'failing';
   if (has('controller')) return 'paused';
-  if (has('namespace/') || has('key/') || has('object/')) return 'partly paused';
+  if (has('namespace/') || has('key/') || pausedObjects > 0) return 'partly paused';
   if (remarks.length > 0) return 'remark';
   return sizes.running + sizes.queued + sizes.backlog > 0 ? 'busy' : 'idle';
 }

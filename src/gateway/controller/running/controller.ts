@@ -42,7 +42,7 @@ import type { ControllerSpec } from './controller-spec.ts';
 import { EventSources } from './event-sources.ts';
 import { HandlerFailures } from './handler-failures.ts';
 import { KeyObjects } from './key-objects.ts';
-import { pausedAmong } from './paused-keys.ts';
+import { addWithPauses } from './paused-keys.ts';
 import { type RelatedKinds, relatedWatches } from './related-kinds.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
 import { Resyncer } from './resyncer.ts';
@@ -318,11 +318,8 @@ export class RunningController {
     const own = wakeups.filter(({ key }) => this.hasInScope(key));
     for (let from = 0; from < own.length; from += WAKE_CHUNK) {
       const chunk = own.slice(from, from + WAKE_CHUNK);
-      const keys = chunk.map(({ key }) => key);
-      const paused = await pausedAmong(this.#scope.views, keys);
-      await this.queue.add(
-        chunk.map(({ controller: _, ...wakeup }) => ({ ...wakeup, paused: paused.has(wakeup.key) })),
-      );
+      const keys = chunk.map(({ controller: _, ...wakeup }) => wakeup);
+      await addWithPauses(this.queue, this.#scope.views, keys);
     }
   }
 

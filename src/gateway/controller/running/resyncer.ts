@@ -9,7 +9,7 @@ import type { ControllerSpec } from './controller-spec.ts';
 import type { EventSources } from './event-sources.ts';
 import type { HandlerFailures } from './handler-failures.ts';
 import { keysInScope } from './keys-in-scope.ts';
-import { pausedAmong } from './paused-keys.ts';
+import { pausedAmong, settlePauses } from './paused-keys.ts';
 import type { SecondaryKeys } from './secondary-keys.ts';
 
 export interface ResyncerOptions {
@@ -183,7 +183,7 @@ export class Resyncer {
     let count = 0;
     for await (const keys of parts) {
       this.#throwIfStopped();
-      for (const key of await pausedAmong(scope.views, keys)) await queue.pause(`object/${key}`);
+      await settlePauses(queue, scope.views, [...(await pausedAmong(scope.views, keys))]);
       await queue.addLow(keys, reason);
       count += keys.length;
       await runtime.checkpoint('initial:between-keys');
@@ -194,10 +194,14 @@ export class Resyncer {
   /** Ends pauses of objects without the annotation: it may have been removed while no gateway watched. */
   async #endPauses(): Promise<void> {
     const { events, queue } = this.#options;
-    const scopes = (await queue.inspector.pauses()).map((pause) => pause.scope);
-    const keys = scopes.flatMap((each) => (each.startsWith('object/') ? [each.slice('object/'.length)] : []));
-    const paused = await pausedAmong(events.scope.views, keys);
-    for (const key of keys) if (!paused.has(key)) await queue.resume(`object/${key}`);
+    for (let after: string | undefined; ;) {
+      this.#throwIfStopped();
+      const { pauses, next } = await queue.inspector.pauses(after);
+      const keys = pauses.flatMap(({ scope }) => (scope.startsWith('object/') ? [scope.slice('object/'.length)] : []));
+      await settlePauses(queue, events.scope.views, keys);
+      if (next === undefined) return;
+      after = next;
+    }
   }
 
   #throwIfStopped(): void {

@@ -28,6 +28,7 @@ import {
   type OpenCircuit,
   type PauseScope,
   type LowReason,
+  type PausedState,
   type Process,
   type QueuedKey,
   type QueueHistory,
@@ -116,7 +117,7 @@ export class BullMqWorkQueue implements WorkQueue {
   #worker: QueueWorker | undefined;
   /** Ready keys whose jobs could not be added: the poller tries again. */
   readonly #keysToRetry = new Set<string>();
-  readonly #adds: GroupCommit<readonly QueuedKey[], Promise<void>>;
+  readonly #adds: GroupCommit<readonly QueuedKey[], Promise<readonly string[]>>;
   #upkeep: Upkeep | undefined;
   readonly #inFlight = new Set<Promise<void>>();
   /** Jobs that BullMQ has given to this gateway and whose keys have not all started. */
@@ -178,20 +179,24 @@ export class BullMqWorkQueue implements WorkQueue {
       hasEnded: () => this.ended,
     });
     this.#adds = new GroupCommit(async (adds) => {
-      const { ready, dueMs } = await records.recordAdds(adds.flat(), clock.now());
+      const { ready, dueMs, changed } = await records.recordAdds(adds.flat(), clock.now());
       if (dueMs !== undefined) this.#poller?.wake(dueMs);
       // Not awaited, so that the next adds are recorded at the same time.
       const enqueued = this.#startOrEnqueue(ready);
-      return adds.map(() => enqueued);
+      return adds.map(async (keys): Promise<readonly string[]> => {
+        await enqueued;
+        return changed.length === 0 ? [] : keys.flatMap(({ key }) => (changed.includes(key) ? [key] : []));
+      });
     });
   }
 
-  async add(keys: readonly QueuedKey[]): Promise<void> {
-    if (keys.length === 0) return;
+  async add(keys: readonly QueuedKey[]): Promise<readonly string[]> {
+    if (keys.length === 0) return [];
     const { metrics } = this.#runtime;
-    await this.#stall.mayMakeDue(this.#adds.submit(keys));
+    const changed = await this.#stall.mayMakeDue(this.#adds.submit(keys));
     this.#sampler?.touch();
     metrics.count('workqueue_adds_total', this.#labels, keys.length);
+    return changed;
   }
 
   async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
@@ -218,16 +223,24 @@ export class BullMqWorkQueue implements WorkQueue {
     return finished?.current ?? false;
   }
 
-  async pause(scope: PauseScope, untilMs?: number): Promise<void> {
-    await this.#stall.mayMakeDue(this.#records.pause(scope, this.#runtime.clock.now(), untilMs));
+  async pause(scope: PauseScope, untilMs?: number): Promise<boolean> {
+    const isNew = await this.#stall.mayMakeDue(this.#records.pause(scope, this.#runtime.clock.now(), untilMs));
     if (untilMs !== undefined) this.#poller?.wake(untilMs);
     if (scope === 'controller') this.#onPauseChanged();
+    return isNew;
   }
 
-  async resume(scope: PauseScope): Promise<void> {
-    await this.#stall.mayMakeDue(this.#records.resume(scope));
+  async resume(scope: PauseScope): Promise<boolean> {
+    const wasPaused = await this.#stall.mayMakeDue(this.#records.resume(scope));
     this.#worker?.enterBacklog();
     if (scope === 'controller') this.#onPauseChanged();
+    return wasPaused;
+  }
+
+  async pauseObjects(states: readonly PausedState[]): Promise<readonly string[]> {
+    const changed = await this.#stall.mayMakeDue(this.#records.pauseObjects(states, this.#runtime.clock.now()));
+    if (changed.length > 0) this.#worker?.enterBacklog();
+    return changed;
   }
 
   drop(keys: readonly string[]): Promise<number> {

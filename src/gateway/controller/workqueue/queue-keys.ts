@@ -58,9 +58,12 @@ export interface QueueKeys {
   readonly bucket: string;
   /** HASH scope -> since when it is paused. */
   readonly pauses: string;
-  /** ZSET scope -> time at which its pause ends by itself. */
+  /**
+   * ZSET scope -> time at which its pause ends by itself, inf for never: the pauses that persons and recovery have set.
+   * There may be many more pauses of objects, which are in `pauses` alone.
+   */
   readonly pauseEnds: string;
-  /** Prefix of a scope's ZSET key -> time: keys that wait for the end of the scope's pause. */
+  /** Prefix of a ZSET key -> time: keys that wait for the end of a pause, see `waitingIn`. */
   readonly pausedPrefix: string;
   /** ZSET key -> time at which it became a dead letter. */
   readonly dead: string;
@@ -139,6 +142,12 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     relatedIndex: `${prefix}:related-index`,
     relatedViews: `${prefix}:related-views`,
   };
+}
+
+/** The set of the keys that wait for the end of a pause of this scope. Keys that are paused one by one share a set. */
+export function waitingIn({ pausedPrefix }: Pick<QueueKeys, 'pausedPrefix'>, scope: PauseScope): string {
+  const kind = ['object', 'key'].find((each) => scope.startsWith(`${each}/`));
+  return pausedPrefix + (kind ?? scope);
 }
 
 /** The scopes that cover a key, in the order in which they are checked. */

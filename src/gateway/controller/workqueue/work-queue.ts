@@ -32,30 +32,55 @@ export interface QueuedKey {
   readonly paused?: boolean;
 }
 
+/** A key, and whether its object says that it is paused. */
+export type PausedState = Required<Pick<QueuedKey, 'key' | 'paused'>>;
+
 /** Why keys are queued at low priority. */
 export type LowReason = Extract<Reason['type'], 'initial' | 'resync' | 'manual'>;
 
 /** A key that is due within this time counts as demand, because an instance of a function takes seconds to start. */
 export const DEMAND_AHEAD_MS = 30_000;
 
+/** How many pauses `QueueLevels` lists. */
+export const MOST_PAUSES = 100;
+
 /** Reads a queue's keys, for people and metrics. */
 export interface QueueInspector {
-  pauses(): Promise<readonly Pause[]>;
+  /**
+   * All pauses, page by page, in no order. A pause that begins or ends between two pages may be left out or come twice.
+   * @param after the `next` of the page before. Default: the first page.
+   */
+  pauses(after?: string): Promise<PausePage>;
   status(key: string): Promise<KeyStatus>;
   list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage>;
-  /** In one round trip, because a gateway may have many queues. */
+  /** In one round trip of a bounded cost, because a gateway may have many queues, and a queue many pauses. */
   levels(): Promise<QueueLevels>;
-  /** `levels` with the sizes of all lists. Each pause costs a command. */
-  allLevels(): Promise<QueueLevels & { readonly sizes: Readonly<Record<KeyList, number>> }>;
+}
+
+export interface PausePage {
+  readonly pauses: readonly Pause[];
+  /** Absent in the last page. */
+  readonly next?: string;
+}
+
+/** The pauses of a queue, in a bounded size. */
+export interface PauseSummary {
+  /** The pauses that persons and recovery have set: those of all keys come first. `MOST_PAUSES` at most. */
+  readonly pauses: readonly Pause[];
+  /** How many further pauses persons have set. */
+  readonly morePauses: number;
+  /** How many objects are paused by their annotation. */
+  readonly pausedObjects: number;
 }
 
 /** What a queue knows of its controller's state. The numbers of keys are those of one moment. */
-export interface QueueLevels {
-  readonly pauses: readonly Pause[];
+export interface QueueLevels extends PauseSummary {
+  /** When the first pause ends by itself; Infinity when none does. */
+  readonly pauseEndMs: number;
   /** See `WorkQueue.circuit`. */
   readonly circuit: OpenCircuit | undefined;
   /** How many keys each list has. */
-  readonly sizes: Readonly<Record<Exclude<KeyList, 'waiting'>, number>>;
+  readonly sizes: Readonly<Record<KeyList, number>>;
   /** Keys of the backlog that run when there is room; 0 while all keys are paused. */
   readonly low: number;
   /** How many runs have ever been started. */
@@ -105,8 +130,11 @@ export interface QueueHistory {
  */
 export interface WorkQueue {
   readonly name: string;
-  /** Run these keys soon. Resolves when they cannot be lost any more. */
-  add(keys: readonly QueuedKey[]): Promise<void>;
+  /**
+   * Run these keys soon. Resolves when they cannot be lost any more.
+   * @returns the keys whose pause `object/<key>` has begun or ended.
+   */
+  add(keys: readonly QueuedKey[]): Promise<readonly string[]>;
   /** Run these keys when there is room: initial, resync, replay of many. Never starved, never in the way of `add`. */
   addLow(keys: readonly string[], reason: LowReason): Promise<void>;
   /** Run this key after `ms` at the latest. */
@@ -120,10 +148,19 @@ export interface WorkQueue {
   /**
    * Keys of the scope do not start from now on, on all gateways and through restarts. A second pause replaces the
    * first.
+   * @returns whether the scope was not paused before.
    */
-  pause(scope: PauseScope, untilMs?: number): Promise<void>;
-  /** Ends a pause. Keys that waited for its end run when there is room, as the backlog does. */
-  resume(scope: PauseScope): Promise<void>;
+  pause(scope: PauseScope, untilMs?: number): Promise<boolean>;
+  /**
+   * Ends a pause. Keys that waited for its end run when there is room, as the backlog does.
+   * @returns whether there was such a pause.
+   */
+  resume(scope: PauseScope): Promise<boolean>;
+  /**
+   * Begins or ends the pauses `object/<key>`, as the objects say.
+   * @returns the keys whose pause has begun or ended.
+   */
+  pauseObjects(states: readonly PausedState[]): Promise<readonly string[]>;
   /** Reads the keys that wait or run. */
   readonly inspector: QueueInspector;
   /** Reads the runs that have ended. */

@@ -27,6 +27,8 @@ function summary(more: Partial<ControllerSummary> = {}): ControllerSummary {
     concurrency: 2,
     oldestDueMs: undefined,
     pauses: [],
+    morePauses: 0,
+    pausedObjects: 0,
     circuit: undefined,
     samples: [],
     ...more,
@@ -79,14 +81,23 @@ function queueOf(
       runs: async () => ({ runs: statuses.map(({ key }) => pastRun(key, errorOf(key))) }),
       runsOf: async (key) => [pastRun(key, errorOf(key))],
     },
-    add: (keys) => change(`add ${keys.map(({ key }) => key).join(' ')}`),
+    add: async (keys) => {
+      await change(`add ${keys.map(({ key }) => key).join(' ')}`);
+      return [];
+    },
     addLow: (keys) => change(`add low ${keys.join(' ')}`),
     drop: async (keys) => {
       await change(`drop ${keys.join(' ')}`);
       return keys.length;
     },
-    pause: (scope) => change(`pause ${scope}`),
-    resume: (scope) => change(`resume ${scope}`),
+    pause: async (scope) => {
+      await change(`pause ${scope}`);
+      return true;
+    },
+    resume: async (scope) => {
+      await change(`resume ${scope}`);
+      return true;
+    },
     bullMqLists: async () => ({ queue: 'web', prefix: 'levelhook', jobs: { waiting: 4, active: 1 } }),
   };
 }
@@ -249,6 +260,17 @@ test('a gateway without controllers and cache says what to do next', async () =>
   expect(await textOf(app, '/dashboard/dead-letters')).toContain('No dead letters. A key becomes one when');
   expect(await textOf(app, '/dashboard/views')).toContain('Nothing is cached yet');
   expect(await textOf(app, '/dashboard/controllers/none', 404)).toContain('Not found');
+});
+
+test.each<[string, boolean, number | undefined, string]>([
+  ['its first list is not complete', false, undefined, 'not complete'],
+  ['its age is not known', true, undefined, 'not complete or not served'],
+  ['it lacks a minute', true, 60_000, '1 min behind'],
+  ['it lacks nothing', true, 0, 'up to date'],
+])('the state of a view says so when %s', async (_, synced, behindMs, state) => {
+  const view = { name: 'v1/Pod', objects: 1, synced, encrypted: false, behindMs, lastList: undefined, version: '1' };
+  const text = await textOf(served({ views: async () => [{ ...view, users: [] }] }), '/dashboard');
+  expect(/<tr id="view-v1\/Pod".*?<span class="state \w+">([^<]*)</s.exec(text)?.[1]).toBe(state);
 });
 
 test('while Redis is away every page says so and tries again', async () => {
@@ -533,16 +555,15 @@ test('the table of functions shows what keeps triggers back, and nothing of it i
 });
 
 test('the pauses of keys are listed with their controller, each with a link and Resume', async () => {
-  const pauses = [
-    { scope: 'key/shop/cart', sinceMs: NOW - 60_000 },
-    { scope: 'object/shop/till', sinceMs: NOW - 60_000 },
-  ] as const;
-  const app = served({ controller: () => access(queueOf([]), { summary: async () => summary({ pauses }) }) });
+  const pauses = [{ scope: 'key/shop/cart', sinceMs: NOW - 60_000 }] as const;
+  const found = summary({ pauses, morePauses: 12, pausedObjects: 1 });
+  const app = served({ controller: () => access(queueOf([]), { summary: async () => found }) });
   const text = await textOf(app, '/dashboard/controllers/web');
   expect(text).toContain('<a href="/dashboard/controllers/web/keys/shop/cart">the key shop/cart</a>');
   expect(text).toContain('name="scope" value="key/shop/cart"');
   expect(text).toContain('1 object is paused by the annotation');
-  expect(text).toContain('1 key and 1 object paused');
+  expect(text).toContain('<p class="empty">12 further pauses.</p>');
+  expect(text).toContain('1 key and 1 object paused, and 12 further pauses');
 });
 
 test('the page of a controller shows the last review of its rights, and a question without an answer since', async () => {

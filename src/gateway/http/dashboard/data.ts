@@ -13,7 +13,7 @@ import type {
   KeyList,
   KeyStatus,
   OpenCircuit,
-  Pause,
+  PauseSummary,
   Sample,
   QueueHistory,
   WorkQueue,
@@ -60,7 +60,7 @@ export interface GatewaySummary {
   readonly leader: string;
 }
 
-export interface ControllerSummary {
+export interface ControllerSummary extends PauseSummary {
   readonly id: string;
   /** Where it is declared: in the settings of the gateway, or in a ReconcileFunction. */
   readonly origin: 'configured' | 'declared';
@@ -75,7 +75,6 @@ export interface ControllerSummary {
   readonly concurrency: number;
   /** For how long the key has been due that is due for longest. */
   readonly oldestDueMs: number | undefined;
-  readonly pauses: readonly Pause[];
   readonly circuit: OpenCircuit | undefined;
   /** The last hour in intervals, the oldest first. May be half a minute old. */
   readonly samples: readonly Sample[];

@@ -148,9 +148,9 @@ async function summaryOf(
   cache: SampleCache,
 ): Promise<ControllerSummary> {
   const { name, origin, queue, description } = controller;
-  const [samples, { oldestDueMs, pauses, circuit, sizes }] = await Promise.all([
+  const [samples, { oldestDueMs, pauses, morePauses, pausedObjects, circuit, sizes }] = await Promise.all([
     cache.of(controller),
-    queue.inspector.allLevels(),
+    queue.inspector.levels(),
   ]);
   return {
     id: name,
@@ -160,6 +160,8 @@ async function summaryOf(
     concurrency: description.concurrency,
     oldestDueMs,
     pauses,
+    morePauses,
+    pausedObjects,
     circuit,
     sizes,
     samples,

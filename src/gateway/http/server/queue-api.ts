@@ -21,7 +21,14 @@ import {
 } from '../../controller/workqueue/key-status.ts';
 import { isCursor, RUN_OUTCOMES } from '../../controller/workqueue/history/past-run.ts';
 import { SAMPLE_MS } from '../../controller/workqueue/history/samples.ts';
-import type { KeyStatus, OpenCircuit, PastRun, Pause, Wait, WorkQueue } from '../../controller/workqueue/work-queue.ts';
+import type {
+  KeyStatus,
+  OpenCircuit,
+  PastRun,
+  PauseSummary,
+  Wait,
+  WorkQueue,
+} from '../../controller/workqueue/work-queue.ts';
 
 /** A wait as it is served: a barrier names the versions and deletions that it waits for. */
 export type ServedWait =
@@ -56,7 +63,7 @@ export interface AskedController extends ControllerNotes {
 }
 
 /** One queue, as `GET /queues` serves it. */
-export interface ServedQueue {
+export interface ServedQueue extends PauseSummary {
   readonly controller: string;
   readonly state: ControllerStateWord;
   /** Problems of the controller, the worst first. */
@@ -65,9 +72,14 @@ export interface ServedQueue {
   readonly remarks: readonly string[];
   /** Sizes by list. */
   readonly keys: Readonly<Record<KeyList, number>>;
-  readonly pauses: readonly Pause[];
   /** Present while the gateway that was asked cannot reach the function. */
   readonly circuit?: OpenCircuit;
+}
+
+/** The answer to a pause or a resume. */
+export interface PauseChange extends PauseSummary {
+  /** Whether the scope was not paused before, or was. */
+  readonly changed: boolean;
 }
 
 const page = z.object({
@@ -84,6 +96,13 @@ const runs = z.object({
   key: key.optional(),
   before: z.string().refine(isCursor, 'must be the `next` of a page of runs').optional(),
   after: z.string().refine(isCursor, 'must be the `newest` of a page of runs').optional(),
+});
+
+const pausePage = z.object({
+  after: z
+    .string()
+    .regex(/^\d{1,20}$/, 'must be the `next` of a page of pauses')
+    .optional(),
 });
 
 /** Of one request. */
@@ -111,11 +130,12 @@ const pausable = z.strictObject({
  * - `GET /queues`: every queue (`ServedQueue`)
  * - `GET /queues/<controller>/keys?list=dead&offset=0&limit=100`: a list, page by page
  * - `GET /queues/<controller>/keys/<namespace>/<name>`: everything about one key (`ServedKey`)
+ * - `GET /queues/<controller>/pauses?after=<next>`: all pauses, page by page (`PausePage`)
  * - `GET /queues/<controller>/runs?outcome=failed&key=<key>&limit=100&before=<next>&after=<newest>`: the last runs of
  *   all keys, the newest first (`RunPage`)
  * - `GET /queues/<controller>/samples`: the last hour in intervals of 30 s (`{seconds, samples}`)
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
- * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`, see `PersonScope`
+ * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`, see `PersonScope`; the answer is `PauseChange`
  *
  * All bodies are JSON. A key or a namespace is refused which no key of the controller can have. The answer to a wrong
  * request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503 while the queues cannot be asked.
@@ -153,6 +173,13 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
       const object = await asked?.objectOf(context.var.visitor, parsed.data);
       const served = await servedKey(queue, { key: parsed.data, object, nowMs: clock.now() });
       return context.json({ ...served, problems: asked?.problems ?? [] } satisfies ServedKey);
+    }),
+  );
+  app.get('/:name/pauses', (context) =>
+    withQueue(context, queues, async (queue) => {
+      const parsed = pausePage.safeParse(context.req.query());
+      if (!parsed.success) return wrong(context, parsed.error);
+      return context.json(await queue.inspector.pauses(parsed.data.after));
     }),
   );
   app.get('/:name/runs', (context) =>
@@ -196,19 +223,25 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
   app.post('/:name/pause', (context) =>
     withBody(context, options, { schema: pausable, scopes: ({ scope }) => [scope] }, async (queue, { scope }) => {
       audit(context, { controller: queue.name, action: 'pause', scope });
-      await queue.pause(scope);
-      return { pauses: await queue.inspector.pauses() };
+      return pauseChange(queue, await queue.pause(scope));
     }),
   );
   app.post('/:name/resume', (context) =>
     // A person may end any pause on record, also one of a scope that no key of the controller has.
     withBody(context, options, { schema: pausable, scopes: () => [] }, async (queue, { scope }) => {
       audit(context, { controller: queue.name, action: 'resume', scope });
-      await queue.resume(scope);
-      return { pauses: await queue.inspector.pauses() };
+      return pauseChange(queue, await queue.resume(scope));
     }),
   );
   return app;
+}
+
+async function pauseChange(queue: WorkQueue, changed: boolean): Promise<PauseChange> {
+  return { changed, ...pausesIn(await queue.inspector.levels()) };
+}
+
+function pausesIn({ pauses, morePauses, pausedObjects }: PauseSummary): PauseSummary {
+  return { pauses, morePauses, pausedObjects };
 }
 
 function selectedScopes(which: z.output<typeof selection>): PersonScope[] {
@@ -263,10 +296,12 @@ function servedWait(wait: Wait): ServedWait {
 }
 
 async function servedQueue(queue: WorkQueue, controller: AskedController | undefined): Promise<ServedQueue> {
-  const { sizes, pauses, circuit } = await queue.inspector.allLevels();
+  const levels = await queue.inspector.levels();
+  const { sizes, circuit } = levels;
   const { problems = [], remarks = [] } = controller ?? {};
-  const state = controllerState({ sizes, pauses, circuit, problems, remarks });
-  return { controller: queue.name, state, problems, remarks, keys: sizes, pauses, ...(circuit ? { circuit } : {}) };
+  const state = controllerState({ ...levels, problems, remarks });
+  const shown = { controller: queue.name, state, problems, remarks, keys: sizes, ...pausesIn(levels) };
+  return { ...shown, ...(circuit ? { circuit } : {}) };
 }
 
 /** Most of the names that a sentence lists. */

@@ -106,3 +106,17 @@ it('the runs of a gateway stay known when a queue is opened again', () => {
   expect(gateway.inFlight(0)).toEqual(['one']);
   expect(gateway.inFlight(100 + RUN_MARGIN_MS)).toEqual([]);
 });
+
+it('the runs of a removed controller are forgotten when they are over, unless it has come back before', () => {
+  const gateway = new GatewayRuns();
+  const run = { key: 'a', run: 7, incarnation: 'i', deadlineMs: 100 };
+  for (const name of ['gone', 'back']) {
+    gateway.of(name).begin(run, 0);
+    gateway.remove(name);
+  }
+  expect(gateway.inFlight(0)).toEqual(['gone', 'back']);
+  expect(gateway.of('back').highest).toBe(7);
+  expect(gateway.inFlight(100 + RUN_MARGIN_MS)).toEqual([]);
+  expect(gateway.of('back').highest).toBe(7);
+  expect(gateway.of('gone').highest).toBe(0);
+});

@@ -140,9 +140,12 @@ export class OwnRuns {
 /** The runs of all queues of a gateway. A queue that is closed and opened again keeps its runs. */
 export class GatewayRuns {
   readonly #queues = new Map<string, OwnRuns>();
+  /** The queues of removed controllers whose runs may be in flight still. */
+  readonly #removed = new Set<string>();
   #beginUntilMs = Infinity;
 
   of(queue: string): OwnRuns {
+    this.#removed.delete(queue);
     const known = this.#queues.get(queue);
     if (known) return known;
     const runs = new OwnRuns(() => this.#beginUntilMs);
@@ -158,8 +161,19 @@ export class GatewayRuns {
     this.#beginUntilMs = ms;
   }
 
-  /** The queues with runs that may be in flight now. */
+  /** The controller was removed: its runs are forgotten when they are over, unless `of` is called before. */
+  remove(queue: string): void {
+    if (this.#queues.has(queue)) this.#removed.add(queue);
+  }
+
+  /** The queues with runs that may be in flight now. Forgets the removed queues that have none. */
   inFlight(nowMs: number): string[] {
-    return [...this.#queues].flatMap(([queue, runs]) => (runs.inFlight(nowMs).length > 0 ? [queue] : []));
+    const found = [...this.#queues].flatMap(([queue, runs]) => (runs.inFlight(nowMs).length > 0 ? [queue] : []));
+    for (const queue of this.#removed) {
+      if (found.includes(queue)) continue;
+      this.#removed.delete(queue);
+      this.#queues.delete(queue);
+    }
+    return found;
   }
 }

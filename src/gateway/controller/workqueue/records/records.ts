@@ -106,6 +106,12 @@ export interface Finished {
   readonly unreadable: string | undefined;
 }
 
+export interface RecordedAdds {
+  readonly ready: readonly string[];
+  readonly dueMs: number | undefined;
+  readonly changed: readonly string[];
+}
+
 /** A member of a set and its score, as text so that it can be compared. */
 export interface Scored {
   readonly key: string;

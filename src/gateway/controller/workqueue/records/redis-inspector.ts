@@ -11,8 +11,8 @@ import {
   type Wait,
   waitFor,
 } from '../key-status.ts';
-import { type QueueKeys, scopesOf } from '../queue-keys.ts';
-import { DEMAND_AHEAD_MS, type QueueInspector, type QueueLevels } from '../work-queue.ts';
+import { type QueueKeys, scopesOf, waitingIn } from '../queue-keys.ts';
+import { DEMAND_AHEAD_MS, MOST_PAUSES, type QueueInspector, type QueueLevels } from '../work-queue.ts';
 
 /** The state of this gateway that Redis does not have. */
 export interface OwnView {
@@ -20,6 +20,11 @@ export interface OwnView {
   readonly circuit: () => OpenCircuit | undefined;
   readonly passed: (barrier: string) => Promise<boolean>;
 }
+
+/** Pauses in one page of `pauses`, about. */
+const PAUSES_PAGE = 500;
+/** The keys of how many paused namespaces are counted and listed, in the order of their names from the last. */
+const MOST_NAMESPACES = 1000;
 
 const NOTHING: OwnView = { clock: systemClock, circuit: () => undefined, passed: async () => false };
 
@@ -41,7 +46,7 @@ export class RedisInspector implements QueueInspector {
   }
 
   async status(key: string): Promise<KeyStatus> {
-    const { recordPrefix, timers, backlog, debounced, queued, pausedPrefix } = this.#keys;
+    const { recordPrefix, timers, backlog, debounced, queued } = this.#keys;
     const scopes = scopesOf(key);
     const [record, timer, low, added, scopePauses, ready, ...paused] = await Promise.all([
       this.#redis.hgetall(recordPrefix + key),
@@ -50,7 +55,7 @@ export class RedisInspector implements QueueInspector {
       this.#redis.zscore(debounced, key),
       this.#pausesOf(scopes),
       this.#redis.zscore(queued, key),
-      ...scopes.map((scope) => this.#redis.zscore(pausedPrefix + scope, key)),
+      ...scopes.map((scope) => this.#redis.zscore(waitingIn(this.#keys, scope), key)),
     ]);
     const { run, deadline, busy, dirty, failures, dead, queuedAt, reasons = '', barrier, barrierAt, tokenAt } = record;
     const running = run === undefined ? undefined : { run: Number(run), deadlineMs: Number(deadline) };
@@ -100,50 +105,46 @@ export class RedisInspector implements QueueInspector {
       this.#redis.zmscore(this.#keys.pauseEnds, ...scopes),
     ]);
     return scopes.map((scope, at) => {
-      const [sinceMs, untilMs] = [since[at] ?? undefined, ends[at] ?? undefined];
-      if (sinceMs === undefined) return undefined;
-      return { scope, sinceMs: Number(sinceMs), ...(untilMs === undefined ? {} : { untilMs: Number(untilMs) }) };
+      const sinceText = since[at] ?? undefined;
+      return sinceText === undefined ? undefined : decodePause(scope, sinceText, ends[at] ?? undefined);
     });
   }
 
-  async pauses(): Promise<Pause[]> {
-    const [pauses, ends] = await Promise.all([
-      this.#redis.hgetall(this.#keys.pauses),
-      this.#redis.zrange(this.#keys.pauseEnds, '0', '-1', 'WITHSCORES'),
-    ]);
-    return Object.entries(pauses).map(([scope, since]) => {
-      const at = ends.indexOf(scope);
-      const until = at < 0 ? {} : { untilMs: Number(ends[at + 1]) };
-      return { scope: scope as PauseScope, sinceMs: Number(since), ...until };
-    });
+  async pauses(after = '0'): ReturnType<QueueInspector['pauses']> {
+    const { pauses, pauseEnds } = this.#keys;
+    const [next, found] = await this.#redis.hscan(pauses, after, 'COUNT', PAUSES_PAGE);
+    const scopes = found.filter((_, at) => at % 2 === 0) as PauseScope[];
+    const ends = scopes.length === 0 ? [] : await this.#redis.zmscore(pauseEnds, ...scopes);
+    return {
+      pauses: scopes.map((scope, at) => decodePause(scope, found[2 * at + 1] ?? '', ends[at] ?? undefined)),
+      ...(next === '0' ? {} : { next }),
+    };
   }
 
   async levels(): Promise<QueueLevels> {
     const nowMs = this.#own.clock.now();
-    const [answer, all] = await Promise.all([
-      this.#levels(this.#keys.script, [nowMs + DEMAND_AHEAD_MS]),
-      this.pauses(),
-    ]);
-    const [sizes, low, started, demand, firstDue] = answer as [number[], number, number, number, string];
-    const [ready = 0, running = 0, timed = 0, failed = 0, inBacklog = 0, deadLetters = 0] = sizes;
-    const firstDueMs = firstDue === '' ? Infinity : Number(firstDue);
+    const args = [nowMs + DEMAND_AHEAD_MS, MOST_PAUSES, MOST_NAMESPACES];
+    const answer = (await this.#levels(this.#keys.script, args)) as LevelsAnswer;
+    const [sizes, low, started, demand, firstDue, allPauses, setByHand, firstEnd, listed] = answer;
+    const [ready = 0, running = 0, timed = 0, failed = 0, inBacklog = 0, waiting = 0, dead = 0] = sizes;
+    const firstDueMs = timeOf(firstDue);
+    const pauses: Pause[] = [];
+    for (let at = 0; at < listed.length; at += 3) {
+      pauses.push(decodePause(listed[at] as PauseScope, listed[at + 1] ?? '', listed[at + 2]));
+    }
     return {
-      pauses: all,
+      pauses,
+      morePauses: Math.max(0, setByHand - pauses.length),
+      pausedObjects: Math.max(0, allPauses - setByHand),
+      pauseEndMs: timeOf(firstEnd),
       circuit: this.#own.circuit(),
-      sizes: { queued: ready, running, timers: timed, failing: failed, backlog: inBacklog, dead: deadLetters },
+      sizes: { queued: ready, running, timers: timed, failing: failed, backlog: inBacklog, waiting, dead },
       low,
       started,
       demand,
       firstDueMs,
       oldestDueMs: firstDueMs > nowMs ? undefined : nowMs - firstDueMs,
     };
-  }
-
-  async allLevels(): ReturnType<QueueInspector['allLevels']> {
-    const [levels, { total }] = await Promise.all([this.levels(), this.list('waiting', { offset: 0, limit: 0 })]);
-    const { dead, ...others } = levels.sizes;
-    // In the order of `KEY_LISTS`, in which people are shown them.
-    return { ...levels, sizes: { ...others, waiting: total, dead } };
   }
 
   /** The bytes that the queue's keys take in Redis, about. */
@@ -166,20 +167,27 @@ export class RedisInspector implements QueueInspector {
         return this.#sorted([backlog], offset, limit);
       case 'dead':
         return this.#sorted([dead], offset, limit);
-      case 'waiting': {
-        const pauses = await this.pauses();
-        const paused = pauses.map(({ scope }) => this.#keys.pausedPrefix + scope);
-        return this.#sorted([this.#keys.debounced, ...paused], offset, limit);
-      }
+      case 'waiting':
+        return this.#sorted(await this.#waitingSets(), offset, limit);
     }
+  }
+
+  /** The sets of the keys that wait for the end of a debounce or a pause, as `levels` counts them. */
+  async #waitingSets(): Promise<string[]> {
+    const { debounced, pausedPrefix, pauseEnds } = this.#keys;
+    const scopes = await this.#redis.zrevrange(pauseEnds, 0, MOST_NAMESPACES - 1);
+    const namespaces = scopes.filter((scope) => scope.startsWith('namespace/'));
+    const paused = ['controller', 'recovery', 'key', 'object', ...namespaces];
+    return [debounced, ...paused.map((each) => pausedPrefix + each)];
   }
 
   /** Pages through several sets, one after the other. */
   async #sorted(sets: readonly string[], offset: number, limit: number): Promise<KeyPage> {
+    const sizes = await Promise.all(sets.map((set) => this.#redis.zcard(set)));
     const keys: { key: string; atMs: number }[] = [];
     let total = 0;
-    for (const set of sets) {
-      const size = await this.#redis.zcard(set);
+    for (const [at, set] of sets.entries()) {
+      const size = sizes[at] ?? 0;
       const from = Math.max(0, offset - total);
       total += size;
       if (keys.length >= limit || from >= size) continue;
@@ -188,6 +196,27 @@ export class RedisInspector implements QueueInspector {
     }
     return { total, keys };
   }
+}
+
+/** As `levels.lua` has it. */
+type LevelsAnswer = [
+  sizes: readonly number[],
+  low: number,
+  started: number,
+  demand: number,
+  firstDue: string,
+  pauses: number,
+  setByHand: number,
+  firstEnd: string,
+  listed: readonly string[],
+];
+
+const timeOf = (text: string): number => (text === '' ? Infinity : Number(text));
+
+/** @param end its score in `pauseEnds`; '' or undefined: it has none. */
+function decodePause(scope: PauseScope, since: string, end = ''): Pause {
+  const untilMs = end === '' || end === 'inf' ? {} : { untilMs: Number(end) };
+  return { scope, sinceMs: Number(since), ...untilMs };
 }
 
 function pairsOf(found: readonly string[]): KeyPage['keys'][number][] {

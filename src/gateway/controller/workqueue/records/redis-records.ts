@@ -24,6 +24,7 @@ import {
   type FinishRequest,
   type LowRequest,
   type PostponedSet,
+  type RecordedAdds,
   reasonsOrDefault,
   type Resting,
   type Scored,
@@ -32,7 +33,7 @@ import {
   type Starts,
   type StartTimes,
 } from './records.ts';
-import type { PauseScope, LowReason, QueuedKey } from '../work-queue.ts';
+import type { PauseScope, LowReason, PausedState, QueuedKey } from '../work-queue.ts';
 
 const SCRIPTS = ['add', 'start', 'finish', 'due', 'wake', 'postpone', 'resume', 'drop', 'forget', 'put-back'] as const;
 /** Keys that one script moves or writes, because a large script blocks Redis. */
@@ -77,10 +78,10 @@ export class RedisRecords {
 
   /**
    * Records the add of keys.
-   * @returns the keys that became ready to run, and when the first debounced key may. The other keys wait or run
-   *   already.
+   * @returns the keys that became ready to run, and when the first debounced key may; the other keys wait or run
+   *   already. `changed`: the keys whose pause has begun or ended.
    */
-  async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<{ ready: string[]; dueMs: number | undefined }> {
+  async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<RecordedAdds> {
     const { windowMs = 0, maxMs = 0, leading = false } = this.#debounce ?? {};
     const args: (string | number)[] = [nowMs, windowMs, maxMs, leading ? '1' : ''];
     for (const { key, reasons, paused, atMs = nowMs } of keys) {
@@ -88,8 +89,9 @@ export class RedisRecords {
       args.push(paused === undefined ? '' : paused ? '1' : '0', Math.min(atMs, nowMs));
     }
     const answer = await this.#scripts.add(this.#keys.script, args);
-    const [due, ...ready] = answer as [number | '', ...number[]];
-    return { ready: ready.map((at) => keys[at]?.key ?? ''), dueMs: due === '' ? undefined : due };
+    const [due, ready, changed] = answer as [number | '', number[], number[]];
+    const keysAt = (places: readonly number[]): string[] => places.map((at) => keys[at]?.key ?? '');
+    return { ready: keysAt(ready), dueMs: due === '' ? undefined : due, changed: keysAt(changed) };
   }
 
   async startAll(requests: readonly StartRequest[], at: StartTimes, lows?: LowRequest): Promise<Starts> {
@@ -266,21 +268,37 @@ export class RedisRecords {
       .exec();
   }
 
-  async pause(scope: PauseScope, sinceMs: number, untilMs: number | undefined): Promise<void> {
+  /** Begins or ends the pauses of objects. @returns the keys whose pause has begun or ended. */
+  async pauseObjects(states: readonly PausedState[], sinceMs: number): Promise<string[]> {
+    const changed = await Promise.all(
+      states.map(async ({ key, paused }) => {
+        const scope = `object/${key}`;
+        return paused ? (await this.#redis.hsetnx(this.#keys.pauses, scope, sinceMs)) === 1 : this.resume(scope);
+      }),
+    );
+    return states.flatMap(({ key }, at) => (changed[at] ? [key] : []));
+  }
+
+  /** @returns whether the scope was not paused before. */
+  async pause(scope: PauseScope, sinceMs: number, untilMs: number | undefined): Promise<boolean> {
     const step = this.#redis.multi().hset(this.#keys.pauses, scope, sinceMs);
-    if (untilMs === undefined) step.zrem(this.#keys.pauseEnds, scope);
-    else step.zadd(this.#keys.pauseEnds, untilMs, scope);
-    await step.exec();
+    if (!scope.startsWith('object/')) step.zadd(this.#keys.pauseEnds, untilMs ?? '+inf', scope);
+    const [set] = (await step.exec()) ?? [];
+    return set?.[1] === 1;
   }
 
   /**
    * @param onlyIfEnds the end of the pause as it was read: a pause with another end stays. Default: the pause is ended
    *   whatever its end is.
+   * @returns whether there was such a pause.
    */
-  async resume(scope: string, onlyIfEnds = ''): Promise<void> {
+  async resume(scope: string, onlyIfEnds = ''): Promise<boolean> {
+    let wasPaused = false;
     // The first call ends the pause and sets its end to 0 while keys are left; the other calls name this end.
     for (let ends = onlyIfEnds; ; ends = '0') {
-      if ((await this.#scripts.resume(this.#keys.script, [scope, ends, PAGE])) === 0) return;
+      const [left, ended] = (await this.#scripts.resume(this.#keys.script, [scope, ends, PAGE])) as [number, number];
+      wasPaused ||= ended === 1;
+      if (left === 0) return wasPaused;
     }
   }
 

@@ -46,7 +46,7 @@ export class Stall {
     if (clock.now() < this.#idleUntilMs) return 0;
     const activity = this.#activity;
     const levels = await read();
-    const { firstDueMs, pauses, started } = levels;
+    const { firstDueMs, pauseEndMs, started } = levels;
     const { running, dead } = levels.sizes;
     const nowMs = clock.now();
     if (started !== this.#lastStart?.count) this.#lastStart = { count: started, atMs: nowMs };
@@ -55,7 +55,7 @@ export class Stall {
     // rest `compare` finds changes.
     const isAtRest = running === 0 && dead === 0;
     // The end of a pause may make keys due.
-    const firstMs = pauses.reduce((first, { untilMs = Infinity }) => Math.min(first, untilMs), firstDueMs);
+    const firstMs = Math.min(firstDueMs, pauseEndMs);
     // An add may have come to Redis after the question, and before its answer.
     if (activity === this.#activity) this.#idleUntilMs = isAtRest ? firstMs : 0;
     return running < concurrency ? Math.max(0, nowMs - Math.max(firstDueMs, this.#lastStart.atMs)) : 0;
@@ -69,7 +69,9 @@ export class Stall {
     if (!this.#levels) return;
     const { queued, failing, dead } = this.#levels.sizes;
     const isSame = sizes.queued === queued && sizes.failing === failing && sizes.dead === dead;
-    if (nextMs < this.#idleUntilMs || !isSame || pauses !== this.#levels.pauses.length) this.#idleUntilMs = 0;
+    const { pauses: listed, morePauses, pausedObjects } = this.#levels;
+    const arePausesSame = pauses === listed.length + morePauses + pausedObjects;
+    if (nextMs < this.#idleUntilMs || !isSame || !arePausesSame) this.#idleUntilMs = 0;
   }
 
   /** Waits for work that may make keys due. Failed work counts as well, because Redis may have done it. */

@@ -66,15 +66,11 @@ function selectorForm(page: PageRequest, { namespaced }: ControllerAccess, id: s
   </form>`;
 }
 
-/** Pauses that the page of a controller lists, the oldest first. */
-const PAUSES = 100;
-
 /** The pauses of a controller, each with its end. Pauses by annotation are on the pages of their keys. */
-export function pauseList(page: PageRequest, { id, pauses }: ControllerSummary): Content {
-  const byHand = pauses.filter(({ scope }) => !scope.startsWith('object/')).toSorted((a, b) => a.sinceMs - b.sinceMs);
-  const objects = pauses.length - byHand.length;
-  if (pauses.length === 0) return undefined;
-  const shown = byHand.slice(0, PAUSES);
+export function pauseList(page: PageRequest, summary: ControllerSummary): Content {
+  const { id, pauses, morePauses, pausedObjects: objects } = summary;
+  if (pauses.length + objects === 0) return undefined;
+  const shown = pauses.toSorted((a, b) => a.sinceMs - b.sinceMs);
   const rows = table('Pauses', shown, [
     {
       title: 'Paused',
@@ -104,8 +100,6 @@ export function pauseList(page: PageRequest, { id, pauses }: ControllerSummary):
       ${objects} ${objects === 1 ? 'object is' : 'objects are'} paused by the annotation
       <code>levelhook.dev/paused</code>.
     </p>`;
-  const more =
-    byHand.length > shown.length &&
-    html`<p class="empty">${plural(byHand.length - shown.length, 'further pause')}.</p>`;
+  const more = morePauses > 0 && html`<p class="empty">${plural(morePauses, 'further pause')}.</p>`;
   return panel('Pauses', html`${shown.length > 0 && rows}${more}${annotated}`);
 }

@@ -216,23 +216,23 @@ export function stateBadge({ times }: PageRequest, summary: ControllerSummary): 
     word === 'dead letters' && plural(sizes.dead, 'dead letter'),
     (word === 'dead letters' || word === 'failing') && sizes.failing > 0 && `${plural(sizes.failing, 'key')} failing`,
     paused && html`paused since ${times.at(paused.sinceMs)}`,
-    word === 'partly paused' && partsPaused(pauses),
+    word === 'partly paused' && partsPaused(summary),
     word === 'remark' && remarks[0],
   ].filter((part) => part !== false && part !== undefined);
   return html`${badge(TONES[word], word)}
     <span class="reason">${parts.flatMap((part, at) => (at === 0 ? [part] : [', ', part]))}</span>`;
 }
 
-function partsPaused(pauses: ControllerSummary['pauses']): string {
+function partsPaused({ pauses, morePauses, pausedObjects: objects }: ControllerSummary): string {
   const namespaces = pauses.filter(({ scope }) => scope.startsWith('namespace/')).length;
   const keys = pauses.filter(({ scope }) => scope.startsWith('key/')).length;
-  const objects = pauses.filter(({ scope }) => scope.startsWith('object/')).length;
   const parts = [
     namespaces > 0 && plural(namespaces, 'namespace'),
     keys > 0 && plural(keys, 'key'),
     objects > 0 && plural(objects, 'object'),
   ];
-  return `${parts.filter((part) => part !== false).join(' and ')} paused`;
+  const more = morePauses > 0 ? `, and ${plural(morePauses, 'further pause')}` : '';
+  return `${parts.filter((part) => part !== false).join(' and ')} paused${more}`;
 }
 
 function viewTable({ times }: PageRequest, views: readonly ViewSummary[]): Content {
@@ -260,7 +260,7 @@ const BEHIND_MS = 5000;
 
 export function viewState({ synced, behindMs }: ViewSummary): Html {
   if (!synced) return badge('bad', 'not complete');
-  if (behindMs === undefined) return badge('neutral', 'filled by the leader');
+  if (behindMs === undefined) return badge('neutral', 'not complete or not served');
   if (behindMs > BEHIND_MS) return badge('warn', `${formatDuration(behindMs)} behind`);
   return badge('ok', 'up to date');
 }

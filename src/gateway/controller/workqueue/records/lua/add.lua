@@ -7,9 +7,9 @@
 -- then    four each: key, reasons (JSON objects joined by newlines, or ''), paused ('1', '0', or '' for unknown), since
 --         when there is a reason to run it
 --
--- Answer: when the first of the debounced keys may run or '', then the places of the keys that became ready, from 0. A key
--- that waits or runs already is not in the answer: its start or its finish reads the record. Reasons beyond 2 KiB are
--- dropped; the time of the first add stays.
+-- Answer: {when the first of the debounced keys may run or '', the places of the keys that became ready, the places of the
+-- keys whose pause has begun or ended}, places from 0. A key that waits or runs already did not become ready: its start or
+-- its finish reads the record. Reasons beyond 2 KiB are dropped; the time of the first add stays.
 
 local records, debounced, pauses = KEYS[1] .. ':key:', KEYS[1] .. ':debounced', KEYS[1] .. ':pauses'
 local queued = KEYS[1] .. ':queued'
@@ -17,7 +17,7 @@ local now, window, longest, leading = tonumber(ARGV[1]), tonumber(ARGV[2]), tonu
 -- Waits end on a grid of a tenth of the window, 100 ms at most, so that keys share a poll, a start and a trigger.
 local step = math.max(1, math.min(100, math.floor(window / 10)))
 local pausing = redis.call('EXISTS', pauses) == 1
-local ready, next_at = {}, nil
+local ready, changed, next_at = {}, {}, nil
 
 -- Since when a debounced key waits, or nil if it need not: it is ready, or at rest and has not just written.
 local function waits_since(key, first, run, wrote)
@@ -56,12 +56,11 @@ for at = 5, #ARGV, 4 do
     ready[#ready + 1] = (at - 5) / 4
   end
   if paused == '1' then
-    redis.call('HSETNX', pauses, 'object/' .. key, ARGV[1])
+    if redis.call('HSETNX', pauses, 'object/' .. key, ARGV[1]) == 1 then changed[#changed + 1] = (at - 5) / 4 end
     pausing = true
   elseif paused == '0' and pausing then
-    redis.call('HDEL', pauses, 'object/' .. key)
-    redis.call('UNLINK', KEYS[1] .. ':paused:object/' .. key)
+    if redis.call('HDEL', pauses, 'object/' .. key) == 1 then changed[#changed + 1] = (at - 5) / 4 end
+    redis.call('ZREM', KEYS[1] .. ':paused:object', key)
   end
 end
-table.insert(ready, 1, next_at or '')
-return ready
+return { next_at or '', ready, changed }

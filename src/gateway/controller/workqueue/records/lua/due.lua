@@ -14,7 +14,8 @@ local next_at = ''
 -- Returns the members of a set that are due, and remembers the time of the next member.
 local function due(set)
   local found = redis.call('ZRANGEBYSCORE', set, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
-  local coming = redis.call('ZRANGEBYSCORE', set, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  -- A pause without an end has the score inf.
+  local coming = redis.call('ZRANGEBYSCORE', set, '(' .. now, '(+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   if coming and (next_at == '' or tonumber(coming) < tonumber(next_at)) then next_at = coming end
   return found
 end

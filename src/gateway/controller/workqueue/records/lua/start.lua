@@ -139,7 +139,9 @@ local function start(key, nonce, passed_barrier)
 
   local scope = paused_by(key)
   if scope then
-    redis.call('ZADD', prefix .. ':paused:' .. scope, 'NX', now, key)
+    -- The keys that are paused one by one share a set, because there may be many of them.
+    local set = string.match(scope, '^object/') and 'object' or string.match(scope, '^key/') and 'key' or scope
+    redis.call('ZADD', prefix .. ':paused:' .. set, 'NX', now, key)
     remove(timers, key)
     remove(backlog, key)
     remove(debounced, key)

@@ -36,10 +36,14 @@ local function weigh(set, measure)
   return redis.call('ZCARD', set) * bytes / math.max(1, #keys)
 end
 
+local ends = prefix .. ':pause-ends'
 local bytes = usage(prefix .. ':related', 'HLEN', EACH_RULE) + usage(prefix .. ':related-index', 'ZCARD', EACH_NAME)
+bytes = bytes + usage(prefix .. ':pauses', 'HLEN', EACH_PLACE) + usage(ends, 'ZCARD', EACH_PLACE)
 bytes = bytes + usage(prefix .. ':recent', 'XLEN', 64 * EACH_RUN) + weigh(prefix .. ':histories', history)
 local sets = {}
-for at, name in ipairs({ 'dead', 'queued', 'backlog', 'timers', 'debounced', 'in-flight', 'resting' }) do
+local names = { 'dead', 'queued', 'backlog', 'timers', 'debounced', 'in-flight', 'resting' }
+for _, scope in ipairs({ 'controller', 'recovery', 'object', 'key' }) do names[#names + 1] = 'paused:' .. scope end
+for at, name in ipairs(names) do
   sets[at] = prefix .. ':' .. name
   bytes = bytes + weigh(sets[at], function(key)
     -- The data of a key that is in several sets count with the first of them.
@@ -50,4 +54,10 @@ for at, name in ipairs({ 'dead', 'queued', 'backlog', 'timers', 'debounced', 'in
     return record(key) + (at == 1 and history(key) or 0)
   end)
 end
-return bytes
+-- The keys that wait for the end of a pause of their namespace.
+local scopes = redis.call('ZRANDMEMBER', ends, SAMPLE)
+local waiting = 0
+for _, scope in ipairs(scopes) do
+  if string.sub(scope, 1, 10) == 'namespace/' then waiting = waiting + weigh(prefix .. ':paused:' .. scope, record) end
+end
+return bytes + redis.call('ZCARD', ends) * waiting / math.max(1, #scopes)
