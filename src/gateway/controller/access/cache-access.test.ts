@@ -84,13 +84,6 @@ describe('what a trigger says of the cache', () => {
     expect(signed.map(({ expiresAtMs }) => expiresAtMs)).toEqual([86_405_000, 366 * 86_400_000 + 5000]);
   });
 
-  it('a token that fits in a header, also for a batch of long names', async () => {
-    const { access, signed } = world([viewOf('Pod')], true);
-    await access.location(Array.from({ length: 100 }, (_, at) => ({ ...RUN, run: at, key: `ns/${'n'.repeat(250)}` })));
-    expect(signed[0]).toMatchObject({ claims: { declaration: 'd' }, expiresAtMs: 17_000 });
-    expect(signed[0]?.claims.runs).toBeUndefined();
-  });
-
   it('a token for reviews that names no run', () => {
     const { access, signed } = world([viewOf('Pod')]);
     expect(access.locationForReviews(30_000)).toMatchObject({ token: 'token-1' });

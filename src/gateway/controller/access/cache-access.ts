@@ -54,7 +54,9 @@ export class CacheAccess {
       if (position !== undefined) positions.set(view, position);
     };
     await Promise.all(this.#options.views.map(read));
-    const located = this.#with((tokens) => tokens.signForCache(runs, this.scope, claimed(positions)));
+    const located = this.#with((tokens) =>
+      tokens.sign('levelhook-cache', runs, { scope: this.scope, positions: claimed(positions) }),
+    );
     return { ...located, views: locationsOf(this.#inRedis, positions) };
   }
 

@@ -2,7 +2,7 @@ import type { Clock } from '../../../core/index.ts';
 import type { CacheScope } from '../../../contract/index.ts';
 import type { Run } from '../workqueue/run.ts';
 import type { TokenKeys } from './token-keys.ts';
-import type { CachePositions, TokenAudience, TokenClaims } from './token.ts';
+import type { TokenAudience, TokenClaims } from './token.ts';
 
 /** A run, as far as tokens are concerned. */
 export type TokenRun = Pick<Run, 'key' | 'run' | 'incarnation' | 'deadlineMs'>;
@@ -23,8 +23,6 @@ const MARGIN_MS = 1000;
 const DAY_MS = 86_400_000;
 /** A run may go on for as long as its callbacks extend it. */
 const CALLBACK_MS = 366 * DAY_MS;
-/** Characters of the keys in a token that is sent as a header. A server takes 16 KiB of headers. */
-const HEADER_KEYS = 8 * 1024;
 
 /** Makes the tokens of one controller's triggers: each is good for the runs of its trigger. */
 export class TriggerTokens {
@@ -50,20 +48,9 @@ export class TriggerTokens {
     return keys.sign(audience, { controller, declaration, ...reads, runs: named }, expiresAtMs);
   }
 
-  /**
-   * A token to read the cache for these runs. A header cannot hold the keys of a batch with very long keys: such a
-   * batch gets a token that ends with its deadline.
-   */
-  signForCache(runs: readonly TokenRun[], scope: CacheScope, positions: CachePositions = {}): string {
-    const length = runs.reduce((sum, { key }) => sum + key.length, 0);
-    if (length <= HEADER_KEYS) return this.sign('levelhook-cache', runs, { scope, positions });
-    return this.signUntil(Math.max(...runs.map((run) => run.deadlineMs)), scope, positions);
-  }
-
-  /** A token to read the cache until then, without a run: for a review, or a batch with very long keys. */
-  signUntil(untilMs: number, scope: CacheScope, positions?: CachePositions): string {
+  /** A token to read the cache until then, without a run: for a review. */
+  signUntil(untilMs: number, scope: CacheScope): string {
     const { controller, declaration, keys } = this.#options;
-    const claims = { controller, declaration, scope, ...(positions && { positions }) };
-    return keys.sign('levelhook-cache', claims, untilMs + MARGIN_MS + 1000);
+    return keys.sign('levelhook-cache', { controller, declaration, scope }, untilMs + MARGIN_MS + 1000);
   }
 }

@@ -50,6 +50,11 @@ export const BUSIES_MS = 172_800_000;
 export const RUN_MARGIN_MS = 1000;
 /** How long a run keeps its slot after the last sign of life of its gateway. */
 export const SLOT_MS = 12_000;
+/**
+ * Characters that the keys of a batch have together at most. The token of its trigger names them, and is sent as a
+ * header: a server takes 16 KiB of headers.
+ */
+export const BATCH_CHARACTERS = 8 * 1024;
 /** How soon a barrier that has not passed is checked again. */
 export const BARRIER_AGAIN_MS = 20;
 /** A barrier older than this is reported as late. */

@@ -4,6 +4,7 @@ import type { Reason } from '../../../../contract/index.ts';
 import { isAboutOneCommand } from '../../../../ground/redis/redis.ts';
 import { BacklogTurn } from './backlog-turn.ts';
 import type { BarrierChecks } from './barrier-checks.ts';
+import { batchesOf } from './batches.ts';
 import { GroupCommit } from './group-commit.ts';
 import type { OwnRuns } from '../records/own-runs.ts';
 import { BARRIER_AGAIN_MS, RUN_MARGIN_MS, SLOT_MS } from '../queue-options.ts';
@@ -406,8 +407,7 @@ export class QueueWorker {
         default:
       }
     }
-    const { maxBatch } = queue;
-    for (let at = 0; at < together.length; at += maxBatch) this.#run(together.slice(at, at + maxBatch), times);
+    for (const batch of batchesOf(together, queue.maxBatch)) this.#run(batch, times);
   }
 
   /** If the barrier has not passed, the timer of the key brings it back. */
