@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, expect, inject, it, vi } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
+import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { CacheApiServer } from '../../harness/cache-api-server.ts';
 import { configMaps } from '../../harness/cluster.ts';
@@ -35,17 +36,21 @@ const THINGS_PATH = '/apis/example.com/v1';
 
 let redis: Redis;
 let server: CacheApiServer;
+let applier: Applier;
+/** For an event that moves a view's version. */
+let requests = 0;
 
 beforeAll(async () => {
   redis = await connectRedis(inject('redisUrl'));
   const views = [createView(redis, configMaps), createView(redis, things)] as const;
   const [configMapsView, thingsView] = views;
   await Promise.all(views.map(({ writer }) => writer.claim('writer')));
-  await applierOf(configMapsView).apply(listOf('9000', ORPHANS));
+  applier = applierOf(configMapsView);
+  await applier.apply(listOf('9000', ORPHANS));
   thingsView.indexer.maintain([INDEX]);
   await thingsView.indexer.record([INDEX]);
   await applierOf(thingsView).apply(listOf('9000', [...TOO_DEEP, PLAIN]));
-  server = await CacheApiServer.start({ views: () => views });
+  server = await CacheApiServer.start({ views: () => views, onProgress: () => void (requests += 1) });
 });
 
 afterAll(async () => {
@@ -99,4 +104,23 @@ it('a list of a namespace takes no mark of an object of another namespace that i
     const own = await bytesOf(`${THINGS_PATH}/namespaces/deep/things${selection}`);
     expect(own.keptOut).toHaveLength(TOO_DEEP.length);
   }
+});
+
+it('many requests that wait for a version look at the view together, and each ends when the view has its version', async () => {
+  const sent = vi.spyOn(redis, 'sendCommand');
+  const versions = [...Array.from({ length: 60 }, () => 99_999), 9500];
+  const asked = versions.map((version) =>
+    ask(`/api/v1/namespaces/a/configmaps/object-0000?resourceVersion=${version}`),
+  );
+  const [changed] = ORPHANS;
+  const metadata = { ...(changed?.metadata as KubernetesObject['metadata']), resourceVersion: '9500' };
+  await applier.apply([{ kind: 'changed', object: { apiVersion: 'v1', kind: 'ConfigMap', metadata } }]);
+  expect(await asked.at(-1)).toMatchObject({ status: 200, body: { metadata: { resourceVersion: '9500' } } });
+  const answers = await Promise.all(asked);
+  expect(answers.filter(({ status }) => status === 504)).toHaveLength(60);
+  // Each reads the view's state at its beginning and its end; alone it would look some 150 times.
+  expect(sent.mock.calls.length).toBeLessThan(60 * 20);
+  sent.mockRestore();
+  expect(requests).toBeGreaterThan(0);
+  expect(requests).toBeLessThan(10);
 });
