@@ -191,7 +191,7 @@ export class ViewReader {
     const { commandBytes = Infinity, onKeptOut, pace = atOnce } = options;
     for await (const selected of this.#candidates(selection, options)) {
       if (selected.length === 0) continue;
-      for (const keys of commandBytes === Infinity ? [selected] : await this.#parts(selected, commandBytes)) {
+      for (const keys of commandBytes === Infinity ? [selected] : await this.#parts(selected, commandBytes, pace)) {
         const { stored, isCertain } = await this.#read(keys, selection, options);
         let batch: Found[] = [];
         let size = 0;
@@ -227,22 +227,9 @@ export class ViewReader {
    * part alone. The objects of a part may have far more bytes when they are decompressed, so that is done to one after
    * another, and only selected ones stay in memory.
    */
-  async #parts(keys: readonly string[], bytes: number): Promise<string[][]> {
+  async #parts(keys: readonly string[], bytes: number, pace: Pace): Promise<string[][]> {
     const sizes = (await this.#inOneTrip(keys.map((key) => ['hstrlen', this.#keys.objects, key]))) as number[];
-    const parts: string[][] = [];
-    let room = 0;
-    for (const [at, key] of keys.entries()) {
-      const size = sizes[at] ?? 0;
-      const part = parts.at(-1);
-      if (part && size <= room) {
-        part.push(key);
-        room -= size;
-      } else {
-        parts.push([key]);
-        room = bytes - size;
-      }
-    }
-    return parts;
+    return pace(() => partsOf(keys, sizes, bytes), keys.length * OBJECT_MS);
   }
 
   #decode(key: string, stored: Buffer): Found | ObjectKeptOutError {
@@ -399,6 +386,25 @@ const atOnce: Pace = (work) => work();
 const BATCH = 500;
 /** Time of the thread, in milliseconds, to take one key from an answer of Redis, or to send it. */
 const KEY_MS = 0.0005;
+/** The same for one object: a command for its size, and a part of the command that reads it. */
+const OBJECT_MS = 0.005;
+
+function partsOf(keys: readonly string[], sizes: readonly number[], bytes: number): string[][] {
+  const parts: string[][] = [];
+  let room = 0;
+  for (const [at, key] of keys.entries()) {
+    const size = sizes[at] ?? 0;
+    const part = parts.at(-1);
+    if (part && size <= room) {
+      part.push(key);
+      room -= size;
+    } else {
+      parts.push([key]);
+      room = bytes - size;
+    }
+  }
+  return parts;
+}
 
 const madeIndexes = (text: string | null | undefined): MadeIndex[] => (text ? (JSON.parse(text) as MadeIndex[]) : []);
 

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, inject, it, vi } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
+import type { Selection } from '../../../src/contract/selection.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
+import type { View } from '../../../src/gateway/informer/cache/view.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { CacheApiServer } from '../../harness/cache-api-server.ts';
 import { configMaps } from '../../harness/cluster.ts';
@@ -30,20 +32,23 @@ const PLAIN: KubernetesObject = {
   metadata: { namespace: 'plain', name: 'thing', uid: 'u', resourceVersion: '2000' },
 };
 const INDEX = 'field:spec.a';
+const NO_NAME = { field: 'metadata.name', operator: '=', value: 'none' } as const;
 const SCOPE = { 'v1/ConfigMap': '*', 'example.com/v1/Thing': '*' } as const;
 const ORPHANS_PATH = '/api/v1/namespaces/a/configmaps?levelhook-orphans=a';
 const THINGS_PATH = '/apis/example.com/v1';
 
 let redis: Redis;
 let server: CacheApiServer;
+let configMapsView: View;
 let applier: Applier;
 /** For an event that moves a view's version. */
 let requests = 0;
 
 beforeAll(async () => {
   redis = await connectRedis(inject('redisUrl'));
-  const views = [createView(redis, configMaps), createView(redis, things)] as const;
-  const [configMapsView, thingsView] = views;
+  configMapsView = createView(redis, configMaps);
+  const thingsView = createView(redis, things);
+  const views = [configMapsView, thingsView];
   await Promise.all(views.map(({ writer }) => writer.claim('writer')));
   applier = applierOf(configMapsView);
   await applier.apply(listOf('9000', ORPHANS));
@@ -104,6 +109,25 @@ it('a list of a namespace takes no mark of an object of another namespace that i
     const own = await bytesOf(`${THINGS_PATH}/namespaces/deep/things${selection}`);
     expect(own.keptOut).toHaveLength(TOO_DEEP.length);
   }
+});
+
+it('a list is charged for the objects that it asks Redis for, and less for keys that it passes over', async () => {
+  const charged = async (selection: Selection) => {
+    let [ms, found] = [0, 0];
+    const pace = <T>(work: () => T, spentMs = 0): T => {
+      ms += spentMs;
+      return work();
+    };
+    const { reader } = configMapsView;
+    const state = await reader.state(selection);
+    if (!state) throw new Error('the view is not complete');
+    for await (const batch of reader.select(selection, { state, commandBytes: 1e6, pace })) found += batch.length;
+    return { ms, found };
+  };
+  const [keys, objects] = [await charged({ fields: [NO_NAME] }), await charged({ namespace: 'a' })];
+  expect([keys.found, objects.found]).toEqual([0, ORPHANS.length]);
+  expect(keys.ms).toBeGreaterThan(0);
+  expect(objects.ms).toBeGreaterThan(5 * keys.ms);
 });
 
 it('many requests that wait for a version look at the view together, and each ends when the view has its version', async () => {
