@@ -15,9 +15,11 @@ import {
   declaredIndex,
   type IndexSpec,
   indexValues,
+  KEPT_OUT_INDEX,
   labelValue,
   namespaceIndex,
   orphanIndex,
+  uncountedIndex,
 } from './cache-layout.ts';
 
 /** A kind in all its versions. */
@@ -143,4 +145,24 @@ export function indexesOf(selection: Selection): { always: string[]; declared: s
   for (const place of places)
     if (place !== undefined && always.length + declared.length > 0) always.push(namespaceIndex(place));
   return { always, declared };
+}
+
+/** Index entries, all of which an object must carry. */
+export type IndexQuery = readonly string[];
+
+/**
+ * The queries that find all selected objects together, and the objects that are kept out of the cache and may be
+ * selected; none when no index covers the selection. They may find more objects.
+ * @param isFilled whether the declared index is complete. Default true.
+ */
+export function indexQueries(selection: Selection, isFilled = true): IndexQuery[] {
+  const { always, declared } = indexesOf(selection);
+  const spec = declaredIndexOf(selection);
+  if (spec === undefined || declared.length === 0 || !isFilled) return always.length === 0 ? [] : [always];
+  const queries = [
+    [...always, ...declared],
+    [...always, uncountedIndex(spec)],
+  ];
+  // The mark of an object that is kept out has the object's metadata, and no other field.
+  return spec.startsWith('field:') ? [...queries, [...always, KEPT_OUT_INDEX]] : queries;
 }

@@ -5,20 +5,12 @@ import {
   parseJson,
   type ResourceVersion,
 } from '../../core/index.ts';
-import {
-  decodeEntry,
-  isMade,
-  KEPT_OUT_INDEX,
-  type MadeIndex,
-  POSITION,
-  uncountedIndex,
-  type ViewKeys,
-  viewKeys,
-} from '../cache-layout.ts';
+import { decodeEntry, isMade, type MadeIndex, POSITION, type ViewKeys, viewKeys } from '../cache-layout.ts';
 import {
   beyondKey,
   declaredIndexOf,
-  indexesOf,
+  indexQueries,
+  type IndexQuery,
   isKeySelected,
   isSelected,
   namespaceOfSelection,
@@ -32,6 +24,7 @@ export interface ViewCommands {
   hget(key: string, field: string): Promise<string | null>;
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
   hmgetBuffer(key: string, ...fields: string[]): Promise<(Buffer | null)[]>;
+  scard(key: string): Promise<number>;
   smembers(key: string): Promise<string[]>;
   sinter(...keys: string[]): Promise<string[]>;
   zrangebylex(key: string, min: string, max: string, limit: 'LIMIT', offset: number, count: number): Promise<string[]>;
@@ -50,10 +43,13 @@ export interface ReadableState {
   readonly position: number;
   /** The declared indexes that are complete. */
   readonly indexes: readonly MadeIndex[];
-  /** Keys of the selection by index, read just after the position; undefined when no index covers the selection. */
+  /**
+   * Keys of the selection by index, read just after the position; undefined when no index covers the selection, or the
+   * index has too many.
+   */
   readonly keys: readonly string[] | undefined;
-  /** Keys of the objects that were kept out of the cache just after; empty when no selection was given. */
-  readonly keptOut: readonly string[];
+  /** The questions to the indexes; none when no index covers the selection. See `indexQueries`. */
+  readonly queries: readonly IndexQuery[];
 }
 
 /** The view may not be read any more, or Redis has lost writes that were read before. */
@@ -82,8 +78,8 @@ export interface Found {
   readonly decode: () => KubernetesObject;
 }
 
-/** Runs synchronous work, now or later. */
-export type Pace = <T>(work: () => T) => T | Promise<T>;
+/** Runs synchronous work, now or later. @param spentMs the thread's time that the caller has taken for it before */
+export type Pace = <T>(work: () => T, spentMs?: number) => T | Promise<T>;
 
 type ReadingCodec = Pick<ObjectCodec, 'decode' | 'encryptedBy'>;
 
@@ -107,7 +103,7 @@ export interface SelectOptions {
   readonly verbatim?: boolean;
   /**
    * Called for each selected object that is kept out of the cache, which the result omits. Only the metadata of such
-   * an object is known, so conditions on its other fields count as met. Default: such objects are not looked for.
+   * an object is known, so conditions on its other fields count as met. Default: does nothing.
    */
   readonly onKeptOut?: ((error: ObjectKeptOutError) => void) | undefined;
   /**
@@ -144,32 +140,31 @@ export class ViewReader {
   /**
    * The state of the view, and in the same round trip the keys of a selection that has an index. Undefined while the
    * view may not be read.
+   * @param most keys to read of an index, which takes one more round trip. `select` looks for more keys than that in
+   *   the order of all keys, so a page of a large index costs the page. Default: any number.
    */
-  async state(selection?: Selection): Promise<ReadableState | undefined> {
-    const [fields, keys, keptOut, position] = await Promise.all([
+  async state(selection: Selection = {}, most = Infinity): Promise<ReadableState | undefined> {
+    const named = keyOf(selection);
+    const queries = named === undefined ? indexQueries(selection) : [];
+    const isSmall = await this.#isSmall(queries, most);
+    const [fields, keys, position] = await Promise.all([
       // Sent first, so answered first: the keys are not older than the version.
       this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'indexes', 'position'),
-      this.#indexed(selection ?? {}, true),
-      // There may be many keys, so a read of the version alone, as before each object, skips them.
-      selection ? this.#redis.smembers(this.#keys.indexPrefix + KEPT_OUT_INDEX) : [],
+      isSmall ? this.#keysOf(queries) : undefined,
       // Sent last. Should Redis lose writes between the answers, this one shows it.
       this.position(),
     ]);
     const [version, incarnation, text] = fields;
     const first = Number(fields[3] ?? 0);
     if (!isResourceVersion(version) || position === undefined || position < first) return undefined;
-    const indexes = text ? (JSON.parse(text) as MadeIndex[]) : [];
-    const declared = declaredIndexOf(selection ?? {});
-    const filled = declared === undefined || isMade(indexes, declared, namespaceOfSelection(selection ?? {}));
-    return {
-      version,
-      incarnation: incarnation ?? '',
-      position: first,
-      indexes,
-      // An index that is still being filled cannot give keys.
-      keys: filled ? keys : await this.#indexed(selection ?? {}, false),
-      keptOut,
-    };
+    const indexes = madeIndexes(text);
+    const state = { version, incarnation: incarnation ?? '', position: first, indexes };
+    if (named !== undefined) return { ...state, keys: [named], queries };
+    if (isFilled(indexes, selection)) return { ...state, keys, queries };
+    // An index that is still being filled cannot give keys.
+    const others = indexQueries(selection, false);
+    const isOtherSmall = await this.#isSmall(others, most);
+    return { ...state, keys: isOtherSmall ? await this.#keysOf(others) : undefined, queries: others };
   }
 
   /** The view's position now; undefined while the view may not be read. */
@@ -193,19 +188,10 @@ export class ViewReader {
 
   /** The selected objects in the order of their keys, in batches. @throws LostWritesError */
   async *select(selection: Selection, options: SelectOptions): AsyncGenerator<Found[]> {
-    const { state, after = '', first = BATCH, commandBytes = Infinity, onKeptOut, pace = atOnce } = options;
-    const told = new Set<string>();
-    const tell = (error: ObjectKeptOutError): void => {
-      if (told.has(error.key) || !isSelected(error.metadataOnly, onMetadata(selection))) return;
-      told.add(error.key);
-      onKeptOut?.(error);
-    };
-    const marked = state.keptOut.filter((key) => key > after && isKeySelected(key, selection));
-    if (onKeptOut && marked.length > 0) await this.#reportKeptOut(marked, options, tell);
-    for await (const candidates of this.#candidates(selection, state, after, first)) {
-      const selected = candidates.filter((key) => isKeySelected(key, selection));
+    const { commandBytes = Infinity, onKeptOut, pace = atOnce } = options;
+    for await (const selected of this.#candidates(selection, options)) {
       if (selected.length === 0) continue;
-      for (const keys of commandBytes === Infinity ? [selected] : await this.#parts(selected, commandBytes)) {
+      for (const keys of commandBytes === Infinity ? [selected] : await this.#parts(selected, commandBytes, pace)) {
         const { stored, isCertain } = await this.#read(keys, selection, options);
         let batch: Found[] = [];
         let size = 0;
@@ -218,8 +204,7 @@ export class ViewReader {
             if (!(object instanceof ObjectKeptOutError)) {
               return isCertain(at) || isSelected(object.decode(), selection) ? object : undefined;
             }
-            // It may have been kept out only after the state was read.
-            tell(object);
+            if (isSelected(object.metadataOnly, onMetadata(selection))) onKeptOut?.(object);
             return undefined;
           };
           const object = await pace(work);
@@ -242,37 +227,9 @@ export class ViewReader {
    * part alone. The objects of a part may have far more bytes when they are decompressed, so that is done to one after
    * another, and only selected ones stay in memory.
    */
-  async #parts(keys: readonly string[], bytes: number): Promise<string[][]> {
+  async #parts(keys: readonly string[], bytes: number, pace: Pace): Promise<string[][]> {
     const sizes = (await this.#inOneTrip(keys.map((key) => ['hstrlen', this.#keys.objects, key]))) as number[];
-    const parts: string[][] = [];
-    let room = 0;
-    for (const [at, key] of keys.entries()) {
-      const size = sizes[at] ?? 0;
-      const part = parts.at(-1);
-      if (part && size <= room) {
-        part.push(key);
-        room -= size;
-      } else {
-        parts.push([key]);
-        room = bytes - size;
-      }
-    }
-    return parts;
-  }
-
-  async #reportKeptOut(
-    marked: readonly string[],
-    options: SelectOptions,
-    tell: (error: ObjectKeptOutError) => void,
-  ): Promise<void> {
-    const { pace = atOnce } = options;
-    const keys = marked.toSorted();
-    const stored = objectsOf(await this.#redis.hmgetBuffer(this.#keys.objects, POSITION, ...keys), options);
-    for (const [at, key] of keys.entries()) {
-      const bytes = stored[at];
-      const object = bytes && (await pace(() => this.#decode(key, bytes)));
-      if (object instanceof ObjectKeptOutError) tell(object);
-    }
+    return pace(() => partsOf(keys, sizes, bytes), keys.length * OBJECT_MS);
   }
 
   #decode(key: string, stored: Buffer): Found | ObjectKeptOutError {
@@ -287,8 +244,9 @@ export class ViewReader {
   /** An upper bound of the number of selected objects; exact when only a namespace is selected. */
   async count(selection: Selection, state: ReadableState, after = ''): Promise<number> {
     if (state.keys) return state.keys.filter((key) => key > after).length;
-    const [min, max] = range(selection.namespace, after);
-    return this.#redis.zlexcount(this.#keys.order, min, max);
+    const [min, max] = range(namespaceOfSelection(selection), after);
+    const inOrder = await this.#redis.zlexcount(this.#keys.order, min, max);
+    return state.queries.length === 0 ? inOrder : Math.min(inOrder, await this.#mostFound(state.queries));
   }
 
   /**
@@ -332,53 +290,77 @@ export class ViewReader {
     });
   }
 
-  async *#candidates(
-    selection: Selection,
-    state: ReadableState,
-    after: string,
-    first: number,
-  ): AsyncGenerator<string[]> {
-    if (state.keys) {
-      const keys = state.keys.filter((key) => key > after).toSorted();
+  /** Keys that may be selected, in order. */
+  async *#candidates(selection: Selection, options: SelectOptions): AsyncGenerator<string[]> {
+    const { state, after = '', first = BATCH, pace = atOnce } = options;
+    const { keys: indexed, queries } = state;
+    if (indexed) {
+      const behind = (): string[] => indexed.filter((key) => key > after && isKeySelected(key, selection)).toSorted();
+      const keys = await pace(behind, indexed.length * KEY_MS);
       for (let from = 0; from < keys.length; from += BATCH) yield keys.slice(from, from + BATCH);
       return;
     }
     let size = Math.min(first, BATCH);
-    let [min] = range(selection.namespace, after);
-    const [, max] = range(selection.namespace, after);
+    const [start, max] = range(namespaceOfSelection(selection), after);
+    let min = start;
     for (;;) {
       const [keys, position] = await Promise.all([
         this.#redis.zrangebylex(this.#keys.order, min, max, 'LIMIT', 0, size),
         this.position(),
       ]);
       checkedPosition(position, state);
-      yield keys;
+      const selected = await pace(() => keys.filter((key) => isKeySelected(key, selection)), keys.length * KEY_MS);
+      yield queries.length === 0 || selected.length === 0
+        ? selected
+        : await this.#carrying(selected, selection, options);
       if (keys.length < size) return;
       min = `(${keys.at(-1)}`;
       size = BATCH;
     }
   }
 
-  /** Keys by index, or by name; undefined when the whole namespace must be scanned. */
-  async #indexed(selection: Selection, declaredToo: boolean): Promise<string[] | undefined> {
-    const name = selection.fields?.find(({ field, operator }) => field === 'metadata.name' && operator === '=');
-    if (name && name.value && selection.namespace !== undefined) {
-      return [formatObjectKey({ namespace: selection.namespace, name: name.value })];
-    }
-    const { always, declared } = indexesOf(selection);
-    if (!declaredToo || declared.length === 0) return this.#carrying(always);
-    const spec = declaredIndexOf(selection);
-    const uncounted = spec === undefined ? [] : this.#carrying([...always, uncountedIndex(spec)]);
-    const [found = [], others = []] = await Promise.all([this.#carrying([...always, ...declared]), uncounted]);
-    return others.length === 0 ? found : [...new Set([...found, ...others])];
+  /** The keys that answer one of the state's queries; all when their index has been withdrawn. */
+  async #carrying(keys: readonly string[], selection: Selection, options: SelectOptions): Promise<string[]> {
+    const { state, pace = atOnce } = options;
+    const { view, objects, indexPrefix } = this.#keys;
+    const entries = [...new Set(state.queries.flat())];
+    const questions = entries.map((entry) => ['smismember', indexPrefix + entry, ...keys]);
+    const answers = await this.#inOneTrip([...questions, ['hget', view, 'indexes'], ['hget', objects, POSITION]]);
+    const [text, position] = answers.slice(entries.length) as (string | null)[];
+    checkedPosition(positionOf(position), state);
+    const isWithdrawn = isFilled(state.indexes, selection) && !isFilled(madeIndexes(text), selection);
+    if (isWithdrawn) return [...keys];
+    const carried = new Map(entries.map((entry, at) => [entry, answers[at] as number[]]));
+    const isFound = (at: number): boolean =>
+      state.queries.some((query) => query.every((entry) => carried.get(entry)?.[at] === 1));
+    return pace(() => keys.filter((_, at) => isFound(at)), entries.length * keys.length * KEY_MS);
   }
 
-  /** Keys of the objects with all these index entries; undefined without entries. */
-  async #carrying(entries: readonly string[]): Promise<string[] | undefined> {
-    const sets = entries.map((entry) => this.#keys.indexPrefix + entry);
-    const [only] = sets;
-    if (only === undefined) return undefined;
-    return sets.length === 1 ? this.#redis.smembers(only) : this.#redis.sinter(...sets);
+  /** Whether the indexes have no more keys than this, as far as is known without reading them. */
+  async #isSmall(queries: readonly IndexQuery[], most: number): Promise<boolean> {
+    return most === Infinity || (await this.#mostFound(queries)) <= most;
+  }
+
+  /** An upper bound of the number of keys that the queries find. */
+  async #mostFound(queries: readonly IndexQuery[]): Promise<number> {
+    const bounds = queries.map(async (query) => {
+      const sizes = query.map((entry) => this.#redis.scard(this.#keys.indexPrefix + entry));
+      return Math.min(...(await Promise.all(sizes)));
+    });
+    return (await Promise.all(bounds)).reduce((sum, each) => sum + each, 0);
+  }
+
+  /** Keys by index; undefined without queries. */
+  async #keysOf(queries: readonly IndexQuery[]): Promise<string[] | undefined> {
+    if (queries.length === 0) return undefined;
+    const found = await Promise.all(queries.map((query) => this.#keysWith(query)));
+    return [...new Set(found.flat())];
+  }
+
+  /** Keys of the objects with all these index entries. */
+  #keysWith(query: IndexQuery): Promise<string[]> {
+    const [only = '', ...others] = query.map((entry) => this.#keys.indexPrefix + entry);
+    return others.length === 0 ? this.#redis.smembers(only) : this.#redis.sinter(only, ...others);
   }
 }
 
@@ -402,6 +384,41 @@ const atOnce: Pace = (work) => work();
 
 /** Objects read in one round trip. */
 const BATCH = 500;
+/** Time of the thread, in milliseconds, to take one key from an answer of Redis, or to send it. */
+const KEY_MS = 0.0005;
+/** The same for one object: a command for its size, and a part of the command that reads it. */
+const OBJECT_MS = 0.005;
+
+function partsOf(keys: readonly string[], sizes: readonly number[], bytes: number): string[][] {
+  const parts: string[][] = [];
+  let room = 0;
+  for (const [at, key] of keys.entries()) {
+    const size = sizes[at] ?? 0;
+    const part = parts.at(-1);
+    if (part && size <= room) {
+      part.push(key);
+      room -= size;
+    } else {
+      parts.push([key]);
+      room = bytes - size;
+    }
+  }
+  return parts;
+}
+
+const madeIndexes = (text: string | null | undefined): MadeIndex[] => (text ? (JSON.parse(text) as MadeIndex[]) : []);
+
+/** The only key that a selection by name and namespace can have. */
+function keyOf({ namespace, fields }: Selection): string | undefined {
+  const name = fields?.find(({ field, operator }) => field === 'metadata.name' && operator === '=')?.value;
+  return name && namespace !== undefined ? formatObjectKey({ namespace, name }) : undefined;
+}
+
+/** Whether the declared index of a selection, if it names one, has all objects that may be selected. */
+function isFilled(indexes: readonly MadeIndex[], selection: Selection): boolean {
+  const declared = declaredIndexOf(selection);
+  return declared === undefined || isMade(indexes, declared, namespaceOfSelection(selection));
+}
 
 /** The range of keys of a namespace behind `after`: "0" is the character that follows "/". */
 function range(namespace: string | undefined, after: string): [string, string] {

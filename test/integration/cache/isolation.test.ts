@@ -239,6 +239,17 @@ describe('a view that several controllers share', () => {
       expect((await reader().list(things, { namespace: 'other' })).keptOut).toBeUndefined();
       // Its fields are not known, so it may be one of them.
       expect((await reader().list(things, { index: { spec: index, value: 'none' } })).keptOut).toHaveLength(2);
+      await view.indexer.record([index]);
+      for (const most of [Infinity, 0]) {
+        const selection = { index: { spec: index, value: 'none' } };
+        const state = await view.reader.state(selection, most);
+        if (!state) throw new Error('the view is not complete');
+        const told: string[] = [];
+        const options = { state, onKeptOut: ({ key }: { key: string }) => void told.push(key) };
+        for await (const batch of view.reader.select(selection, options)) expect(batch).toEqual([]);
+        expect(told).toEqual(['a/deep', 'a/listed']);
+        expect(state.keys === undefined).toBe(most === 0);
+      }
       expect(
         (await reader().list(things, { namespace: 'other', index: { spec: index, value: 'none' } })).keptOut,
       ).toBeUndefined();

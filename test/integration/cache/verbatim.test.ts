@@ -21,7 +21,10 @@ function pod(name: string, version: number, owner: string, app = 'x'): Kubernete
   return { apiVersion: 'v1', kind: 'Pod', metadata: { ...metadata, ownerReferences: [reference] } };
 }
 
-describe('a list whose objects no handler looks at', () => {
+describe.each([
+  ['the keys of an index', Infinity],
+  ['all keys in order, since the index has too many,', 0],
+])('a list that reads %s', (_how, most) => {
   let redis: Redis;
   let view: View;
   let applier: Applier;
@@ -51,7 +54,7 @@ describe('a list whose objects no handler looks at', () => {
     between: () => Promise<unknown> = () => Promise.resolve(),
   ): Promise<string[]> {
     const { reader } = view;
-    const state = await reader.state(selection);
+    const state = await reader.state(selection, most);
     if (!state) throw new Error('the view is not complete');
     await between();
     const names: string[] = [];

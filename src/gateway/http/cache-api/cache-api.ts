@@ -25,6 +25,7 @@ import { ReaderRateLimit } from './rate-limit.ts';
 import { readList, readObject, type ReadingOptions } from './reading.ts';
 import { type ReadingTime, ReadingTimes } from './reading-time.ts';
 import { requestInfo, type ResourceRequest } from './request-info.ts';
+import { VersionWaits } from './version-waits.ts';
 
 export interface CacheApiOptions extends Pick<ReadingOptions, 'listLimit'> {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
@@ -71,11 +72,13 @@ export class CacheApi {
   readonly #limit: ReaderRateLimit;
   readonly #room = new AnswerRoom();
   readonly #times: ReadingTimes;
+  readonly #versionWaits: VersionWaits;
 
   constructor(options: CacheApiOptions) {
     this.#options = options;
     this.#limit = new ReaderRateLimit(options.requestsPerSecond, options.runtime.clock);
     this.#times = new ReadingTimes(options.runtime.clock);
+    this.#versionWaits = new VersionWaits(options.runtime.clock);
   }
 
   /** Never rejects. @param root the path under which the API is. */
@@ -144,7 +147,7 @@ export class CacheApi {
     const positions = reader.positions?.[formatKind(kind.resource)];
     const asked = { kind, request: info, query: url.searchParams, form, catalog, scope: reader.scope, positions };
     const { listLimit, runtime } = this.#options;
-    const options = { listLimit, clock: runtime.clock, held, time };
+    const options = { listLimit, clock: runtime.clock, held, time, versionWaits: this.#versionWaits };
     const response = await (info.name === undefined ? readList(asked, options) : readObject(asked, options));
     // Redis may have come back without its last writes while it was read.
     this.#checkAvailable(kind);

@@ -76,8 +76,10 @@ export class Catalog {
     this.#now = now;
   }
 
-  kinds(): ServedKind[] {
-    const grouped = Map.groupBy(this.#views(), ({ view }) => formatKind(view.resource));
+  /** The wanted kinds alone are put in order: a gateway may have many other views. */
+  #served(isWanted: (resource: Resource) => boolean): ServedKind[] {
+    const wanted = this.#views().filter(({ view }) => isWanted(view.resource));
+    const grouped = Map.groupBy(wanted, ({ view }) => formatKind(view.resource));
     return [...grouped.values()].flatMap((views) => {
       const [first] = views;
       // In the order of keys: keys of `a-b` come before keys of `a`.
@@ -89,12 +91,12 @@ export class Catalog {
 
   /** The kinds that a token with this scope reads. */
   readable(scope: CacheScope): ServedKind[] {
-    return this.kinds().filter(({ resource }) => Object.hasOwn(scope, formatKind(resource)));
+    return this.#served((resource) => Object.hasOwn(scope, formatKind(resource)));
   }
 
   find(group: string, version: string, plural: string): ServedKind | undefined {
     const apiVersion = group ? `${group}/${version}` : version;
-    return this.kinds().find(({ resource }) => resource.apiVersion === apiVersion && resource.plural === plural);
+    return this.#served((resource) => resource.apiVersion === apiVersion && resource.plural === plural)[0];
   }
 
   async entry({ resource }: ServedKind): Promise<ResourceEntry> {

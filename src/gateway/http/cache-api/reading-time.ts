@@ -67,8 +67,8 @@ export class ReadingTimes {
     });
   }
 
-  /** Runs synchronous work. @param onEnd is given the time that it took. */
-  measure<T>(work: () => T, onEnd: (ms: number) => void): T {
+  /** Runs synchronous work. @param onEnd is given the time that it took, and the time that was spent for it before. */
+  measure<T>(work: () => T, spentMs: number, onEnd: (ms: number) => void): T {
     if (this.#inTurnMs === 0) {
       this.#fromMs = threadMs();
       setImmediate(() => (this.#inTurnMs = 0));
@@ -79,7 +79,8 @@ export class ReadingTimes {
     } finally {
       const byClockMs = performance.now() - from;
       // Others may have had the processor. To ask for processor time costs more than to read most objects.
-      const ms = byClockMs > SLICE_MS ? Math.min(byClockMs, threadMs() - this.#fromMs) : byClockMs;
+      const ownMs = byClockMs > SLICE_MS ? Math.min(byClockMs, threadMs() - this.#fromMs) : byClockMs;
+      const ms = ownMs + spentMs;
       this.#inTurnMs += ms;
       this.#all.spend(ms);
       onEnd(ms);
@@ -123,7 +124,7 @@ export class ReadingTime {
    * Runs synchronous work on one object. The work waits until its tenant has time, and when this turn of the event loop
    * has had enough of such work. After a large object it rests as `TimeSlice` does.
    */
-  readonly pace = async <T>(work: () => T): Promise<T> => {
+  readonly pace = async <T>(work: () => T, spentMs = 0): Promise<T> => {
     if (this.#longMs > 0) {
       const ms = this.#longMs;
       this.#longMs = 0;
@@ -135,7 +136,7 @@ export class ReadingTime {
       if (waitMs > 0) await this.#times.clock.sleep(waitMs);
       await this.#times.nextTurn(this.#tenant);
     }
-    return this.#times.measure(work, (ms) => {
+    return this.#times.measure(work, spentMs, (ms) => {
       this.#bucket.spend(ms);
       if (ms > SLICE_MS) this.#longMs = ms;
     });

@@ -42,6 +42,7 @@ import {
 import { type ListRequest, listRequest, readVersion } from './list-options.ts';
 import type { ReadingTime } from './reading-time.ts';
 import type { ResourceRequest } from './request-info.ts';
+import type { VersionWaits } from './version-waits.ts';
 
 export interface ReadingOptions {
   /** Objects in one answer without a limit; more are refused, since a part would be taken for all. */
@@ -51,6 +52,7 @@ export interface ReadingOptions {
   readonly held: HeldAnswer;
   /** The thread's time for it. */
   readonly time: ReadingTime;
+  readonly versionWaits: VersionWaits;
 }
 
 /** A request for a kind that may be read. */
@@ -74,6 +76,8 @@ interface Reading {
 
 /** How long a version is waited for: the apiserver's `blockTimeout` (storage/cacher/watch_cache.go). */
 const VERSION_WAIT_MS = 3000;
+/** Of an index that are read and put in order at once. */
+const INDEX_KEYS = 5000;
 /** Of objects that one command reads: Redis holds its answer in memory, which a list of large ones would fill. */
 const COMMAND_BYTES = 4 * 1024 * 1024;
 /** Objects of a list and their bytes that are read before it is sent: a longer list is sent as it is read. */
@@ -350,29 +354,21 @@ async function readings(
   selection: Selection,
   notOlderThan: ResourceVersion | undefined,
   asked: ReadRequest,
-  { clock }: ReadingOptions,
+  { clock, versionWaits }: ReadingOptions,
 ): Promise<Reading[]> {
   const until = clock.now() + VERSION_WAIT_MS;
   return Promise.all(
     views.map(async (readable) => {
-      const { requestProgress, view } = readable;
-      const { reader } = view;
-      let isRequested = false;
+      const { reader } = readable.view;
       for (;;) {
-        const state = await reader.state(selection);
+        const state = await reader.state(selection, INDEX_KEYS);
         if (!state) throw initializing();
         checkPosition(readable, state.position, asked);
         if (notOlderThan === undefined || compareResourceVersions(state.version, notOlderThan) >= 0) {
           return { reader, state };
         }
-        const left = until - clock.now();
-        if (left <= 0) throw tooLargeResourceVersion(notOlderThan, state.version);
-        // No event may be on its way that would move it.
-        if (!isRequested && left < VERSION_WAIT_MS - PATIENCE_MS) {
-          isRequested = true;
-          requestProgress();
-        }
-        await clock.sleep(Math.min(LOOK_MS, left));
+        if (clock.now() >= until) throw tooLargeResourceVersion(notOlderThan, state.version);
+        await versionWaits.wait(readable, notOlderThan, until);
       }
     }),
   );
@@ -380,9 +376,6 @@ async function readings(
 
 /** The apiserver's words for a watch cache that is not filled. Clients wait and ask again. */
 const initializing = (): Error => tooManyRequests('storage is (re)initializing');
-
-const LOOK_MS = 20;
-const PATIENCE_MS = 200;
 
 function oldest(versions: readonly ResourceVersion[]): ResourceVersion {
   // Nothing of this namespace is cached, and the apiserver's "0" is below every version too.
