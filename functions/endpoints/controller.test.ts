@@ -85,7 +85,7 @@ describe('the endpoints controller', () => {
     apiserver.remove(Pod, { namespace: 'test', name: 'p1' });
     await run();
     expect(current()?.subsets).toEqual([]);
-    expect(current()?.metadata.annotations).toEqual({});
+    expect(current()?.metadata.annotations).toBeUndefined();
   });
 
   it('publishes pods that are not ready, or leave, where the Service says so', async () => {

@@ -187,7 +187,7 @@ describe('the endpointslice controller', () => {
     expect(only().metadata.annotations).toEqual({ [TRIGGER_TIME]: '2026-01-01T00:08:00Z' });
     apiserver.remove(Pod, { namespace: 'test', name: 'p3' });
     await run();
-    expect(only().metadata.annotations).toEqual({});
+    expect(only().metadata.annotations).toBeUndefined();
   });
 
   it('gives the slices the labels of the Service, in one write with the endpoints', async () => {

@@ -56,7 +56,12 @@ describe('claim', () => {
     const apiserver = new MemoryApiserver({ objects: [rs, ...pods] });
     expect(names(await claim(kinds, rs, pods, apiOf(apiserver)))).toEqual(['own', 'x', 'y']);
     expect(apiserver.requests.filter(({ verb }) => verb === 'get')).toHaveLength(1);
-    expect(apiserver.objects(Pod).map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([1, 1, 1, 0]);
+    expect(apiserver.objects(Pod).map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([
+      1,
+      1,
+      1,
+      undefined,
+    ]);
   });
 
   it.each([

@@ -1,7 +1,7 @@
 import type { ApiClient } from '../../src/ground/apiserver/api-client.ts';
 
 /** The part of an OpenAPI v3 schema that Kubernetes' own use. */
-interface Schema {
+export interface Schema {
   readonly $ref?: string;
   readonly type?: string;
   readonly format?: string;
@@ -13,10 +13,12 @@ interface Schema {
   readonly items?: Schema;
   readonly allOf?: readonly Schema[];
   readonly oneOf?: readonly Schema[];
+  /** `{}` in the field of a structure that has no pointer in Go. */
+  readonly default?: unknown;
   readonly 'x-kubernetes-group-version-kind'?: readonly { group: string; version: string; kind: string }[];
 }
 
-interface Kind {
+export interface Kind {
   readonly schema: string;
   readonly apiVersion: string;
   readonly kind: string;
@@ -42,6 +44,14 @@ const FIRST = ['core-v1', 'meta-v1', 'apps-v1', 'batch-v1', 'networking-v1', 'au
  * timestamps, quantities and bytes are text. By file name.
  */
 export async function generateKinds(client: ApiClient): Promise<Map<string, string>> {
+  const { schemas, kinds } = await readSchemas(client);
+  return new Writer(schemas, kinds).files();
+}
+
+/** The stable kinds that an apiserver serves, and its schemas by name. */
+export async function readSchemas(
+  client: ApiClient,
+): Promise<{ schemas: ReadonlyMap<string, Schema>; kinds: readonly Kind[] }> {
   const { paths } = await client.json<{ paths: Record<string, unknown> }>({ path: '/openapi/v3' });
   const versions = Object.keys(paths).filter((path) => /^(api|apis\/[^/]+)\/v[0-9]+$/.test(path));
   const schemas = new Map<string, Schema>();
@@ -56,7 +66,7 @@ export async function generateKinds(client: ApiClient): Promise<Map<string, stri
     const { resources } = await client.json<{ resources: ApiResource[] }>({ path: `/${path}` });
     kinds.push(...kindsOf(path, resources, document.components.schemas));
   }
-  return new Writer(schemas, kinds).files();
+  return { schemas, kinds };
 }
 
 interface ApiResource {
@@ -253,7 +263,7 @@ export const ${own}: Resource<${own}> = /* @__PURE__ */ resource<${own}>('${apiV
 const QUANTITY = 'io.k8s.apimachinery.pkg.api.resource.Quantity';
 
 /** The type that a field is of, or has in a list or in a map. */
-function targetOf(schema: Schema, map = ''): { name: string; map: string } | undefined {
+export function targetOf(schema: Schema, map = ''): { name: string; map: string } | undefined {
   const reference = schema.$ref ?? schema.allOf?.[0]?.$ref;
   if (reference) return { name: reference.replace('#/components/schemas/', ''), map };
   if (schema.items) return targetOf(schema.items, map);

@@ -102,15 +102,24 @@ interface JsonSchema {
   readonly type?: string | readonly string[];
   readonly description?: string;
   readonly enum?: readonly unknown[];
+  readonly tsType?: string;
   readonly properties?: Readonly<Record<string, JsonSchema>>;
   readonly required?: readonly string[];
   readonly items?: JsonSchema;
   readonly additionalProperties?: boolean | JsonSchema;
 }
 
-/** A union of literals cannot have integers beyond 2^53. */
-const isTypeable = (values: unknown): values is unknown[] =>
-  Array.isArray(values) && !values.some((value) => typeof value === 'bigint');
+/**
+ * The type of an enum, as `enum` or in TypeScript: JSON Schema has no integers beyond 2^53, which are read as bigints.
+ * An empty enum allows every value, and objects have no literals.
+ */
+function literals(values: unknown, isNullable: boolean): Pick<JsonSchema, 'enum' | 'tsType'> {
+  const given = Array.isArray(values) ? values.filter((value) => value !== null) : [];
+  if (given.length === 0 || given.some((value) => typeof value === 'object')) return {};
+  if (!given.some((value) => typeof value === 'bigint')) return { enum: given };
+  const texts = given.map((value) => (typeof value === 'bigint' ? `${value}n` : JSON.stringify(value)));
+  return { tsType: `(${[...texts, ...(isNullable ? ['null'] : [])].join(' | ')})` };
+}
 
 /**
  * A structural schema of Kubernetes as JSON Schema, with only the keywords that describe the shape. The generator would
@@ -119,16 +128,19 @@ const isTypeable = (values: unknown): values is unknown[] =>
 function jsonSchema(schema: unknown): JsonSchema {
   if (typeof schema !== 'object' || schema === null) return {};
   const given = schema as Record<string, unknown>;
-  if (given['x-kubernetes-int-or-string'] === true) return { type: ['integer', 'string'] };
+  const isNullable = given['nullable'] === true;
+  if (given['x-kubernetes-int-or-string'] === true) {
+    return { type: ['integer', 'string', ...(isNullable ? ['null'] : [])] };
+  }
   const type = typeof given['type'] === 'string' ? given['type'] : undefined;
   const properties = recordOf(given['properties']);
   const map = given['additionalProperties'];
   const open = given['x-kubernetes-preserve-unknown-fields'] === true || map === true;
   const description = given['description'];
   return {
-    ...(type === undefined ? {} : { type: given['nullable'] === true ? [type, 'null'] : type }),
+    ...(type === undefined ? {} : { type: isNullable ? [type, 'null'] : type }),
     ...(typeof description === 'string' ? { description: description.replaceAll('*/', '* /') } : {}),
-    ...(isTypeable(given['enum']) ? { enum: given['enum'].filter((value) => typeof value !== 'object') } : {}),
+    ...literals(given['enum'], isNullable),
     ...(properties
       ? { properties: Object.fromEntries(Object.entries(properties).map(([name, each]) => [name, jsonSchema(each)])) }
       : {}),
@@ -138,7 +150,8 @@ function jsonSchema(schema: unknown): JsonSchema {
     ...(given['items'] === undefined ? {} : { items: jsonSchema(given['items']) }),
     ...(recordOf(map)
       ? { additionalProperties: jsonSchema(map) }
-      : open || !properties
+      : // Without a type it is any JSON, a text too.
+        (type !== undefined || properties) && (open || !properties)
         ? { additionalProperties: true }
         : {}),
   };

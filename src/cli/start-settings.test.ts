@@ -17,6 +17,18 @@ it.each<[string, boolean, Record<string, string>, string, string[]]>([
   expect(settings.lines).toEqual(lines);
 });
 
+it.each<[string, boolean, Record<string, string>, string]>([
+  ['are not those of a gateway that is installed in the cluster', false, {}, 'levelhook-start'],
+  ['have a prefix of their own if the variable is empty', false, { LEVELHOOK_KEY_PREFIX: '' }, 'levelhook-start'],
+  ['have the prefix of the person', false, { LEVELHOOK_KEY_PREFIX: 'levelhook' }, 'levelhook'],
+  ['have the usual prefix on its own control plane', true, {}, 'levelhook'],
+])('the keys in Redis of levelhook start %s', (_, isOwnCluster, env, prefix) => {
+  const redis = { REDIS_URL: 'redis://10.0.0.1' };
+  const { variables, lines } = startSettings({ ...env, ...redis }, { isOwnCluster });
+  expect(readConfig({ ...env, ...variables }).keyPrefix).toBe(prefix);
+  expect(lines[0]?.includes('LEVELHOOK_KEY_PREFIX is levelhook-start')).toBe(prefix === 'levelhook-start');
+});
+
 it.each([
   ['redis://10.0.0.1', 'Redis: redis://10.0.0.1:6379, as REDIS_URL says'],
   ['rediss://me:hidden@redis.example.com:6380/2', 'Redis: rediss://***@redis.example.com:6380/2, as REDIS_URL says'],

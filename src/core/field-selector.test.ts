@@ -16,13 +16,17 @@ describe('a field selector', () => {
     ],
     ['a=', [{ field: 'a', operator: '=', value: '' }]],
     ['a=x\\,y\\=z\\\\', [{ field: 'a', operator: '=', value: 'x,y=z\\' }]],
+    ['a\\=b', [{ field: 'a\\', operator: '=', value: 'b' }]],
+    ['=,!=,a=', [{ field: 'a', operator: '=', value: '' }]],
   ])('%j is read', (text, expected) => {
     expect(parseFieldSelector(text)).toEqual(expected);
   });
 
   it.each([
     ['metadata.name', "invalid selector: 'metadata.name'; can't understand 'metadata.name'"],
-    ['a=b=c', 'unescaped character in value: ='],
+    // The apiserver writes the character as its number.
+    ['a=b=c', 'unescaped character in value: 61'],
+    ['a\\=b=c', 'unescaped character in value: 61'],
     ['a=b\\c', 'invalid escape sequence: \\c'],
     ['a=b\\', 'invalid escape sequence'],
   ])('%j is refused', (text, message) => {

@@ -12,12 +12,13 @@ export interface FieldRequirement {
  * `,`, `=` and itself. @throws SelectorError with the apiserver's message
  */
 export function parseFieldSelector(text: string): FieldRequirement[] {
-  return termsOf(text).map((term) => {
-    // The first operator counts: the rest belongs to the value.
-    const found = /^((?:[^=!\\]|\\.|!(?!=))*?)(!=|==|=)(.*)$/s.exec(term);
+  return termsOf(text).flatMap((term): FieldRequirement[] => {
+    // The first operator counts, even after a `\`: the rest belongs to the value.
+    const found = /^(.*?)(!=|==?)(.*)$/s.exec(term);
     if (!found) throw new SelectorError(`invalid selector: '${text}'; can't understand '${term}'`);
     const [, field = '', operator, value = ''] = found;
-    return { field, operator: operator === '!=' ? '!=' : '=', value: unescaped(value) };
+    // An operator alone selects everything.
+    return field + value ? [{ field, operator: operator === '!=' ? operator : '=', value: unescaped(value) }] : [];
   });
 }
 
@@ -47,8 +48,8 @@ function unescaped(value: string): string {
   let text = '';
   for (let at = 0; at < value.length; at += 1) {
     const character = value[at] ?? '';
-    if (character === ',' || character === '=')
-      throw new SelectorError(`invalid field selector: unescaped character in value: ${character}`);
+    // A comma ends the term. The apiserver writes "=" as its number.
+    if (character === '=') throw new SelectorError('invalid field selector: unescaped character in value: 61');
     if (character !== '\\') text += character;
     else {
       at += 1;

@@ -32,6 +32,7 @@ describe('a label selector as text', () => {
   it.each([
     ['a===b', "found '=', expected: identifier"],
     ['a=b=c', "found '=', expected: ',' or 'end of string'"],
+    ['!a=b', "found '=', expected: ',' or 'end of string'"],
     ['a,', "found '', expected: identifier after ','"],
     [',a', "found ',', expected: !, identifier, or 'end of string'"],
     ['!', "found '', expected: identifier"],

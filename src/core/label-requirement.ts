@@ -98,8 +98,8 @@ export function parseLabelSelector(text: string): LabelRequirement[] {
     const key = take();
     const reason = keyError(key);
     if (reason) throw wrong(`<nil>: Invalid value: ${JSON.stringify(key)}: ${reason}`);
-    if (at >= tokens.length || peek() === ',') return checked(key, absent ? 'DoesNotExist' : 'Exists', []);
-    // As apimachinery has it: the "!" of "!a=b" is overruled by the operator.
+    if (absent) return checked(key, 'DoesNotExist', []);
+    if (at >= tokens.length || peek() === ',') return checked(key, 'Exists', []);
     const operator = take();
     switch (operator) {
       case '=':

@@ -15,9 +15,10 @@ export type TypeWithQuantities = keyof typeof QUANTITIES;
  * - The order of fields does not matter; that of a list does.
  * - Absent, null and an empty list are equal. So is `{}` as the value itself and in the fields whose type in Go has no
  *   pointer: labels, annotations, data, label selectors, resources of a container, metadata, spec, status and update
- *   strategies. Any other `{}` has a meaning (`emptyDir: {}`) and differs from an absent field.
+ *   strategies. Any other `{}` differs from an absent field, because most have a meaning (`emptyDir: {}`). A few have
+ *   none in Go (`status.loadBalancer: {}`): they lead to a write that the apiserver takes for no change.
  * - Quantities are equal when their amounts are: `1Gi` and `1073741824`. Their places are known in whole objects of
- *   built-in kinds, and in parts with a given `type`; everywhere else they are compared as text.
+ *   built-in kinds, and in parts with a given `type`; everywhere else they are compared as text. So are times.
  * - 0, false and '' differ from an absent field, because many fields have other defaults.
  * @param type of both. Default: from their `apiVersion` and `kind`.
  */
@@ -36,7 +37,6 @@ const EMPTY_IS_ABSENT = new Set([
   'labels',
   'annotations',
   'matchLabels',
-  'nodeSelector',
   'data',
   'binaryData',
   'stringData',
@@ -53,6 +53,8 @@ const TYPES: Readonly<Record<string, Type>> = QUANTITIES;
 
 /** Whether Go treats `{}` in this field of a type as absent. */
 function isEmptyAbsent(type: Type | undefined, field: string): boolean {
+  // Devices, their slices and the allocations of claims point to a nodeSelector. Their types have no name.
+  if (field === 'nodeSelector') return typeof type !== 'object';
   return EMPTY_IS_ABSENT.has(field) && !(field === 'resources' && hasPointerToResources(type));
 }
 

@@ -98,7 +98,9 @@ export const labelsMatch = (labelSelector: LabelSelector): Predicate => ({ label
 
 /**
  * A CEL expression over `object` and `oldObject` (null but for an update), which the gateway evaluates on the cached
- * objects: `cel('object.status.phase == "Failed"')`. If the expression fails, the event passes.
+ * objects: `cel('object.status.phase == "Failed"')`. If the expression fails, the event passes. A whole number is an
+ * int whatever its schema says, as in the apiserver's match conditions: `double(object.spec.ratio) / 2.0` keeps the
+ * fraction.
  */
 export const cel = (expression: string): Predicate => ({ cel: expression });
 

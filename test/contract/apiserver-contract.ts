@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type ObjectKey, silentLogger } from '../../src/core/index.ts';
+import { type KubernetesObject, type ObjectKey, silentLogger } from '../../src/core/index.ts';
 import {
   discoverResources,
   ensureFinalizer,
@@ -7,7 +7,7 @@ import {
   type Patch,
   removeFinalizer,
 } from '../../src/function/index.ts';
-import { ConfigMap, Namespace, Pod, ReplicaSet, Service } from '../../src/function/kinds/index.ts';
+import { ConfigMap, Deployment, Lease, Namespace, Pod, ReplicaSet, Service } from '../../src/function/kinds/index.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { apiserverFixture, type ApiserverWorld, type Site } from './apiserver/fixture.ts';
 import { patchesContract } from './apiserver/patches.ts';
@@ -16,7 +16,7 @@ import { statusContract } from './apiserver/status.ts';
 /** What every apiserver that a reconciler is tested with does. Run for the one in memory and for a real one. */
 export function apiserverContract(name: string, world: () => ApiserverWorld): void {
   const fixture = apiserverFixture(world);
-  const { api, key, code, configMap, site, Site } = fixture;
+  const { api, key, code, configMap, deployment, site, Site } = fixture;
 
   describe(`${name}: names`, () => {
     /** A namespace of its own, with something in it: what is at stake. */
@@ -124,6 +124,48 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
       });
     });
 
+    it('stay when a write has empty or null metadata in place of absent', async () => {
+      const empty = { labels: {}, annotations: null, finalizers: [], ownerReferences: [] } as never;
+      const custom = await api().create(Site(), { metadata: { ...key('site'), ...(empty as object) }, spec: {} });
+      const map = await configMap(empty);
+      for (const { metadata } of [custom, map]) {
+        for (const field of ['labels', 'annotations', 'finalizers', 'ownerReferences'])
+          expect(metadata).not.toHaveProperty(field);
+      }
+      const replaced = await api().replace(Site(), {
+        ...custom,
+        metadata: { ...custom.metadata, ...(empty as object) },
+      });
+      const body = { metadata: { labels: {}, annotations: {}, finalizers: [] } };
+      const patched = await api().patch(Site(), custom.metadata, { type: 'merge', body });
+      expect([replaced, patched].map((each) => each.metadata.resourceVersion)).toEqual(
+        [custom, custom].map((each) => each.metadata.resourceVersion),
+      );
+      const same = await api().patch(ConfigMap, map.metadata, { type: 'merge', body: { ...body, binaryData: {} } });
+      expect(same.metadata.resourceVersion).toBe(map.metadata.resourceVersion);
+    });
+
+    it('count no change when a built-in kind gets what its types take for absent, or another text of a quantity', async () => {
+      const at = key('quantity');
+      const made = deployment(at);
+      const [main, ...rest] = made.spec?.template.spec?.containers ?? [];
+      const containers = (memory: string, more: object) => [
+        { ...main, resources: { limits: { memory } }, ...more },
+        ...rest,
+      ];
+      const spec = (memory: string, more: object, pod: object) => ({
+        ...made.spec,
+        template: { ...made.spec?.template, spec: { containers: containers(memory, more), ...pod } },
+      });
+      const created = await api().create(Deployment, { ...made, spec: spec('1Gi', {}, {}) } as never);
+      const patch = { spec: spec('1024Mi', { command: null, args: [] }, { nodeSelector: {}, tolerations: [] }) };
+      const patched = await api().patch(Deployment, at, { type: 'strategic', body: patch });
+      expect(patched.metadata.generation).toBe(created.metadata.generation);
+      const security = { spec: { template: { spec: { containers: [{ name: 'main', securityContext: {} }] } } } };
+      const secured = await api().patch(Deployment, at, { type: 'strategic', body: security });
+      expect(secured.metadata.generation).toBe(2);
+    });
+
     it('refuse a write made of an older one', async () => {
       const made = await configMap();
       await api().patch(ConfigMap, made.metadata, { type: 'merge', body: { data: { b: '2' } } });
@@ -141,6 +183,17 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
       const { resourceVersion: _, ...metadata } = made.metadata;
       const replaced = await api().replace(ConfigMap, { ...made, metadata: metadata as typeof made.metadata });
       expect(replaced.data).toEqual({ a: '1' });
+    });
+
+    it('may not be left out of a replace of a custom kind or of a Lease', async () => {
+      const unversioned = <T extends KubernetesObject>({ metadata, ...rest }: T): T => {
+        const { resourceVersion: _, ...others } = metadata;
+        return { ...rest, metadata: others } as never;
+      };
+      const custom = await site();
+      await expect(api().replace(Site(), unversioned(custom))).rejects.toEqual(code(422));
+      const lease = await api().create(Lease, { metadata: key('lease'), spec: { holderIdentity: 'a' } });
+      await expect(api().replace(Lease, unversioned(lease))).rejects.toEqual(code(422));
     });
   });
 

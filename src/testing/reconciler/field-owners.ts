@@ -5,7 +5,8 @@ import { FakeApiError } from './fake-api-error.ts';
 
 /** From the root: names of fields, the keys of an item with their values, `{value}` for a member of a set. */
 type Path = readonly (string | Readonly<Record<string, string>>)[];
-type Leaf = { readonly path: Path; readonly value: unknown };
+/** An object that is not empty has no owner itself, and its value is `{}`, as that of an empty one. */
+type Part = { readonly path: Path; readonly value: unknown; readonly hasOwner: boolean };
 
 /**
  * The owners of the fields of one object: server-side apply (structured-merge-diff), limited to its effects on the
@@ -14,7 +15,7 @@ type Leaf = { readonly path: Path; readonly value: unknown };
  */
 export class FieldOwners {
   readonly #isBuiltIn: boolean;
-  /** Manager -> paths. */
+  /** Manager -> paths. An applied status has a manager of its own, as the apiserver tells it by its subresource. */
   readonly #owned = new Map<string, Set<string>>();
 
   constructor(isBuiltIn: boolean) {
@@ -23,9 +24,9 @@ export class FieldOwners {
 
   /** @throws FakeApiError 409 that names the conflicts */
   apply(existing: Json, config: Json, { manager, force }: { manager: string; force: boolean }): Json {
-    const leaves = this.#leaves(config);
-    const before = new Map(this.#leaves(existing).map(({ path, value }) => [text(path), value]));
-    const conflicts = leaves.flatMap(({ path, value }) => {
+    const owned = this.#parts(config).filter(({ hasOwner }) => hasOwner);
+    const before = new Map(this.#parts(existing).map(({ path, value }) => [text(path), value]));
+    const conflicts = owned.flatMap(({ path, value }) => {
       if (isSame(before.get(text(path)), value)) return [];
       return this.#othersWith(text(path), manager).map((other) => ({ path, other }));
     });
@@ -41,30 +42,43 @@ export class FieldOwners {
       throw new FakeApiError(409, `Apply failed with ${what}`, { causes });
     }
     for (const { path, other } of conflicts) this.#owned.get(other)?.delete(text(path));
-    const wanted = new Set(leaves.map(({ path }) => text(path)));
-    const dropped = [...(this.#owned.get(manager) ?? [])].filter(
-      (path) => !wanted.has(path) && this.#othersWith(path, manager).length === 0,
-    );
+    const wanted = new Set(owned.map(({ path }) => text(path)));
+    const former = [...(this.#owned.get(manager) ?? [])];
     this.#owned.set(manager, wanted);
     let result = structuredClone(existing);
     // The longest first: an item is removed after its fields, unless others own a part of it.
-    for (const path of dropped.toSorted((a, b) => b.length - a.length)) {
-      result = without(result, parseJson(path) as Path) as Json;
+    for (const each of former.toSorted((a, b) => b.length - a.length)) {
+      const path = parseJson(each) as Path;
+      if (!this.#isOwned(path)) result = without(result, path, (above) => this.#isOwned(above)) as Json;
     }
     return this.#merge(result, config) as Json;
   }
 
   /** Records another kind of write: its manager becomes the only owner of the changed fields. */
   changed(before: Json, after: Json, manager: string): void {
-    const old = new Map(this.#leaves(before).map(({ path, value }) => [text(path), value]));
-    const now = new Map(this.#leaves(after).map(({ path, value }) => [text(path), value]));
+    const old = new Map(this.#parts(before).map((part) => [text(part.path), part]));
+    const now = new Map(this.#parts(after).map((part) => [text(part.path), part]));
     const own = this.#owned.get(manager) ?? new Set();
     this.#owned.set(manager, own);
     for (const path of new Set([...old.keys(), ...now.keys()])) {
-      if (isSame(old.get(path), now.get(path))) continue;
+      if (isSame(old.get(path)?.value, now.get(path)?.value)) continue;
       for (const paths of this.#owned.values()) paths.delete(path);
-      if (now.has(path)) own.add(path);
+      if (now.get(path)?.hasOwner) own.add(path);
     }
+  }
+
+  /** All owners as text, to compare: an apply that changes only these makes a new version, too. */
+  toString(): string {
+    const owners = [...this.#owned].filter(([, paths]) => paths.size > 0);
+    return String(owners.map(([manager, paths]) => JSON.stringify([manager, ...[...paths].toSorted()])).toSorted());
+  }
+
+  /** Whether it has an owner, or a part of it has. */
+  #isOwned(path: Path): boolean {
+    const [own, below] = [text(path), `${text(path).slice(0, -1)},`];
+    return [...this.#owned.values()].some(
+      (paths) => paths.has(own) || [...paths].some((each) => each.startsWith(below)),
+    );
   }
 
   #othersWith(path: string, manager: string): string[] {
@@ -72,31 +86,39 @@ export class FieldOwners {
   }
 
   /**
-   * Every value that can have an owner, including items of keyed lists. The fields that identify the object have no
-   * owner.
+   * Every value that can have an owner, including items of keyed lists, and the objects around them. The fields that
+   * identify the object have no owner.
    */
-  #leaves({ apiVersion: _, kind: __, metadata, ...rest }: Json): Leaf[] {
+  #parts({ apiVersion: _, kind: __, metadata, ...rest }: Json): Part[] {
     const { labels, annotations, finalizers, ownerReferences } = (metadata ?? {}) as Json;
-    const owned = { labels, annotations, finalizers, ownerReferences };
-    const present = Object.fromEntries(Object.entries(owned).filter(([, value]) => value !== undefined));
-    return this.#leavesOf({ ...rest, metadata: present }, []);
+    const owned = Object.entries({ labels, annotations, finalizers, ownerReferences });
+    return [
+      ...this.#fieldsOf(rest, []),
+      ...owned.flatMap(([name, value]) => (value === undefined ? [] : this.#partsOf(value, ['metadata', name]))),
+    ];
   }
 
-  #leavesOf(value: unknown, path: Path): Leaf[] {
+  #fieldsOf(value: Json, path: Path): Part[] {
+    return Object.entries(value).flatMap(([name, each]) => this.#partsOf(each, [...path, name]));
+  }
+
+  #partsOf(value: unknown, path: Path): Part[] {
     if (isJson(value)) {
-      return Object.entries(value).flatMap(([name, each]) => this.#leavesOf(each, [...path, name]));
+      const fields = this.#fieldsOf(value, path);
+      return [{ path, value: {}, hasOwner: fields.length === 0 }, ...fields];
     }
-    if (!Array.isArray(value)) return [{ path, value }];
+    const whole = { path, value, hasOwner: true };
+    if (!Array.isArray(value)) return [whole];
     const field = path.at(-1);
     const form = listForm(typeof field === 'string' ? field : '', value, this.#isBuiltIn);
-    if (form === 'atomic') return [{ path, value }];
+    if (form === 'atomic') return [whole];
     return (value as unknown[]).flatMap((item) => {
-      if (form === 'set') return [{ path: [...path, `{${String(item)}}`], value: item }];
+      if (form === 'set') return [{ path: [...path, `{${String(item)}}`], value: item, hasOwner: true }];
       // The keys identify the item, and are none of its fields.
       const keys = identityOf(item as Json, form.key);
       const fields = Object.fromEntries(Object.entries(item as Json).filter(([name]) => !Object.hasOwn(keys, name)));
       const at = [...path, keys];
-      return [{ path: at, value: true }, ...this.#leavesOf(fields, at)];
+      return [{ path: at, value: true, hasOwner: true }, ...this.#fieldsOf(fields, at)];
     });
   }
 
@@ -134,19 +156,26 @@ function shown(path: Path): string {
   return texts.join('');
 }
 
-/** The value without the part at a path. An item stays while others own a part of it. */
-function without(value: unknown, [first, ...rest]: Path): unknown {
+/**
+ * The value without the part at a path, and without objects and lists that are empty then, unless they are owned. An
+ * item stays while others own a part of it.
+ */
+function without(value: unknown, [first, ...rest]: Path, isOwned: (path: Path) => boolean, above: Path = []): unknown {
   if (first === undefined) return value;
   if (Array.isArray(value)) {
     const items = value as unknown[];
     if (typeof first === 'string') return items.filter((item) => `{${String(item)}}` !== first);
     const [key = ''] = Object.keys(first);
     const isIt = (item: unknown): boolean => isSame(identityOf(item as Json, key), first);
-    if (rest.length > 0) return items.map((item) => (isIt(item) ? without(item, rest) : item));
+    const inner = (item: unknown): unknown => without(item, rest, isOwned, [...above, first]);
+    if (rest.length > 0) return items.map((item) => (isIt(item) ? inner(item) : item));
     return items.filter((item) => !isIt(item) || Object.keys(item as Json).some((name) => !Object.hasOwn(first, name)));
   }
   if (typeof first !== 'string' || !isJson(value) || !Object.hasOwn(value, first)) return value;
-  if (rest.length > 0) return { ...value, [first]: without(value[first], rest) };
-  const { [first]: _, ...others } = value;
-  return others;
+  const { [first]: found, ...others } = value;
+  if (rest.length === 0) return others;
+  const path = [...above, first];
+  const left = without(found, rest, isOwned, path);
+  const isEmptied = typeof left === 'object' && left !== null && Object.keys(left).length === 0;
+  return isEmptied && !isOwned(path) ? others : { ...value, [first]: left };
 }

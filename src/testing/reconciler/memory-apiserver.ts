@@ -23,10 +23,12 @@ import { answerOf, FakeApiError } from './fake-api-error.ts';
 import { APPLY, type ParsedRequest, parseRequest } from './request.ts';
 import { Resources } from './resources.ts';
 import {
+  decoded,
   type StoreDeleteOptions,
   finalizersFor,
   graceSeconds,
   isGone,
+  changesNothing,
   overwritten,
   type StoredObject,
   updated,
@@ -61,10 +63,10 @@ export interface MemoryApiserverOptions {
  * subresources, merge, JSON and strategic patches, server-side apply with its conflicts, paged lists by label and
  * field, and discovery of the kinds that it knows.
  *
- * It is no cluster: nothing is validated or defaulted, and only your controller runs (there is no garbage collector, so
- * dependents of a deleted object stay). Admission accepts all writes, a Namespace has only the finalizers that a test
- * gives it, and every user has all rights. Custom resources' lists are atomic in an apply. Test such behaviour on a
- * real apiserver (`RealApiserver`).
+ * It is no cluster: nothing is validated or defaulted, an empty map or list outside of the metadata is stored, and only
+ * your controller runs (there is no garbage collector, so dependents of a deleted object stay). Admission accepts all
+ * writes, a Namespace has only the finalizers that a test gives it, and every user has all rights. Custom resources'
+ * lists are atomic in an apply. Test such behaviour on a real apiserver (`RealApiserver`).
  */
 export class MemoryApiserver extends TestApiserver {
   readonly #options: MemoryApiserverOptions;
@@ -100,7 +102,7 @@ export class MemoryApiserver extends TestApiserver {
    * in the given object is kept instead, so that a test can refer to it.
    */
   put(given: GivenObject): void {
-    const object = structuredClone(given) as unknown as StoredObject;
+    const object = decoded(structuredClone(given) as unknown as StoredObject);
     const resource = this.#resources.ofObject(object);
     const old = this.#objects.get(idOf(resource, object.metadata))?.object;
     const next = overwritten(old, object, this.#newMetadata(resource, object));
@@ -160,7 +162,7 @@ export class MemoryApiserver extends TestApiserver {
   }
 
   #create({ body, verb, namespace, query, subresource }: ParsedRequest): StoredObject {
-    const given = structuredClone(body) as StoredObject;
+    const given = decoded(structuredClone(body) as StoredObject);
     const metadata = { ...given.metadata, ...(namespace === undefined ? {} : { namespace }) };
     if (metadata.resourceVersion)
       throw new FakeApiError(
@@ -190,7 +192,7 @@ export class MemoryApiserver extends TestApiserver {
     const object: StoredObject = { ...told, ...(initial === undefined ? {} : { status: initial }) };
     const owners = this.#store(resource, object);
     if (verb === 'apply') {
-      owners.apply({}, given, { manager: query.get('fieldManager') ?? '', force: true });
+      owners.apply({}, given, { manager: applierOf(query, subresource), force: true });
     } else owners.changed({}, told, managerOf(query));
     return object;
   }
@@ -198,7 +200,8 @@ export class MemoryApiserver extends TestApiserver {
   #update(resource: Resource, old: StoredObject, request: ParsedRequest): StoredObject {
     const { verb, subresource, query, contentType } = request;
     const owners = this.#objects.get(idOf(resource, old.metadata))?.owners ?? new FieldOwners(false);
-    const given = this.#given(resource, old, request, owners);
+    const ownersBefore = String(owners);
+    const given = decoded(this.#given(resource, old, request, owners));
     const { uid, resourceVersion } = given.metadata;
     if (uid !== undefined && uid !== old.metadata.uid) {
       if (verb === 'update')
@@ -208,15 +211,18 @@ export class MemoryApiserver extends TestApiserver {
         );
       throw new FakeApiError(422, 'metadata.uid: Invalid value: field is immutable');
     }
+    if (verb === 'update' && resourceVersion === undefined && this.#resources.needsVersion(resource)) {
+      throw new FakeApiError(422, 'metadata.resourceVersion: Invalid value: 0: must be specified for an update');
+    }
     if (resourceVersion !== undefined && resourceVersion !== old.metadata.resourceVersion) {
       throw new FakeApiError(
         409,
         `Operation cannot be fulfilled on ${qualified(resource)} "${old.metadata.name}": the object has been modified; please apply your changes to the latest version and try again`,
       );
     }
-    const kind = { resource, hasStatus: this.#hasStatus(resource), isBuiltIn: this.#resources.isBuiltIn(resource) };
-    const next = updated(old, given, kind, subresource);
-    if (isSame(old, next)) return old;
+    const isBuiltIn = this.#resources.isBuiltIn(resource);
+    const next = updated(old, given, { resource, hasStatus: this.#hasStatus(resource), isBuiltIn }, subresource);
+    if (changesNothing(old, next, isBuiltIn) && String(owners) === ownersBefore) return old;
     if (contentType !== APPLY) owners.changed(old, next, managerOf(query));
     return this.#replace(resource, next);
   }
@@ -224,13 +230,13 @@ export class MemoryApiserver extends TestApiserver {
   #given(
     resource: Resource,
     old: StoredObject,
-    { verb, body, contentType, query }: ParsedRequest,
+    { verb, body, contentType, query, subresource }: ParsedRequest,
     owners: FieldOwners,
   ): StoredObject {
     if (verb === 'update') return structuredClone(body) as StoredObject;
     if (contentType === APPLY) {
-      const options = { manager: query.get('fieldManager') ?? '', force: query.get('force') === 'true' };
-      return owners.apply(old, body as Json, options) as StoredObject;
+      const options = { manager: applierOf(query, subresource), force: query.get('force') === 'true' };
+      return owners.apply(old, decoded(body as StoredObject), options) as StoredObject;
     }
     switch (contentType) {
       case 'application/merge-patch+json':
@@ -382,6 +388,8 @@ export class MemoryApiserver extends TestApiserver {
 const idOf = ({ apiVersion, plural }: Resource, { namespace = '', name }: ObjectKey): string =>
   `${apiVersion}/${plural}/${namespace}/${name}`;
 const managerOf = (query: URLSearchParams): string => query.get('fieldManager') ?? 'levelhook-function';
+const applierOf = (query: URLSearchParams, subresource: string | undefined): string =>
+  `${query.get('fieldManager') ?? ''}${subresource ? ` with subresource ${subresource}` : ''}`;
 const PARTIAL = { apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata' };
 const timestamp = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
 const listOf = ({ apiVersion, kind }: Resource) => ({ apiVersion, kind: `${kind}List` });

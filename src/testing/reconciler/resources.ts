@@ -1,6 +1,23 @@
 import { formatKind, type KubernetesObject, resource as resourceOf, type Resource } from '../../core/index.ts';
 import * as kinds from '../../function/kinds/index.ts';
 
+/** The built-in kinds without `AllowUnconditionalUpdate` (kubernetes/pkg/registry). */
+const CONDITIONAL: ReadonlySet<string> = new Set([
+  'CSIDriver',
+  'CSINode',
+  'CSIStorageCapacity',
+  'Lease',
+  'MutatingAdmissionPolicy',
+  'MutatingAdmissionPolicyBinding',
+  'MutatingWebhookConfiguration',
+  'PodDisruptionBudget',
+  'RuntimeClass',
+  'ValidatingAdmissionPolicy',
+  'ValidatingAdmissionPolicyBinding',
+  'ValidatingWebhookConfiguration',
+  'VolumeAttachment',
+]);
+
 /** The kinds of one memory apiserver: Kubernetes' own, kinds that a test names, and others by the usual naming rule. */
 export class Resources {
   readonly #byPath = new Map<string, Resource>();
@@ -30,6 +47,11 @@ export class Resources {
 
   isBuiltIn(resource: Resource): boolean {
     return this.#builtIn.has(formatKind(resource));
+  }
+
+  /** Whether a replace must name the version that it replaces. */
+  needsVersion(resource: Resource): boolean {
+    return !this.isBuiltIn(resource) || CONDITIONAL.has(resource.kind);
   }
 
   /** A placeholder for a resource with a known path, until an object shows its kind. */

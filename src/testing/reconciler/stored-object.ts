@@ -1,4 +1,5 @@
 import { isRemovedByUpdate, type KubernetesObject, type ObjectMeta, type Resource } from '../../core/index.ts';
+import { equal } from '../../function/equal.ts';
 import { fullStatus, metadataOfStatusWrite } from './built-in-status.ts';
 import { isSame } from './json.ts';
 import { FakeApiError } from './fake-api-error.ts';
@@ -9,6 +10,19 @@ export interface StoredObject extends KubernetesObject {
   spec?: unknown;
   status?: unknown;
   [field: string]: unknown;
+}
+
+/** The object as the apiserver decodes its metadata, of custom kinds too: an empty or null field is an absent one. */
+export function decoded(given: StoredObject): StoredObject {
+  const isAbsent = (value: unknown): boolean =>
+    value === null || (typeof value === 'object' && Object.keys(value).length === 0);
+  const fields = Object.entries(given.metadata ?? {}).filter(([, value]) => !isAbsent(value));
+  return { ...given, metadata: Object.fromEntries(fields) as unknown as StoredObject['metadata'] };
+}
+
+/** Whether a write changes nothing. Built-in kinds are compared as their types in Go: `{}` may be an absent field. */
+export function changesNothing(old: object, next: object, isBuiltIn: boolean): boolean {
+  return isBuiltIn ? equal(old, next) : isSame(old, next);
 }
 
 /**
@@ -44,7 +58,9 @@ export function updated(
   const { status, ...rest } = { ...given, apiVersion: old.apiVersion, kind: old.kind, metadata };
   const kept = hasStatus ? old.status : status;
   const next = { ...rest, ...(kept === undefined ? {} : { status: kept }) } as StoredObject;
-  if (generation !== undefined && !isSame(desired(old), desired(next))) next.metadata.generation = generation + 1;
+  if (generation !== undefined && !changesNothing(desired(old), desired(next), isBuiltIn)) {
+    next.metadata.generation = generation + 1;
+  }
   return next;
 }
 

@@ -207,6 +207,55 @@ export function patchesContract(
       await expect(taken).rejects.toEqual(code(409));
     });
 
+    it('owns an empty object as it owns a value', async () => {
+      const at = key('empty');
+      const spec = (fields: object) => ({ metadata: at, spec: fields });
+      await api().apply(Site(), spec({ title: 'x', empty: {}, filled: {} }), mine);
+      await api().apply(Site(), spec({ filled: { more: 1 } }), yours);
+      const taken = api().apply(Site(), spec({ empty: 1 }), yours);
+      await expect(taken).rejects.toMatchObject({
+        code: 409,
+        status: { details: { causes: [{ reason: 'FieldManagerConflict', field: '.spec.empty' }] } },
+      });
+      const left = await api().apply(Site(), spec({ title: 'x' }), mine);
+      expect(left.spec).toEqual({ title: 'x', filled: { more: 1 } });
+    });
+
+    it('takes away objects that it has emptied, unless another manager owns them', async () => {
+      const at = key('emptied');
+      const spec = (fields: object) => ({ metadata: at, spec: fields });
+      await api().apply(Site(), spec({ title: 'x', gone: { inner: { a: 1 } }, shared: { a: 1 } }), mine);
+      await api().apply(Site(), spec({ shared: { a: 1 } }), yours);
+      const left = await api().apply(Site(), spec({ title: 'x' }), mine);
+      expect(left.spec).toEqual({ title: 'x', shared: { a: 1 } });
+      // Of a built-in kind, too.
+      const applied = deployment(key('emptied'));
+      const inside = applied.spec?.template.spec;
+      const securityContext = { runAsUser: 1 };
+      const template = (pod: object) => ({ ...applied.spec?.template, spec: { ...inside, ...pod } });
+      const withPod = (pod: object) => ({ ...applied, spec: { ...applied.spec, template: template(pod) } }) as never;
+      const volumes = [{ name: 'v', emptyDir: {} }];
+      await api().apply(Deployment, withPod({ volumes, securityContext }), mine);
+      const bare = await api().apply(Deployment, withPod({}), mine);
+      expect(bare.spec?.template.spec?.volumes).toBeUndefined();
+      expect(bare.spec?.template.spec?.securityContext ?? {}).toEqual({});
+    });
+
+    it('makes a new version when only the owners change, and none when nothing does', async () => {
+      const at = key('owners');
+      const whole = { metadata: at, spec: { title: 'x' } };
+      const made = await api().create(Site(), whole);
+      const shared = await api().apply(Site(), whole, mine);
+      expect(shared.metadata.resourceVersion).not.toBe(made.metadata.resourceVersion);
+      expect(shared.metadata.generation).toBe(made.metadata.generation);
+      const again = await api().apply(Site(), whole, mine);
+      expect(again.metadata.resourceVersion).toBe(shared.metadata.resourceVersion);
+      const status = { metadata: at, status: { phase: 'Up' } };
+      const both = await api().apply(Site(), status, { ...mine, subresource: 'status' });
+      // The status of the same manager has owners of its own.
+      expect((await api().apply(Site(), whole, mine)).metadata.resourceVersion).toBe(both.metadata.resourceVersion);
+    });
+
     it('of a status leaves the rest alone', async () => {
       const made = await site();
       const { name: own } = made.metadata;

@@ -122,6 +122,42 @@ describe('levelhook types, from files', () => {
     expect(await types('crds.yaml')).toMatchObject({ code: 0 });
   });
 
+  it('types the values of a field as they are read: integers beyond 2^53, any JSON, and null where it is allowed', async () => {
+    // The text, because no number has these integers.
+    const enumOf = '{"type":"integer","enum":[1,9007199254740993]}';
+    const fields = {
+      size: 'SIZE',
+      sizes: { type: 'array', items: 'SIZE' },
+      least: { type: 'integer', enum: ['LEAST', null], nullable: true },
+      port: { 'x-kubernetes-int-or-string': true, nullable: true },
+      any: { 'x-kubernetes-preserve-unknown-fields': true },
+      unrestricted: { type: 'string', enum: [] },
+      shape: { 'x-kubernetes-preserve-unknown-fields': true, enum: ['none', { radius: 1 }] },
+    };
+    const spec = { type: 'object', required: Object.keys(fields), properties: fields };
+    const openAPIV3Schema = { type: 'object', required: ['spec'], properties: { spec } };
+    const version = { name: 'v1', served: true, storage: true, schema: { openAPIV3Schema } };
+    const text = JSON.stringify(definition('Widget', 'example.com', [version]))
+      .replaceAll('"SIZE"', enumOf)
+      .replaceAll('"LEAST"', '-9223372036854775808');
+    await writeFile(join(folder, 'crd.json'), text);
+    expect(await types('crd.json')).toMatchObject({ code: 0, stderr: [] });
+    const program = `
+      import { Widget } from './types/widgets.example.com-v1.ts';
+      type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
+      type Spec = Widget['spec'];
+      export const same: [
+        Same<Spec['size'], 1 | 9007199254740993n>,
+        Same<Spec['sizes'], (1 | 9007199254740993n)[]>,
+        Same<Spec['least'], -9223372036854775808n | null>,
+        Same<Spec['port'], number | string | null>,
+        Same<Spec['any'], unknown>,
+        Same<Spec['unrestricted'], string>,
+        Same<Spec['shape'], unknown>,
+      ] = [true, true, true, true, true, true, true];`;
+    expect(await compileWith(program)).toBe('');
+  });
+
   it('makes types of every kind that the apiserver takes, whatever the module itself needs', async () => {
     const kinds = ['postgresql', 'Hyph-en', 'Resource', 'KubernetesObject', 'resource', 'Object', 'class', 'string'];
     // The generator of the fields would write K8SThing.

@@ -10,8 +10,8 @@ const OPERATORS: Readonly<Record<string, (a: number, b: number) => number>> = {
 
 /**
  * Arithmetic of an int and a double, which CEL does not have: JSON writes a whole double as an int, so
- * `object.spec.ratio * 2.0` must work for 5 as it works for 5.5. The apiserver knows from the schema that 5 is a
- * double.
+ * `object.spec.ratio * 2.0` must work for 5 as it works for 5.5. A division of two ints drops the fraction, as in the
+ * apiserver's admission policies, which read no schema either.
  */
 export function mixedArithmetic(): CelFunc[] {
   const { celFunc, CelScalar } = celLibrary();

@@ -53,6 +53,8 @@ describe('an expression', () => {
     'type(object.spec.beyond) == double && object.spec.beyond == 9223372036854775808.0',
     'object.spec.replicas * 2.0 == 6.0 && object.spec.replicas / 2.0 == 1.5 && 0.5 + object.spec.replicas == 3.5 && 0.5 - object.spec.replicas == -2.5',
     'object.spec.ratio < 1 && object.spec.ratio * 2.0 == 1.0',
+    // The apiserver's admission policies say the same of a whole number in a field of type number.
+    'object.spec.replicas / 2 == 1 && double(object.spec.replicas) / 2.0 == 1.5 && double(object.spec.ratio) / 2.0 == 0.25',
     'object.spec.containers.exists(c, c.image.startsWith("redis"))',
     'object.spec.containers.all(c, size(c.name) == 1)',
     'object.spec.containers.filter(c, c.name == "a")[0].image.matches("^nginx:[0-9]$")',

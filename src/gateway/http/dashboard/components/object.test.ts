@@ -27,3 +27,10 @@ test('shows a large object with many small fields as JSON', () => {
   const data = Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`field-${at}`, 'x']));
   expect(yamlOf({ ...object('x'), data } as Parameters<typeof yamlOf>[0])).toMatch(/^# All of \d+ characters/);
 });
+
+test.each(['off', 'y', '0644', '1_000', '1:30', '9007199254740993'])(
+  'the YAML of an object quotes the text %s, which kubectl would read as another value',
+  (text) => {
+    expect(yamlOf(object(text))).toContain(`text: "${text}"\n`);
+  },
+);

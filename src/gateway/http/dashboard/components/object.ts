@@ -19,7 +19,9 @@ export function yamlOf(object: KubernetesObject): string {
   const json = jsonOf(object);
   if (json === undefined) return '# It is nested too deeply to be shown.\n';
   if (json.length <= MAX_YAML.characters && !isDeeper(object, MAX_YAML.depth)) {
-    return stringify(object, { lineWidth: 0, aliasDuplicateObjects: false, sortMapEntries: true });
+    // kubectl reads YAML 1.1, where off is false and 0644 a number: their quotes are kept for whoever copies the text.
+    const options = { compat: 'yaml-1.1', lineWidth: 0, aliasDuplicateObjects: false, sortMapEntries: true } as const;
+    return stringify(object, options);
   }
   const what = json.length <= MAX_CHARACTERS ? 'All' : 'The first 200,000';
   return `# ${what} of ${json.length} characters, as JSON:\n${json.slice(0, MAX_CHARACTERS)}\n`;
