@@ -104,6 +104,22 @@ describe('the controller node-lifecycle', () => {
     expect((await run()).writes).toEqual([]);
   });
 
+  it.each<[string, Parameters<typeof node>[1], number]>([
+    ['was not ready when it fell silent', { ready: 'False', taints: [{ key: NOT_READY, effect: 'NoSchedule' }] }, 403],
+    ['was not ready when it fell silent', { ready: 'False', taints: [{ key: NOT_READY, effect: 'NoSchedule' }] }, 409],
+    ['is unknown, and has no taint', { ready: 'Unknown' }, 409],
+  ])('leaves ready the pods of a node that %s, when its taint fails first: %j, %i', async (_, parts, code) => {
+    apiserver.put(node('n', parts));
+    apiserver.put(podOn('n', 'here'));
+    apiserver.fail({ verb: 'patch', resource: 'nodes' }, { code });
+    const { outcome } = await run(silent);
+    expect(outcome).toMatchObject(code === 409 ? { status: 'done', requeueAfterSeconds: 0.5 } : { status: 'error' });
+    await run({}, { attempt: code === 409 ? 1 : 2 });
+    expect(found()?.spec?.taints).toMatchObject([{ key: UNREACHABLE, effect: 'NoSchedule' }]);
+    expect(podReady('here')).toBe('True');
+    expect(apiserver.objects(Event)).toEqual([]);
+  });
+
   it('taints a silent node although the write of a pod is refused, and marks the pod when it is not', async () => {
     apiserver.put(node('n'));
     for (const name of ['refused', 'other']) apiserver.put(podOn('n', name));

@@ -1,4 +1,11 @@
-import { type Context, controller, type Controller, type ReconcileRequest, type Result } from 'levelhook/function';
+import {
+  ApiError,
+  type Context,
+  controller,
+  type Controller,
+  type ReconcileRequest,
+  type Result,
+} from 'levelhook/function';
 import { Lease, Node, Pod } from 'levelhook/function/kinds';
 import { asError } from '../lib/in-parallel.ts';
 import { followingLabels } from './labels.ts';
@@ -14,11 +21,13 @@ import {
   silentAtApiserver,
   unknownConditions,
 } from './silence.ts';
-import { conditionOf, mirroredTaints, readyStatus, timestamp } from './taints.ts';
+import { conditionOf, mirroredTaints, NOT_READY, readyStatus, taintsOf, timestamp } from './taints.ts';
 import { nodeChanged } from './wakes.ts';
 
 /** A node is checked this long after its grace period, when the period is certainly over. */
 const MARGIN_SECONDS = 0.05;
+/** After a conflict the cache has the newer node by then. */
+const AGAIN_SECONDS = 0.5;
 
 /** Sets the conditions of nodes whose kubelet is silent, and the NoSchedule taints and old labels of all nodes. */
 export function nodeLifecycle(settings: NodeSettings): Controller {
@@ -67,16 +76,21 @@ async function reconcile(request: ReconcileRequest, context: Context, settings: 
   }
   const tainting = await settled(writeTaintsAndLabels(node, context));
   // Only when a ready node falls silent: a kubelet that reports itself as not ready reports its pods too.
-  const marks = fellSilent || (request.attempt > 1 && wasReported(node));
+  const marks = fellSilent || (request.attempt > 1 && mayHaveReadyPods(found));
   const marking = marks ? await settled(markPodsNotReady(node, context)) : undefined;
+  // Another client has changed the node since. This is no failed attempt, after which pods would be marked.
+  if (!marking && tainting instanceof ApiError && tainting.code === 409) return { requeueAfterSeconds: AGAIN_SECONDS };
   const failure = tainting ?? marking;
   if (failure) throw retrySoon(failure, request.attempt);
   return isWatched && left >= 0 ? { requeueAfterSeconds: left + MARGIN_SECONDS } : {};
 }
 
-/** An earlier run has made the node silent. If that run failed, some pods may still be marked as ready. */
-function wasReported(node: Node): boolean {
-  return conditionOf(node, 'Ready')?.reason === SILENT_REASON;
+/**
+ * Whether pods may still be marked as ready after a run that has found the node silent, and has failed. The taint of a
+ * node that was not ready before is still there: only its pods' kubelet has marked them.
+ */
+function mayHaveReadyPods(node: Node): boolean {
+  return conditionOf(node, 'Ready')?.reason === SILENT_REASON && !taintsOf(node).some(({ key }) => key === NOT_READY);
 }
 
 const settled = (work: Promise<void>): Promise<Error | undefined> => work.then(() => undefined, asError);
