@@ -239,6 +239,28 @@ describe('the endpointslice controller', () => {
     expect((await run()).outcome.status).toBe('done');
   });
 
+  it('tells of a failed write and of a pod without a node in one Event, as kube-controller-manager does', async () => {
+    given(serviceOf(), pod('p1'));
+    const failed = async (): Promise<string | undefined> => {
+      const before = new Set(apiserver.objects(Event).map(({ metadata }) => metadata.uid));
+      expect((await run()).outcome.status).toBe('error');
+      return apiserver.objects(Event).find(({ metadata }) => !before.has(metadata.uid))?.message;
+    };
+    const of = 'Service test/web';
+    apiserver.fail({ verb: 'create', resource: 'endpointslices' }, { code: 403, message: 'quota' });
+    expect(await failed()).toBe(
+      `Error updating Endpoint Slices for ${of}: failed to create EndpointSlice for ${of}: quota`,
+    );
+    await run();
+    const { name } = only().metadata;
+    given(pod('p2', { spec: { nodeName: 'gone' } }), pod('p3'));
+    apiserver.fail({ verb: 'update', resource: 'endpointslices' }, { code: 403, message: 'no' });
+    const skipped = `skipping Pod p2 for ${of}: Node gone Not Found`;
+    expect(await failed()).toBe(
+      `Error updating Endpoint Slices for ${of}: [${skipped}, failed to update ${name} EndpointSlice for ${of}: no]`,
+    );
+  });
+
   it('fails when a slice has changed since, and tells', async () => {
     given(serviceOf(), pod('p1'));
     await run();
