@@ -321,6 +321,13 @@ describe('the deployment controller', () => {
     expect(webOf(unseen).status.collisionCount).toBeUndefined();
   });
 
+  it('counts no collision with a ReplicaSet that is gone when it looks', async () => {
+    const apiserver = apiserverWith(webDeployment());
+    apiserver.fail(createSet, { code: 409, reason: 'AlreadyExists' });
+    expect((await attempt(apiserver)).outcome.status).toBe('error');
+    expect(webOf(apiserver).status.collisionCount).toBeUndefined();
+  });
+
   it('stops when admission changes the template of what it makes, says so once, and goes on after that', async () => {
     const apiserver = apiserverWith(webDeployment({}, ofItsOwn()));
     const { direct } = apiserver;

@@ -59,7 +59,8 @@ export async function createCurrent(
       const current = await api.get(ReplicaSet, { namespace: deployment.metadata.namespace ?? '', name });
       if (current && isCurrent(deployment, current)) return current;
       if (current && isChanged(deployment, current)) return await stopFor(current, deployment, old, events, api);
-      await writeStatus(deployment, withCollision(deployment), api);
+      // Without it there is no collision any more: it was deleted since.
+      if (current) await writeStatus(deployment, withCollision(deployment), api);
     } else {
       const message = `Failed to create new replica set "${name}": ${messageOf(error)}`;
       events.warning('ReplicaSetCreateError', message);
