@@ -321,6 +321,19 @@ describe('the deployment controller', () => {
     expect(webOf(unseen).status.collisionCount).toBeUndefined();
   });
 
+  it('leaves annotations while the revision cannot be read, unless minReadySeconds changes too, as Kubernetes', async () => {
+    const metadata = { annotations: { team: 'a' } };
+    const apiserver = apiserverWith(
+      webDeployment({}, { metadata }),
+      revision(1, 3, { annotations: { [REVISION]: 'x' } }),
+    );
+    await run(apiserver);
+    expect(setsOf(apiserver)[0]?.metadata.annotations).not.toHaveProperty('team');
+    apiserver.put(webDeployment({ minReadySeconds: 5 }, { metadata }));
+    await run(apiserver);
+    expect(setsOf(apiserver)[0]?.metadata.annotations).toMatchObject({ team: 'a', [REVISION]: 'x' });
+  });
+
   it('counts no collision with a ReplicaSet that is gone when it looks', async () => {
     const apiserver = apiserverWith(webDeployment());
     apiserver.fail(createSet, { code: 409, reason: 'AlreadyExists' });
