@@ -96,6 +96,23 @@ describe('the endpointslice controller', () => {
     expect(only()).toMatchObject({ endpoints: [], ports: [], metadata: { uid } });
   });
 
+  it('keeps what others have added to a slice, but not when it fills the slice anew, as kube-controller-manager', async () => {
+    const added = { annotations: { theirs: 'a' } };
+    const extra = { apiVersion: 'v1', kind: 'ConfigMap', name: 'c', uid: 'c' };
+    given(serviceOf(), pod('p1'));
+    await run();
+    const { ownerReferences = [] } = only().metadata;
+    const metadata = { ...only().metadata, ...added, ownerReferences: [...ownerReferences, extra] };
+    given({ ...only(), metadata }, pod('p2'));
+    await run();
+    expect(endpoints()).toHaveLength(2);
+    expect(only().metadata).toMatchObject({ ...added, ownerReferences: [{}, extra] });
+    for (const name of ['p1', 'p2']) apiserver.remove(Pod, { namespace: 'test', name });
+    await run();
+    expect(only().metadata).toMatchObject({ uid: metadata.uid, annotations: {}, ownerReferences });
+    expect(only().metadata.annotations).toEqual({});
+  });
+
   it('leaves out pods that have ended or have no address, and keeps those that are being deleted', async () => {
     given(serviceOf(), pod('p1', { phase: 'Succeeded' }), pod('p2', { phase: 'Failed' }), pod('p3', { ips: [] }));
     given(pod('p4', { metadata: { deletionTimestamp } }));

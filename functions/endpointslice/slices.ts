@@ -90,7 +90,9 @@ function planFamily(service: Service, family: Family, { pods, nodes, slices }: O
     create: drafts.slice(reused.length).map((draft) => newSlice(service, family, labels, draft)),
     update: [
       ...updated,
-      ...reused.map((slice, at) => rewritten(slice, labels, drafts[at] ?? { ports: [], endpoints: [] })),
+      ...reused.map((slice, at) =>
+        refilled(slice, newSlice(service, family, labels, drafts[at] ?? { ports: [], endpoints: [] })),
+      ),
     ],
     delete: remove.filter((slice) => !reused.includes(slice)),
   };
@@ -118,6 +120,14 @@ function newSlice(
 
 function rewritten(slice: EndpointSlice, labels: Record<string, string>, { ports, endpoints }: Draft): EndpointSlice {
   return { ...slice, metadata: { ...slice.metadata, labels }, ports: [...ports], endpoints: [...endpoints] };
+}
+
+/**
+ * The new slice in the place of one that would be deleted: without the annotations and finalizers that this one has.
+ */
+function refilled({ metadata, ...slice }: EndpointSlice, draft: NewObject<EndpointSlice>): EndpointSlice {
+  const { finalizers: _, ...kept } = metadata;
+  return { ...slice, ...draft, metadata: { ...kept, ...draft.metadata, annotations: {} } };
 }
 
 /** The Service's labels without this controller's reserved labels, and the reserved labels that apply. */
