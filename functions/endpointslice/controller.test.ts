@@ -113,6 +113,24 @@ describe('the endpointslice controller', () => {
     expect(only().metadata.annotations).toEqual({});
   });
 
+  it.each<[string, Partial<EndpointSlice['metadata']>, Record<string, string>]>([
+    ['has no owner', { ownerReferences: [] }, {}],
+    ['lacks a label without a value', {}, { marked: '' }],
+  ])(
+    'leaves the only slice of a Service without pods alone if it %s, as kube-controller-manager',
+    async (_, metadata, labels) => {
+      given(serviceOf());
+      await run();
+      given({ ...only(), metadata: { ...only().metadata, ...metadata } }, serviceOf({}, { labels }));
+      apiserver.clearRequests();
+      await run();
+      expect(apiserver.writes).toEqual([]);
+      given(pod('p1'));
+      await run();
+      expect(only().metadata).toMatchObject({ labels, ownerReferences: [{ kind: 'Service' }] });
+    },
+  );
+
   it('leaves out pods that have ended or have no address, and keeps those that are being deleted', async () => {
     given(serviceOf(), pod('p1', { phase: 'Succeeded' }), pod('p2', { phase: 'Failed' }), pod('p3', { ips: [] }));
     given(pod('p4', { metadata: { deletionTimestamp } }));
