@@ -321,6 +321,16 @@ describe('the deployment controller', () => {
     expect(webOf(unseen).status.collisionCount).toBeUndefined();
   });
 
+  it('takes the revision from a Deployment whose current ReplicaSet can have none, as Kubernetes', async () => {
+    const metadata = { annotations: { [REVISION]: '9223372036854775807' } };
+    const old = revision(1, 0, metadata);
+    const apiserver = apiserverWith(webDeployment({ template: templateOf(2) }, { metadata }), old);
+    await rollOut(apiserver);
+    expect(setsOf(apiserver)[1]?.metadata.annotations).not.toHaveProperty([REVISION]);
+    expect(webOf(apiserver).metadata.annotations).toEqual({ [REVISION]: '' });
+    expect((await run(apiserver)).writes).toEqual([]);
+  });
+
   it('leaves annotations while the revision cannot be read, unless minReadySeconds changes too, as Kubernetes', async () => {
     const metadata = { annotations: { team: 'a' } };
     const apiserver = apiserverWith(
