@@ -4,6 +4,7 @@ import {
   type ApiWriter,
   cel,
   equal,
+  generationChanged,
   keyOf,
   labelChanged,
   labelsMatch,
@@ -26,12 +27,16 @@ export const HEADLESS = 'service.kubernetes.io/headless';
 /** Lists find slices by the name of their Service. */
 export const slicesByService = { resource: EndpointSlice, index: `label:${SERVICE_NAME}` } as const;
 
-/** Slices of this controller, and slices that are given to it or taken from it, wake their Service. */
+/**
+ * Slices of this controller, and slices that are given to it or taken from it, wake their Service. Their generation
+ * counts changes of labels too, and no other ones of the metadata.
+ */
 export function slicesManagedBy(manager: string): WatchedSource {
+  const isManaged = labelsMatch({ matchLabels: { [MANAGED_BY]: manager } });
   return {
     resource: EndpointSlice,
     map: { by: 'label', label: SERVICE_NAME },
-    predicate: or(labelsMatch({ matchLabels: { [MANAGED_BY]: manager } }), and(labelChanged, cel('oldObject != null'))),
+    predicate: or(and(isManaged, generationChanged), and(labelChanged, cel('oldObject != null'))),
   };
 }
 
