@@ -34,6 +34,13 @@ describe('missingAnnotations', () => {
     expect(missingAnnotations(webDeployment(), [adopted])).toEqual({ [REVISION]: '3546343826724305833' });
   });
 
+  it('give no revision after the largest that there is, as kube-controller-manager', () => {
+    const largest = revision(1, 0, { annotations: { [REVISION]: '9223372036854775807' } });
+    const unnumbered = revision(2, 1);
+    delete unnumbered.metadata.annotations;
+    expect(missingAnnotations(webDeployment(), [largest], unnumbered)).toEqual({});
+  });
+
   it('make an old revision the newest, and note what it was', () => {
     expect(missingAnnotations(webDeployment(), [revision(2, 1)], revision(1, 0))).toEqual({
       [REVISION]: '3',

@@ -47,7 +47,8 @@ export function missingAnnotations(
 /** Keeps the revision when newer ReplicaSets were deleted, and when it is invalid. */
 function missingRevision(old: readonly ReplicaSet[], current: ReplicaSet | undefined): Record<string, string> {
   const latest = old.map((rs) => revisionOf(rs) ?? 0n).reduce((a, b) => (a > b ? a : b), 0n);
-  const next = latest + 1n;
+  // As int64 in Go: after the largest number comes the smallest, which no ReplicaSet gets.
+  const next = BigInt.asIntN(64, latest + 1n);
   const own = current ? revisionOf(current) : 0n;
   if (own === undefined || own >= next) return {};
   const { [REVISION]: before, [REVISION_HISTORY]: history } = current?.metadata.annotations ?? {};

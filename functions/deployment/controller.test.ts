@@ -321,6 +321,36 @@ describe('the deployment controller', () => {
     expect(webOf(unseen).status.collisionCount).toBeUndefined();
   });
 
+  it('takes the revision from a Deployment whose current ReplicaSet can have none, as Kubernetes', async () => {
+    const metadata = { annotations: { [REVISION]: '9223372036854775807' } };
+    const old = revision(1, 0, metadata);
+    const apiserver = apiserverWith(webDeployment({ template: templateOf(2) }, { metadata }), old);
+    await rollOut(apiserver);
+    expect(setsOf(apiserver)[1]?.metadata.annotations).not.toHaveProperty([REVISION]);
+    expect(webOf(apiserver).metadata.annotations).toEqual({ [REVISION]: '' });
+    expect((await run(apiserver)).writes).toEqual([]);
+  });
+
+  it('leaves annotations while the revision cannot be read, unless minReadySeconds changes too, as Kubernetes', async () => {
+    const metadata = { annotations: { team: 'a' } };
+    const apiserver = apiserverWith(
+      webDeployment({}, { metadata }),
+      revision(1, 3, { annotations: { [REVISION]: 'x' } }),
+    );
+    await run(apiserver);
+    expect(setsOf(apiserver)[0]?.metadata.annotations).not.toHaveProperty('team');
+    apiserver.put(webDeployment({ minReadySeconds: 5 }, { metadata }));
+    await run(apiserver);
+    expect(setsOf(apiserver)[0]?.metadata.annotations).toMatchObject({ team: 'a', [REVISION]: 'x' });
+  });
+
+  it('counts no collision with a ReplicaSet that is gone when it looks', async () => {
+    const apiserver = apiserverWith(webDeployment());
+    apiserver.fail(createSet, { code: 409, reason: 'AlreadyExists' });
+    expect((await attempt(apiserver)).outcome.status).toBe('error');
+    expect(webOf(apiserver).status.collisionCount).toBeUndefined();
+  });
+
   it('stops when admission changes the template of what it makes, says so once, and goes on after that', async () => {
     const apiserver = apiserverWith(webDeployment({}, ofItsOwn()));
     const { direct } = apiserver;

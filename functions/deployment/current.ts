@@ -10,7 +10,7 @@ import {
 } from 'levelhook/function';
 import { isNamespaceTerminating } from '../lib/refusals.ts';
 import { ReplicaSet } from '../lib/replica-set.ts';
-import { missingAnnotations, scaleAnnotations } from './annotations.ts';
+import { missingAnnotations, revisionOf, scaleAnnotations } from './annotations.ts';
 import { withProgressing } from './conditions.ts';
 import { totalReplicas } from './revisions.ts';
 import { currentReplicas } from './rolling.ts';
@@ -18,7 +18,11 @@ import { countedStatus, writeStatus } from './status.ts';
 import { replicaSetName, sameTemplate, TEMPLATE_HASH, templateHash, withoutHash } from './template.ts';
 import { Deployment } from './types.ts';
 
-/** The current ReplicaSet with the right annotations and minReadySeconds: one write if something is missing. */
+/**
+ * The current ReplicaSet with the right annotations and minReadySeconds: one write if something is missing. Annotations
+ * alone are no reason to write while its revision cannot be read (`SetNewReplicaSetAnnotations` of
+ * kube-controller-manager).
+ */
 export async function updateCurrent(
   deployment: Deployment,
   current: ReplicaSet,
@@ -27,7 +31,8 @@ export async function updateCurrent(
 ): Promise<ReplicaSet> {
   const annotations = missingAnnotations(deployment, old, current);
   const { minReadySeconds = 0 } = deployment.spec;
-  if (Object.keys(annotations).length === 0 && (current.spec.minReadySeconds ?? 0) === minReadySeconds) return current;
+  const isNoted = Object.keys(annotations).length === 0 || revisionOf(current) === undefined;
+  if (isNoted && (current.spec.minReadySeconds ?? 0) === minReadySeconds) return current;
   const body = { metadata: { uid: current.metadata.uid, annotations }, spec: { minReadySeconds } };
   return api.patch(ReplicaSet, keyOf(current), { type: 'merge', body });
 }
@@ -59,7 +64,8 @@ export async function createCurrent(
       const current = await api.get(ReplicaSet, { namespace: deployment.metadata.namespace ?? '', name });
       if (current && isCurrent(deployment, current)) return current;
       if (current && isChanged(deployment, current)) return await stopFor(current, deployment, old, events, api);
-      await writeStatus(deployment, withCollision(deployment), api);
+      // Without it there is no collision any more: it was deleted since.
+      if (current) await writeStatus(deployment, withCollision(deployment), api);
     } else {
       const message = `Failed to create new replica set "${name}": ${messageOf(error)}`;
       events.warning('ReplicaSetCreateError', message);

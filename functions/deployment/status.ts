@@ -53,11 +53,11 @@ function wasObserved({ observedGeneration = 0 }: ReplicaSetStatus): boolean {
   return observedGeneration > 0;
 }
 
-/** The Deployment gets the revision of its current ReplicaSet. */
+/** The Deployment gets the revision of its current ReplicaSet, an empty one where that has none. */
 export function withRevision(deployment: Deployment, current: ReplicaSet | undefined): Deployment {
-  const revision = current?.metadata.annotations?.[REVISION];
-  if (revision === undefined) return deployment;
   const { metadata } = deployment;
+  const revision = current?.metadata.annotations?.[REVISION] ?? '';
+  if (!current || revision === (metadata.annotations?.[REVISION] ?? '')) return deployment;
   return { ...deployment, metadata: { ...metadata, annotations: { ...metadata.annotations, [REVISION]: revision } } };
 }
 

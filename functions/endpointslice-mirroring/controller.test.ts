@@ -111,6 +111,15 @@ describe('the mirroring controller', () => {
     expect(slices()[0]?.metadata.ownerReferences).toMatchObject([{ uid: 'another' }]);
   });
 
+  it('leaves a slice without an owner as it is, as kube-controller-manager', async () => {
+    given(withoutSelector, endpointsOf(['10.0.0.1']));
+    await run();
+    for (const each of slices()) given({ ...each, metadata: { ...each.metadata, ownerReferences: [] } });
+    apiserver.clearRequests();
+    await run();
+    expect(apiserver.writes).toEqual([]);
+  });
+
   it('fills a slice of other ports again', async () => {
     given(withoutSelector, endpointsOf(['10.0.0.1']));
     await run();

@@ -29,6 +29,7 @@ export const endpointsliceMirroring = controller({
 }).reconcile(async (request, context) => {
   const { cache, api } = context;
   const { namespace = '', name } = request;
+  const owner = `Endpoints ${namespace}/${name}`;
   const [endpoints, service, { items }] = await Promise.all([
     cache.get(Endpoints, request),
     cache.get(Service, request),
@@ -42,7 +43,7 @@ export const endpointsliceMirroring = controller({
   const isWithoutSelector = service !== undefined && !service.spec?.selector;
   context.related(isWithoutSelector ? [{ resource: Endpoints, namespace, names: [name] }] : []);
   if (!endpoints || !isForMirroring(endpoints) || !isWithoutSelector) {
-    await writeSlices({ ...NO_CHANGES, delete: slices }, api);
+    await writeSlices(owner, { ...NO_CHANGES, delete: slices }, api);
     return;
   }
 
@@ -55,7 +56,7 @@ export const endpointsliceMirroring = controller({
     const message = `A max of ${MAX_ENDPOINTS} addresses can be mirrored to EndpointSlices per Endpoints subset. ${invalid + tooMany} addresses were skipped`;
     events.warning('TooManyAddressesToMirror', message);
   }
-  await writeSlices(changes, api);
+  await writeSlices(owner, changes, api);
 });
 
 /** Some programs use an Endpoints object for leader election; it has no addresses. */

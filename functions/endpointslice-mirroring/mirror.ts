@@ -103,7 +103,7 @@ function planGroup(endpoints: Endpoints, wanted: Wanted, existing: readonly Endp
   const [first, ...others] = existing;
   const draft = sliceOf(endpoints, wanted);
   if (!first) return { create: [draft], update: [], delete: [] };
-  const update = isMirror(first, wanted, draft) ? [] : [rewritten(first, draft)];
+  const update = isMirror(first, wanted, draft) && !isOfEarlier(first, endpoints) ? [] : [rewritten(first, draft)];
   return { create: [], update, delete: others };
 }
 
@@ -136,7 +136,7 @@ function rewritten(slice: EndpointSlice, { metadata, ports, endpoints }: NewObje
 }
 
 function isMirror(slice: EndpointSlice, wanted: Wanted, draft: NewObject<EndpointSlice>): boolean {
-  const { labels = {}, annotations = {}, ownerReferences = [] } = slice.metadata;
+  const { labels = {}, annotations = {} } = slice.metadata;
   const has = slice.endpoints ?? [];
   return (
     has.length === wanted.endpoints.size &&
@@ -145,8 +145,17 @@ function isMirror(slice: EndpointSlice, wanted: Wanted, draft: NewObject<Endpoin
       return next !== undefined && isSameState(endpoint, next);
     }) &&
     equal(labels, draft.metadata.labels) &&
-    equal(annotations, draft.metadata.annotations) &&
-    ownerReferences.some(({ uid }) => uid === draft.metadata.ownerReferences?.[0]?.uid)
+    equal(annotations, draft.metadata.annotations)
+  );
+}
+
+/**
+ * Whether the slice belongs to earlier Endpoints of the name (`needRebuildExistingSlices` of kube-controller-manager).
+ * A slice without an owner may stay so.
+ */
+function isOfEarlier(slice: EndpointSlice, { metadata }: Endpoints): boolean {
+  return (slice.metadata.ownerReferences ?? []).some(
+    ({ kind, name, uid }) => kind === 'Endpoints' && name === metadata.name && uid !== metadata.uid,
   );
 }
 

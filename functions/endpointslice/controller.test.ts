@@ -96,6 +96,41 @@ describe('the endpointslice controller', () => {
     expect(only()).toMatchObject({ endpoints: [], ports: [], metadata: { uid } });
   });
 
+  it('keeps what others have added to a slice, but not when it fills the slice anew, as kube-controller-manager', async () => {
+    const added = { annotations: { theirs: 'a' } };
+    const extra = { apiVersion: 'v1', kind: 'ConfigMap', name: 'c', uid: 'c' };
+    given(serviceOf(), pod('p1'));
+    await run();
+    const { ownerReferences = [] } = only().metadata;
+    const metadata = { ...only().metadata, ...added, ownerReferences: [...ownerReferences, extra] };
+    given({ ...only(), metadata }, pod('p2'));
+    await run();
+    expect(endpoints()).toHaveLength(2);
+    expect(only().metadata).toMatchObject({ ...added, ownerReferences: [{}, extra] });
+    for (const name of ['p1', 'p2']) apiserver.remove(Pod, { namespace: 'test', name });
+    await run();
+    expect(only().metadata).toMatchObject({ uid: metadata.uid, annotations: {}, ownerReferences });
+    expect(only().metadata.annotations).toEqual({});
+  });
+
+  it.each<[string, Partial<EndpointSlice['metadata']>, Record<string, string>]>([
+    ['has no owner', { ownerReferences: [] }, {}],
+    ['lacks a label without a value', {}, { marked: '' }],
+  ])(
+    'leaves the only slice of a Service without pods alone if it %s, as kube-controller-manager',
+    async (_, metadata, labels) => {
+      given(serviceOf());
+      await run();
+      given({ ...only(), metadata: { ...only().metadata, ...metadata } }, serviceOf({}, { labels }));
+      apiserver.clearRequests();
+      await run();
+      expect(apiserver.writes).toEqual([]);
+      given(pod('p1'));
+      await run();
+      expect(only().metadata).toMatchObject({ labels, ownerReferences: [{ kind: 'Service' }] });
+    },
+  );
+
   it('leaves out pods that have ended or have no address, and keeps those that are being deleted', async () => {
     given(serviceOf(), pod('p1', { phase: 'Succeeded' }), pod('p2', { phase: 'Failed' }), pod('p3', { ips: [] }));
     given(pod('p4', { metadata: { deletionTimestamp } }));
@@ -237,6 +272,28 @@ describe('the endpointslice controller', () => {
     const causes = [{ reason: 'NamespaceTerminating' }];
     apiserver.fail({ verb: 'create', resource: 'endpointslices' }, { code: 403, causes });
     expect((await run()).outcome.status).toBe('done');
+  });
+
+  it('tells of a failed write and of a pod without a node in one Event, as kube-controller-manager does', async () => {
+    given(serviceOf(), pod('p1'));
+    const failed = async (): Promise<string | undefined> => {
+      const before = new Set(apiserver.objects(Event).map(({ metadata }) => metadata.uid));
+      expect((await run()).outcome.status).toBe('error');
+      return apiserver.objects(Event).find(({ metadata }) => !before.has(metadata.uid))?.message;
+    };
+    const of = 'Service test/web';
+    apiserver.fail({ verb: 'create', resource: 'endpointslices' }, { code: 403, message: 'quota' });
+    expect(await failed()).toBe(
+      `Error updating Endpoint Slices for ${of}: failed to create EndpointSlice for ${of}: quota`,
+    );
+    await run();
+    const { name } = only().metadata;
+    given(pod('p2', { spec: { nodeName: 'gone' } }), pod('p3'));
+    apiserver.fail({ verb: 'update', resource: 'endpointslices' }, { code: 403, message: 'no' });
+    const skipped = `skipping Pod p2 for ${of}: Node gone Not Found`;
+    expect(await failed()).toBe(
+      `Error updating Endpoint Slices for ${of}: [${skipped}, failed to update ${name} EndpointSlice for ${of}: no]`,
+    );
   });
 
   it('fails when a slice has changed since, and tells', async () => {

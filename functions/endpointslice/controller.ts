@@ -2,6 +2,7 @@ import { cel, controller, EventRecorder, messageOf } from 'levelhook/function';
 import { EndpointSlice, Node, type Pod, Service } from 'levelhook/function/kinds';
 import { SERVICE_NAME, MANAGED_BY, slicesByService, slicesManagedBy, writeSlices } from '../lib/endpoint-slices.ts';
 import { podLabels, podsOfServices, selectedPods, selectorOf, oncePerSecond } from '../lib/service-pods.ts';
+import { asError } from '../lib/in-parallel.ts';
 import { publishedPods } from './endpoints.ts';
 import { MANAGER, planSlices } from './slices.ts';
 
@@ -45,6 +46,7 @@ export const endpointslice = controller({
   if (!selector) return;
 
   const { namespace = '', name } = service.metadata;
+  const owner = `Service ${namespace}/${name}`;
   const [pods, { items: managed }] = await Promise.all([
     selectedPods(service, selector, cache),
     cache.list(EndpointSlice, {
@@ -59,14 +61,20 @@ export const endpointslice = controller({
 
   const { published, withoutNode } = publishedPods(service, pods, nodes);
   const slices = managed.filter(({ metadata }) => !metadata.deletionTimestamp);
-  try {
-    await writeSlices(planSlices(service, { pods: published, nodes, slices }), api);
-    // All other pods are in the slices. Most often the node is about to appear in the cache.
-    if (withoutNode.length > 0) throw new Error(skipped(withoutNode, `${namespace}/${name}`));
-  } catch (error) {
-    const message = `Error updating Endpoint Slices for Service ${namespace}/${name}: ${messageOf(error)}`;
+  // All other pods are in the slices. Most often the node is about to appear in the cache.
+  const problems = withoutNode.slice(0, MAX_TOLD).map((pod) => skipped(pod, owner));
+  const failure = await writeSlices(owner, planSlices(service, { pods: published, nodes, slices }), api).then(
+    () => undefined,
+    asError,
+  );
+  if (failure) problems.push(messageOf(failure));
+  const [problem] = problems;
+  if (problem !== undefined) {
+    // As kube-controller-manager joins errors.
+    const told = problems.length === 1 ? problem : `[${problems.join(', ')}]`;
+    const message = `Error updating Endpoint Slices for ${owner}: ${told}`;
     recorder.about(Service, service, context).warning('FailedToUpdateEndpointSlices', message);
-    throw error;
+    throw new Error(told);
   }
   // A Service that publishes all its pods shows them without a zone until their nodes exist.
   return published.every(({ spec }) => !spec?.nodeName || nodes.has(spec.nodeName))
@@ -74,13 +82,7 @@ export const endpointslice = controller({
     : { requeueAfterSeconds: NODE_SECONDS };
 });
 
-/** In the words of kube-controller-manager, which joins errors like this. */
-function skipped(pods: readonly Pod[], service: string): string {
-  const [first = '', ...others] = pods
-    .slice(0, MAX_TOLD)
-    .map(
-      ({ metadata, spec }) =>
-        `skipping Pod ${metadata.name} for Service ${service}: Node ${spec?.nodeName ?? ''} Not Found`,
-    );
-  return others.length === 0 ? first : `[${[first, ...others].join(', ')}]`;
+/** In the words of kube-controller-manager. */
+function skipped({ metadata, spec }: Pod, owner: string): string {
+  return `skipping Pod ${metadata.name} for ${owner}: Node ${spec?.nodeName ?? ''} Not Found`;
 }

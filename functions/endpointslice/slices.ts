@@ -67,7 +67,7 @@ function planFamily(service: Service, family: Family, { pods, nodes, slices }: O
   if (slices.length === remove.length && create.length === 0) {
     const [only] = remove;
     // At least one slice always exists, to show that the Service was processed.
-    if (remove.length === 1 && only && isPlaceholder(only, service, labels)) remove.pop();
+    if (remove.length === 1 && only && isPlaceholder(only, labels)) remove.pop();
     else create.push({ ports: [], endpoints: [] });
   }
 
@@ -90,7 +90,9 @@ function planFamily(service: Service, family: Family, { pods, nodes, slices }: O
     create: drafts.slice(reused.length).map((draft) => newSlice(service, family, labels, draft)),
     update: [
       ...updated,
-      ...reused.map((slice, at) => rewritten(slice, labels, drafts[at] ?? { ports: [], endpoints: [] })),
+      ...reused.map((slice, at) =>
+        refilled(slice, newSlice(service, family, labels, drafts[at] ?? { ports: [], endpoints: [] })),
+      ),
     ],
     delete: remove.filter((slice) => !reused.includes(slice)),
   };
@@ -120,6 +122,14 @@ function rewritten(slice: EndpointSlice, labels: Record<string, string>, { ports
   return { ...slice, metadata: { ...slice.metadata, labels }, ports: [...ports], endpoints: [...endpoints] };
 }
 
+/**
+ * The new slice in the place of one that would be deleted: without the annotations and finalizers that this one has.
+ */
+function refilled({ metadata, ...slice }: EndpointSlice, draft: NewObject<EndpointSlice>): EndpointSlice {
+  const { finalizers: _, ...kept } = metadata;
+  return { ...slice, ...draft, metadata: { ...kept, ...draft.metadata, annotations: {} } };
+}
+
 /** The Service's labels without this controller's reserved labels, and the reserved labels that apply. */
 function labelsOf(service: Service): Record<string, string> {
   const { [HEADLESS]: _, ...labels } = service.metadata.labels ?? {};
@@ -142,13 +152,18 @@ function withoutReserved(labels: Readonly<Record<string, string>> = {}): Record<
   return Object.fromEntries(Object.entries(labels).filter(([key]) => !RESERVED.has(key)));
 }
 
-function isPlaceholder(slice: EndpointSlice, service: Service, labels: Readonly<Record<string, string>>): boolean {
-  return (
-    (slice.endpoints ?? []).length === 0 &&
-    (slice.ports ?? []).length === 0 &&
-    isOwnedBy(slice, service) &&
-    equal(slice.metadata.labels, labels)
-  );
+/**
+ * Whether the slice will do as the only one of a Service without endpoints (`placeholderSliceCompare` of
+ * k8s.io/endpointslice): whoever owns it, and with labels that differ in empty values alone.
+ */
+function isPlaceholder(
+  { metadata, endpoints, ports }: EndpointSlice,
+  labels: Readonly<Record<string, string>>,
+): boolean {
+  const has = metadata.labels ?? {};
+  const names = Object.keys({ ...has, ...labels });
+  const isBare = (endpoints ?? []).length === 0 && (ports ?? []).length === 0;
+  return isBare && names.every((name) => (has[name] ?? '') === (labels[name] ?? ''));
 }
 
 function isOwnedBy({ metadata }: EndpointSlice, service: Service): boolean {

@@ -4,6 +4,7 @@ import {
   type ApiWriter,
   cel,
   equal,
+  generationChanged,
   keyOf,
   labelChanged,
   labelsMatch,
@@ -26,12 +27,16 @@ export const HEADLESS = 'service.kubernetes.io/headless';
 /** Lists find slices by the name of their Service. */
 export const slicesByService = { resource: EndpointSlice, index: `label:${SERVICE_NAME}` } as const;
 
-/** Slices of this controller, and slices that are given to it or taken from it, wake their Service. */
+/**
+ * Slices of this controller, and slices that are given to it or taken from it, wake their Service. Their generation
+ * counts changes of labels too, and no other ones of the metadata.
+ */
 export function slicesManagedBy(manager: string): WatchedSource {
+  const isManaged = labelsMatch({ matchLabels: { [MANAGED_BY]: manager } });
   return {
     resource: EndpointSlice,
     map: { by: 'label', label: SERVICE_NAME },
-    predicate: or(labelsMatch({ matchLabels: { [MANAGED_BY]: manager } }), and(labelChanged, cel('oldObject != null'))),
+    predicate: or(and(isManaged, generationChanged), and(labelChanged, cel('oldObject != null'))),
   };
 }
 
@@ -82,20 +87,36 @@ const WRITES_AT_A_TIME = 10;
 
 /**
  * Creates, updates and deletes, in this order, so that an endpoint that moves is never without a slice. Throws the
- * first failure after all writes of its kind. In a namespace that is being deleted nothing can be created.
+ * first failure after all writes of its kind, in the words of kube-controller-manager. In a namespace that is being
+ * deleted nothing can be created.
+ * @param owner of the slices: `Service test/web`
  */
-export async function writeSlices(changes: SliceChanges, api: ApiWriter): Promise<void> {
-  const all = async <T>(items: readonly T[], write: (item: T) => Promise<unknown>): Promise<void> => {
-    const [failure] = failuresOf(await inParallel(items, WRITES_AT_A_TIME, write));
+export async function writeSlices(owner: string, changes: SliceChanges, api: ApiWriter): Promise<void> {
+  const all = async <T>(
+    items: readonly T[],
+    failed: (item: T) => string,
+    write: (item: T) => Promise<unknown>,
+  ): Promise<void> => {
+    const outcomes = await inParallel(items, WRITES_AT_A_TIME, (item) =>
+      write(item).catch((cause: unknown) => {
+        throw new Error(failed(item), { cause });
+      }),
+    );
+    const [failure] = failuresOf(outcomes);
     if (failure) throw failure;
   };
-  await all(changes.create, (slice) =>
-    api.create(EndpointSlice, slice).catch((error: unknown) => {
-      if (!isNamespaceTerminating(error)) throw error;
-    }),
+  const named = (verb: string) => (slice: EndpointSlice) =>
+    `failed to ${verb} ${slice.metadata.name} EndpointSlice for ${owner}`;
+  await all(
+    changes.create,
+    () => `failed to create EndpointSlice for ${owner}`,
+    (slice) =>
+      api.create(EndpointSlice, slice).catch((error: unknown) => {
+        if (!isNamespaceTerminating(error)) throw error;
+      }),
   );
-  await all(changes.update, (slice) => api.replace(EndpointSlice, slice));
-  await all(changes.delete, (slice) =>
+  await all(changes.update, named('update'), (slice) => api.replace(EndpointSlice, slice));
+  await all(changes.delete, named('delete'), (slice) =>
     api.delete(EndpointSlice, keyOf(slice)).catch((error: unknown) => {
       if (!(error instanceof ApiError && error.code === 404)) throw error;
     }),

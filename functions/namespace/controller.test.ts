@@ -272,6 +272,12 @@ describe('the namespace controller', () => {
     expect(apiserver.writes).toEqual([]);
   });
 
+  it('writes the finalizers of others each once and in order, as kube-controller-manager', async () => {
+    given({ deletionTimestamp: longAgo }, ['z.example/a', 'kubernetes', 'a.example/z', 'z.example/a']);
+    await run();
+    expect(found()?.spec?.finalizers).toEqual(['a.example/z', 'z.example/a']);
+  });
+
   it('says the phase first when the apiserver has not', async () => {
     apiserver.put({
       apiVersion: 'v1',

@@ -1,4 +1,4 @@
-import { type KubernetesObject, resource } from 'levelhook/function';
+import { equal, type KubernetesObject, resource } from 'levelhook/function';
 import type { Condition } from '../lib/condition.ts';
 
 // The fields that this controller uses. All others pass through untouched, since objects are raw JSON.
@@ -23,9 +23,12 @@ export function isFinalized({ spec }: Namespace): boolean {
   return !spec?.finalizers?.length;
 }
 
-/** The same Namespace without our finalizer; undefined when it does not have it. */
+/**
+ * The same Namespace without our finalizer, and with each of the others once and in order, as kube-controller-manager's
+ * `finalizeNamespace` writes them; undefined when it is like this already.
+ */
 export function withoutFinalizer(namespace: Namespace): Namespace | undefined {
   const { finalizers = [] } = namespace.spec ?? {};
-  if (!finalizers.includes(FINALIZER)) return undefined;
-  return { ...namespace, spec: { ...namespace.spec, finalizers: finalizers.filter((each) => each !== FINALIZER) } };
+  const others = [...new Set(finalizers.filter((each) => each !== FINALIZER))].toSorted();
+  return equal(others, finalizers) ? undefined : { ...namespace, spec: { ...namespace.spec, finalizers: others } };
 }

@@ -76,7 +76,8 @@ export function withLostTaint(node: Node, key: string | undefined, now: string):
   const isOwn = (taint: Taint): boolean => taint.effect === 'NoExecute' && isLost(taint);
   const others = taints.filter((taint) => !isOwn(taint));
   if (key === undefined) return others;
-  const timeAdded = taints.find(isOwn)?.timeAdded ?? now;
+  const own = taints.filter(isOwn);
+  const { timeAdded = now } = own.find((taint) => taint.key === key) ?? own[0] ?? {};
   return [...others, { key, effect: 'NoExecute', timeAdded }];
 }
 

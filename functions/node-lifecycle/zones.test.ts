@@ -122,6 +122,20 @@ describe('planZones', () => {
     ]);
   });
 
+  it.each([
+    ['False', NOT_READY],
+    ['Unknown', UNREACHABLE],
+  ])('takes the other taint, which somebody has set, from a node whose readiness is %s', (status, key) => {
+    for (const taints of [
+      [lost('not-ready', ago(9)), lost('unreachable', ago(9))],
+      [lost('unreachable', ago(9)), lost('not-ready', ago(9))],
+    ]) {
+      const both = node('b', { ready: status, taints });
+      expect(named(plan(both, ...ready(3)))).toEqual([['b', key]]);
+      expect(withLostTaint(both, key, ago(0))).toEqual([{ key, effect: 'NoExecute', timeAdded: ago(9) }]);
+    }
+  });
+
   it('leaves alone a node that never reported, and a node that is as it should be', () => {
     expect(due(plan(node('n', { ready: null }), ...ready(3)))).toEqual({ taints: [] });
     const done = node('d', { ready: 'Unknown', taints: [lost('unreachable', ago(400))] });

@@ -36,7 +36,7 @@ export function planZones(nodes: readonly Node[], settings: NodeSettings, nowMs:
   const states = zones.map((zone) => stateOf(zone, settings));
   const counted = states.filter((state) => state !== undefined);
   if (counted.length > 0 && counted.every((state) => state === 'full-disruption')) {
-    const taints = nodes.filter((node) => keyNow(node) !== undefined).map((node) => ({ node, key: undefined }));
+    const taints = nodes.filter((node) => keysNow(node).length > 0).map((node) => ({ node, key: undefined }));
     return { taints, spares: new Map() };
   }
   const plans = zones.map((zone, at) => planZone(zone, rateOf(zone, states[at], settings), nowMs));
@@ -76,7 +76,7 @@ function rateOf(zone: readonly Node[], state: ZoneState | undefined, settings: N
 
 /** Whether the node has no such taint yet, so that the change uses a turn of its zone. */
 export function takesTurn({ node, key }: TaintChange): boolean {
-  return key !== undefined && keyNow(node) === undefined;
+  return key !== undefined && keysNow(node).length === 0;
 }
 
 function planZone(
@@ -87,10 +87,11 @@ function planZone(
   const taints: TaintChange[] = [];
   const waiting: Node[] = [];
   for (const node of zone) {
-    const [now, wanted] = [keyNow(node), lostTaintKey(node)];
+    const [now, wanted] = [keysNow(node), lostTaintKey(node)];
+    const isRight = now.every((key) => key === wanted) && (now.length > 0 || wanted === undefined);
     // A node that has never reported its readiness waits for its conditions.
-    if (now === wanted || (wanted === undefined && readyStatus(node) !== 'True')) continue;
-    if (now === undefined) waiting.push(node);
+    if (isRight || (wanted === undefined && readyStatus(node) !== 'True')) continue;
+    if (now.length === 0) waiting.push(node);
     else taints.push({ node, key: wanted });
   }
   if (waiting.length === 0 || rate === 0) return { taints, spares: [] };
@@ -122,8 +123,11 @@ function tokensOf(zone: readonly Node[], rate: number, nowMs: number): { count: 
   return { count: due - used, nextMs: Math.min(1000, (Math.max(due, used) * 1000) / rate) - passedMs };
 }
 
-function keyNow(node: Node): string | undefined {
-  return taintsOf(node).find((taint) => isLost(taint) && taint.effect === 'NoExecute')?.key;
+/** Both keys when somebody has set the second one: a node never has more than one by this controller. */
+function keysNow(node: Node): string[] {
+  return taintsOf(node)
+    .filter((taint) => isLost(taint) && taint.effect === 'NoExecute')
+    .map(({ key }) => key);
 }
 
 function byLoss(a: Node, b: Node): number {

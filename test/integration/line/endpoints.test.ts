@@ -96,6 +96,29 @@ describe('endpoints, EndpointSlices and their mirrors, by our functions', () => 
     await eventually(async () => expect(await all()).toEqual(wanted));
   });
 
+  it('leave an annotation of a mirrored slice until its Endpoints change, as kube-controller-manager', async () => {
+    const { cluster } = workloads;
+    const slicesOf = async (name: string) =>
+      (await cluster.list(EndpointSlice, 'load-0', `kubernetes.io/service-name=${name}`)).items;
+    const annotations = async () => (await slicesOf('by-hand')).map(({ metadata }) => metadata.annotations ?? {});
+    const [mirrored] = await slicesOf('by-hand');
+    const [other] = await slicesOf('svc-0');
+    if (!mirrored || !other) throw new Error('there are too few slices');
+    const before = triggers().length;
+    const annotated = { metadata: { annotations: { note: 'a' } } };
+    await cluster.patch(EndpointSlice, { namespace: 'load-0', name: mirrored.metadata.name }, annotated);
+    // A later event of the same watch.
+    await cluster.patch(EndpointSlice, { namespace: 'load-0', name: other.metadata.name }, { endpoints: [] });
+    const looked = () =>
+      triggers()
+        .slice(before)
+        .map((line) => `${String(line['controller'])} ${String(line['key'])}`);
+    await eventually(async () => expect(looked()).toContain('endpointslice load-0/svc-0'));
+    await workloads.untilIdle();
+    expect(looked()).not.toContain('endpointslice-mirroring load-0/by-hand');
+    expect(await annotations()).toContainEqual(expect.objectContaining({ note: 'a' }));
+  });
+
   it("reach kube-controller-manager's state", { timeout: 300_000 }, async () => {
     // One control plane at a time: together they would take both processors.
     await started.stop();
