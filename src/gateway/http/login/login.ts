@@ -14,6 +14,7 @@ import {
   type Listening,
   ownPath,
   senderOf,
+  sourceOf,
   wantsPage,
 } from './request.ts';
 import { csrfTokenOf, SESSION_MS, type Sessions } from './sessions.ts';
@@ -141,7 +142,7 @@ export class LoginGuard {
     if (bearer === undefined && cookie === undefined) return undefined;
     const backend = this.#backend();
     const token = bearer ?? (await backend.sessions.tokenOf(cookie ?? ''));
-    const identity = token === undefined ? undefined : await identify(backend, token);
+    const identity = token === undefined ? undefined : await identify(backend, token, context);
     if (!identity) return undefined;
     return cookie === undefined ? { identity } : { identity, cookie, secret: cookie };
   }
@@ -196,7 +197,7 @@ export class LoginGuard {
     const to = this.#targetOf(form['to']);
     const token = typeof form['token'] === 'string' ? form['token'].trim() : '';
     const backend = this.#backend();
-    const identity = TOKEN.test(token) ? await identify(backend, token) : undefined;
+    const identity = TOKEN.test(token) ? await identify(backend, token, context) : undefined;
     if (!identity) {
       this.#lines.write('login', (admitted) => logger.info({ ...admitted }, 'a login was refused'));
       return this.#form(context, 401, to, 'This token is not valid here.');
@@ -255,9 +256,10 @@ function bearerOf(context: Context): string | undefined {
   return /^Bearer +([\x21-\x7e]+)$/i.exec(context.req.header('authorization')?.trim() ?? '')?.[1];
 }
 
-async function identify({ identities }: LoginBackend, token: string): Promise<Identity | undefined> {
+async function identify({ identities }: LoginBackend, token: string, context: Context): Promise<Identity | undefined> {
+  const source = sourceOf(context);
   for (const each of identities) {
-    const identity = await each.identify(token);
+    const identity = await each.identify(token, source);
     if (identity) return identity;
   }
   return undefined;
