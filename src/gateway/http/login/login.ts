@@ -121,12 +121,12 @@ export class LoginGuard {
     const { identity, secret } = caller;
     const { path } = context.req;
     if (!isRead(context) && secret !== undefined && (await isForged(context, secret))) {
-      this.#audit(context, identity, { result: 'refused: no proof of its origin' });
+      this.#auditRefusal(context, identity, 'refused: no proof of its origin');
       return refuse(context, 403, { problem: FORGED });
     }
     const verb = isRead(context) ? 'get' : context.req.method.toLowerCase();
     if (await identity.may(verb, path)) return caller;
-    if (isAudited) this.#audit(context, identity, { result: 'refused: no right' });
+    if (isAudited) this.#auditRefusal(context, identity, 'refused: no right');
     return refuse(context, 403, {
       problem: boundedText(`${identity.name} has no right to ${verb} ${path}`, 512),
       csrfToken: caller.cookie === undefined ? undefined : csrfTokenOf(caller.cookie),
@@ -238,6 +238,16 @@ export class LoginGuard {
 
   #targetOf(text: unknown): string {
     return ownPath(text) ?? this.#options.home;
+  }
+
+  /**
+   * Limited by user: each pod of the cluster has a token that is valid here, and a page elsewhere may send any number
+   * of changes to a gateway on the machine of its reader.
+   */
+  #auditRefusal(context: Context, identity: Identity, result: string): void {
+    this.#lines.write(`refused ${identity.from} ${identity.name}`, (more) =>
+      this.#audit(context, identity, { result, ...more }),
+    );
   }
 
   #audit(context: Context, identity: Identity, fields: AuditFields): void {
