@@ -33,8 +33,8 @@ export class ReviewBodies {
    * @param tenant of the controller that gets the review
    * @param source of the review
    * @param work may count other bytes that it holds.
-   * @throws StatusError 413 when it is larger than `maxBytes`, 400 when it comes in too many small chunks, 408 when it
-   *   does not come within ten seconds, 503 when there is no room; errors of `work`.
+   * @throws StatusError 413 when it is larger than `maxBytes`, 400 when it comes in too many small chunks or the client
+   *   hangs up, 408 when it does not come within ten seconds, 503 when there is no room; errors of `work`.
    */
   async with<T>(
     request: Request,
@@ -100,10 +100,14 @@ export class ReviewBodies {
   }
 }
 
-/** The chunks of a body. @throws StatusError 408 when they do not come in time. */
+/** The chunks of a body. @throws StatusError 408 when they do not come in time, 400 when the client hangs up. */
 async function* withinTime(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
   if (!body) return;
   const reader = body.getReader();
+  const read = () =>
+    reader.read().catch(() => {
+      throw badRequest('the review is incomplete');
+    });
   const late = Promise.withResolvers<never>();
   late.promise.catch(() => {});
   const timer = setTimeout(() => {
@@ -112,7 +116,7 @@ async function* withinTime(body: ReadableStream<Uint8Array> | null): AsyncGenera
   }, RECEIVE_MS);
   try {
     for (;;) {
-      const { done, value } = await Promise.race([reader.read(), late.promise]);
+      const { done, value } = await Promise.race([read(), late.promise]);
       if (done) return;
       yield value;
     }
