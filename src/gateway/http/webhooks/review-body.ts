@@ -10,6 +10,11 @@ const MEBIBYTE = 1024 * 1024;
  */
 const MAX_TOGETHER_BYTES = 192 * MEBIBYTE;
 const MAX_TENANT_BYTES = 64 * MEBIBYTE;
+/**
+ * Counts for each review in addition to its body. A client may send thousands of small reviews on one connection
+ * without waiting for the answers, and one review takes about this much while it is answered.
+ */
+const REVIEW_BYTES = 16 * 1024;
 /** Of a body that is too large, before its connection is closed. */
 const DISCARDED_BYTES = 64 * MEBIBYTE;
 /** A body comes whole within this time. */
@@ -59,6 +64,9 @@ export class ReviewBodies {
     };
     const buffer = new BodyBuffer();
     try {
+      const none = this.#take(tenant, source, REVIEW_BYTES);
+      if (none) throw none;
+      counted += REVIEW_BYTES;
       for await (const chunk of withinTime(request.body)) {
         bytes += chunk.length;
         isLarge ||= bytes > maxBytes;
