@@ -52,6 +52,16 @@ export class Stranger {
     }
   }
 
+  /** Hangs up in the middle of a body. Resolves when its connection is closed. */
+  async breakOff(): Promise<void> {
+    const sent = this.#request({ headers: { 'content-length': 100 } });
+    // `once` of node:events would reject with the error of a request that is destroyed.
+    const closed = new Promise<void>((resolve) => sent.once('close', () => resolve()));
+    await new Promise<void>((written) => sent.write('{', () => written()));
+    sent.destroy();
+    await closed;
+  }
+
   /** Makes up reviews of a ConfigMap of this name, each of them as soon as the one before has its answer. */
   keepReviewing(count: number, object: MadeUp): void {
     for (let at = 0; at < count; at += 1) this.#repeat(() => this.review(object));

@@ -188,9 +188,9 @@ describe('a token of Kubernetes', () => {
       clock: systemClock,
       logger: silentLogger,
     });
-    await expect(identities.identify(asked)).rejects.toThrow('system:auth-delegator');
+    await expect(identities.identify(asked, { name: '127.0.0.1' })).rejects.toThrow('system:auth-delegator');
     await bind('delegator', 'gateway', 'system:auth-delegator');
-    const mia = await eventually(() => identities.identify(asked));
+    const mia = await eventually(() => identities.identify(asked, { name: '127.0.0.1' }));
     expect(mia?.name).toBe(`system:serviceaccount:${namespace}:mia`);
     expect(await mia?.may('get', '/queues')).toBe(false);
   });

@@ -57,6 +57,23 @@ describe('a gateway that knows no apiserver', () => {
       });
     }
   });
+
+  it('writes no line about clients that hang up in their reviews, and counts no fault of its own', async ({
+    world,
+  }) => {
+    const { gateway, stranger } = await guarded(world, serving.anonymous);
+    const refused = async (): Promise<Record<string, number>> => {
+      const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+      const counts = metrics.matchAll(
+        /^controller_runtime_webhook_requests_total{webhook="[^"]*[/]rule",code="([45][0-9]+)"} ([0-9]+)$/gm,
+      );
+      return Object.fromEntries([...counts].map(([, code = '', count]) => [code, Number(count)]));
+    };
+    const [before, lines] = [await refused(), gateway.process.lines.length];
+    for (let at = 0; at < 100; at += 1) await stranger.breakOff();
+    await eventually(async () => expect(await refused()).toEqual({ ...before, 400: 100 }));
+    expect(gateway.process.lines.slice(lines).filter(({ msg }) => String(msg).includes('review'))).toEqual([]);
+  });
 });
 
 describe('a gateway that knows the apiserver', () => {

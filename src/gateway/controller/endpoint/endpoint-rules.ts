@@ -145,8 +145,9 @@ LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
 LOOPBACK.addAddress('::1', 'ipv6');
 
 /**
- * The IPv4 addresses that an IPv6 address may stand for: IPv4-mapped and -compatible (RFC 4291), NAT64 (RFC 6052, and
- * RFC 8215's prefix for local use, in both forms that a network may choose), 6to4 (RFC 3056).
+ * The IPv4 addresses that an IPv6 address may stand for: IPv4-mapped and -compatible (RFC 4291), IPv4-translated (RFC
+ * 2765), NAT64 (RFC 6052, and RFC 8215's prefix for local use, in both forms that a network may choose), 6to4 (RFC
+ * 3056), ISATAP (RFC 5214).
  */
 function embeddedAddresses(address: string): string[] {
   if (isIP(address) !== 6) return [];
@@ -156,6 +157,9 @@ function embeddedAddresses(address: string): string[] {
   const [w0 = 0, w1 = 0, w2 = 0, w3 = 0, w4 = 0, w5 = 0, w6 = 0, w7 = 0] = words;
   const isZero = (...some: number[]): boolean => some.every((word) => word === 0);
   if (isZero(w0, w1, w2, w3, w4) && (w5 === 0xffff || w5 === 0)) return [at(w6, w7)];
+  if (isZero(w0, w1, w2, w3, w5) && w4 === 0xffff) return [at(w6, w7)];
+  // One bit of the interface says whether the IPv4 address is unique in the world.
+  if ((w4 & ~0x0200) === 0 && w5 === 0x5efe) return [at(w6, w7)];
   if (w0 === 0x64 && w1 === 0xff9b && isZero(w2, w3, w4, w5)) return [at(w6, w7)];
   if (w0 === 0x64 && w1 === 0xff9b && w2 === 1) {
     return [at(w6, w7), at(w3, ((w4 & 255) << 8) | (w5 >> 8))];

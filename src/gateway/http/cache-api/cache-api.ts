@@ -1,4 +1,4 @@
-import { formatKind, messageOf, type Runtime } from '../../../core/index.ts';
+import { formatKind, LimitedLines, messageOf, type Runtime } from '../../../core/index.ts';
 import { allows, type CacheScope } from '../../../contract/cache-scope.ts';
 import { type CachePositions, TokenError } from '../../controller/access/token.ts';
 import { negotiate, wantsAggregated } from './accept.ts';
@@ -73,12 +73,14 @@ export class CacheApi {
   readonly #room = new AnswerRoom();
   readonly #times: ReadingTimes;
   readonly #versionWaits: VersionWaits;
+  readonly #lines: LimitedLines;
 
   constructor(options: CacheApiOptions) {
     this.#options = options;
     this.#limit = new ReaderRateLimit(options.requestsPerSecond, options.runtime.clock);
     this.#times = new ReadingTimes(options.runtime.clock);
     this.#versionWaits = new VersionWaits(options.runtime.clock);
+    this.#lines = new LimitedLines(options.runtime.clock);
   }
 
   /** Never rejects. @param root the path under which the API is. */
@@ -89,8 +91,10 @@ export class CacheApi {
     try {
       response = await this.#answer(request, root, verb);
     } catch (error) {
-      if (!(error instanceof StatusError))
-        logger.error({ error: messageOf(error) }, 'a request to the cache API failed');
+      if (!(error instanceof StatusError)) {
+        const fields = { error: messageOf(error) };
+        this.#lines.write('', (more) => logger.error({ ...fields, ...more }, 'a request to the cache API failed'));
+      }
       const status: StatusParts =
         error instanceof StatusError ? error.status : { code: 500, reason: 'InternalError', message: 'internal error' };
       response = statusResponse(status, request.method === 'HEAD');

@@ -1,4 +1,4 @@
-import type { Resource } from '../../../core/index.ts';
+import type { RequestSource, Resource } from '../../../core/index.ts';
 
 /**
  * A read of objects of the cluster, as the apiserver would be asked for it: of one object with a name (`get`), of many
@@ -38,8 +38,12 @@ export const LOCAL: Identity = {
 };
 
 export interface Identities {
-  /** Undefined when the token is not valid. @throws LoginUnavailableError */
-  identify(token: string): Promise<Identity | undefined>;
+  /**
+   * Undefined when the token is not valid.
+   * @param source of the token.
+   * @throws LoginUnavailableError
+   */
+  identify(token: string, source: Pick<RequestSource, 'name'>): Promise<Identity | undefined>;
 }
 
 /** A token or a right cannot be checked now; the message says why, and quotes nothing of the request. */

@@ -5,10 +5,10 @@ import {
   groupOf,
   type Logger,
   messageOf,
+  type RequestSource,
   resource,
   type Resource,
   resourcePath,
-  TokenBucket,
   versionOf,
 } from '../../../core/index.ts';
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
@@ -42,8 +42,6 @@ const ACCESS_REVIEW = resource('authorization.k8s.io/v1', 'SubjectAccessReview',
 /** The defaults of servers that delegate to kube-apiserver: k8s.io/apiserver, pkg/server/options. */
 const CACHE = { keepMs: 10_000, maxEntries: 1000, maxPending: 50 };
 const TIMEOUT_MS = 10_000;
-/** Reviews of tokens that were never valid here: anybody can send these. */
-const UNKNOWN_TOKENS = { perSecond: 10, burst: 30 };
 /** A longer text is no token: the headers of a request have 16 KiB at most. */
 const MAX_TOKEN = 16 * 1024;
 const MAX_ANSWER_BYTES = 1024 * 1024;
@@ -60,7 +58,6 @@ export class KubernetesIdentities implements Identities {
   readonly #options: KubernetesIdentitiesOptions;
   readonly #tokenReviews: ReviewCache<User | undefined>;
   readonly #accessReviews: ReviewCache<boolean>;
-  readonly #unknown: TokenBucket;
   readonly #hashKey = randomBytes(32);
   #loggedAtMs = -Infinity;
 
@@ -69,18 +66,16 @@ export class KubernetesIdentities implements Identities {
     const { clock } = options;
     this.#tokenReviews = new ReviewCache({ clock, ...CACHE });
     this.#accessReviews = new ReviewCache({ clock, ...CACHE });
-    this.#unknown = new TokenBucket(UNKNOWN_TOKENS, () => clock.now());
   }
 
-  async identify(token: string): Promise<Identity | undefined> {
+  async identify(token: string, { name }: Pick<RequestSource, 'name'>): Promise<Identity | undefined> {
     if (token.length > MAX_TOKEN) return undefined;
     const key = createHmac('sha256', this.#hashKey).update(token).digest('base64');
-    const cache = this.#tokenReviews;
-    // Guesses must not delay the reviews of tokens that were valid before.
-    if (cache.needsReview(key) && !cache.last(key) && !this.#unknown.take()) {
-      throw new LoginUnavailableError('too many logins are being checked');
-    }
-    const user = await cache.get(key, () => this.#reviewToken(token));
+    // Any client can send guesses. They must not keep out logins from other addresses, nor tokens that were valid
+    // before.
+    const last = this.#tokenReviews.last(key);
+    const asker = last ? askerOf(last) : { name: `at ${name}`, isKnown: false };
+    const user = await this.#tokenReviews.get(key, asker, () => this.#reviewToken(token));
     if (!user) return undefined;
     return {
       name: user.name,
@@ -106,7 +101,7 @@ export class KubernetesIdentities implements Identities {
     const { name, ...rest } = user;
     const spec = { user: name, ...rest, ...what };
     const key = createHash('sha256').update(JSON.stringify(spec)).digest('base64');
-    return this.#accessReviews.get(key, async () => {
+    return this.#accessReviews.get(key, askerOf(user), async () => {
       const { status } = await this.#create<{ status?: { allowed?: boolean; denied?: boolean } }>(ACCESS_REVIEW, spec);
       return status?.allowed === true && status.denied !== true;
     });
@@ -138,6 +133,15 @@ export class KubernetesIdentities implements Identities {
     const shown = error instanceof ApiError ? `${error.code} ${error.reason}` : messageOf(error);
     this.#options.logger.warn({ review, error: shown }, 'a review of a login failed');
   }
+}
+
+/**
+ * The client whose share of the questions a user takes. Each pod of the cluster has a valid token, and may ask about
+ * any number of paths, so the ServiceAccounts of a namespace are one client.
+ */
+function askerOf({ name }: User): RequestSource {
+  const [account = name] = /^system:serviceaccount:[^:]*/.exec(name) ?? [];
+  return { name: `of ${account}`, isKnown: false };
 }
 
 /** A kind without namespaces is reviewed for the cluster: a Role of some namespace may name it, and grants nothing. */

@@ -14,6 +14,7 @@ import {
   type Listening,
   ownPath,
   senderOf,
+  sourceOf,
   wantsPage,
 } from './request.ts';
 import { csrfTokenOf, SESSION_MS, type Sessions } from './sessions.ts';
@@ -120,12 +121,12 @@ export class LoginGuard {
     const { identity, secret } = caller;
     const { path } = context.req;
     if (!isRead(context) && secret !== undefined && (await isForged(context, secret))) {
-      this.#audit(context, identity, { result: 'refused: no proof of its origin' });
+      this.#auditRefusal(context, identity, 'refused: no proof of its origin');
       return refuse(context, 403, { problem: FORGED });
     }
     const verb = isRead(context) ? 'get' : context.req.method.toLowerCase();
     if (await identity.may(verb, path)) return caller;
-    if (isAudited) this.#audit(context, identity, { result: 'refused: no right' });
+    if (isAudited) this.#auditRefusal(context, identity, 'refused: no right');
     return refuse(context, 403, {
       problem: boundedText(`${identity.name} has no right to ${verb} ${path}`, 512),
       csrfToken: caller.cookie === undefined ? undefined : csrfTokenOf(caller.cookie),
@@ -141,7 +142,7 @@ export class LoginGuard {
     if (bearer === undefined && cookie === undefined) return undefined;
     const backend = this.#backend();
     const token = bearer ?? (await backend.sessions.tokenOf(cookie ?? ''));
-    const identity = token === undefined ? undefined : await identify(backend, token);
+    const identity = token === undefined ? undefined : await identify(backend, token, context);
     if (!identity) return undefined;
     return cookie === undefined ? { identity } : { identity, cookie, secret: cookie };
   }
@@ -196,7 +197,7 @@ export class LoginGuard {
     const to = this.#targetOf(form['to']);
     const token = typeof form['token'] === 'string' ? form['token'].trim() : '';
     const backend = this.#backend();
-    const identity = TOKEN.test(token) ? await identify(backend, token) : undefined;
+    const identity = TOKEN.test(token) ? await identify(backend, token, context) : undefined;
     if (!identity) {
       this.#lines.write('login', (admitted) => logger.info({ ...admitted }, 'a login was refused'));
       return this.#form(context, 401, to, 'This token is not valid here.');
@@ -239,6 +240,16 @@ export class LoginGuard {
     return ownPath(text) ?? this.#options.home;
   }
 
+  /**
+   * Limited by user: each pod of the cluster has a token that is valid here, and a page elsewhere may send any number
+   * of changes to a gateway on the machine of its reader.
+   */
+  #auditRefusal(context: Context, identity: Identity, result: string): void {
+    this.#lines.write(`refused ${identity.from} ${identity.name}`, (more) =>
+      this.#audit(context, identity, { result, ...more }),
+    );
+  }
+
   #audit(context: Context, identity: Identity, fields: AuditFields): void {
     const { method, path } = context.req;
     const who = { user: shownName(identity), from: identity.from };
@@ -255,9 +266,10 @@ function bearerOf(context: Context): string | undefined {
   return /^Bearer +([\x21-\x7e]+)$/i.exec(context.req.header('authorization')?.trim() ?? '')?.[1];
 }
 
-async function identify({ identities }: LoginBackend, token: string): Promise<Identity | undefined> {
+async function identify({ identities }: LoginBackend, token: string, context: Context): Promise<Identity | undefined> {
+  const source = sourceOf(context);
   for (const each of identities) {
-    const identity = await each.identify(token);
+    const identity = await each.identify(token, source);
     if (identity) return identity;
   }
   return undefined;

@@ -18,9 +18,13 @@ export function nameOf(header: string): string {
  */
 const PROXY_HEADER = new RegExp(
   `^(${[
-    'forwarded.*|x-forwarded.*|via|max-forwards|cdn-loop|proxy-.*|x-proxy.*',
-    '(.*-)?client-ip|(.*-)?connecting-ip|(.*-)?real-ip|(.*-)?remote-(ip|addr)|x-original-.*',
-    'cf-.*|cloudfront-.*|fly-.*|x-amzn?-.*|x-appengine-.*|x-arr-.*|x-azure-.*|x-envoy-.*|x-vercel-.*',
+    'forwarded.*|x-forwarded.*|via|max-forwards|cdn-loop|proxy-.*|x-proxy.*|surrogate-.*|x-varnish',
+    // The address of the client, its connection, and the request that it sent.
+    '(.*-)?(client)?ip(addr(ess)?)?|(.*-)?remote-(addr|user)|x-real-.*|(x-)?ssl-.*',
+    'front-end-https|x-host|x-original-.*|x-originating-.*|x-rewrite-.*|x-(url-)?scheme',
+    // The user, as a login in front of the gateway names it.
+    'tailscale-.*|x-auth-request-.*|x-goog-.*|x-remote-.*|x-webauth-.*',
+    'cf-.*|cloudfront-.*|fly-.*|x-akamai-.*|x-amzn?-.*|x-appengine-.*|x-arr-.*|x-azure-.*|x-envoy-.*|x-vercel-.*',
   ].join('|')})$`,
 );
 

@@ -2,6 +2,8 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { LoginUnavailableError } from './identity.ts';
 import { ReviewCache } from './review-cache.ts';
 
+const ANN = { name: 'ann', isKnown: false };
+const BOB = { name: 'bob', isKnown: false };
 let nowMs: number;
 let asked: string[];
 let cache: ReviewCache<string | undefined>;
@@ -9,11 +11,11 @@ let cache: ReviewCache<string | undefined>;
 beforeEach(() => {
   nowMs = 0;
   asked = [];
-  cache = new ReviewCache({ clock: { now: () => nowMs }, keepMs: 10_000, maxEntries: 3, maxPending: 2 });
+  cache = new ReviewCache({ clock: { now: () => nowMs }, keepMs: 10_000, maxEntries: 3, maxPending: 4 });
 });
 
 const get = (key: string, answer: string | undefined = key) =>
-  cache.get(key, async () => {
+  cache.get(key, ANN, async () => {
     asked.push(key);
     return answer;
   });
@@ -23,9 +25,7 @@ describe('ReviewCache', () => {
     expect(await get('a')).toBe('a');
     nowMs = 9999;
     expect(await get('a', 'other')).toBe('a');
-    expect(cache.needsReview('a')).toBe(false);
     nowMs = 10_000;
-    expect(cache.needsReview('a')).toBe(true);
     expect(cache.last('a')).toBe('a');
     expect(await get('a', 'other')).toBe('other');
     expect(asked).toEqual(['a', 'a']);
@@ -38,10 +38,10 @@ describe('ReviewCache', () => {
       maxEntries: 3,
       maxPending: 2,
     });
-    expect(await refusing.get('a', async () => false)).toBe(false);
-    expect(await refusing.get('a', async () => true)).toBe(false);
+    expect(await refusing.get('a', ANN, async () => false)).toBe(false);
+    expect(await refusing.get('a', ANN, async () => true)).toBe(false);
     nowMs = 10;
-    expect(await refusing.get('a', async () => true)).toBe(true);
+    expect(await refusing.get('a', ANN, async () => true)).toBe(true);
   });
 
   it('asks once for all that wait for the same answer', async () => {
@@ -50,7 +50,7 @@ describe('ReviewCache', () => {
   });
 
   it('keeps no error', async () => {
-    await expect(cache.get('a', () => Promise.reject(new Error('away')))).rejects.toThrow('away');
+    await expect(cache.get('a', ANN, () => Promise.reject(new Error('away')))).rejects.toThrow('away');
     expect(await get('a')).toBe('a');
   });
 
@@ -63,14 +63,15 @@ describe('ReviewCache', () => {
     expect(asked).toEqual(['b']);
   });
 
-  it('asks a bounded number of questions at a time', async () => {
+  it('asks a bounded number of questions at a time, half of them for one asker', async () => {
     const waiting = Promise.withResolvers<string>();
-    const first = cache.get('a', () => waiting.promise);
-    const second = cache.get('b', () => waiting.promise);
+    const first = cache.get('a', ANN, () => waiting.promise);
+    const second = cache.get('b', ANN, () => waiting.promise);
     await expect(get('c')).rejects.toThrow(LoginUnavailableError);
     expect(asked).toEqual([]);
+    const other = cache.get('d', BOB, () => waiting.promise);
     waiting.resolve('done');
-    expect(await Promise.all([first, second])).toEqual(['done', 'done']);
+    expect(await Promise.all([first, second, other])).toEqual(['done', 'done', 'done']);
     expect(await get('c')).toBe('c');
   });
 });

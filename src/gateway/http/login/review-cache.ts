@@ -1,4 +1,4 @@
-import { type Clock, NewestMap } from '../../../core/index.ts';
+import { type Clock, NewestMap, type RequestSource, SharedRoom } from '../../../core/index.ts';
 import { LoginUnavailableError } from './identity.ts';
 
 export interface ReviewCacheOptions {
@@ -7,7 +7,7 @@ export interface ReviewCacheOptions {
   readonly keepMs: number;
   /** How many answers are kept at most; the least recently used answer goes first. */
   readonly maxEntries: number;
-  /** Questions under way at most. */
+  /** Questions under way at most. One asker alone may have half, see `SharedRoom`. */
   readonly maxPending: number;
 }
 
@@ -24,9 +24,11 @@ export class ReviewCache<Answer> {
   /** The most recently used entry is the last. */
   readonly #entries: NewestMap<string, Entry<Answer>>;
   readonly #pending = new Map<string, Promise<Answer>>();
+  readonly #room: SharedRoom;
 
   constructor(options: ReviewCacheOptions) {
     this.#options = options;
+    this.#room = new SharedRoom(options.maxPending);
     this.#entries = new NewestMap(options.maxEntries);
   }
 
@@ -35,13 +37,11 @@ export class ReviewCache<Answer> {
     return this.#entries.get(key)?.answer;
   }
 
-  /** Whether `get` would ask. */
-  needsReview(key: string): boolean {
-    return this.#fresh(key) === undefined && !this.#pending.has(key);
-  }
-
-  /** @throws LoginUnavailableError when too many questions are under way; errors of `ask`. */
-  async get(key: string, ask: () => Promise<Answer>): Promise<Answer> {
+  /**
+   * @param asker has a share of the questions under way.
+   * @throws LoginUnavailableError when too many questions are under way; errors of `ask`.
+   */
+  async get(key: string, asker: RequestSource, ask: () => Promise<Answer>): Promise<Answer> {
     const known = this.#fresh(key);
     if (known) {
       this.#entries.set(key, known);
@@ -49,10 +49,11 @@ export class ReviewCache<Answer> {
     }
     const pending = this.#pending.get(key);
     if (pending) return pending;
-    if (this.#pending.size >= this.#options.maxPending) {
-      throw new LoginUnavailableError('too many logins are being checked');
-    }
-    const asked = this.#ask(key, ask).finally(() => this.#pending.delete(key));
+    if (!this.#room.take(asker)) throw new LoginUnavailableError('too many logins are being checked');
+    const asked = this.#ask(key, ask).finally(() => {
+      this.#pending.delete(key);
+      this.#room.giveBack(asker);
+    });
     this.#pending.set(key, asked);
     return asked;
   }

@@ -72,7 +72,7 @@ export class ReviewApi {
   /** Answers one request. Never rejects. @param source who has sent it. */
   async handle(request: Request, source: RequestSource): Promise<Response> {
     const startedMs = this.#options.runtime.clock.now();
-    const response = await asResponse(() => this.#handle(request, source, startedMs), this.#options.runtime.logger);
+    const response = await this.#asResponse(() => this.#handle(request, source, startedMs));
     // This server closes the connection then, and the next review must not be sent on it.
     const closes = this.#options.ending() || !this.#bodies.isWhole(request);
     if (closes) response.headers.set('connection', 'close');
@@ -100,7 +100,7 @@ export class ReviewApi {
     const timeoutMs = reviewMs(searchParams.get('timeout'), served.webhook);
     const deadlineMs = startedMs + timeoutMs;
     return this.#metrics.measure(pathname, () =>
-      asResponse(async () => {
+      this.#asResponse(async () => {
         let failure: string | undefined;
         try {
           return await this.#review({ request, source, deadlineMs }, controller, served);
@@ -110,8 +110,19 @@ export class ReviewApi {
         } finally {
           controller.reviews?.sender.record(name, failure, source);
         }
-      }, this.#options.runtime.logger),
+      }),
     );
+  }
+
+  async #asResponse(work: () => Promise<Response>): Promise<Response> {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof StatusError) return statusResponse(error.status);
+      const { logger } = this.#options.runtime;
+      this.#lines.write(FAILED, (more) => logger.error({ error: messageOf(error), ...more }, 'a review failed'));
+      return statusResponse({ code: 500, reason: 'InternalError', message: 'the gateway failed' });
+    }
   }
 
   /** @throws StatusError when no controller of this id takes reviews. */
@@ -222,6 +233,9 @@ export class ReviewApi {
 /** Of a DNS label, or two with a dot: `CONTROLLER` or `NAMESPACE.NAME`. */
 const PATH = new RegExp(`^${WEBHOOKS_PATH}/([a-z0-9-]+(?:[.][a-z0-9-]+)?)/([a-z0-9-]+)$`);
 
+/** The subject of lines about reviews that fail within the gateway: no controller has this name. */
+const FAILED = '';
+
 const JSON_HEADERS = { 'content-type': 'application/json' };
 
 function allowed(webhook: WebhookDescription, uid: string, warning: string): Response {
@@ -242,17 +256,4 @@ function without(message: string): StatusError {
 
 function notHere(message: string): StatusError {
   return new StatusError({ code: 404, reason: 'NotFound', message });
-}
-
-async function asResponse(
-  work: () => Promise<Response>,
-  logger: Pick<ReviewApiOptions['runtime']['logger'], 'error'>,
-): Promise<Response> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof StatusError) return statusResponse(error.status);
-    logger.error({ error: messageOf(error) }, 'a review failed');
-    return statusResponse({ code: 500, reason: 'InternalError', message: 'the gateway failed' });
-  }
 }

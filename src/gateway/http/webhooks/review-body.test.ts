@@ -23,12 +23,28 @@ describe('the bodies of reviews', () => {
     const over = Promise.withResolvers<void>();
     const of = (tenant: string, source = stranger): Promise<string | void> =>
       bodies.with(post('x'.repeat(8 * MEBIBYTE)), { tenant, maxBytes: 8 * MEBIBYTE, source }, () => over.promise);
-    const held = Array.from({ length: 4 }, () => of('a.'));
+    // With the room that each takes in addition to its body, a fourth does not fit into the half of one source.
+    const held = Array.from({ length: 3 }, () => of('a.'));
     expect(await codeOf(of('a.'))).toBe(503);
     const elsewhere = of('b.', { name: '127.0.0.3', isKnown: false });
     over.resolve();
     await Promise.all([...held, elsewhere]);
     await of('a.');
+  });
+
+  it('take room however small they are, and leave room for those of another source', async () => {
+    const bodies = new ReviewBodies();
+    const over = Promise.withResolvers<void>();
+    const of = (source: RequestSource): Promise<void> =>
+      bodies.with(post('{}'), { tenant: 'a.', maxBytes: 8 * MEBIBYTE, source }, () => over.promise);
+    const codes = Array.from({ length: 10_000 }, () => codeOf(of(stranger)));
+    const apiserver = of({ name: '127.0.0.3', isKnown: false });
+    over.resolve();
+    await apiserver;
+    const refused = (await Promise.all(codes)).filter((code) => code === 503);
+    expect(refused.length).toBeGreaterThan(5000);
+    // All is given back.
+    await of(stranger);
   });
 
   it.each(['of a length that is allowed', 'that is too large'])(

@@ -10,6 +10,11 @@ const MEBIBYTE = 1024 * 1024;
  */
 const MAX_TOGETHER_BYTES = 192 * MEBIBYTE;
 const MAX_TENANT_BYTES = 64 * MEBIBYTE;
+/**
+ * Counts for each review in addition to its body. A client may send thousands of small reviews on one connection
+ * without waiting for the answers, and one review takes about this much while it is answered.
+ */
+const REVIEW_BYTES = 16 * 1024;
 /** Of a body that is too large, before its connection is closed. */
 const DISCARDED_BYTES = 64 * MEBIBYTE;
 /** A body comes whole within this time. */
@@ -33,8 +38,8 @@ export class ReviewBodies {
    * @param tenant of the controller that gets the review
    * @param source of the review
    * @param work may count other bytes that it holds.
-   * @throws StatusError 413 when it is larger than `maxBytes`, 400 when it comes in too many small chunks, 408 when it
-   *   does not come within ten seconds, 503 when there is no room; errors of `work`.
+   * @throws StatusError 413 when it is larger than `maxBytes`, 400 when it comes in too many small chunks or the client
+   *   hangs up, 408 when it does not come within ten seconds, 503 when there is no room; errors of `work`.
    */
   async with<T>(
     request: Request,
@@ -59,6 +64,9 @@ export class ReviewBodies {
     };
     const buffer = new BodyBuffer();
     try {
+      const none = this.#take(tenant, source, REVIEW_BYTES);
+      if (none) throw none;
+      counted += REVIEW_BYTES;
       for await (const chunk of withinTime(request.body)) {
         bytes += chunk.length;
         isLarge ||= bytes > maxBytes;
@@ -100,10 +108,14 @@ export class ReviewBodies {
   }
 }
 
-/** The chunks of a body. @throws StatusError 408 when they do not come in time. */
+/** The chunks of a body. @throws StatusError 408 when they do not come in time, 400 when the client hangs up. */
 async function* withinTime(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
   if (!body) return;
   const reader = body.getReader();
+  const read = () =>
+    reader.read().catch(() => {
+      throw badRequest('the review is incomplete');
+    });
   const late = Promise.withResolvers<never>();
   late.promise.catch(() => {});
   const timer = setTimeout(() => {
@@ -112,7 +124,7 @@ async function* withinTime(body: ReadableStream<Uint8Array> | null): AsyncGenera
   }, RECEIVE_MS);
   try {
     for (;;) {
-      const { done, value } = await Promise.race([reader.read(), late.promise]);
+      const { done, value } = await Promise.race([read(), late.promise]);
       if (done) return;
       yield value;
     }

@@ -106,5 +106,6 @@ function contentOf(buffer: BodyBuffer): Buffer {
 
 const bodyTooLarge = (): StatusError => tooLarge(`Request entity too large: limit is ${MAX_BODY_BYTES}`);
 const incomplete = (): StatusError => badRequest('the request is incomplete');
-const noRoom = (): StatusError =>
+/** The requests of a tenant hold as many bytes as they may. */
+export const noRoom = (): StatusError =>
   tooManyRequests('the requests of this controller that are under way are too large together, please try again later');

@@ -48,7 +48,9 @@ class World {
     const body = method === 'GET' ? null : '{}';
     const request = new Request(`http://g${CONFIG_MAPS}`, { method, body, headers: { authorization: 'Bearer t' } });
     request.headers.set('content-type', 'application/json');
-    return (await this.#api.handle(request, '')).status;
+    const answer = await this.#api.handle(request, '');
+    await answer.arrayBuffer();
+    return answer.status;
   }
 
   pass(): void {
@@ -109,6 +111,24 @@ describe('a proxied request that waits for its turn', () => {
     world.pass();
     expect(await answer).toBe(401);
     expect(world.sent).toEqual([]);
+  });
+
+  it.each(['GET', 'POST'])('%s is refused while too many others of its tenant wait', async (method) => {
+    const world = new World();
+    const refused: number[] = [];
+    const ask = async (): Promise<void> => {
+      const code = await world.ask(method);
+      if (code !== 200) refused.push(code);
+    };
+    const answers = Array.from({ length: 1500 }, ask);
+    await eventually(async () => expect(world.waiting + refused.length).toBe(1500));
+    expect(world.waiting).toBeLessThan(1500);
+    expect(new Set(refused)).toEqual(new Set([429]));
+    world.pass();
+    await Promise.all(answers);
+    expect(world.sent.length).toBeGreaterThan(0);
+    // All is given back.
+    expect(await world.ask(method)).toBe(200);
   });
 
   it('POST is not sent when too many writes of its run have no outcome', async () => {

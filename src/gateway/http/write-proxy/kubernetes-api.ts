@@ -16,7 +16,7 @@ import {
 } from '../cache-api/kubernetes-status.ts';
 import type { WriteEntry, WriteTarget } from '../../controller/dispatch/recorded-writes.ts';
 import type { BegunWrite, FencedRun, WriteRecords } from '../../controller/workqueue/records/write-records.ts';
-import { passOn, readBody, stream, type TakenAnswer, takeAnswer } from './bodies.ts';
+import { noRoom, passOn, readBody, stream, type TakenAnswer, takeAnswer } from './bodies.ts';
 import { HeldBytes, type Hold } from '../../controller/endpoint/held-bytes.ts';
 import { type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
 import { recordedWrite, targetOf } from './recorded-write.ts';
@@ -72,6 +72,8 @@ interface Asked {
 
 /** The apiserver gives up a write at the deadline, and its answer takes its time. */
 const ANSWER_MS = 2000;
+/** A request takes about this much without its body, while it waits for its turn and for its answer. */
+const REQUEST_BYTES = 16 * 1024;
 /** Of what depends on the caller, if its token is valid for longer. */
 const CALLER_MS = 60_000;
 const OBJECT_TYPES = ['application/json'];
@@ -90,7 +92,10 @@ const ANSWERED_HEADERS = ['content-type', 'warning', 'retry-after', 'audit-id'];
  */
 export class KubernetesApi {
   readonly #options: KubernetesApiOptions;
+  /** Bodies. */
   readonly #held = new HeldBytes();
+  /** Requests without their bodies, so that requests that wait leave room for the bodies of these. */
+  readonly #underWay = new HeldBytes();
   /** By tenant. */
   readonly #lines: LimitedLines;
   readonly #writing = new Set<Promise<unknown>>();
@@ -143,7 +148,13 @@ export class KubernetesApi {
     labels.verb = what.verb;
     const method = request.method as Asked['method'];
     const asked = { controller, proxied, user, client: client.for(controller), caller, request, method, what };
-    return what.isWrite ? this.#recorded(this.#write(asked)) : this.#read(asked);
+    const hold = this.#underWay.open(tenantOf(controller));
+    if (!hold.add(REQUEST_BYTES)) throw noRoom();
+    try {
+      return await (what.isWrite ? this.#recorded(this.#write(asked)) : this.#read(asked));
+    } finally {
+      hold.release();
+    }
   }
 
   #warn(controller: string, fields: LogFields, message: string): void {
