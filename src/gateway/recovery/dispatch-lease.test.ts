@@ -223,8 +223,8 @@ describe('DispatchLease', () => {
           }
           if (kind === 'kill') gateways = gateways.filter((each) => each !== chosen);
           if (kind === 'stop') {
-            const isOver = runs.every((run) => run.gateway !== gateway && run.runId !== redis.runId);
-            await lease.release(isOver && chosen.checked === redis.runId ? 0 : clock.nowMs);
+            const isOver = runs.every((run) => run.gateway !== gateway);
+            await lease.release(isOver ? 0 : clock.nowMs);
             gateways = gateways.filter((each) => each !== chosen);
           }
           if (kind === 'check' && chosen.checked !== redis.runId) {

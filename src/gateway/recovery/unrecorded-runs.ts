@@ -1,12 +1,10 @@
 import { z } from 'zod';
 import type { Runtime } from '../../core/index.ts';
-import { redisRunId } from '../informer/cache/incarnation.ts';
 import type { QueueState } from '../controller/workqueue/records/queue-record.ts';
 import type { RunningController } from '../controller/running/controller.ts';
 import { loadScript, type Script } from '../../ground/redis/redis.ts';
 import type { RedisLocation } from '../../ground/redis/redis-location.ts';
 import type { GatewayRuns } from '../controller/workqueue/records/own-runs.ts';
-import { queueKeys } from '../controller/workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../controller/workqueue/queue-options.ts';
 import type { DispatchLease, OtherRuns } from './dispatch-lease.ts';
 import { LONGEST_RUN_MS } from './garbage-collection.ts';
@@ -269,13 +267,16 @@ export class UnrecordedRuns {
     return { endMs, callbackEndMs: callbackMs === 0 ? 0 : sinceMs + callbackMs + RUN_MARGIN_MS };
   }
 
-  /** Releases the Lease. Never rejects. */
+  /**
+   * Releases the Lease. Runs of other gateways do not count, because their own claims cover them. Never rejects.
+   */
   async release(): Promise<void> {
     const { lease, location, runtime, thisGateway } = this.#options;
-    const { id: gateway } = thisGateway;
+    const { id: gateway, runs: ownRuns } = thisGateway;
     const { redis, registryKey } = location;
-    const isOver = await this.#isEveryRunOver().catch(() => false);
-    await lease.release(isOver ? 0 : runtime.clock.now());
+    const nowMs = runtime.clock.now();
+    const isOver = ownRuns.inFlight(nowMs).length === 0;
+    await lease.release(isOver ? 0 : nowMs);
     const last = this.#announced;
     if (redis.status !== 'ready' || !last) return;
     // Runs that go on are on record.
@@ -284,27 +285,6 @@ export class UnrecordedRuns {
       ? this.#write(gateway, { ...last, atMs: runtime.clock.now(), ended: true })
       : redis.hdel(registryKey, ON_RECORD_FIELD + gateway);
     await Promise.resolve(told).catch(() => {});
-  }
-
-  /** Whether Redis has all records of this gateway's runs, and no record of a run that may still be in flight. */
-  async #isEveryRunOver(): Promise<boolean> {
-    const { location, runtime, thisGateway } = this.#options;
-    const { runs: ownRuns } = thisGateway;
-    const { redis, registryKey } = location;
-    const nowMs = runtime.clock.now();
-    // Runs in flight may not have been put back on record yet.
-    if (ownRuns.inFlight(nowMs).length > 0) return false;
-    const registry = await redis.hgetall(registryKey);
-    if (registry['runId'] !== this.#runId) return false;
-    for (const [field, value] of Object.entries(registry)) {
-      if (!field.startsWith(CONTROLLER_FIELD)) continue;
-      const removal = removalOf(value);
-      if (removal && (removal.endMs ?? Infinity) > nowMs) return false;
-      const { inFlight } = queueKeys(location, field.slice(CONTROLLER_FIELD.length));
-      if ((await redis.zcount(inFlight, nowMs, '+inf')) > 0) return false;
-    }
-    // Asked last: the same run_id proves that one process has given all these answers.
-    return (await redisRunId(redis)) === this.#runId;
   }
 }
 

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
@@ -83,6 +84,23 @@ class Replica {
   async follow(): Promise<void> {
     this.#term.abort();
     await this.informers.follow();
+  }
+}
+
+/** A connection whose scans name the objects of a view first, and stand still before they name its other keys. */
+class StallingRedis extends Redis {
+  readonly goOn = Promise.withResolvers<void>();
+
+  override scanStream(options?: { match?: string }): ReturnType<Redis['scanStream']> {
+    const all = async (): Promise<string[]> => this.keys(options?.match ?? '*');
+    const { goOn } = this;
+    async function* batches(): AsyncGenerator<string[]> {
+      const keys = await all();
+      yield keys.filter((key) => /:(?:objects|entries|order)$/.test(key));
+      await goOn.promise;
+      yield keys;
+    }
+    return Readable.from(batches()) as ReturnType<Redis['scanStream']>;
   }
 }
 
@@ -253,5 +271,48 @@ describe('the terms of an informer', () => {
     await next.lead();
     await eventually(async () => expect(next.woken).toContain(last));
     expect(await informer.view.record.missedBy('late')).toBe('1');
+  });
+
+  describe('a view that is being removed', () => {
+    /** Two replicas on a new key prefix, of which the first stands still while it removes the view. */
+    async function whileRemoving() {
+      const own = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+      const stalling = new StallingRedis(inject('redisUrl'));
+      started.add(async () => stalling.disconnect());
+      const clusterId = await clusterIdentity(cluster.client);
+      const removing = new Replica(cluster, stalling, own, clusterId);
+      const next = new Replica(cluster, redis, own, clusterId);
+      started.add(async () => Promise.all([removing.informers.stop(), next.informers.stop()]));
+      await removing.lead();
+      const informer = await removing.start();
+      await informer.waitForSync(AbortSignal.timeout(20_000));
+      const removal = removing.informers.release(USER);
+      const { objects } = viewKeys(informer.view.location.prefix);
+      await eventually(async () => expect(await redis.exists(objects)).toBe(0));
+      const untilTaken = async (): Promise<void> => {
+        await next.lead();
+        await (await next.start()).waitForSync(AbortSignal.timeout(20_000));
+      };
+      const isWhole = (): Promise<void> =>
+        untilCacheEqualsServer(own, cluster, [{ resource: configMaps, settings }], 5000);
+      return { isWhole, removal, stalling, untilTaken };
+    }
+
+    it('is listed anew by the next gateway when the removal was broken off', async () => {
+      const { isWhole, removal, stalling, untilTaken } = await whileRemoving();
+      stalling.disconnect();
+      stalling.goOn.resolve();
+      await expect(removal).rejects.toThrow('Connection is closed');
+      await untilTaken();
+      await isWhole();
+    });
+
+    it('loses nothing to the removal of a gateway that stood still until another one had taken the view', async () => {
+      const { isWhole, removal, stalling, untilTaken } = await whileRemoving();
+      await untilTaken();
+      stalling.goOn.resolve();
+      await removal;
+      await isWhole();
+    });
   });
 });

@@ -4,6 +4,7 @@ import { silentLogger } from '../../../src/core/index.ts';
 import type { OtherRuns } from '../../../src/gateway/recovery/dispatch-lease.ts';
 import { UnrecordedRuns } from '../../../src/gateway/recovery/unrecorded-runs.ts';
 import { redisLocation, type RedisLocation } from '../../../src/ground/redis/redis-location.ts';
+import { queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
 import { GatewayRuns } from '../../../src/gateway/controller/workqueue/records/own-runs.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
@@ -54,7 +55,9 @@ class Gateway {
           claims.add(id);
           return { beforeMs: others.length === 0 ? 0 : nowMs, others };
         },
-        release: async () => {},
+        release: async (beforeMs) => {
+          if (beforeMs === 0) claims.delete(id);
+        },
         forget: async (gone) => {
           await apiserver;
           gone.forEach((each) => claims.delete(each));
@@ -120,6 +123,18 @@ it('a gateway that was killed a minute before is not waited for, unless its Redi
   await redis.del(location.registryKey);
   await leader.meet('four');
   expect(await leader.waits('open')).toBe(true);
+});
+
+it('a gateway that stops without runs of its own leaves no claim, whatever runs in other gateways', async () => {
+  const [idle, busy] = [new Gateway('idle'), new Gateway('busy')];
+  for (const each of [idle, busy]) await each.meet('one');
+  await idle.unrecorded.recordControllers(['open'], 'replaced');
+  const untilMs = clock.now() + TIMEOUT_MS;
+  await redis.zadd(queueKeys(location, 'open').inFlight, untilMs, 'k');
+  busy.runs.of('open').begin({ key: 'k', run: 1, incarnation: 'i', deadlineMs: untilMs }, clock.now());
+  await idle.unrecorded.release();
+  await busy.unrecorded.release();
+  expect(claims).toEqual(new Set(['busy']));
 });
 
 it('what a gateway wrote of its controllers for a Redis that is gone does not make the next look damaged', async () => {

@@ -1,12 +1,12 @@
 import { formatKind, messageOf, type Resource, type Runtime } from '../../../core/index.ts';
-import { viewPrefix } from '../../../contract/cache-layout.ts';
+import { viewKeys, viewPrefix } from '../../../contract/cache-layout.ts';
 import { ObjectCodec } from '../../../contract/node/codec.ts';
 import type { KeyRing } from '../../../contract/node/key-ring.ts';
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import type { Term } from './gateway-writer.ts';
 import { Informer } from './informer.ts';
 import type { CacheListeners, InformerOptions } from './informer-options.ts';
-import { unlinkAll } from '../../../ground/redis/redis.ts';
+import { removeView } from './remove-view.ts';
 import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 import { View, type ViewBounds } from './view.ts';
 import type { CacheSettings, ViewSettings } from '../../../ground/config/cache-file.ts';
@@ -120,8 +120,8 @@ export class Informers {
     for (const informer of await starting.catch(() => [])) {
       await informer.stop();
       this.#running.delete(informer);
-      // The gateway that leads may still need it.
-      if (this.#options.writer.term) await this.#removeView(informer.view.location.prefix);
+      // A gateway that follows leaves it, because the gateway that leads may still need it.
+      await this.#removeView(informer.view.location.prefix);
       await metrics.forget({ resource: informer.name });
       await metrics.forget({ name: informer.name });
       await metrics.forget({ resource: formatKind(informer.view.resource) });
@@ -199,14 +199,21 @@ export class Informers {
     const used = new Set(this.all().map(({ view }) => view.location.prefix));
     const { redis, viewsKey } = this.#options.location;
     const unused = (await redis.smembers(viewsKey)).filter((prefix) => !used.has(prefix));
-    for (const prefix of unused) await this.#removeView(prefix);
-    return unused;
+    const removed: string[] = [];
+    for (const prefix of unused) if (await this.#removeView(prefix)) removed.push(prefix);
+    return removed;
   }
 
-  async #removeView(prefix: string): Promise<void> {
-    const { redis, viewsKey } = this.#options.location;
-    await unlinkAll(redis, `${prefix}:`);
+  /** @returns false when the view is in use, by this gateway or by another one that leads by now. */
+  async #removeView(prefix: string): Promise<boolean> {
+    const { location, writer } = this.#options;
+    const { redis, viewsKey } = location;
+    const before = (await redis.hget(viewKeys(prefix).view, 'writerId')) ?? '';
+    // Asked after the read: a gateway that leads later writes another ID.
+    if (!writer.term || this.all().some(({ view }) => view.location.prefix === prefix)) return false;
+    if (!(await removeView(redis, prefix, before))) return false;
     await redis.srem(viewsKey, prefix);
+    return true;
   }
 }
 

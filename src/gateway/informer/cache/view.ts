@@ -147,6 +147,9 @@ export class View implements MemoryHolder {
   /** Removes all of it, as if Redis had lost it. */
   async discard(): Promise<void> {
     this.#lastWritten.forget();
+    const { entries, objects, order, view } = this.#keys;
+    // In one step: a version without its objects would count as a complete view if the gateway ended here.
+    await this.#redis.unlink(view, objects, entries, order);
     await unlinkAll(this.#redis, `${this.location.prefix}:`);
   }
 
