@@ -109,8 +109,8 @@ describe('the endpointslice controller', () => {
     expect(only().metadata).toMatchObject({ ...added, ownerReferences: [{}, extra] });
     for (const name of ['p1', 'p2']) apiserver.remove(Pod, { namespace: 'test', name });
     await run();
-    expect(only().metadata).toMatchObject({ uid: metadata.uid, annotations: {}, ownerReferences });
-    expect(only().metadata.annotations).toEqual({});
+    expect(only().metadata).toMatchObject({ uid: metadata.uid, ownerReferences });
+    expect(only().metadata.annotations).toBeUndefined();
   });
 
   it.each<[string, Partial<EndpointSlice['metadata']>, Record<string, string>]>([

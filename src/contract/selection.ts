@@ -148,14 +148,14 @@ export function indexesOf(selection: Selection): { always: string[]; declared: s
 }
 
 /** Index entries, all of which an object must carry. */
-export type IndexQuery = readonly string[];
+export type EntryQuery = readonly string[];
 
 /**
  * The queries that find all selected objects together, and the objects that are kept out of the cache and may be
  * selected; none when no index covers the selection. They may find more objects.
  * @param isFilled whether the declared index is complete. Default true.
  */
-export function indexQueries(selection: Selection, isFilled = true): IndexQuery[] {
+export function indexQueries(selection: Selection, isFilled = true): EntryQuery[] {
   const { always, declared } = indexesOf(selection);
   const spec = declaredIndexOf(selection);
   if (spec === undefined || declared.length === 0 || !isFilled) return always.length === 0 ? [] : [always];

@@ -10,7 +10,7 @@ import {
   beyondKey,
   declaredIndexOf,
   indexQueries,
-  type IndexQuery,
+  type EntryQuery,
   isKeySelected,
   isSelected,
   namespaceOfSelection,
@@ -21,7 +21,6 @@ import { ObjectCodec, ObjectKeptOutError } from './codec.ts';
 
 /** The Redis commands that reading needs; ioredis' Redis has them. */
 export interface ViewCommands {
-  hget(key: string, field: string): Promise<string | null>;
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
   hmgetBuffer(key: string, ...fields: string[]): Promise<(Buffer | null)[]>;
   scard(key: string): Promise<number>;
@@ -49,7 +48,7 @@ export interface ReadableState {
    */
   readonly keys: readonly string[] | undefined;
   /** The questions to the indexes; none when no index covers the selection. See `indexQueries`. */
-  readonly queries: readonly IndexQuery[];
+  readonly queries: readonly EntryQuery[];
 }
 
 /** The view may not be read any more, or Redis has lost writes that were read before. */
@@ -169,7 +168,8 @@ export class ViewReader {
 
   /** The view's position now; undefined while the view may not be read. */
   async position(): Promise<number | undefined> {
-    return positionOf(await this.#redis.hget(this.#keys.objects, POSITION));
+    const [position = null] = await this.#redis.hmget(this.#keys.objects, POSITION);
+    return positionOf(position);
   }
 
   /** Reads an object without decoding it. */
@@ -337,12 +337,12 @@ export class ViewReader {
   }
 
   /** Whether the indexes have no more keys than this, as far as is known without reading them. */
-  async #isSmall(queries: readonly IndexQuery[], most: number): Promise<boolean> {
+  async #isSmall(queries: readonly EntryQuery[], most: number): Promise<boolean> {
     return most === Infinity || (await this.#mostFound(queries)) <= most;
   }
 
   /** An upper bound of the number of keys that the queries find. */
-  async #mostFound(queries: readonly IndexQuery[]): Promise<number> {
+  async #mostFound(queries: readonly EntryQuery[]): Promise<number> {
     const bounds = queries.map(async (query) => {
       const sizes = query.map((entry) => this.#redis.scard(this.#keys.indexPrefix + entry));
       return Math.min(...(await Promise.all(sizes)));
@@ -351,14 +351,14 @@ export class ViewReader {
   }
 
   /** Keys by index; undefined without queries. */
-  async #keysOf(queries: readonly IndexQuery[]): Promise<string[] | undefined> {
+  async #keysOf(queries: readonly EntryQuery[]): Promise<string[] | undefined> {
     if (queries.length === 0) return undefined;
     const found = await Promise.all(queries.map((query) => this.#keysWith(query)));
     return [...new Set(found.flat())];
   }
 
   /** Keys of the objects with all these index entries. */
-  #keysWith(query: IndexQuery): Promise<string[]> {
+  #keysWith(query: EntryQuery): Promise<string[]> {
     const [only = '', ...others] = query.map((entry) => this.#keys.indexPrefix + entry);
     return others.length === 0 ? this.#redis.smembers(only) : this.#redis.sinter(only, ...others);
   }

@@ -631,7 +631,7 @@ test('an object that differs is shown beside the one of the server, its integers
   const text = await textOf(served({ controller: () => differs }), '/dashboard/controllers/web/keys/shop/cart');
   expect(text).toContain('<del>  color: red</del>');
   expect(text).toContain('<ins>  color: blue</ins>');
-  expect(text).toContain('<del>n: 9007199254740992</del>');
+  expect(text).toContain('<del>&quot;n&quot;: 9007199254740992</del>');
   expect(text).toContain('<ins>n: 9007199254740993</ins>');
   expect(text).toContain('the cache is behind the server');
   const hidden = access(queueOf([]), { object: async () => ({ kind: 'hidden', reason: 'Secrets are not shown' }) });
