@@ -115,17 +115,20 @@ it('an object of each kind in the box keeps all that a write of a function does 
       if (found?.metadata.resourceVersion !== changed) continue;
       const { annotations: existing, ...metadata } = found.metadata;
       const annotations = { ...existing, changed };
+      // A write of another client in between is a conflict.
+      const resourceVersion = changed;
       const writes: Record<typeof write, () => Promise<KubernetesObject>> = {
         replace: () => api.replace(of, { ...found, metadata: { ...metadata, annotations } }),
         json: () => {
-          const body = [{ op: 'add', path: '/metadata/annotations', value: annotations }];
+          const parts = { annotations, resourceVersion };
+          const body = Object.entries(parts).map(([name, value]) => ({ op: 'add', path: `/metadata/${name}`, value }));
           return api.patch(of, key, { type: 'json', body });
         },
-        merge: () => api.patch(of, key, { type: 'merge', body: { metadata: { annotations } } }),
+        merge: () => api.patch(of, key, { type: 'merge', body: { metadata: { annotations, resourceVersion } } }),
         apply: () =>
           api.apply(
             of,
-            { metadata: { ...key, annotations: { changed } } },
+            { metadata: { ...key, annotations: { changed }, resourceVersion } },
             { fieldManager: 'every-kind', force: true },
           ),
       };
