@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -114,10 +115,23 @@ describe('a busy gateway that Prometheus scrapes', () => {
     await create('failing', 'moody', { fail: 'it fails' });
     await create('terminal', 'moody', { terminal: 'it is hopeless' });
     await create('again', 'moody', { again: '0.5' });
-    // Each run writes to its own object and asks for the next run at once, which waits for the cache to show the write.
+    // Each run writes to its own object and asks for the next run.
     for (let at = 0; at < 4; at += 1) {
       await create(`restless-${at}`, 'moody', { writes: `restless-${at}`, again: '0.001' });
     }
+    // A key that is changed during its run is due before the cache shows what the run has written.
+    const over = new AbortController();
+    started.add(async () => over.abort());
+    const change = async (): Promise<void> => {
+      for (let count = 0; !over.signal.aborted; count += 1) {
+        const annotations = { count: String(count) };
+        await cluster
+          .patch(configMaps, { namespace, name: 'restless-0' }, { metadata: { annotations } })
+          .catch(() => {});
+        await sleep(20);
+      }
+    };
+    void change();
     prometheus = await Prometheus.start(started, { gatewayUrl: gateway.url, job: JOB, rules: RULES });
   });
 
@@ -215,7 +229,7 @@ describe('a busy gateway that Prometheus scrapes', () => {
     // It grows, and begins anew with each bookmark, about once a minute.
     let before = 0;
     await eventually(async () => {
-      const behind = await valueOf('levelhook_view_behind_seconds{resource="v1/ConfigMap"}');
+      const behind = await valueOf('levelhook_view_behind_seconds{resource="v1/Namespace"}');
       const grown = before;
       before = behind;
       expect(behind).toBeLessThan(grown);
