@@ -380,7 +380,6 @@ export class Manager implements KnownParts {
   #createConfigured(): ConfiguredFunctions {
     const { config, ending, files, runtime } = this.#options;
     const { controllers } = this;
-    const { ca, keys } = files;
     const spec = async (description: Description, url: string): Promise<ControllerSpec> => {
       const related = await this.#relatedOf(description.name, description);
       return {
@@ -390,21 +389,22 @@ export class Manager implements KnownParts {
         description,
         related,
         url,
-        keys,
-        ca,
+        keys: files.keys,
+        ca: files.ca,
       };
     };
     return new ConfiguredFunctions({
       runtime,
       urls: config.functionUrls,
-      keys,
-      ca,
+      files,
+      reviewMs: config.reviewMs,
       add: async (description, url, onWaiting) =>
         controllers.start(await spec(description, url), { signal: ending, onWaiting }),
-      // A controller that was given up while it was being changed does not run at all.
-      outdated: ({ name }) => {
+      outdated: async ({ name }, isReview) => {
         const controller = controllers.get(name);
-        return !controller || controller.sources.outdated || controller.relatedKinds?.isOutdated === true;
+        // A controller that was given up while it was being changed does not run at all.
+        if (!controller || controller.sources.outdated || controller.relatedKinds?.isOutdated) return true;
+        return isReview && this.#factory.isServedAnew(controller);
       },
       change: async (description, url) => controllers.apply(await spec(description, url), { signal: ending }),
       complete: async (names) => {

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { type KubernetesObject, resource } from '../../../src/core/index.ts';
+import { type Resource, resource } from '../../../src/core/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName, untilReady } from '../../harness/levelhook.ts';
@@ -12,6 +12,7 @@ const group = `${uniqueName('scope')}.example.com`;
 const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 const inNamespaces = resource(`${group}/v1`, 'Thing');
 const inCluster = resource(`${group}/v1`, 'Thing', { namespaced: false });
+const renamed = { ...inCluster, plural: 'stuffs' };
 let cluster: Cluster;
 let configured: Observer;
 let declared: Observer;
@@ -21,10 +22,13 @@ it.beforeAll(async ({ world }) => {
   const { namespace, started } = world;
   ({ cluster } = world);
   await installReconcileFunctions(cluster);
-  started.add(() => cluster.delete(definitions, { name: `things.${group}` }));
-  await define('Namespaced');
+  started.add(async () => {
+    const names = [inNamespaces, renamed].map(({ plural }) => `${plural}.${group}`);
+    for (const name of names) if (await cluster.get(definitions, { name })) await cluster.delete(definitions, { name });
+  });
+  await define(inNamespaces);
   const tenant = await new Tenant(cluster, namespace).create();
-  await tenant.allowEverywhere(namespace, [{ apiGroups: [group], resources: ['things'] }]);
+  await tenant.allowEverywhere(namespace, [{ apiGroups: [group], resources: [inNamespaces.plural, renamed.plural] }]);
   started.add(() => tenant.denyEverywhere(namespace));
   const setting = { ...world.setting, secret: tenant.secret };
   const observe = async (name: string): Promise<Observer> =>
@@ -39,22 +43,29 @@ it.beforeAll(async ({ world }) => {
   await untilReady(gateway.url);
 });
 
-async function define(scope: 'Namespaced' | 'Cluster'): Promise<void> {
+async function define({ plural, namespaced }: Resource): Promise<void> {
   const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
   await cluster.create(definitions, {
-    metadata: { name: `things.${group}` },
+    metadata: { name: `${plural}.${group}` },
     spec: {
       group,
-      scope,
-      names: { kind: 'Thing', plural: 'things', singular: 'thing', listKind: 'ThingList' },
+      scope: namespaced ? 'Namespaced' : 'Cluster',
+      names: { kind: 'Thing', plural, singular: 'thing', listKind: 'ThingList' },
       versions: [{ name: 'v1', served: true, storage: true, schema }],
     },
   });
 }
 
-async function create(metadata: { name: string; namespace?: string }): Promise<KubernetesObject> {
-  const of = metadata.namespace === undefined ? inCluster : inNamespaces;
-  return eventually(async () => cluster.create(of, { metadata }));
+async function replace(before: Resource, now: Resource): Promise<void> {
+  const name = `${before.plural}.${group}`;
+  await cluster.delete(definitions, { name });
+  await eventually(async () => expect(await cluster.get(definitions, { name })).toBeUndefined());
+  await define(now);
+}
+
+/** A definition is served a moment after it is created. */
+async function create(of: Resource, metadata: { name: string; namespace?: string }): Promise<void> {
+  await eventually(async () => cluster.create(of, { metadata }));
 }
 
 const untilSeen = (key: string): Promise<void> =>
@@ -66,15 +77,24 @@ it(
   'a definition that comes back with another scope is followed, without a restart',
   { timeout: 240_000 },
   async ({ world: { namespace } }) => {
-    await create({ namespace, name: 'before' });
+    await create(inNamespaces, { namespace, name: 'before' });
     await untilSeen(`${namespace}/before`);
-    await cluster.delete(definitions, { name: `things.${group}` });
-    await eventually(async () => expect(await cluster.get(definitions, { name: `things.${group}` })).toBeUndefined());
-    await define('Cluster');
-    await create({ name: 'afterwards' });
+    await replace(inNamespaces, inCluster);
+    await create(inCluster, { name: 'afterwards' });
     await untilSeen('afterwards');
-    await create({ name: 'one-more' });
+    await create(inCluster, { name: 'one-more' });
     await untilSeen('one-more');
+    await untilReady(gateway.url);
+  },
+);
+
+it(
+  'a definition that comes back with another plural is followed, without a restart',
+  { timeout: 240_000 },
+  async () => {
+    await replace(inCluster, renamed);
+    await create(renamed, { name: 'of-another-plural' });
+    await untilSeen('of-another-plural');
     await untilReady(gateway.url);
   },
 );
