@@ -92,7 +92,7 @@ export class Manager implements KnownParts {
     const userRing = ring ?? callbackRing;
     this.readerUsers =
       config.redisUsers && userRing
-        ? new ReaderUsers({ runtime, location, ring: userRing, complete: () => this.knowsAll, leads })
+        ? new ReaderUsers({ runtime, location, ring: userRing, mayCome: (id) => this.mayCome(id), leads })
         : undefined;
     this.memory = new MemoryShares({
       redis: location.redis,
@@ -213,6 +213,11 @@ export class Manager implements KnownParts {
    */
   get knowsAll(): boolean {
     return this.configured.notReady() === undefined && this.declared?.isComplete !== false;
+  }
+
+  /** Whether a controller that this gateway does not have may still come, because its function still waits. */
+  mayCome(id: string): boolean {
+    return !this.knowsAll || this.declared?.isUndecided(id) === true;
   }
 
   /**
