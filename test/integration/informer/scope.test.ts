@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect } from 'vitest';
 import { type Resource, resource } from '../../../src/core/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
@@ -14,9 +16,9 @@ const inNamespaces = resource(`${group}/v1`, 'Thing');
 const inCluster = resource(`${group}/v1`, 'Thing', { namespaced: false });
 const renamed = { ...inCluster, plural: 'stuffs' };
 let cluster: Cluster;
-let configured: Observer;
-let declared: Observer;
-let gateway: { url: string };
+/** A configured function, a ReconcileFunction, and a function of a gateway that caches a single namespace. */
+let observers: readonly Observer[];
+let gateways: readonly { readonly url: string }[];
 
 it.beforeAll(async ({ world }) => {
   const { namespace, started } = world;
@@ -33,15 +35,32 @@ it.beforeAll(async ({ world }) => {
   const setting = { ...world.setting, secret: tenant.secret };
   const observe = async (name: string): Promise<Observer> =>
     started.keep(await openObserver(setting, { name, for: inNamespaces }));
-  [configured, declared] = [await observe('configured'), await observe('declared')];
+  const [configured, declared, limited] = [
+    await observe('configured'),
+    await observe('declared'),
+    await observe('limited'),
+  ];
+  observers = [configured, declared, limited];
   await tenant.declare('declared', {
     endpoint: { url: declared.url },
     for: { apiVersion: `${group}/v1`, kind: 'Thing' },
   });
   const settings = settingsFor([namespace], [declared.url]);
-  gateway = started.keep(await openGateway(setting, [configured.url], settings));
-  await untilReady(gateway.url);
+  const gateway = started.keep(await openGateway(setting, [configured.url], settings));
+  const cacheFile = join(await started.directory(), 'cache.yaml');
+  await writeFile(cacheFile, JSON.stringify({ kinds: { [`${group}/v1/Thing`]: { namespaces: [namespace] } } }));
+  const other = await openGateway({ ...setting, keyPrefix: uniqueName('limited') }, [limited.url], {
+    LEVELHOOK_CACHE_FILE: cacheFile,
+    LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
+    LEVELHOOK_REVIEW_SECONDS: '2',
+  });
+  gateways = [gateway, started.keep(other)];
+  await untilAllReady();
 });
+
+async function untilAllReady(): Promise<void> {
+  for (const { url } of gateways) await untilReady(url);
+}
 
 async function define({ plural, namespaced }: Resource): Promise<void> {
   const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
@@ -70,7 +89,7 @@ async function create(of: Resource, metadata: { name: string; namespace?: string
 
 const untilSeen = (key: string): Promise<void> =>
   eventually(async () => {
-    for (const observer of [configured, declared]) expect(observer.seen({ key }), observer.name).not.toEqual([]);
+    for (const observer of observers) expect(observer.seen({ key }), observer.name).not.toEqual([]);
   }, 90_000);
 
 it(
@@ -84,7 +103,7 @@ it(
     await untilSeen('afterwards');
     await create(inCluster, { name: 'one-more' });
     await untilSeen('one-more');
-    await untilReady(gateway.url);
+    await untilAllReady();
   },
 );
 
@@ -95,6 +114,6 @@ it(
     await replace(inCluster, renamed);
     await create(renamed, { name: 'of-another-plural' });
     await untilSeen('of-another-plural');
-    await untilReady(gateway.url);
+    await untilAllReady();
   },
 );
