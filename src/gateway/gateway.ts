@@ -282,7 +282,7 @@ export class Gateway {
         return { controller, proxied, runs, expiresAt, goesOn };
       },
       available: () => recovery.healthy,
-      starting: () => !manager.knowsAll,
+      mayCome: (id) => manager.mayCome(id),
     });
     return {
       ...made,

@@ -28,7 +28,7 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
     runtime: quietRuntime(),
     location: { redis, keyPrefix: uniqueName('test'), clusterId: 'c' },
     ring: cacheKeyRing(),
-    complete: () => true,
+    mayCome: () => false,
   });
   const readable = [...views, ...Object.values(location.views).flat()];
   const declared = { controller: 'x', declaration: 'd' };

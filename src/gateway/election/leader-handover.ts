@@ -36,6 +36,8 @@ export interface KnownParts {
 }
 
 const LOOK_MS = 3000;
+/** A gateway records itself every 10 s. One whose record is older than this may have been killed. */
+const ALIVE_MS = 15_000;
 /** How many of its needs a gateway records at most. */
 const MOST_TOLD = 20;
 /** How many needs a message for people names at most. */
@@ -48,8 +50,8 @@ const MOST_NAMED = 5;
  *
  * - A follower records its needs: views that are not complete, queues that are not checked.
  * - The leader records which of these needs it does not know. It hands the Lease over if the gateway in need started
- *   later, is ready, and would remove the data of no controller. So the Lease moves to newer gateways only, and two
- *   deployments that differ by mistake do not take it from each other in turn.
+ *   later, is ready, has recorded itself in the last 15 s, and would remove the data of no controller. So the Lease
+ *   moves to newer gateways only, and two deployments that differ by mistake do not take it from each other in turn.
  *
  * Without a handover, `reason` explains the difference. A follower's readiness does not depend on it.
  */
@@ -106,8 +108,9 @@ export class LeaderHandover {
   }
 
   async #lookAsLeader(): Promise<void> {
-    const { known, replica } = this.#options;
+    const { known, replica, runtime } = this.#options;
     this.#reason = undefined;
+    const aliveSinceMs = runtime.clock.now() - ALIVE_MS;
     const replicas = await replica.all();
     const startedMs = replicas.find(({ isThis }) => isThis)?.startedMs ?? Infinity;
     const unknownTo = ({ standing }: ListedReplica): string[] =>
@@ -116,7 +119,9 @@ export class LeaderHandover {
     this.#standing = { ...NO_NEEDS, lacks: bounded(needy.flatMap(unknownTo)) };
     // Until this gateway knows its own functions, it cannot say which needs are unknown to it.
     const next = known.knowsAll
-      ? needy.find(({ standing, ...each }) => standing?.mayLead && each.startedMs > startedMs)
+      ? needy.find(
+          ({ standing, ...each }) => standing?.mayLead && each.startedMs > startedMs && each.seenMs > aliveSinceMs,
+        )
       : undefined;
     // Two looks must agree: a function that is added to all gateways becomes known here a moment later.
     this.#successor = next?.id === this.#candidate ? next?.id : undefined;

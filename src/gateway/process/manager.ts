@@ -92,7 +92,7 @@ export class Manager implements KnownParts {
     const userRing = ring ?? callbackRing;
     this.readerUsers =
       config.redisUsers && userRing
-        ? new ReaderUsers({ runtime, location, ring: userRing, complete: () => this.knowsAll, leads })
+        ? new ReaderUsers({ runtime, location, ring: userRing, mayCome: (id) => this.mayCome(id), leads })
         : undefined;
     this.memory = new MemoryShares({
       redis: location.redis,
@@ -213,6 +213,11 @@ export class Manager implements KnownParts {
    */
   get knowsAll(): boolean {
     return this.configured.notReady() === undefined && this.declared?.isComplete !== false;
+  }
+
+  /** Whether a controller that this gateway does not have may still come, because its function still waits. */
+  mayCome(id: string): boolean {
+    return !this.knowsAll || this.declared?.isUndecided(id) === true;
   }
 
   /**
@@ -380,7 +385,6 @@ export class Manager implements KnownParts {
   #createConfigured(): ConfiguredFunctions {
     const { config, ending, files, runtime } = this.#options;
     const { controllers } = this;
-    const { ca, keys } = files;
     const spec = async (description: Description, url: string): Promise<ControllerSpec> => {
       const related = await this.#relatedOf(description.name, description);
       return {
@@ -390,21 +394,22 @@ export class Manager implements KnownParts {
         description,
         related,
         url,
-        keys,
-        ca,
+        keys: files.keys,
+        ca: files.ca,
       };
     };
     return new ConfiguredFunctions({
       runtime,
       urls: config.functionUrls,
-      keys,
-      ca,
+      files,
+      reviewMs: config.reviewMs,
       add: async (description, url, onWaiting) =>
         controllers.start(await spec(description, url), { signal: ending, onWaiting }),
-      // A controller that was given up while it was being changed does not run at all.
-      outdated: ({ name }) => {
+      outdated: async ({ name }, isReview) => {
         const controller = controllers.get(name);
-        return !controller || controller.sources.outdated || controller.relatedKinds?.isOutdated === true;
+        // A controller that was given up while it was being changed does not run at all.
+        if (!controller || controller.sources.outdated || controller.relatedKinds?.isOutdated) return true;
+        return isReview && this.#factory.isServedAnew(controller);
       },
       change: async (description, url) => controllers.apply(await spec(description, url), { signal: ending }),
       complete: async (names) => {

@@ -216,9 +216,9 @@ export class GarbageCollector {
   }
 
   /**
-   * Removes the marks of removed controllers from the views, the registry's fields of controllers whose runs are over,
-   * and the fields of gateways that are gone. Each sweep covers all removed controllers again, because a late wakeup
-   * may have left a mark after the removal.
+   * Removes the registry's fields of removed controllers whose runs are over, and the fields of gateways that are gone.
+   * With its field a controller loses its marks in the views again, because a late wakeup may have left one after the
+   * removal.
    */
   async #sweepNow(): Promise<void> {
     const { location, runtime } = this.#options;
@@ -227,19 +227,19 @@ export class GarbageCollector {
     const registry = await redis.hgetall(registryKey);
     const gone = goneReplicas(registry, nowMs);
     if (gone.length > 0) await redis.hdel(registryKey, ...gone);
-    const removed = Object.entries(registry).flatMap(([field, value]) => {
+    const over = Object.entries(registry).flatMap(([field, value]) => {
       const removal = field.startsWith(CONTROLLER_FIELD) ? removalOf(value) : undefined;
-      return removal ? [{ field, removal }] : [];
-    });
-    await removeMarks(
-      location,
-      removed.map(({ field }) => field.slice(CONTROLLER_FIELD.length)),
-    );
-    for (const { field, removal } of removed) {
+      if (!removal) return [];
       const { atMs, endMs = atMs + LONGEST_RUN_MS } = removal;
       // A late wakeup may still leave a mark for some seconds.
-      if (Math.max(atMs + LATE_MARK_MS, endMs) <= nowMs) await redis.hdel(registryKey, field);
-    }
+      return Math.max(atMs + LATE_MARK_MS, endMs) <= nowMs ? [field] : [];
+    });
+    if (over.length === 0) return;
+    await removeMarks(
+      location,
+      over.map((field) => field.slice(CONTROLLER_FIELD.length)),
+    );
+    await redis.hdel(registryKey, ...over);
   }
 }
 

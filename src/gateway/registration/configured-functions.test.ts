@@ -11,6 +11,8 @@ const forEver = (): Promise<void> => new Promise(() => {});
 class World {
   readonly functions: RawFunction[] = [];
   readonly outdated = new Set<string>();
+  /** The same, and only a review of the kinds shows it. */
+  readonly replaced = new Set<string>();
   readonly changed: string[] = [];
   completed: ReadonlySet<string> | undefined;
   /** The results of adding and of changing a function. */
@@ -33,14 +35,15 @@ class World {
   start(): ConfiguredFunctions {
     const functions = new ConfiguredFunctions({
       urls: this.functions.map(({ url }) => url),
-      keys: [],
-      ca: undefined,
+      files: { keys: [], ca: undefined },
+      reviewMs: 60_000,
       add: ({ name }: Description) => this.add(name),
-      outdated: ({ name }) => this.outdated.has(name),
+      outdated: async ({ name }, isReview) => this.outdated.has(name) || (isReview && this.replaced.has(name)),
       change: async ({ name }) => {
         this.changed.push(name);
         await this.change(name);
         this.outdated.delete(name);
+        this.replaced.delete(name);
       },
       complete: async (names) => void (this.completed = names),
       runtime: quietRuntime({ clock: new InstantClock() }),
@@ -75,6 +78,18 @@ describe('a controller that cannot be started anew', () => {
     world.change = async () => {};
     await eventually(async () => expect(functions.notReady()).toBeUndefined());
     expect(world.outdated).toEqual(new Set());
+  });
+
+  it('is tried until it can, although only a review shows that it has to be', async () => {
+    await world.open('web');
+    const functions = world.start();
+    world.change = () => Promise.reject(new Error('OOM'));
+    world.replaced.add('web');
+    await eventually(async () => expect(world.changed.length).toBeGreaterThan(3));
+    expect(functions.notReady()).toContain('OOM');
+    world.change = async () => {};
+    await eventually(async () => expect(functions.notReady()).toBeUndefined());
+    expect(world.replaced).toEqual(new Set());
   });
 
   it('is ready again when what made it outdated was taken back', async () => {

@@ -1,21 +1,26 @@
 import { backoffMs, messageOf, type Runtime, UserError } from '../../core/index.ts';
-import type { Description, SigningKey } from '../../contract/index.ts';
+import type { Description } from '../../contract/index.ts';
+import type { ConfiguredFiles } from '../../ground/config/files.ts';
 import { Endpoint } from '../controller/endpoint/endpoint.ts';
 import { describeFunction } from '../controller/endpoint/describe.ts';
 
 export interface ConfiguredFunctionsOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   readonly urls: readonly string[];
-  readonly keys: readonly SigningKey[];
-  /** See `EndpointOptions`. */
-  readonly ca: string | undefined;
+  readonly files: Pick<ConfiguredFiles, 'ca' | 'keys'>;
+  /** How often the cluster is asked how it serves the kinds of a controller. */
+  readonly reviewMs: number;
   /**
    * Starts the controller that a function has described. Rejecting means: ask again later.
    * @param onWaiting to be called when the controller only waits for its views to be complete.
    */
   readonly add: (description: Description, url: string, onWaiting: () => void) => Promise<void>;
-  /** Whether a controller has to be started anew: its kinds are served in another form by now, or it does not run. */
-  readonly outdated: (description: Description) => boolean;
+  /**
+   * Whether a controller has to be started anew: its kinds are served in another form by now, or it does not run. Never
+   * rejects.
+   * @param isReview whether the cluster is asked, too.
+   */
+  readonly outdated: (description: Description, isReview: boolean) => Promise<boolean>;
   /** Starts it anew. Rejecting means: try again later. */
   readonly change: (description: Description, url: string) => Promise<void>;
   /**
@@ -27,8 +32,8 @@ export interface ConfiguredFunctionsOptions {
 
 /**
  * Asks each function for its description until it answers, then starts its controller, and restarts it when the scope
- * of a kind changes. Functions are independent: a function that is down, that names a kind which the cluster does not
- * have, or whose kinds are never listed completely, delays no other.
+ * or the plural of a kind changes. Functions are independent: a function that is down, that names a kind which the
+ * cluster does not have, or whose kinds are never listed completely, delays no other.
  */
 export class ConfiguredFunctions {
   readonly #options: ConfiguredFunctionsOptions;
@@ -83,18 +88,24 @@ export class ConfiguredFunctions {
   }
 
   /**
-   * A definition may be replaced at any time by one of another scope; and a start that fails may leave no controller
-   * behind.
+   * A definition may be replaced at any time by one of another scope or plural; and a start that fails may leave no
+   * controller behind.
    */
   async #keepUp(url: string, signal: AbortSignal): Promise<void> {
-    const { outdated, runtime } = this.#options;
+    const { outdated, reviewMs, runtime } = this.#options;
+    const { clock } = runtime;
     const description = this.#described.get(url);
     if (!description) return;
+    let reviewAtMs = clock.now() + reviewMs;
     for (;;) {
-      await runtime.clock.sleep(KEEP_UP_MS, signal);
+      await clock.sleep(KEEP_UP_MS, signal);
       if (signal.aborted) return;
+      const isReview = clock.now() >= reviewAtMs;
+      if (isReview) reviewAtMs = clock.now() + reviewMs;
       // Also when the change that made it outdated was reverted.
-      if (!outdated(description) || (await this.#change(url, description, signal))) this.#awaited.delete(url);
+      const isCurrent = !(await outdated(description, isReview)) || (await this.#change(url, description, signal));
+      if (isCurrent) this.#awaited.delete(url);
+      else reviewAtMs = 0;
     }
   }
 
@@ -105,7 +116,7 @@ export class ConfiguredFunctions {
     const about = { url, controller: description.name };
     const known = this.#awaited.get(url);
     if (known === undefined) {
-      logger.info(about, 'restarting a controller, because it did not run or a kind has another scope');
+      logger.info(about, 'restarting a controller, because it did not run or a kind has another scope or plural');
     }
     try {
       await change(description, url);
@@ -121,7 +132,8 @@ export class ConfiguredFunctions {
   }
 
   async #ask(url: string, signal: AbortSignal): Promise<void> {
-    const { add, ca, keys, runtime } = this.#options;
+    const { add, files, runtime } = this.#options;
+    const { ca, keys } = files;
     const { clock, logger } = runtime;
     for (let failures = 1; !signal.aborted; failures += 1) {
       // The controller gets an endpoint of its own, with as many connections as it may use.

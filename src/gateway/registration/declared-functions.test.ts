@@ -21,12 +21,15 @@ function declared(uid: string, resourceVersion: string): KubernetesObject {
   return { apiVersion: 'levelhook.dev/v1alpha1', kind: 'ReconcileFunction', metadata };
 }
 
-/** Functions that cannot run, after this review of them, and a Redis that takes no writes while `isFull`. */
-async function start(reviewed: Promise<void> = Promise.resolve()) {
+/**
+ * Functions that cannot run, after this review of them, and a Redis that takes no writes while `isFull`.
+ * @param hasNoTime the functions wait for processor time.
+ */
+async function start(reviewed: Promise<void> = Promise.resolve(), hasNoTime = false) {
   const server = await ScriptedApiserver.start();
   const ending = new AbortController();
   const clock = new InstantClock();
-  const world = { isFull: true, tries: 0, removed: 0, resolved: new Set<string>() };
+  const world = { hasNoTime, isFull: true, tries: 0, removed: 0, resolved: new Set<string>() };
   const controllers: Pick<Controllers, 'get' | 'stop' | 'remove'> = {
     get: () => undefined,
     stop: async () => {},
@@ -37,8 +40,9 @@ async function start(reviewed: Promise<void> = Promise.resolve()) {
     },
   };
   const resolver: Pick<FunctionResolver, 'resolve'> = {
-    resolve: async ({ metadata }: ReconcileFunction) => {
+    resolve: async ({ metadata }: ReconcileFunction, _signal, onWaiting) => {
       world.resolved.add(metadata.uid);
+      if (world.hasNoTime) onWaiting?.();
       await reviewed;
       throw new InvalidFunctionError('Ready', 'No', 'no');
     },
@@ -100,6 +104,17 @@ it('a review of one declaration that takes very long delays the readiness of the
   await functions.complete;
   expect(functions.notReady()).toBeUndefined();
   expect(functions.isComplete).toBe(true);
+  await stop();
+  await server[Symbol.asyncDispose]();
+});
+
+it('a ReconcileFunction that waits for processor time delays no other, and its controller may still come', async () => {
+  const reviewed = Promise.withResolvers<void>();
+  const { functions, server, stop } = await start(reviewed.promise, true);
+  await functions.complete;
+  expect(['shop.web', 'shop.other'].map((id) => functions.isUndecided(id))).toEqual([true, false]);
+  reviewed.resolve();
+  await eventually(async () => expect(functions.isUndecided('shop.web')).toBe(false));
   await stop();
   await server[Symbol.asyncDispose]();
 });

@@ -69,7 +69,7 @@ export class DeclaredFunctions {
     return this.#complete.promise;
   }
 
-  /** Each that there is has been looked at once. */
+  /** Each that there is has been looked at once. Some of them may still wait: see `isUndecided`. */
   get isComplete(): boolean {
     return this.#isComplete;
   }
@@ -89,6 +89,11 @@ export class DeclaredFunctions {
   /** Of all that there are, whether or not they run; undefined while the cluster does not have the definition. */
   ids(): string[] | undefined {
     return this.#served ? [...this.#functions.keys()] : undefined;
+  }
+
+  /** Whether there is a ReconcileFunction of this id of which it is not known yet whether it runs. */
+  isUndecided(id: string): boolean {
+    return this.#functions.get(id)?.isDecided === false;
   }
 
   /** The status of each ReconcileFunction, by the id of its controller. */

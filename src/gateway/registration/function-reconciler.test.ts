@@ -292,6 +292,28 @@ describe('a ReconcileFunction under management', () => {
     expect(world.said).toEqual([]);
   });
 
+  it('counts as undecided until the apiserver has answered, although it has been looked at', async () => {
+    world.resolve = () => {
+      throw new Error('connection refused');
+    };
+    const managed = world.declare({ hash: 'a', sync: forEver });
+    await managed.looked;
+    await world.reviews();
+    expect(managed.isDecided).toBe(false);
+    world.resolve = () => {
+      throw forbidden;
+    };
+    await world.until('Authorized', { status: 'False' });
+    expect(managed.isDecided).toBe(true);
+  });
+
+  it('is decided when it waits for nothing but its cache', async () => {
+    const managed = world.declare({ hash: 'a', sync: forEver });
+    expect(managed.isDecided).toBe(false);
+    await managed.looked;
+    expect(managed.isDecided).toBe(true);
+  });
+
   it('goes on while the apiserver does not answer', async () => {
     world.declare({ hash: 'a' });
     await world.until('Synced', { status: 'True' });

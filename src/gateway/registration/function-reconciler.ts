@@ -124,6 +124,15 @@ export class FunctionReconciler {
     return this.#object.metadata.name;
   }
 
+  /**
+   * Whether it is known if it runs: it was refused, or its controller runs or waits for its part of the cache. Not so
+   * while it waits for processor time, or for an apiserver that does not answer.
+   */
+  get isDecided(): boolean {
+    if (this.#refused !== undefined || this.#starting?.controller) return true;
+    return this.#options.controllers.get(this.#id) !== undefined;
+  }
+
   /** As the object has it: the gateway that leads reports it. */
   get status(): ReconcileFunctionStatus | undefined {
     return this.#object.status ?? this.#status.written;

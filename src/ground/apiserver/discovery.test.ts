@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
+import { resource } from '../../core/index.ts';
 import { discoverResource, versionsOf } from './discovery.ts';
 
 const verbs = ['get', 'list', 'watch'];
@@ -59,14 +60,19 @@ describe('a kind', () => {
     },
   );
 
-  it('is served in those versions of its group that say so themselves', async () => {
+  it('is served in the versions of its group that have it under the same plural and in the same scope', async () => {
     documents['/apis/example.com'] = {
-      versions: ['example.com/v1', 'example.com/v2', 'example.com/v3'].map((groupVersion) => ({ groupVersion })),
+      versions: ['v1', 'v2', 'v3', 'v4', 'v5'].map((version) => ({ groupVersion: `example.com/${version}` })),
     };
     documents['/apis/example.com/v1'] = { groupVersion: 'example.com/v1', resources: [things] };
     documents['/apis/example.com/v2'] = { groupVersion: 'example.com/v2', resources: [{ ...things, kind: 'Other' }] };
     documents['/apis/example.com/v3'] = { groupVersion: 'v1', resources: [things] };
-    const kind = { apiVersion: 'example.com/v1', kind: 'Thing' };
+    documents['/apis/example.com/v4'] = { groupVersion: 'example.com/v4', resources: [{ ...things, name: 'stuffs' }] };
+    documents['/apis/example.com/v5'] = {
+      groupVersion: 'example.com/v5',
+      resources: [{ ...things, namespaced: false }],
+    };
+    const kind = resource('example.com/v1', 'Thing');
     expect(await versionsOf(server.client, kind, AbortSignal.timeout(10_000))).toEqual(['example.com/v1']);
   });
 });

@@ -86,18 +86,26 @@ async function resourcesOf(
   );
 }
 
-/** The API versions, of a kind's own group, in which the cluster serves that kind: `['example.com/v1']`. */
-export async function versionsOf(client: ApiClient, gvk: GroupVersionKind, signal: AbortSignal): Promise<string[]> {
-  const group = groupOf(gvk);
+/**
+ * The API versions, of a resource's own group, in which the cluster serves the resource: `['example.com/v1']`. Under
+ * another plural or in another scope its kind is another resource.
+ */
+export async function versionsOf(
+  client: ApiClient,
+  { apiVersion, kind, plural, namespaced }: Resource,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const group = groupOf({ apiVersion });
   // The core group has one version, which does not go.
-  if (group === '') return [gvk.apiVersion];
+  if (group === '') return [apiVersion];
   const found = await orUndefined(
     client.json<{ versions: { groupVersion: string }[] }>({ path: groupPath(group), signal }),
   );
   const served: string[] = [];
   for (const { groupVersion } of found?.versions ?? []) {
     const list = await resourcesOf(client, groupVersion, signal);
-    if (list?.some(({ kind }) => kind === gvk.kind)) served.push(groupVersion);
+    const isServed = list?.some((each) => each.kind === kind && each.name === plural && each.namespaced === namespaced);
+    if (isServed) served.push(groupVersion);
   }
   return served;
 }

@@ -1,6 +1,8 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { silentLogger, systemClock } from '../../../src/core/index.ts';
+import { viewKeys } from '../../../src/contract/cache-layout.ts';
+import { CONTROLLER_FIELD, removedValue } from '../../../src/gateway/election/registry-fields.ts';
 import { redisRunId } from '../../../src/gateway/informer/cache/incarnation.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import { OwnRuns } from '../../../src/gateway/controller/workqueue/records/own-runs.ts';
@@ -145,6 +147,29 @@ it.each(FIRST_WRITES)('nothing is left of a queue that was never in order: %s', 
   expect(Number(end)).toBeGreaterThanOrEqual(deadlineMs);
   await collector().collect({ removeUnused: async () => [] }, { configured: new Set(['other']), declared: [] });
   expect(await left()).toEqual([]);
+});
+
+it('a late mark of a removed controller goes from all views when its last runs are over', async () => {
+  const nowMs = systemClock.now();
+  const removals = { over: { atMs: nowMs - 20_000, endMs: nowMs }, running: { atMs: nowMs, endMs: nowMs + 60_000 } };
+  const views = ['one', 'two'].map((name) => viewKeys(`${location.keyPrefix}:${name}`).view);
+  await redis.sadd(location.viewsKey, `${location.keyPrefix}:one`, `${location.keyPrefix}:two`);
+  for (const view of views) {
+    await redis.hset(view, {
+      users: 'over\nrunning\nhere',
+      'missed:over': '1',
+      'missed:running': '1',
+      'missed:here': '1',
+    });
+  }
+  for (const [name, removal] of Object.entries(removals)) {
+    await redis.hset(location.registryKey, CONTROLLER_FIELD + name, removedValue(removal));
+  }
+  await collector().collect({ removeUnused: async () => [] }, { configured: new Set(['here']), declared: [] });
+  for (const view of views) {
+    expect(await redis.hgetall(view)).toEqual({ users: 'running\nhere', 'missed:running': '1', 'missed:here': '1' });
+  }
+  expect(await redis.hkeys(location.registryKey)).toEqual([`${CONTROLLER_FIELD}running`]);
 });
 
 it('a queue that was made and never used has written nothing', async () => {

@@ -1,10 +1,21 @@
+import { Redis } from 'ioredis';
 import { expect } from 'vitest';
+import { silentLogger } from '../../../src/core/index.ts';
+import { LeaderHandover } from '../../../src/gateway/election/leader-handover.ts';
+import {
+  NO_NEEDS,
+  ReplicaRecord,
+  type ReplicaRole,
+  type ReplicaStanding,
+} from '../../../src/gateway/election/replica-record.ts';
+import { redisLocation } from '../../../src/ground/redis/redis-location.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { metric } from '../../harness/gateway-view.ts';
 import { HeldRuns } from '../../harness/held-runs.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { type Opened, openGateway } from '../../harness/opened.ts';
+import { ShiftedClock } from '../../harness/test-clock.ts';
 import { it, type World } from '../../harness/world.ts';
 
 const NAME = 'handed-over';
@@ -81,4 +92,38 @@ it('gateways of two deployments with one Lease and prefix are ready, and say wha
   expect(await older.process.kill('SIGTERM')).toBe(0);
   await second.untilBegun(0, [NAME]);
   await eventually(async () => expect(await leaderCheck(newer)).toBe('[+]leader ok'));
+});
+
+it('the Lease is handed over to no gateway that has not recorded itself for 15 s: it may have been killed', async ({
+  world: { setting, started },
+}) => {
+  const redis = new Redis(setting.redisUrl);
+  started.add(async () => redis.disconnect());
+  await redis.ping();
+  const runtime = { clock: new ShiftedClock(), logger: silentLogger };
+  const location = redisLocation(redis, uniqueName('handover'), 'c');
+  const replica = (id: string, role: ReplicaRole, standing: ReplicaStanding): ReplicaRecord =>
+    new ReplicaRecord({ runtime, location, id, version: '1.2.3', role: () => role, standing: () => standing });
+  const older = replica('older', 'leader', NO_NEEDS);
+  runtime.clock.advance(1000);
+  const newer = replica('newer', 'follower', { needs: ['view'], mayLead: true, lacks: [] });
+  const handover = new LeaderHandover({
+    runtime,
+    location,
+    replica: older,
+    leads: () => true,
+    isReady: () => true,
+    known: { needs: () => [], knows: () => false, keeps: () => true, knowsAll: true },
+  });
+  const successorOfTwoLooks = async (): Promise<string | undefined> => {
+    await handover.look();
+    await handover.look();
+    return handover.successor;
+  };
+  await newer.record();
+  expect(await successorOfTwoLooks()).toBe('newer');
+  runtime.clock.advance(15_000);
+  expect(await successorOfTwoLooks()).toBeUndefined();
+  await newer.record();
+  expect(await successorOfTwoLooks()).toBe('newer');
 });

@@ -149,7 +149,7 @@ describe('a client that writes its whole request before it reads', () => {
       };
       const callbacks = callbackApi({
         healthy: () => true,
-        starting: () => false,
+        mayCome: () => false,
         controller: () => taker,
         clock: systemClock,
         logger: silentLogger,

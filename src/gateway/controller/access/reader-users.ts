@@ -16,11 +16,8 @@ export interface ReaderUsersOptions {
   readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'>;
   /** Keys that Redis does not hold and that all gateways share: the names of the users follow from them. */
   readonly ring: KeyRing;
-  /**
-   * Whether all controllers are known. Before that, a user without a controller may belong to a function that is only
-   * late.
-   */
-  readonly complete: () => boolean;
+  /** Whether a controller that has no user here may still come. Its users stay until then. */
+  readonly mayCome: (controller: string) => boolean;
   /** Whether this gateway leads: only then it takes users away. Default: it does. */
   readonly leads?: () => boolean;
 }
@@ -161,7 +158,7 @@ export class ReaderUsers {
         // The user may have been removed during the call: the next call handles that.
         if (this.#wanted.get(user) === rules) this.#made.add(user);
       }
-      if (this.#leads && this.#options.complete()) await this.#removeOthers();
+      if (this.#leads) await this.#removeOthers();
       if (this.#lastError !== undefined) logger.info({}, 'created the Redis users of functions again');
       this.#lastError = undefined;
     } catch (error) {
@@ -183,17 +180,21 @@ export class ReaderUsers {
   }
 
   /**
-   * Removes the users of controllers and declarations that this gateway does not have, whichever gateway has created
-   * them. Redis ends their connections.
+   * Removes the users of controllers and declarations that this gateway does not have and that will not come, whichever
+   * gateway has created them. Redis ends their connections.
    */
   async #removeOthers(): Promise<void> {
+    const { mayCome } = this.#options;
     const { logger } = this.#options.runtime;
     const { redis } = this.#options.location;
     const users = (await redis.call('ACL', 'USERS')) as string[];
-    const others = users.filter((user) => user.startsWith(this.#prefix) && !this.#wanted.has(user));
+    const controllerOf = (user: string): string => user.slice(this.#prefix.length).split(':', 1)[0] ?? '';
+    const others = users.filter(
+      (user) => user.startsWith(this.#prefix) && !this.#wanted.has(user) && !mayCome(controllerOf(user)),
+    );
     if (others.length === 0) return;
     await redis.call('ACL', 'DELUSER', ...others);
-    const controllers = [...new Set(others.map((user) => user.slice(this.#prefix.length).split(':', 1)[0]))];
+    const controllers = [...new Set(others.map(controllerOf))];
     logger.info({ controllers }, 'removed the Redis users of removed controllers and earlier declarations');
   }
 }

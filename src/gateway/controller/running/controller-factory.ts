@@ -12,7 +12,7 @@ import type { Description } from '../../../contract/index.ts';
 import { isSecureUrl } from '../../../contract/secure-url.ts';
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import { discoverResource } from '../../../ground/apiserver/discovery.ts';
-import type { Informers } from '../../informer/cache/informers.ts';
+import { type Informers, servedAs } from '../../informer/cache/informers.ts';
 import type { ReaderUsers } from '../access/reader-users.ts';
 import type { MemoryGuard } from '../../../ground/redis/memory-shares.ts';
 import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
@@ -205,7 +205,7 @@ export class ControllerFactory {
         rules: queue.relatedRules,
         declared,
         watched: related,
-        isServed: async (kind) => (await this.relatedResource(id, kind)) !== undefined,
+        isServed: async (kind) => (await this.#servedResource(id, kind)) !== undefined,
         onOutdated: () => this.#options.on.relatedKinds(id),
         runtime,
       });
@@ -234,16 +234,18 @@ export class ControllerFactory {
     });
   }
 
-  /** A kind that a key has named, as the cluster serves it; undefined while it does not, or it cannot be cached. */
-  async relatedResource(id: string, kind: GroupVersionKind): Promise<Resource | undefined> {
-    const { client, informers } = this.#options;
-    try {
-      checkEncryptedKind(kind, informers.settings, informers.canEncrypt);
-      return await discoverResource(client.for(id), kind);
-    } catch (error) {
-      if (error instanceof UserError) return undefined;
-      throw error;
-    }
+  /**
+   * Whether the cluster serves a kind of a controller under another plural or in another scope than the controller
+   * knows: its definition was replaced. No event shows that where the old path is gone, or where another gateway fills
+   * the view. Never rejects: a kind counts as unchanged while the cluster does not serve it or does not answer.
+   */
+  async isServedAnew({ name, reviews, sources }: RunningController): Promise<boolean> {
+    const known = [...sources.all, ...(reviews?.webhooks ?? [])];
+    const areOther = known.map(async ({ resource }) => {
+      const served = await this.#servedResource(name, resource).catch(() => undefined);
+      return served !== undefined && servedAs(served) !== servedAs(resource);
+    });
+    return (await Promise.all(areOther)).includes(true);
   }
 
   /**
@@ -263,13 +265,25 @@ export class ControllerFactory {
     const found = await Promise.all(
       [...kinds].toSorted().map(async (kind) => {
         try {
-          return await this.relatedResource(id, parseKind(kind));
+          return await this.#servedResource(id, parseKind(kind));
         } catch {
           return running?.relatedResource(kind);
         }
       }),
     );
     return found.filter((each) => each !== undefined);
+  }
+
+  /** A kind as the cluster serves it for a controller; undefined while it does not, or it cannot be cached. */
+  async #servedResource(id: string, kind: GroupVersionKind): Promise<Resource | undefined> {
+    const { client, informers } = this.#options;
+    try {
+      checkEncryptedKind(kind, informers.settings, informers.canEncrypt);
+      return await discoverResource(client.for(id), kind);
+    } catch (error) {
+      if (error instanceof UserError) return undefined;
+      throw error;
+    }
   }
 
   /** The access to the apiserver of a function without credentials of its own: by token or by proxy. */

@@ -1,5 +1,4 @@
 import { formatKind, namespaceOfTenant, ownValue, type Resource } from '../../../core/index.ts';
-import type { WebhookDescription } from '../../../contract/index.ts';
 import { KEPT_OUT_INDEX, LEFT_OUT_INDEX } from '../../../contract/cache-layout.ts';
 import type { UserIndexes } from '../../informer/cache/backfill.ts';
 import type { Informer } from '../../informer/cache/informer.ts';
@@ -56,7 +55,7 @@ export class ControllerSources {
     return informersOf(this.declared).every(({ synced }) => synced);
   }
 
-  /** Whether the cluster now serves one of the kinds in another scope, so that the controller has to start anew. */
+  /** Whether an event has shown that a kind has another scope by now, so that the controller has to start anew. */
   get outdated(): boolean {
     return this.informers.some((informer) => informer.outdated);
   }
@@ -78,30 +77,40 @@ export class ControllerSources {
   /**
    * From now on the informers' events wake the controller's keys; informers that were not needed before begin.
    * @param events each of them gets all events.
+   * @param before of the controller that is being replaced, whose webhooks still get reviews.
    * @throws UserError for namespaces of a kind that has none.
    */
   async addHandlers(
     events: readonly EventSources[],
-    webhooks: readonly { readonly webhook: WebhookDescription; readonly resource: Resource }[],
+    webhooks: readonly { readonly resource: Resource }[],
+    before?: ControllerSources,
   ): Promise<void> {
     const { description, id } = this.#spec;
     checkScopes(
       description,
       [...this.all, ...webhooks].map(({ resource }) => resource),
     );
-    const limits = webhooks.map(({ webhook }) => ('cache' in webhook ? webhook.cache.maxAgeSeconds * 1000 : Infinity));
-    const ageLimitMs = Math.min(...limits);
+    const reviewed = before ? [this, before] : [this];
     const registered: Promise<void>[] = [];
-    for (const { resource, informers, isRelated = false } of this.all) {
+    for (const { resource, informers } of this.all) {
+      const kind = formatKind(resource);
+      const ageLimitMs = Math.min(...reviewed.map((each) => each.#ageLimitMs(kind)));
       for (const informer of informers) {
-        informer.setAgeLimit(id, isRelated ? Infinity : ageLimitMs);
-        informer.setIndexes(id, this.#indexesOf(formatKind(resource), informer.view.objects.encrypted));
+        informer.setAgeLimit(id, ageLimitMs);
+        informer.setIndexes(id, this.#indexesOf(kind, informer.view.objects.encrypted));
         const handlers = events.flatMap((each) => each.handlersFor(resource));
         registered.push(informer.setHandlers(id, handlers));
       }
     }
     await Promise.all(this.informers.map((informer) => informer.begin()));
     await Promise.all(registered);
+  }
+
+  /** How old the views of a kind may be for its webhooks, in milliseconds; Infinity: of any age. */
+  #ageLimitMs(kind: string): number {
+    if (!this.declaredKinds.includes(kind)) return Infinity;
+    const { webhooks = [] } = this.#spec.description;
+    return Math.min(...webhooks.map((each) => ('cache' in each ? each.cache.maxAgeSeconds * 1000 : Infinity)));
   }
 
   /** Indexes that the function declares, or that finding the referrers of a watched object needs. */

@@ -294,12 +294,13 @@ export class RunningController {
 
   /**
    * From now on the informers' events wake this controller's keys; informers that were not needed before begin.
-   * @param before the controller that this one replaces, and that runs on for now: the events wake its keys, too.
+   * @param before the controller that this one replaces, and that runs on for now: the events wake its keys, too, and
+   *   the views stay as young as its webhooks need them.
    * @throws UserError for namespaces of a kind that has none.
    */
   addHandlers(before?: RunningController): Promise<void> {
     const events = before ? [this.#events, before.#events] : [this.#events];
-    return this.sources.addHandlers(events, this.reviews?.webhooks ?? []);
+    return this.sources.addHandlers(events, this.reviews?.webhooks ?? [], before?.sources);
   }
 
   /** Whether it reconciles this key. */

@@ -29,7 +29,7 @@ async function send(options: Partial<CallbackApiOptions> = {}, text = JSON.strin
   const taken: CallbackBody[] = [];
   const app = callbackApi({
     healthy: () => true,
-    starting: () => false,
+    mayCome: () => false,
     controller: (name) => {
       if (name !== 'web') return undefined;
       return taker(async (given) => {
@@ -92,7 +92,7 @@ describe('the callback API', () => {
 
   it.each<[string, Partial<CallbackApiOptions>]>([
     ['Redis is away', { healthy: () => false }],
-    ['the function of the controller has not answered yet', { controller: () => undefined, starting: () => true }],
+    ['the function of the controller has not answered yet', { controller: () => undefined, mayCome: () => true }],
     ['the outcome cannot be stored', { controller: () => taker(() => Promise.reject(new Error('no connection'))) }],
   ])('asks for patience while %s', async (_what, options) => {
     const { status, retryAfter, answer, taken } = await send(options);
@@ -125,7 +125,7 @@ describe('the callback API', () => {
   it('answers 401 to another signature, and 405 to another method', async () => {
     const app = callbackApi({
       healthy: () => true,
-      starting: () => false,
+      mayCome: () => false,
       controller: () => taker(async () => ({ kind: 'taken' })),
       clock: systemClock,
       logger: silentLogger,
@@ -146,7 +146,7 @@ describe('the callback API', () => {
     let nowMs = 0;
     const app = callbackApi({
       healthy: () => true,
-      starting: () => false,
+      mayCome: () => false,
       controller: () => taker(async () => ({ kind: 'taken' })),
       clock: { now: () => nowMs, wallNow: () => Date.now() },
       logger: { ...silentLogger, warn: (fields) => lines.push(fields) },
@@ -185,7 +185,7 @@ describe('the callback API', () => {
   it('leaves room for the callbacks of others while one source sends large bodies', async () => {
     const app = callbackApi({
       healthy: () => true,
-      starting: () => false,
+      mayCome: () => false,
       controller: () => taker(async () => ({ kind: 'taken' })),
       clock: systemClock,
       logger: silentLogger,
@@ -218,7 +218,7 @@ describe('the callback API', () => {
     let nowMs = 0;
     const app = callbackApi({
       healthy: () => true,
-      starting: () => false,
+      mayCome: () => false,
       controller: () => taker(async () => ({ kind: 'taken' })),
       clock: { now: () => nowMs, wallNow: () => Date.now() },
       logger: silentLogger,

@@ -22,8 +22,8 @@ import { UnverifiedBodies, type UnverifiedBody } from './unverified-bodies.ts';
 export interface CallbackApiOptions {
   /** Whether the queues can be trusted now. */
   readonly healthy: () => boolean;
-  /** Whether a controller that is not here may still come: the gateway has not read its function's description yet. */
-  readonly starting: () => boolean;
+  /** Whether a controller that is not here may still come: its function has not described it, or waits. */
+  readonly mayCome: (name: string) => boolean;
   /** Undefined when there is no such controller. */
   readonly controller: (name: string) => CallbackTaker | undefined;
   readonly logger: Logger;
@@ -80,7 +80,7 @@ export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
   app.post('/:controller', async (context, next) => {
     const name = context.req.param('controller');
     const taker = options.controller(name);
-    if (!taker && options.starting()) return later(context, `the controller "${name}" is not there yet`);
+    if (!taker && options.mayCome(name)) return later(context, `the controller "${name}" is not there yet`);
     if (!taker) return refuse(context, 404, `there is no controller "${name}" here`);
     try {
       const { headers } = context.req.raw;

@@ -98,7 +98,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
       }),
       callbacks: callbackApi({
         healthy,
-        starting: () => !parts()?.manager.knowsAll,
+        mayCome: (name) => parts()?.manager.mayCome(name) ?? true,
         controller: (name) => parts()?.manager.controllers.callbackTaker(name),
         clock,
         logger,

@@ -39,7 +39,7 @@ class World {
       client: { for: () => client as unknown as ApiClient },
       verify: () => this.#verify(),
       available: () => true,
-      starting: () => false,
+      mayCome: () => false,
     });
   }
 

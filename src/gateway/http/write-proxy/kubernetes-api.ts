@@ -55,7 +55,7 @@ export interface KubernetesApiOptions {
   /** Whether the queues can be trusted: Redis is there and has lost nothing. */
   readonly available: () => boolean;
   /** Whether a controller that is not known may still come. */
-  readonly starting: () => boolean;
+  readonly mayCome: (controller: string) => boolean;
 }
 
 /** Of a write. It is not passed on, so that no header of the caller says who writes. */
@@ -139,7 +139,7 @@ export class KubernetesApi {
     const { client } = this.#options;
     const caller = this.#authenticate(request);
     const { controller, proxied } = caller;
-    if (!proxied) throw this.#options.starting() ? unavailable('the gateway is starting') : unauthorized();
+    if (!proxied) throw this.#options.mayCome(controller) ? unavailable('the gateway is starting') : unauthorized();
     labels.controller = controller;
     const { namespace, name } = proxied.account;
     const user = `system:serviceaccount:${namespace}:${name}`;

@@ -145,7 +145,7 @@ export class ListWatch {
     return this.#list({ ...query, fieldSelector, limit: 1 }, signal);
   }
 
-  /** The versions of the resource's group in which the server has the kind: none when its definition is gone. */
+  /** The versions of the resource's group in which the server has it: none when its definition is gone. */
   versionsServed(signal: AbortSignal): Promise<string[]> {
     return versionsOf(this.#client, this.#resource, signal);
   }

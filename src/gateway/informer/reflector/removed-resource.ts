@@ -17,7 +17,10 @@ export class RemovedResource {
   /** Whether the log already has the message that the kind is served in other versions only. */
   #servedElsewhere = false;
 
-  /** @param versionsServed returns the versions of its group that the server has the kind in. */
+  /**
+   * @param versionsServed returns the versions of its group that the server has the resource in. A definition that
+   *   came back with another plural or scope is another one: the objects are gone.
+   */
   constructor(versionsServed: (signal: AbortSignal) => Promise<string[]>, logger: Logger) {
     this.#versionsServed = versionsServed;
     this.#logger = logger;

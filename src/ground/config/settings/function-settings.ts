@@ -54,7 +54,7 @@ export const functionSettings = {
   reviewMs: setting(
     'LEVELHOOK_REVIEW_SECONDS',
     seconds(1, 3600).prefault('60'),
-    'seconds between two reviews of the rights, the Secret and the Service of a ReconcileFunction',
+    'seconds between two reviews of the rights, the Secret and the Service of a ReconcileFunction, and of the kinds of any function',
   ),
 };
 
