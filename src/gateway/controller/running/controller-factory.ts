@@ -3,6 +3,7 @@ import {
   type GroupVersionKind,
   LimitedLines,
   namespaceOfTenant,
+  NewestMap,
   type RequestSource,
   type Resource,
   type Runtime,
@@ -75,6 +76,9 @@ export interface FunctionAccess {
   readonly callbackUrl: (id: string) => string | undefined;
 }
 
+const SERVED_MS = 10_000;
+const MOST_SERVED = 1000;
+
 /** Makes controllers from their declarations: finds the kinds, shares the informers, opens queue and endpoint. */
 export class ControllerFactory {
   /** The runs of all controllers that it has made. */
@@ -87,6 +91,10 @@ export class ControllerFactory {
   readonly #runLines: LimitedLines;
   /** Log lines about queues that fail, by tenant and part. */
   readonly #queueLines: LimitedLines;
+  /** By kind: how the cluster served it when it was asked last. */
+  readonly #served = new NewestMap<string, { readonly atMs: number; readonly resource: Promise<Resource | undefined> }>(
+    MOST_SERVED,
+  );
   readonly #options: ControllerFactoryOptions;
 
   constructor(options: ControllerFactoryOptions) {
@@ -242,7 +250,7 @@ export class ControllerFactory {
   async isServedAnew({ name, reviews, sources }: RunningController): Promise<boolean> {
     const known = [...sources.all, ...(reviews?.webhooks ?? [])];
     const areOther = known.map(async ({ resource }) => {
-      const served = await this.#servedResource(name, resource).catch(() => undefined);
+      const served = await this.#servedLately(name, resource).catch(() => undefined);
       return served !== undefined && servedAs(served) !== servedAs(resource);
     });
     return (await Promise.all(areOther)).includes(true);
@@ -272,6 +280,17 @@ export class ControllerFactory {
       }),
     );
     return found.filter((each) => each !== undefined);
+  }
+
+  /** As `#servedResource`, `SERVED_MS` ago at most: the reviews of many controllers of a kind share one request. */
+  #servedLately(id: string, kind: GroupVersionKind): Promise<Resource | undefined> {
+    const name = formatKind(kind);
+    const nowMs = this.#options.runtime.clock.now();
+    const known = this.#served.get(name);
+    if (known && nowMs - known.atMs < SERVED_MS) return known.resource;
+    const resource = this.#servedResource(id, kind);
+    this.#served.set(name, { atMs: nowMs, resource });
+    return resource;
   }
 
   /** A kind as the cluster serves it for a controller; undefined while it does not, or it cannot be cached. */
