@@ -12,6 +12,7 @@ import { TokenError } from './controller/access/token.ts';
 import type { ApiClient } from '../ground/apiserver/api-client.ts';
 import { CacheApi } from './http/cache-api/cache-api.ts';
 import { Catalog } from './http/cache-api/catalog.ts';
+import { ReadingTimes } from './http/cache-api/reading-time.ts';
 import { GatewayWriter } from './informer/cache/gateway-writer.ts';
 import type { GatewayCertificates } from './certificates/gateway-certificates.ts';
 import type { GatewayConfig } from '../ground/config/config.ts';
@@ -270,9 +271,11 @@ export class Gateway {
         successor: () => this.#parts?.handover?.successor,
         on: { lead: (signal) => manager.lead(signal), unusable: (error) => this.#fatal(error) },
       });
+    const times = new ReadingTimes(runtime.clock);
     const kubernetesApi = new KubernetesApi({
       runtime,
       client,
+      times,
       verify: (token) => {
         const claims = tokenKeys.verify('levelhook-kubernetes', token);
         const { controller, expiresAt, runs } = claims;
@@ -287,7 +290,7 @@ export class Gateway {
     return {
       ...made,
       manager,
-      cacheApi: this.#createCacheApi(client, manager),
+      cacheApi: this.#createCacheApi(client, manager, times),
       kubernetesApi,
       client,
       election,
@@ -360,7 +363,7 @@ export class Gateway {
     });
   }
 
-  #createCacheApi(client: ApiClient, manager: Manager): CacheApi {
+  #createCacheApi(client: ApiClient, manager: Manager, times: ReadingTimes): CacheApi {
     const { controllers, informers, recovery, tokenKeys } = manager;
     const views = () =>
       informers.all().map((informer) => ({
@@ -378,6 +381,7 @@ export class Gateway {
         return { name, scope, positions, goesOn: () => manager.goesOn(claims) };
       },
       available: () => recovery.healthy,
+      times,
       listLimit: this.#config.cacheListLimit,
       requestsPerSecond: this.#config.cacheRequestsPerSecond,
     });
