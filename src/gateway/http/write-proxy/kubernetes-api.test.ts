@@ -180,4 +180,23 @@ describe('a proxied request with a long answer', () => {
     expect(() => world.times.for('ns.other').check()).toThrow('take too much of the processor');
     world.times.for('elsewhere.web').check();
   });
+
+  it.each([
+    ['its run has ended', (world: World) => (world.runGoesOn = false)],
+    ['its controller is declared anew', (world: World) => (world.isDeclared = false)],
+  ])('GET breaks off soon after %s', async (_when, end) => {
+    const world = new World();
+    const chunk = Buffer.alloc(MIB / 16);
+    world.chunks = function* () {
+      for (let at = 0; at < 200; at += 1) {
+        if (at === 100) end(world);
+        world.clock.advance(100);
+        yield chunk;
+      }
+    };
+    world.pass();
+    await expect(world.ask('GET')).rejects.toThrow();
+    expect(world.readBytes).toBeGreaterThan(90 * chunk.length);
+    expect(world.readBytes).toBeLessThan(120 * chunk.length);
+  });
 });

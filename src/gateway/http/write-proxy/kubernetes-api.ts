@@ -83,6 +83,8 @@ const REQUEST_BYTES = 16 * 1024;
  */
 const STREAM_MS_PER_MIB = 2;
 const MIB = 1024 * 1024;
+/** A stream goes on for this much longer than the runs of its caller. */
+const CHECK_MS = 1000;
 /** Of what depends on the caller, if its token is valid for longer. */
 const CALLER_MS = 60_000;
 const OBJECT_TYPES = ['application/json'];
@@ -217,8 +219,21 @@ export class KubernetesApi {
     const answer = await client.forward({ method, url: urlOf(what), headers: { ...AGENT, accept }, user, signal });
     checkIdentity(answer);
     const hold = this.#held.open(tenantOf(controller));
-    const body = stream(answer.body, { hold, signal, beforeChunk: this.#payer(controller) });
+    const body = stream(answer.body, { hold, signal, beforeChunk: this.#whileAllowed(asked) });
     return new Response(body, { status: answer.status, headers: headersOf(answer) });
+  }
+
+  /** For the chunks of an answer to a read: each is paid for, and the stream ends after the runs of the caller. */
+  #whileAllowed({ caller, controller, request }: Asked): (bytes: number) => Promise<void> {
+    const { clock } = this.#options.runtime;
+    const pay = this.#payer(controller);
+    let checkedMs = clock.now();
+    return async (bytes) => {
+      await pay(bytes);
+      if (clock.now() - checkedMs < CHECK_MS) return;
+      checkedMs = clock.now();
+      if (!this.#verify(tokenOf(request)).proxied || !(await caller.goesOn())) throw unauthorized();
+    };
   }
 
   /** For the chunks of an answer: each waits until the tenant has time of the thread, and takes it. */
