@@ -95,6 +95,7 @@ export class Gateway {
   readonly #metrics = new PrometheusMetrics();
   readonly #runtime: Runtime & { readonly clock: GatewayClock };
   readonly #lifecycle: Lifecycle;
+  readonly #times = new ReadingTimes(this.#clock);
   readonly #server: AdminServer;
   readonly #webhooks: Webhooks;
   readonly #writer: GatewayWriter;
@@ -120,6 +121,7 @@ export class Gateway {
       login: { metrics: metricsLogin, onLoopback: loginOnLoopback, auditLog },
       metrics: this.#metrics,
       runtime: this.#runtime,
+      times: this.#times,
       parts: () => this.#parts,
       startWaitsFor: () => this.#startWaitsFor,
     });
@@ -271,11 +273,10 @@ export class Gateway {
         successor: () => this.#parts?.handover?.successor,
         on: { lead: (signal) => manager.lead(signal), unusable: (error) => this.#fatal(error) },
       });
-    const times = new ReadingTimes(runtime.clock);
     const kubernetesApi = new KubernetesApi({
       runtime,
       client,
-      times,
+      times: this.#times,
       verify: (token) => {
         const claims = tokenKeys.verify('levelhook-kubernetes', token);
         const { controller, expiresAt, runs } = claims;
@@ -290,7 +291,7 @@ export class Gateway {
     return {
       ...made,
       manager,
-      cacheApi: this.#createCacheApi(client, manager, times),
+      cacheApi: this.#createCacheApi(client, manager),
       kubernetesApi,
       client,
       election,
@@ -363,7 +364,7 @@ export class Gateway {
     });
   }
 
-  #createCacheApi(client: ApiClient, manager: Manager, times: ReadingTimes): CacheApi {
+  #createCacheApi(client: ApiClient, manager: Manager): CacheApi {
     const { controllers, informers, recovery, tokenKeys } = manager;
     const views = () =>
       informers.all().map((informer) => ({
@@ -381,7 +382,7 @@ export class Gateway {
         return { name, scope, positions, goesOn: () => manager.goesOn(claims) };
       },
       available: () => recovery.healthy,
-      times,
+      times: this.#times,
       listLimit: this.#config.cacheListLimit,
       requestsPerSecond: this.#config.cacheRequestsPerSecond,
     });
