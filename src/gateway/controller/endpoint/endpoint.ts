@@ -1,5 +1,5 @@
 import { KeyObject } from 'node:crypto';
-import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
+import { type buildConnector, type Client, type Dispatcher, Pool } from 'undici';
 import { BodyBuffer, type Clock, isConnectionRefused, messageOf, systemClock } from '../../../core/index.ts';
 import {
   AddressRefusedError,
