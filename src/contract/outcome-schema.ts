@@ -1,14 +1,5 @@
 import { z } from 'zod';
-import {
-  isApiVersion,
-  isKind,
-  isName,
-  isNamespace,
-  isResourceVersion,
-  isUid,
-  type LabelSelector,
-  requirementsOf,
-} from '../core/index.ts';
+import { isApiVersion, isKind, isName, isNamespace, isResourceVersion, isUid } from '../core/index.ts';
 import { apiVersion, kind, namedName, namespace, objectName, uid } from './name-schema.ts';
 import {
   MAX_RELATED_NAMES,
@@ -19,7 +10,7 @@ import {
   type RequestResult,
   type ResultLine,
 } from './outcome.ts';
-import { labelSelector } from './source-schema.ts';
+import { isSelector, labelSelector } from './source-schema.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
 const write = z.object({
@@ -73,15 +64,6 @@ const related = z
     'The objects on which the key depends from now on, instead of those that an earlier run has named; empty for ' +
       'none, absent for no change. Each kind must be a source of the description with the map `related`.',
   );
-
-function isSelector(selector: LabelSelector): boolean {
-  try {
-    requirementsOf(selector);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** A year. */
 const MAX_SECONDS = 365 * 86_400;

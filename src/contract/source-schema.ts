@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { LabelSelector } from '../core/index.ts';
+import { type LabelSelector, requirementsOf } from '../core/index.ts';
 import { FIELD_PATH, LABEL_KEY, MAX_FIELD_PATH, MAX_LABEL_KEY, MAX_LABEL_VALUE } from '../core/names.ts';
 import type { IndexSpec } from './cache-layout.ts';
 import { OBSERVED_FIELD } from './observed.ts';
@@ -23,7 +23,7 @@ export const observedField = z
   .max(MAX_FIELD_PATH)
   .regex(OBSERVED_FIELD, 'must be a path such as spec.renewTime or status.conditions[type=Ready].status');
 
-/** Strict: with a misspelt `matchLabels` it would select everything. `requirementsOf` checks its keys and values. */
+/** Strict: with a misspelt `matchLabels` it would select everything. `isSelector` checks its keys and values. */
 export const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
   matchLabels: z.record(z.string().max(MAX_LABEL_KEY), z.string().max(MAX_LABEL_VALUE)).exactOptional(),
   matchExpressions: z
@@ -36,6 +36,16 @@ export const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
     )
     .exactOptional(),
 });
+
+/** Whether apimachinery takes a selector: its keys and values are those of labels, as its operators need them. */
+export function isSelector(selector: LabelSelector): boolean {
+  try {
+    requirementsOf(selector);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 const cel = z.string().min(1).max(MAX_CEL_LENGTH);
 

@@ -77,8 +77,8 @@ function hasAll(labels: Readonly<Record<string, string>>, wanted: Readonly<Recor
 }
 
 /**
- * Whether labels match a selector, as apimachinery's `LabelSelectorAsSelector` does. A selector that it refuses, such
- * as `NotIn` without values, matches nothing.
+ * Whether labels match a selector, as apimachinery's `LabelSelectorAsSelector` does. `NotIn` without values, which it
+ * refuses, matches nothing. Keys and values are not checked: `requirementsOf` does that.
  */
 export function matchesLabels(selector: LabelSelector, labels: Readonly<Record<string, string>> = {}): boolean {
   // An object may have null in place of an absent field.

@@ -12,6 +12,7 @@ import { TokenError } from './controller/access/token.ts';
 import type { ApiClient } from '../ground/apiserver/api-client.ts';
 import { CacheApi } from './http/cache-api/cache-api.ts';
 import { Catalog } from './http/cache-api/catalog.ts';
+import { ReadingTimes } from './http/cache-api/reading-time.ts';
 import { GatewayWriter } from './informer/cache/gateway-writer.ts';
 import type { GatewayCertificates } from './certificates/gateway-certificates.ts';
 import type { GatewayConfig } from '../ground/config/config.ts';
@@ -94,6 +95,7 @@ export class Gateway {
   readonly #metrics = new PrometheusMetrics();
   readonly #runtime: Runtime & { readonly clock: GatewayClock };
   readonly #lifecycle: Lifecycle;
+  readonly #times = new ReadingTimes(this.#clock);
   readonly #server: AdminServer;
   readonly #webhooks: Webhooks;
   readonly #writer: GatewayWriter;
@@ -119,6 +121,7 @@ export class Gateway {
       login: { metrics: metricsLogin, onLoopback: loginOnLoopback, auditLog },
       metrics: this.#metrics,
       runtime: this.#runtime,
+      times: this.#times,
       parts: () => this.#parts,
       startWaitsFor: () => this.#startWaitsFor,
     });
@@ -273,6 +276,7 @@ export class Gateway {
     const kubernetesApi = new KubernetesApi({
       runtime,
       client,
+      times: this.#times,
       verify: (token) => {
         const claims = tokenKeys.verify('levelhook-kubernetes', token);
         const { controller, expiresAt, runs } = claims;
@@ -378,6 +382,7 @@ export class Gateway {
         return { name, scope, positions, goesOn: () => manager.goesOn(claims) };
       },
       available: () => recovery.healthy,
+      times: this.#times,
       listLimit: this.#config.cacheListLimit,
       requestsPerSecond: this.#config.cacheRequestsPerSecond,
     });

@@ -8,6 +8,7 @@ import type { CachePositions } from '../../src/gateway/controller/access/token.t
 import { TokenKeys } from '../../src/gateway/controller/access/token-keys.ts';
 import { CacheApi } from '../../src/gateway/http/cache-api/cache-api.ts';
 import { Catalog } from '../../src/gateway/http/cache-api/catalog.ts';
+import { ReadingTimes } from '../../src/gateway/http/cache-api/reading-time.ts';
 import { LoopbackServer } from './loopback-server.ts';
 import { quietRuntime } from './quiet-runtime.ts';
 
@@ -49,6 +50,7 @@ export class CacheApiServer extends LoopbackServer {
         return { name: controller, scope, positions, goesOn: async () => true };
       },
       available: options.available ?? (() => true),
+      times: new ReadingTimes(clock),
       listLimit: options.listLimit ?? 50_000,
       requestsPerSecond: options.requestsPerSecond ?? 1e6,
       runtime: quietRuntime({ clock, ...(options.logger ? { logger: options.logger } : {}) }),

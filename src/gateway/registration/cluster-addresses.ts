@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net';
+import { isIP, isIPv6 } from 'node:net';
 import {
   formatLabelSelector,
   type KubernetesObject,
@@ -107,6 +107,26 @@ function newServiceGuard(client: Client, key: ObjectKey): Guard {
     if (refusalOf(await look(), addresses) === undefined) return undefined;
     return refusalOf(await lookAgain(), addresses);
   };
+}
+
+/** By client, because it stays the same for the life of a cluster. */
+const families = new WeakMap<Client, 4 | 6>();
+
+/**
+ * The address family that pods and Services have first, or alone. On a dual-stack cluster they have addresses of the
+ * other family as well, and no field selector finds the owner of such an address: `status.podIP` and `spec.clusterIP`
+ * are the first addresses, and the apiserver knows no selector of the others.
+ * @returns undefined when the cluster has no Service of its own apiserver.
+ */
+export async function firstFamily(client: Client, signal: AbortSignal): Promise<4 | 6 | undefined> {
+  const known = families.get(client);
+  if (known !== undefined) return known;
+  const path = resourcePath(Service, { namespace: 'default', name: 'kubernetes' });
+  const address = (await orUndefined(client.json<Service>({ path, signal })))?.spec?.clusterIP ?? '';
+  const family = isIP(address);
+  if (family !== 4 && family !== 6) return undefined;
+  families.set(client, family);
+  return family;
 }
 
 /**

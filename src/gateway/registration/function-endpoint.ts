@@ -9,7 +9,7 @@ import {
   isNamed,
   namesLoopback,
 } from '../controller/endpoint/endpoint-rules.ts';
-import { addressGuard, Service, serviceGuard, serviceRefusal } from './cluster-addresses.ts';
+import { addressGuard, firstFamily, Service, serviceGuard, serviceRefusal } from './cluster-addresses.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 import type { ReconcileFunctionSpec } from './reconcile-function.ts';
 
@@ -42,7 +42,7 @@ export async function functionEndpoint(
 ): Promise<FunctionEndpoint> {
   const ca = caBundle === undefined ? undefined : certificates(caBundle);
   if (service) return { ...(await serviceEndpoint(service, where)), ca };
-  const { allowed: allow, client, namespace } = where;
+  const { allowed: allow, client, namespace, signal } = where;
   // Loopback is the gateway's own machine, so the operator must have allowed it by name, and the URL must name it: the
   // owner of a name behind a star may lead it there.
   const rules = { allow, loopback: namesLoopback(url ?? ''), tenant: tenantNamed(namespace) };
@@ -55,8 +55,9 @@ export async function functionEndpoint(
       throw new EndpointError('EndpointNotAllowed', message);
     }
     // The owner of a name behind a star says where it leads.
-    const guarded = isBehindStar ? { ...rules, connectRefusal: addressGuard(client, namespace, allow) } : rules;
-    return { url: found.href, rules: guarded, ca };
+    if (!isBehindStar) return { url: found.href, rules, ca };
+    const family = await firstFamily(client, signal);
+    return { url: found.href, rules: { ...rules, family, connectRefusal: addressGuard(client, namespace, allow) }, ca };
   } catch (error) {
     if (!(error instanceof EndpointError)) throw error;
     const remedy = error.reason === 'EndpointNotAllowed' ? ` (${variableOf('allowedEndpoints')})` : '';

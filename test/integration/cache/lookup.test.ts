@@ -133,6 +133,25 @@ describe('a lookup', () => {
     expect(await referrers('r5000')).toEqual([]);
   });
 
+  it('finds no object whose selector apimachinery refuses', async () => {
+    const odd = createView(redis, Service);
+    await odd.writer.claim('writer');
+    const expressions = {
+      good: { key: 'app', operator: 'NotIn', values: ['b'] },
+      value: { key: 'app', operator: 'NotIn', values: ['no label'] },
+      key: { key: 'no label', operator: 'DoesNotExist' },
+    };
+    const objects = Object.entries(expressions).map(([name, expression], at) => ({
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { namespace: 'n', name, uid: `u${at}`, resourceVersion: String(at + 1) },
+      spec: { selector: { matchExpressions: [expression] } },
+    }));
+    await applierOf(odd).apply(listOf('9000', objects));
+    const lookup = { ...bySelector('n', { app: 'a' }), view: odd.location.prefix };
+    expect(await resolveLookup(odd, lookup, unlimitedLookups)).toEqual(['n/good']);
+  });
+
   it('of a controller without time left reads nothing', async () => {
     const sent = vi.spyOn(redis, 'sendCommand');
     const spent = {

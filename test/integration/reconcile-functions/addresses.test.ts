@@ -1,6 +1,8 @@
+import type { LookupAddress } from 'node:dns';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource, resourcePath } from '../../../src/core/index.ts';
-import type { EndpointRules } from '../../../src/gateway/controller/endpoint/endpoint-rules.ts';
+import { type EndpointRules, guardedLookup } from '../../../src/gateway/controller/endpoint/endpoint-rules.ts';
+import type { LookupAll } from '../../../src/gateway/controller/endpoint/name-lookups.ts';
 import { functionEndpoint } from '../../../src/gateway/registration/function-endpoint.ts';
 import type { ReconcileFunctionSpec } from '../../../src/gateway/registration/reconcile-function.ts';
 import { type Cluster, pods } from '../../harness/cluster.ts';
@@ -19,6 +21,8 @@ const NODE = '192.0.2.3';
 const FOREIGN = '198.51.100.1';
 const FOREIGN_ENDED = '198.51.100.2';
 const OUTSIDE = '203.0.113.1';
+/** Of the pod that has `FOREIGN`, on a dual-stack cluster (RFC 3849). */
+const FOREIGN_SECOND = '2001:db8::1';
 
 const started = new Started();
 let cluster: Cluster;
@@ -29,7 +33,7 @@ beforeAll(async () => {
   started.add(() => cluster.deleteNamespace(victim));
   await pod(tenant, 'web', OWN);
   await pod(tenant, 'job', ENDED, 'Succeeded');
-  await pod(victim, 'db', FOREIGN);
+  await pod(victim, 'db', FOREIGN, 'Running', FOREIGN_SECOND);
   await pod(victim, 'job', FOREIGN_ENDED, 'Failed');
   // Both are in the network of one node.
   await pod(tenant, 'agent', NODE);
@@ -42,14 +46,14 @@ beforeAll(async () => {
 });
 afterAll(() => started.stop());
 
-async function pod(namespace: string, name: string, ip: string, phase = 'Running'): Promise<void> {
+async function pod(namespace: string, name: string, ip: string, phase = 'Running', ...more: string[]): Promise<void> {
   const spec = { containers: [{ name: 'a', image: 'a' }], automountServiceAccountToken: false };
   await cluster.create(pods, { metadata: { namespace, name, labels: { app: 'web' } }, spec });
   await cluster.client.json({
     method: 'PATCH',
     path: resourcePath(pods, { namespace, name, subresource: 'status' }),
     contentType: 'application/merge-patch+json',
-    body: { status: { phase, podIP: ip, podIPs: [{ ip }] } },
+    body: { status: { phase, podIP: ip, podIPs: [ip, ...more].map((each) => ({ ip: each })) } },
   });
 }
 
@@ -136,6 +140,27 @@ describe('a connection to a URL that a star of the operator allows', () => {
     for (const address of [FOREIGN, NODE, await service(victim, 'db')]) {
       expect(await refusal(rules, OUTSIDE, address)).toContain(another(address));
     }
+  });
+
+  it('uses no address of the second family, because the apiserver finds no pod by it', async () => {
+    const both: LookupAddress[] = [
+      { address: OUTSIDE, family: 4 },
+      { address: FOREIGN_SECOND, family: 6 },
+    ];
+    const connectTo = async (...named: LookupAddress[]): Promise<unknown> => {
+      const lookup: LookupAll = (_name, { family }, found) => {
+        const some = named.filter((each) => !family || each.family === family);
+        return some.length > 0 ? found(null, some) : found(new Error('getaddrinfo ENOTFOUND fn.example.com'), []);
+      };
+      const rules = await star();
+      return new Promise((resolve) =>
+        guardedLookup(rules, lookup)('fn.example.com', { all: true }, (error, found) => resolve(error ?? found)),
+      );
+    };
+    expect(await connectTo(...both)).toEqual([{ address: OUTSIDE, family: 4 }]);
+    expect(String(await connectTo({ address: FOREIGN_SECOND, family: 6 }))).toContain(
+      'ENOTFOUND fn.example.com: behind a star only IPv4 is used',
+    );
   });
 
   it('goes to a Service of its namespace only while this leads to its pods alone', async () => {

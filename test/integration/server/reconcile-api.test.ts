@@ -99,6 +99,15 @@ describe('POST /reconcile', () => {
     [400, 'all of false', { controller: CONTROLLER, all: false }],
     // Passed over, it would be everything.
     [400, 'a misspelt selector', { controller: CONTROLLER, selection: { labelselector: { matchLabels: {} } } }],
+    // It would be everything.
+    [
+      400,
+      'a selector with a value that no label has',
+      {
+        controller: CONTROLLER,
+        selection: { labelSelector: { matchExpressions: [{ key: 'team', operator: 'NotIn', values: ['no label'] }] } },
+      },
+    ],
     [400, 'a selector as text', { controller: CONTROLLER, selection: { labelSelector: 'team=blue' } }],
     [400, 'a name that is none', { controller: CONTROLLER, keys: [{ namespace: 'a', name: '..' }] }],
     [400, 'a name in two lines', { controller: CONTROLLER, keys: [{ namespace: 'a', name: 'b\nc' }] }],

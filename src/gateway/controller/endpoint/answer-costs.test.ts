@@ -110,3 +110,33 @@ describe('an answer that takes the time of the parser', () => {
     expect(await answered(refusal)).toMatchObject({ kind: 'answered', status, body: reason });
   });
 });
+
+describe('the answer to a request for a profile', () => {
+  it.each([
+    [
+      'informational answers',
+      `HTTP/1.1 103 \r\n\r\n`.repeat(9) + WHOLE,
+      'the answer comes after more than 8 informational answers',
+    ],
+    [
+      'bytes outside its body',
+      `${'\r\n'.repeat(MEBIBYTE / 2)}${WHOLE}`,
+      'the answer has more than 64 KiB, and a quarter of its body, outside its body',
+    ],
+    [
+      'small chunks',
+      CHUNKED + inChunks(Array.from({ length: 1000 }, () => 'x')),
+      'the answer comes in more than 256 chunks of less than 256 bytes',
+    ],
+  ])('is not read to its end when it has many %s', async (_what, text, message) => {
+    const server = new SocketServer((socket) => void socket.on('error', () => {}).on('data', () => socket.write(text)));
+    const endpoint = new Endpoint(await server.open(), [await importExtractableSecret(generateSecret())], {
+      connections: 1,
+    });
+    const { signal } = new AbortController();
+    const request = { id: 'msg', body: '{}', timeoutMs: 20_000, maxAnswerBytes: MEBIBYTE, signal };
+    expect(await endpoint.postBelow('/profile', request)).toEqual({ kind: 'failed', reason: 'too-large', message });
+    await endpoint.close();
+    server.close();
+  });
+});

@@ -18,6 +18,8 @@ export interface EndpointRules {
    * undefined: it may. Default: it may.
    */
   readonly connectRefusal?: (addresses: readonly string[]) => Promise<string | undefined>;
+  /** Names are resolved to addresses of this family only. Default: of both. */
+  readonly family?: 4 | 6 | undefined;
   /** The owner of the URL. Name lookups of one tenant do not delay the lookups of others (`lookupInTurn`). */
   readonly tenant: string;
 }
@@ -96,9 +98,10 @@ export function guardedLookup(
     }
   });
   return (hostname, options, callback) => {
+    const { family } = rules;
     // All addresses in any case: a retry could use an address that was not checked.
-    lookup(hostname, options, (error, found) => {
-      if (error) return callback(error, '', 0);
+    lookup(hostname, family === undefined ? options : { ...options, family }, (error, found) => {
+      if (error) return callback(family === undefined ? error : withoutFamily(error, family), '', 0);
       for (const { address } of found) {
         const refusal = addressRefusal(address, rules);
         if (refusal) return callback(new AddressRefusedError(`${hostname} is ${address}, ${refusal}`), '', 0);
@@ -113,6 +116,12 @@ export function guardedLookup(
       );
     });
   };
+}
+
+function withoutFamily(error: Error, family: 4 | 6): Error {
+  const why = `behind a star only IPv${family} is used, the first address family of the cluster`;
+  const remedy = `the operator can name the origin in ${variableOf('allowedEndpoints')}`;
+  return new Error(`${messageOf(error)}: ${why}, and ${remedy}`, { cause: error });
 }
 
 /** Nothing was sent: a name has an address that is not allowed, or `connectRefusal` has refused the connection. */

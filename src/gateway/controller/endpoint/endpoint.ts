@@ -1,5 +1,5 @@
 import { KeyObject } from 'node:crypto';
-import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
+import { type buildConnector, type Client, type Dispatcher, Pool } from 'undici';
 import { BodyBuffer, type Clock, isConnectionRefused, messageOf, systemClock } from '../../../core/index.ts';
 import {
   AddressRefusedError,
@@ -114,8 +114,8 @@ export interface EndpointRequest {
 export class Endpoint {
   readonly url: string;
   readonly #pool: Pool;
-  /** Opens a connection outside the pool, for `postBelow`. */
-  readonly #connect: () => Client;
+  /** Makes a pool of one connection, for `postBelow`. */
+  readonly #connect: () => Pool;
   readonly #path: string;
   /** The URL's path without a trailing slash. `postBelow` appends its own path and `#search`. */
   readonly #below: string;
@@ -134,15 +134,9 @@ export class Endpoint {
     this.url = url;
     // Over HTTP/2 all triggers would share one connection, and a broken connection would leave all outcomes unknown.
     const connect = { lookup: guardedLookup(rules), ...(ca === undefined ? {} : { ca }) };
-    this.#pool = new Pool(origin, {
-      connections,
-      pipelining: 1,
-      allowH2: false,
-      connect,
-      factory: countedClient,
-      ...KEEP_ALIVE,
-    });
-    this.#connect = () => new Client(origin, { allowH2: false, connect });
+    const common = { pipelining: 1, allowH2: false, connect, factory: countedClient };
+    this.#pool = new Pool(origin, { connections, ...common, ...KEEP_ALIVE });
+    this.#connect = () => new Pool(origin, { connections: 1, ...common });
     this.#path = pathname + search;
     this.#below = pathname.replace(/[/]+$/, '');
     this.#search = search;
@@ -161,7 +155,7 @@ export class Endpoint {
    * they are answers like any other.
    */
   async send(request: EndpointRequest): Promise<Answer> {
-    const answer = await this.#send(request);
+    const answer = await this.#sendBy(this.#pool, this.#path, request);
     const isAnswered = answer.kind === 'answered';
     const text = isAnswered ? `HTTP ${answer.status}` : answer.message;
     const isFailure = !isAnswered || answer.status >= 400;
@@ -170,7 +164,25 @@ export class Endpoint {
     return answer;
   }
 
-  async #send(request: EndpointRequest): Promise<Answer> {
+  /**
+   * Sends one signed POST to a path below the function's, over a connection of its own: however long it takes, no
+   * trigger waits for it. It does not count as an answer of the function (`lastAnswer`), and no redirect is followed.
+   * It never rejects.
+   */
+  async postBelow(path: string, { signal, ...request }: BelowRequest): Promise<Answer> {
+    const pool = this.#connect();
+    const end = (): void => void pool.destroy(new Error('the request was given up'));
+    signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
+    try {
+      return await this.#sendBy(pool, this.#below + path + this.#search, { ...request, method: 'POST' });
+    } finally {
+      signal.removeEventListener('abort', end);
+      await pool.destroy();
+    }
+  }
+
+  async #sendBy(pool: Pool, path: string, request: EndpointRequest): Promise<Answer> {
     const { method, id, body, onLine } = request;
     const accept = onLine ? `${RESULT_STREAM}, application/json` : 'application/json';
     try {
@@ -179,44 +191,12 @@ export class Endpoint {
         const signedKib = Math.max(0, body.length / 1024 - FREE_SIGNED_KIB) * this.#keys.length;
         if (signedKib > 0) request.charge?.(signedKib * SIGN_MS);
         const headers = { ...signature, accept, ...(body ? { 'content-type': 'application/json' } : {}) };
-        const options = { method, path: this.#path, headers, body: body || null, headersTimeout: 0, bodyTimeout: 0 };
+        const options = { method, path, headers, body: body || null, headersTimeout: 0, bodyTimeout: 0 };
         const notConnected = (error: unknown): void => resolve(withoutConnection(error, this.url));
-        this.#pool.dispatch(options, new AnswerHandler(request, { resolve, reject, notConnected }));
+        pool.dispatch(options, new AnswerHandler(request, { resolve, reject, notConnected }));
       });
     } catch (error) {
       return { kind: 'failed', reason: 'connection', message: messageOf(error) };
-    }
-  }
-
-  /**
-   * Sends one signed POST to a path below the function's, over a connection of its own: however long it takes, no
-   * trigger waits for it. It does not count as an answer of the function (`lastAnswer`), and no redirect is followed.
-   * @throws AddressRefusedError, undici's errors, and an Error when the answer is larger than `maxBytes`.
-   */
-  async postBelow(path: string, request: BelowRequest): Promise<BelowAnswer> {
-    const { id, body, maxBytes, signal } = request;
-    const client = this.#connect();
-    try {
-      const signature = signSync(this.#keys, { id, nowMs: this.#clock.wallNow(), body });
-      const answer = await client.request({
-        method: 'POST',
-        path: this.#below + path + this.#search,
-        headers: { ...signature, accept: 'application/json', 'content-type': 'application/json' },
-        body,
-        headersTimeout: 0,
-        bodyTimeout: 0,
-        signal,
-      });
-      const buffer = new BodyBuffer();
-      let size = 0;
-      for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-        size += chunk.length;
-        if (size > maxBytes) throw new Error(`the answer is larger than ${maxBytes} bytes`);
-        buffer.add(chunk);
-      }
-      return { status: answer.statusCode, headers: answer.headers, body: Buffer.from(buffer.take().buffer, 0, size) };
-    } finally {
-      await client.destroy();
     }
   }
 
@@ -226,18 +206,9 @@ export class Endpoint {
 }
 
 /** One signed POST below the function's path. */
-export interface BelowRequest {
-  readonly id: string;
-  readonly body: string;
-  readonly maxBytes: number;
+export interface BelowRequest extends Pick<EndpointRequest, 'id' | 'body' | 'timeoutMs' | 'maxAnswerBytes'> {
   /** Aborts the request. */
   readonly signal: AbortSignal;
-}
-
-export interface BelowAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly body: Buffer<ArrayBuffer>;
 }
 
 /** No name was found, no connection made or no certificate trusted: nothing of the request was written. */

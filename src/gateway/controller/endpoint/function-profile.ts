@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { boundedText, type Clock, messageOf } from '../../../core/index.ts';
+import { boundedText, type Clock } from '../../../core/index.ts';
 import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../../contract/index.ts';
 import { PROFILE_PATH, type ProfileRequest, type ProfileSpec } from '../../../contract/node/profile-request.ts';
-import type { BelowAnswer, Endpoint } from './endpoint.ts';
+import type { Answer, Endpoint } from './endpoint.ts';
 
 /** There is no profile; the message says why, in one sentence. */
 export class ProfileError extends Error {
@@ -31,7 +31,7 @@ export interface ProfiledFunction {
  * Asks a function for a profile of its process: a signed POST below its URL. Behind a Service with several replicas, it
  * is a profile of one of them.
  * @param signal ends the profile in the function, too.
- * @returns the function's answer, bytes that should be V8's JSON.
+ * @returns the function's answer, which should be V8's JSON.
  * @throws ProfileError
  * @throws the reason of the signal
  */
@@ -39,7 +39,7 @@ export async function functionProfile(
   { functionName, endpoint }: ProfiledFunction,
   { profile, clock }: { readonly profile: ProfileSpec; readonly clock: Pick<Clock, 'wallNow'> },
   signal: AbortSignal,
-): Promise<Buffer<ArrayBuffer>> {
+): Promise<string> {
   const limitMs = (profile.seconds + SLACK_SECONDS) * 1000;
   const request: ProfileRequest = {
     version: CONTRACT_VERSION,
@@ -47,24 +47,22 @@ export async function functionProfile(
     deadline: new Date(clock.wallNow() + limitMs).toISOString(),
     profile,
   };
-  const late = AbortSignal.timeout(limitMs);
-  let answer: BelowAnswer;
-  try {
-    answer = await endpoint.postBelow(PROFILE_PATH, {
-      id: randomUUID(),
-      body: JSON.stringify(request),
-      maxBytes: MAX_PROFILE_BYTES,
-      signal: AbortSignal.any([signal, late]),
-    });
-  } catch (error) {
-    signal.throwIfAborted();
-    if (late.aborted) throw new ProfileError(504, `${endpoint.url} did not answer in ${limitMs / 1000} s`);
-    throw new ProfileError(502, `${endpoint.url} gave no profile (${messageOf(error)})`);
+  const answer = await endpoint.postBelow(PROFILE_PATH, {
+    id: randomUUID(),
+    body: JSON.stringify(request),
+    timeoutMs: limitMs,
+    maxAnswerBytes: MAX_PROFILE_BYTES,
+    signal,
+  });
+  signal.throwIfAborted();
+  if (answer.kind === 'answered') return profileIn(answer, endpoint.url);
+  if (answer.reason === 'timeout') {
+    throw new ProfileError(504, `${endpoint.url} did not answer in ${limitMs / 1000} s`);
   }
-  return profileIn(answer, endpoint.url);
+  throw new ProfileError(502, `${endpoint.url} gave no profile (${answer.message})`);
 }
 
-function profileIn({ status, headers, body }: BelowAnswer, url: string): Buffer<ArrayBuffer> {
+function profileIn({ status, headers, body }: Extract<Answer, { kind: 'answered' }>, url: string): string {
   // Without the header the answer is from a proxy, or from a server that is no function.
   const isOurs = headers[LEVELHOOK_HEADER] !== undefined;
   if (status === 200 && isOurs) return body;
@@ -88,9 +86,9 @@ function profileIn({ status, headers, body }: BelowAnswer, url: string): Buffer<
 /** Answers of a function that does not know profiles: it has no such path, or takes the request for a trigger. */
 const WITHOUT_PROFILER = new Set([200, 400, 403, 404, 405, 501]);
 
-function reasonIn(body: Buffer): string {
+function reasonIn(body: string): string {
   try {
-    const { error } = JSON.parse(body.toString('utf8', 0, 64 * 1024)) as { error?: unknown };
+    const { error } = JSON.parse(body.slice(0, 64 * 1024)) as { error?: unknown };
     return typeof error === 'string' ? `: ${boundedText(error, 200)}` : '';
   } catch {
     return '';

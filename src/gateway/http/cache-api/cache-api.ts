@@ -23,7 +23,7 @@ import {
 } from './kubernetes-status.ts';
 import { ReaderRateLimit } from './rate-limit.ts';
 import { readList, readObject, type ReadingOptions } from './reading.ts';
-import { type ReadingTime, ReadingTimes } from './reading-time.ts';
+import type { ReadingTime, ReadingTimes } from './reading-time.ts';
 import { requestInfo, type ResourceRequest } from './request-info.ts';
 import { VersionWaits } from './version-waits.ts';
 
@@ -34,6 +34,7 @@ export interface CacheApiOptions extends Pick<ReadingOptions, 'listLimit'> {
   readonly verify: (token: string) => CacheApiClient;
   /** Whether the cache may be read: Redis is there and has lost nothing. */
   readonly available: () => boolean;
+  readonly times: ReadingTimes;
   readonly requestsPerSecond: number;
 }
 
@@ -71,14 +72,12 @@ export class CacheApi {
   readonly #options: CacheApiOptions;
   readonly #limit: ReaderRateLimit;
   readonly #room = new AnswerRoom();
-  readonly #times: ReadingTimes;
   readonly #versionWaits: VersionWaits;
   readonly #lines: LimitedLines;
 
   constructor(options: CacheApiOptions) {
     this.#options = options;
     this.#limit = new ReaderRateLimit(options.requestsPerSecond, options.runtime.clock);
-    this.#times = new ReadingTimes(options.runtime.clock);
     this.#versionWaits = new VersionWaits(options.runtime.clock);
     this.#lines = new LimitedLines(options.runtime.clock);
   }
@@ -108,7 +107,7 @@ export class CacheApi {
     if (!this.#limit.take(reader.name)) {
       throw tooManyRequests('Too many requests, please try again later.');
     }
-    const time = this.#times.for(reader.name);
+    const time = this.#options.times.for(reader.name);
     time.check();
     const held = this.#room.for(reader.name);
     try {

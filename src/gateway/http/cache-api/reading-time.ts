@@ -17,9 +17,9 @@ const RATE_OF_ALL = { perSecond: 700, burst: 2 * RATE.burst };
 const AT_ONCE = 8;
 
 /**
- * Shares the thread's time among the readers of the cache API. A read costs the objects that it has to look at and
- * their bytes, also where it selects none of them, so neither its answer nor the number of requests bounds it. Each
- * gateway process counts for itself.
+ * Shares the thread's time among the readers of the cache API and of the dashboard. A read costs the objects that it
+ * has to look at and their bytes, also where it selects none of them, so neither its answer nor the number of requests
+ * bounds it. Each gateway process counts for itself.
  */
 export class ReadingTimes {
   readonly clock: Clock;
@@ -39,7 +39,16 @@ export class ReadingTimes {
 
   /** For one request. @param reader a controller's id, or the name of a person. There are few tenants. */
   for(reader: string): ReadingTime {
-    const tenant = tenantOf(reader);
+    return this.#of(tenantOf(reader));
+  }
+
+  /** For one request of a visitor of the dashboard, who pays alone, whatever the visitor's name. */
+  ofVisitor(name: string): ReadingTime {
+    // No tenant has a space in its name.
+    return this.#of(`visitor ${name}`);
+  }
+
+  #of(tenant: string): ReadingTime {
     let bucket = this.#buckets.get(tenant);
     if (!bucket) {
       bucket = new TokenBucket(RATE, () => this.clock.now());

@@ -1,8 +1,9 @@
 import { Hono } from 'hono';
 import { expect, test } from 'vitest';
 import { viewPrefix } from '../../../contract/cache-layout.ts';
-import { type LogFields, type Logger, parseJson } from '../../../core/index.ts';
+import { type LogFields, type Logger, parseJson, systemClock } from '../../../core/index.ts';
 import type { KeyStatus, PastRun } from '../../controller/workqueue/work-queue.ts';
+import { ReadingTimes } from '../cache-api/reading-time.ts';
 import { dashboardApp } from './app.ts';
 import type { ControllerAccess, ControllerSummary, DashboardData, FunctionSummary, ShownQueue } from './data.ts';
 import { DASHBOARD_PATH } from './urls.ts';
@@ -136,6 +137,7 @@ function access(queue: ShownQueue, more: Partial<ControllerAccess> = {}): Contro
 function dataOf(more: Partial<DashboardData> = {}): DashboardData {
   return {
     clock: { now: () => NOW, wallNow: () => NOW },
+    times: new ReadingTimes(systemClock),
     unavailable: () => undefined,
     checks: new Map(),
     gateway: () => ({ role: 'alone', identity: undefined, leader: '' }),

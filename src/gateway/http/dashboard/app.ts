@@ -69,7 +69,8 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
   );
   serve('/controllers/:id', (page, { req }) => {
     const controller = data.controller(req.param('id') ?? '');
-    return controller && controllerPage(page, controller, { ...keysFilter((name) => req.query(name)) });
+    const time = data.times.ofVisitor(page.visitor.name);
+    return controller && controllerPage(page, controller, { ...keysFilter((name) => req.query(name)), time });
   });
   serve('/controllers/:id/runs', (page, { req }) => {
     const id = req.param('id') ?? '';

@@ -3,6 +3,7 @@ import type { Description, WebhookDescription } from '../../../contract/index.ts
 import type { KeySelection } from '../../controller/running/requeue.ts';
 import type { SeenReviews } from '../../controller/dispatch/review-sender.ts';
 import type { HealthCheck } from '../../process/health.ts';
+import type { ReadingTimes } from '../cache-api/reading-time.ts';
 import type { Visitor } from '../login/visitor.ts';
 import type { ListedReplica, ReplicaRole } from '../../election/replica-record.ts';
 import type { BullMqLists } from '../../controller/workqueue/worker/bullmq-jobs.ts';
@@ -22,6 +23,8 @@ import type {
 /** Everything that the pages show and change. The server implements it from the parts of the gateway. */
 export interface DashboardData {
   readonly clock: Pick<Clock, 'now' | 'wallNow'>;
+  /** Each visitor's time of the thread. */
+  readonly times: Pick<ReadingTimes, 'ofVisitor'>;
   /** Why queues and views cannot be asked now, such as Redis being away; undefined when they can. */
   unavailable(): string | undefined;
   /** The checks of `/readyz`. */
@@ -192,7 +195,7 @@ export interface ViewAccess {
    * @throws SelectorError; LoginUnavailableError
    */
   list(
-    visitor: ObjectVisitor,
+    visitor: ObjectVisitor & Pick<Visitor, 'name'>,
     selection: ObjectSelection,
     page: { readonly after: string; readonly limit: number },
   ): Promise<Shown<ObjectPage>>;

@@ -1,3 +1,4 @@
+import type { ReadingTime } from '../cache-api/reading-time.ts';
 import type { KeyList, KeyPage, QueueInspector } from '../../controller/workqueue/work-queue.ts';
 
 /** Which keys of a list. Empty fields select all. */
@@ -17,8 +18,18 @@ export interface FoundKeys {
   readonly next: number | undefined;
 }
 
+export interface AskedPage {
+  readonly search: KeySearch;
+  readonly from: number;
+  readonly limit: number;
+  /** The visitor's. */
+  readonly time: Pick<ReadingTime, 'pace'>;
+}
+
 /** Keys that one step of a search reads: well below a millisecond of Redis. */
 const STEP = 1000;
+/** Milliseconds of the thread to read one key from Redis: measured 0.8 to 1.2 us. */
+const READ_MS = 0.001;
 /** Keys that one search looks at, at most: the visitor asks for the next part. */
 const MOST = 20_000;
 
@@ -29,17 +40,18 @@ const MOST = 20_000;
 export async function findKeys(
   inspector: Pick<QueueInspector, 'list'>,
   list: KeyList,
-  { search, from, limit }: { readonly search: KeySearch; readonly from: number; readonly limit: number },
+  { search, from, limit, time }: AskedPage,
 ): Promise<FoundKeys> {
   const step = isSearch(search) ? STEP : limit;
   const found: KeyPage['keys'][number][] = [];
   let offset = from;
   for (;;) {
     const { keys, total } = await inspector.list(list, { offset, limit: step });
-    for (const [at, each] of keys.entries()) {
-      if (!isSelected(each.key, search)) continue;
+    const first = offset;
+    const select = () =>
+      keys.flatMap((each, at) => (isSelected(each.key, search) ? [{ each, next: first + at + 1 }] : []));
+    for (const { each, next } of await time.pace(select, keys.length * READ_MS)) {
       found.push(each);
-      const next = offset + at + 1;
       if (found.length < limit) continue;
       return { keys: found, total, looked: next - from, next: next < total ? next : undefined };
     }

@@ -1,11 +1,17 @@
-import { expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
+import { InstantClock } from '../../../../test/harness/test-clock.ts';
 import type { Informer } from '../../informer/cache/informer.ts';
+import { ReadingTimes } from '../cache-api/reading-time.ts';
 import { dashboardData, type DashboardParts } from './dashboard-data.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
 
 const clock = { now: () => 0, wallNow: () => 0 };
 
-function dataOf(parts: object) {
-  const options = { checks: new Map(), unavailable: () => undefined, clock };
+function dataOf(parts: object, times = new ReadingTimes(new InstantClock())) {
+  const options = { checks: new Map(), unavailable: () => undefined, clock, times };
   return dashboardData({ parts: () => parts as unknown as DashboardParts, ...options });
 }
 
@@ -34,4 +40,32 @@ it('no gateway is known to lead while the Lease that was seen last has expired',
   expect(dataOf({ election }).gateway()).toEqual({ role: 'follower', identity: 'a_1', leader: 'a_1' });
   const expired = { ...election, warning: 'no gateway has renewed the Lease' };
   expect(dataOf({ election: expired }).gateway()).toEqual({ role: 'follower', identity: 'a_1', leader: '' });
+});
+
+it('a page of objects takes time of its visitor for each object that it looks at', async () => {
+  const time = new InstantClock();
+  vi.spyOn(performance, 'now').mockImplementation(() => time.now());
+  const times = new ReadingTimes(time);
+  const stored = {
+    key: 'shop/a',
+    decode: () => {
+      time.advance(5);
+      return { metadata: { namespace: 'shop', name: 'a' } };
+    },
+  };
+  const reader = {
+    state: async () => ({}),
+    select: async function* () {
+      yield Array.from({ length: 1000 }, () => stored);
+    },
+  };
+  const resource = { group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps', namespaced: true };
+  const view = { resource, objects: { encrypted: false }, location: {}, reader };
+  const data = dataOf({ manager: { informers: { all: () => [{ name: 'v1/ConfigMap', view }] } } }, times);
+  const visitor = { name: 'ann', readRefusal: async () => undefined };
+  const shown = await data.view('v1/ConfigMap')?.list(visitor, { labels: 'app=none' }, { after: '', limit: 50 });
+  expect(shown).toEqual({ kind: 'shown', objects: [], next: undefined });
+  expect(time.sleeps).not.toEqual([]);
+  expect(() => times.ofVisitor('ann').check()).toThrow('take too much of the processor');
+  times.ofVisitor('ben').check();
 });

@@ -32,6 +32,7 @@ import type {
   ViewAccess,
   ViewSummary,
 } from '../dashboard/data.ts';
+import type { ReadingTime } from '../cache-api/reading-time.ts';
 import type { HealthCheck } from '../../process/health.ts';
 import type { LeaderElection } from '../../election/leader-election.ts';
 import type { Manager } from '../../process/manager.ts';
@@ -39,7 +40,6 @@ import { type ReplicaRecord, roleOf } from '../../election/replica-record.ts';
 import type { KeyObject } from '../../controller/workqueue/key-status.ts';
 import type { ReplayRecords } from '../../controller/workqueue/records/replay-records.ts';
 import { queuesOf } from './scrape.ts';
-import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { Sample } from '../../controller/workqueue/work-queue.ts';
 
 export interface GatewayDashboardOptions {
@@ -48,6 +48,7 @@ export interface GatewayDashboardOptions {
   readonly checks: ReadonlyMap<string, HealthCheck>;
   readonly unavailable: DashboardData['unavailable'];
   readonly clock: Pick<Clock, 'now' | 'wallNow'>;
+  readonly times: DashboardData['times'];
 }
 
 /** The parts of a gateway that the dashboard shows. */
@@ -71,12 +72,13 @@ const SUMMARIES_FRESH_MS = 1000;
 const MAX_OBJECT_BYTES = 4 * 1024 * 1024;
 
 /** The data and the changes of the dashboard, from the parts of a gateway. */
-export function dashboardData({ parts, checks, unavailable, clock }: GatewayDashboardOptions): DashboardData {
+export function dashboardData({ parts, checks, unavailable, clock, times }: GatewayDashboardOptions): DashboardData {
   const known = (): ReadonlyMap<string, RunningController> => parts()?.manager.controllers.known() ?? new Map();
   const samples = new SampleCache(clock);
   const informers = (): readonly Informer[] => parts()?.manager.informers.all() ?? [];
   return {
     clock,
+    times,
     checks,
     unavailable,
     gateway: () => gatewaySummary(parts()),
@@ -94,7 +96,7 @@ export function dashboardData({ parts, checks, unavailable, clock }: GatewayDash
     queues: () => queuesOf(parts()?.manager.controllers),
     view: (name) => {
       const informer = informers().find((each) => each.name === name);
-      return informer && viewAccess(informer.view);
+      return informer && viewAccess(informer.view, times);
     },
   };
 }
@@ -318,7 +320,7 @@ async function serverObject(
   }
 }
 
-function viewAccess(view: View): ViewAccess {
+function viewAccess(view: View, times: DashboardData['times']): ViewAccess {
   const shown = async <T>(reason: Promise<string | undefined>, read: () => Promise<T>): Promise<Shown<T>> => {
     const hidden = await reason;
     return hidden === undefined ? { kind: 'shown', ...(await read()) } : { kind: 'hidden', reason: hidden };
@@ -329,7 +331,8 @@ function viewAccess(view: View): ViewAccess {
     list: async (visitor, selection, page) => {
       const { namespace } = selection;
       if (namespace !== undefined && !isNamespace(namespace)) return { kind: 'shown', ...NO_OBJECTS };
-      return shown(hiddenReason(view, visitor, { namespace }), () => objectPage(view, selection, page));
+      const time = times.ofVisitor(visitor.name);
+      return shown(hiddenReason(view, visitor, { namespace }), () => objectPage(view, selection, { ...page, time }));
     },
     get: async (visitor, key) => {
       const at = decodeObjectKey(key);
@@ -344,7 +347,7 @@ const NO_OBJECTS: ObjectPage = { objects: [], next: undefined };
 async function objectPage(
   view: View,
   { namespace, labels = '' }: ObjectSelection,
-  { after, limit }: { readonly after: string; readonly limit: number },
+  { after, limit, time }: { readonly after: string; readonly limit: number; readonly time: Pick<ReadingTime, 'pace'> },
 ): Promise<ObjectPage> {
   const requirements = parseLabelSelector(labels);
   const selection = namespace === undefined ? {} : { namespace };
@@ -354,13 +357,10 @@ async function objectPage(
   const objects: KubernetesObject[] = [];
   let looked = 0;
   // The keys of a namespace are read in their order, a page at a time; labels are compared here, to a limit.
-  const slice = new TimeSlice();
   const options = { state: { ...state, keys: undefined }, after, first: limit, commandBytes: COMMAND_BYTES };
   for await (const batch of reader.select(selection, options)) {
-    slice.restart();
     for (const found of batch) {
-      if (slice.isOver) await slice.next();
-      const object = found.decode();
+      const object = await time.pace(() => found.decode());
       looked += 1;
       if (fulfils(requirements, object.metadata.labels)) objects.push(object);
       if (objects.length >= limit || looked >= MOST_LOOKED_AT) return { objects, next: found.key };

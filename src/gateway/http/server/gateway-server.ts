@@ -1,5 +1,6 @@
 import { type Runtime, systemClock } from '../../../core/index.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
+import type { ReadingTimes } from '../cache-api/reading-time.ts';
 import type { KubernetesApi } from '../write-proxy/kubernetes-api.ts';
 import type { LoginBackend } from '../login/login.ts';
 import type { GatewayCertificates } from '../../certificates/gateway-certificates.ts';
@@ -43,6 +44,7 @@ export interface GatewayServerOptions {
   readonly login: Omit<AdminLogin, 'backend'>;
   readonly metrics: PrometheusMetrics;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  readonly times: ReadingTimes;
   /** Undefined while the gateway is starting. */
   readonly parts: () => ServedParts | undefined;
   /** Why the start waits; undefined while it does not. */
@@ -51,11 +53,11 @@ export interface GatewayServerOptions {
 
 /** The server of a gateway. It is up before the parts that it asks. */
 export function gatewayServer(options: GatewayServerOptions): AdminServer {
-  const { listen, apiTokens, login, metrics, runtime, parts, startWaitsFor } = options;
+  const { listen, apiTokens, login, metrics, runtime, times, parts, startWaitsFor } = options;
   const { clock, logger } = runtime;
   const ready = gatewayChecks(parts, startWaitsFor);
   const unavailable = (): string | undefined => unavailableReason(parts(), startWaitsFor());
-  const data = dashboardData({ parts, checks: ready, unavailable, clock });
+  const data = dashboardData({ parts, checks: ready, unavailable, clock, times });
   const healthy = (): boolean => parts()?.manager.recovery.healthy ?? false;
   const scrapes = new Scrapes(() => renderMetrics(metrics, parts()?.manager, systemClock), systemClock);
   return new AdminServer({

@@ -76,9 +76,7 @@ export function profileApi({ profiler, functions, clock }: ProfileApiOptions): H
     return next();
   });
   app.get('/', (context) => context.text(INDEX));
-  app.get('/:kind', (context) =>
-    answer(context, SELF, clock, async ({ spec, signal }) => Buffer.from(await profiler.take(spec, signal))),
-  );
+  app.get('/:kind', (context) => answer(context, SELF, clock, ({ spec, signal }) => profiler.take(spec, signal)));
   app.get('/controllers/:id/:kind', async (context) => {
     const id = context.req.param('id');
     const known = functions();
@@ -104,7 +102,7 @@ export function profileApi({ profiler, functions, clock }: ProfileApiOptions): H
   return app;
 }
 
-type Take = (how: { readonly spec: ProfileSpec; readonly signal: AbortSignal }) => Promise<Buffer<ArrayBuffer>>;
+type Take = (how: { readonly spec: ProfileSpec; readonly signal: AbortSignal }) => Promise<string>;
 
 async function answer(context: Context, of: string, clock: Pick<Clock, 'wallNow'>, take: Take): Promise<Response> {
   const path = context.req.param('kind') ?? '';
@@ -117,14 +115,12 @@ async function answer(context: Context, of: string, clock: Pick<Clock, 'wallNow'
   const { signal } = context.req.raw;
   try {
     const json = await take({ spec: { kind, seconds }, signal });
-    if (format === 'chrome') return file(context, json, { of, path, type: 'application/json' });
+    if (format === 'chrome') return file(context, Buffer.from(json), { of, path, type: 'application/json' });
     const endWallMs = clock.wallNow();
-    const bytes = await pprofInThread({ kind, json: json.toString(), endWallMs, seconds }, signal).catch(
-      (error: unknown) => {
-        signal.throwIfAborted();
-        throw new ProfileError(502, `the profile of ${of} cannot be converted (${messageOf(error)})`);
-      },
-    );
+    const bytes = await pprofInThread({ kind, json, endWallMs, seconds }, signal).catch((error: unknown) => {
+      signal.throwIfAborted();
+      throw new ProfileError(502, `the profile of ${of} cannot be converted (${messageOf(error)})`);
+    });
     return file(context, bytes, { of, path, type: 'application/octet-stream' });
   } catch (error) {
     // No answer reaches the client.

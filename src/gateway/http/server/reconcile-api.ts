@@ -4,7 +4,7 @@ import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
 import { boundedText, type Clock, type Logger, messageOf, TokenBucket, UserError } from '../../../core/index.ts';
 import { namedName, namespace, withOwnKeys } from '../../../contract/name-schema.ts';
-import { labelSelector } from '../../../contract/source-schema.ts';
+import { isSelector, labelSelector } from '../../../contract/source-schema.ts';
 import { variableOf } from '../../../ground/config/config.ts';
 import type { RequeueRequest } from '../../controller/running/requeue.ts';
 
@@ -42,7 +42,12 @@ const schema = withOwnKeys(
     }),
     z.strictObject({
       ...shared,
-      selection: z.strictObject({ namespace: namespace.exactOptional(), labelSelector: labelSelector.exactOptional() }),
+      selection: z.strictObject({
+        namespace: namespace.exactOptional(),
+        labelSelector: labelSelector
+          .refine(isSelector, 'must be a label selector that Kubernetes accepts')
+          .exactOptional(),
+      }),
     }),
     z.strictObject({ ...shared, all: z.literal(true) }),
   ]),

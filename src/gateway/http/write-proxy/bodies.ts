@@ -68,30 +68,54 @@ export async function takeAnswer(body: Readable, hold: Hold): Promise<TakenAnswe
   return { content: contentOf(buffer), rest: undefined };
 }
 
-/**
- * The answer to a write, for the caller. Releases `hold` when the caller has it.
- * @param signal ends the answer to a caller that does not read it.
- */
-export function passOn({ content, rest }: TakenAnswer, hold: Hold, signal: AbortSignal): Uint8Array | ReadableStream {
+/** How the caller gets an answer. */
+export interface AnswerStream {
+  /** Released when the caller has the answer. */
+  readonly hold: Hold;
+  /** Ends the answer to a caller that does not read it. */
+  readonly signal: AbortSignal;
+  /** Called before each chunk of a stream, which waits for it. The answer ends there if it rejects. */
+  readonly beforeChunk: (bytes: number) => Promise<void>;
+}
+
+/** The answer to a write, for the caller. */
+export function passOn({ content, rest }: TakenAnswer, to: AnswerStream): Uint8Array | ReadableStream {
   if (!rest && content.length <= PIECE_BYTES) {
-    hold.release();
+    to.hold.release();
     return content;
   }
-  const whole = Readable.from(piecesOf(content, rest), { objectMode: false, highWaterMark: PIECE_BYTES });
-  whole.once('close', () => rest?.destroy());
-  return streamed(whole, hold, signal);
+  return streamed(piecesOf(content, rest), rest, to);
 }
 
 /** The answer to a read, for the caller, who gets it as fast as it reads. See `passOn`. @throws StatusError 429 */
-export function stream(body: Readable, hold: Hold, signal: AbortSignal): ReadableStream {
-  if (hold.add(STREAMED_BYTES)) return streamed(body, hold, signal);
+export function stream(body: Readable, to: AnswerStream): ReadableStream {
+  if (to.hold.add(STREAMED_BYTES)) return streamed(body as AsyncIterable<Uint8Array>, body, to);
   body.destroy();
   throw noRoom();
 }
 
-function streamed(body: Readable, hold: Hold, signal: AbortSignal): ReadableStream {
-  body.once('close', () => hold.release());
-  return Readable.toWeb(addAbortSignal(signal, body)) as ReadableStream;
+/** @param source what the pieces are read from. */
+function streamed(
+  pieces: AsyncIterable<Uint8Array>,
+  source: Readable | undefined,
+  { hold, signal, beforeChunk }: AnswerStream,
+): ReadableStream {
+  const whole = Readable.from(paced(pieces, beforeChunk), { objectMode: false, highWaterMark: PIECE_BYTES });
+  whole.once('close', () => {
+    source?.destroy();
+    hold.release();
+  });
+  return Readable.toWeb(addAbortSignal(signal, whole)) as ReadableStream;
+}
+
+async function* paced(
+  pieces: AsyncIterable<Uint8Array>,
+  beforeChunk: AnswerStream['beforeChunk'],
+): AsyncGenerator<Uint8Array> {
+  for await (const piece of pieces) {
+    await beforeChunk(piece.length);
+    yield piece;
+  }
 }
 
 async function* piecesOf(content: Buffer, rest: Readable | undefined): AsyncGenerator<Uint8Array> {

@@ -2,15 +2,19 @@ import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../../../../test/harness/eventually.ts';
 import { quietRuntime } from '../../../../test/harness/quiet-runtime.ts';
+import { InstantClock } from '../../../../test/harness/test-clock.ts';
 import { type LogFields, silentLogger } from '../../../core/index.ts';
 import { TokenError } from '../../controller/access/token.ts';
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
+import { ReadingTimes } from '../cache-api/reading-time.ts';
 import { KubernetesApi, type ProxiedController, type ProxyClient } from './kubernetes-api.ts';
 
 const CONFIG_MAPS = '/api/v1/namespaces/ns/configmaps';
 
 /** Requests of this API wait for their turn until `pass`. `sent` lists the requests that the apiserver has got. */
 class World {
+  readonly clock = new InstantClock();
+  readonly times = new ReadingTimes(this.clock);
   readonly sent: string[] = [];
   waiting = 0;
   runGoesOn = true;
@@ -18,6 +22,10 @@ class World {
   isDeclared = true;
   /** The apiserver's answer to a request; undefined: there is none. */
   status: number | undefined = 200;
+  /** Of the apiserver's answer. */
+  chunks: () => Iterable<Buffer> = () => [Buffer.from('{}')];
+  /** Of answers, as far as the caller has read them. */
+  readBytes = 0;
   readonly warned: LogFields[] = [];
   readonly #turn = Promise.withResolvers<void>();
   readonly #api: KubernetesApi;
@@ -31,11 +39,15 @@ class World {
       forward: async ({ method }: { method: string }) => {
         this.sent.push(method);
         if (this.status === undefined) throw new Error('no connection');
-        return { status: this.status, headers: {}, body: Readable.from([Buffer.from('{}')]) };
+        return { status: this.status, headers: {}, body: Readable.from(this.chunks()) };
       },
     };
     this.#api = new KubernetesApi({
-      runtime: quietRuntime({ logger: { ...silentLogger, warn: (fields) => void this.warned.push(fields) } }),
+      times: this.times,
+      runtime: quietRuntime({
+        clock: this.clock,
+        logger: { ...silentLogger, warn: (fields) => void this.warned.push(fields) },
+      }),
       client: { for: () => client as unknown as ApiClient },
       verify: () => this.#verify(),
       available: () => true,
@@ -49,7 +61,7 @@ class World {
     const request = new Request(`http://g${CONFIG_MAPS}`, { method, body, headers: { authorization: 'Bearer t' } });
     request.headers.set('content-type', 'application/json');
     const answer = await this.#api.handle(request, '');
-    await answer.arrayBuffer();
+    for await (const chunk of answer.body ?? []) this.readBytes += chunk.length;
     return answer.status;
   }
 
@@ -65,7 +77,7 @@ class World {
       budget: { inTurn: async <T>(work: () => T) => work() },
       writeRecords: {
         begin: async () =>
-          this.isFull ? 'full' : this.runGoesOn && { id: '1', deadlineMs: quietRuntime().clock.now() + 60_000 },
+          this.isFull ? 'full' : this.runGoesOn && { id: '1', deadlineMs: this.clock.now() + 60_000 },
         end: async () => {},
       },
     } as unknown as ProxiedController;
@@ -73,7 +85,7 @@ class World {
       controller: 'ns.web',
       proxied,
       runs: { incarnation: 'i', keys: { 1: 'ns/a' } },
-      expiresAt: quietRuntime().clock.now() / 1000 + 3600,
+      expiresAt: this.clock.now() / 1000 + 3600,
       goesOn: async () => this.runGoesOn,
     };
   }
@@ -148,4 +160,43 @@ it.each(['GET', 'POST'])('%s without an answer from the apiserver does not fill 
   expect(world.warned.length).toBeGreaterThanOrEqual(10);
   expect(world.warned.length).toBeLessThan(20);
   expect(world.warned[0]).toMatchObject({ controller: 'ns.web', error: 'no connection' });
+});
+
+const MIB = 1024 * 1024;
+
+describe('a proxied request with a long answer', () => {
+  it.each([
+    ['GET', 1200],
+    // The answer to a write is read into memory up to 3 MiB.
+    ['DELETE', 1203],
+  ])('%s takes time of its tenant for each MiB of the answer', async (method, count) => {
+    const world = new World();
+    const chunk = Buffer.alloc(MIB);
+    world.chunks = () => Array.from({ length: count }, () => chunk);
+    world.pass();
+    expect(await world.ask(method)).toBe(200);
+    expect(world.readBytes).toBe(count * MIB);
+    expect(world.clock.sleeps).not.toEqual([]);
+    expect(() => world.times.for('ns.other').check()).toThrow('take too much of the processor');
+    world.times.for('elsewhere.web').check();
+  });
+
+  it.each([
+    ['its run has ended', (world: World) => (world.runGoesOn = false)],
+    ['its controller is declared anew', (world: World) => (world.isDeclared = false)],
+  ])('GET breaks off soon after %s', async (_when, end) => {
+    const world = new World();
+    const chunk = Buffer.alloc(MIB / 16);
+    world.chunks = function* () {
+      for (let at = 0; at < 200; at += 1) {
+        if (at === 100) end(world);
+        world.clock.advance(100);
+        yield chunk;
+      }
+    };
+    world.pass();
+    await expect(world.ask('GET')).rejects.toThrow();
+    expect(world.readBytes).toBeGreaterThan(90 * chunk.length);
+    expect(world.readBytes).toBeLessThan(120 * chunk.length);
+  });
 });

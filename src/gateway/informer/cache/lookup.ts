@@ -7,6 +7,7 @@ import {
   namespaceOf,
   uncountedIndex,
 } from '../../../contract/cache-layout.ts';
+import { isSelector } from '../../../contract/source-schema.ts';
 import type { Lookup, RelatedChange } from './change.ts';
 import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { View } from './view.ts';
@@ -104,5 +105,6 @@ function matches(object: KubernetesObject, { declared, entries, labelSelector, s
   if (labelSelector && !matchesLabels(labelSelector, object.metadata.labels)) return false;
   if (!selector) return true;
   const wanted = asLabelSelector(fieldAt(object, selector.path));
-  return wanted !== undefined && matchesLabels(wanted, selector.labels);
+  // No controller acts on a selector that apimachinery refuses. `NotIn` with a value of no label would match all.
+  return wanted !== undefined && matchesLabels(wanted, selector.labels) && isSelector(wanted);
 }

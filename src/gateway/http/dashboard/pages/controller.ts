@@ -8,7 +8,7 @@ import { badge, empty, facts, panel } from '../components/panel.ts';
 import { type TableColumn, table } from '../components/table.ts';
 import type { ControllerAccess, ControllerSummary } from '../data.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
-import { findKeys, type FoundKeys, isSearch, type KeySearch } from '../key-search.ts';
+import { type AskedPage, findKeys, type FoundKeys, isSearch, type KeySearch } from '../key-search.ts';
 import { crumbs, layout, type PageRequest } from '../page.ts';
 import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
 import { shownState } from '../waits.ts';
@@ -46,11 +46,15 @@ const EMPTY: Readonly<Record<KeyList, string>> = {
 };
 
 /** One controller: its lists of keys, the actions on them, and its declaration. */
-export async function controllerPage(page: PageRequest, controller: ControllerAccess, asked: AskedKeys): Promise<Html> {
+export async function controllerPage(
+  page: PageRequest,
+  controller: ControllerAccess,
+  { time, ...asked }: AskedKeys & Pick<AskedPage, 'time'>,
+): Promise<Html> {
   const { queue } = controller;
   const summary = await controller.summary();
   const filter = { ...asked, list: asked.list ?? worstList(summary) };
-  const found = await findKeys(queue.inspector, filter.list, { search: filter, from: filter.from, limit: PAGE });
+  const found = await findKeys(queue.inspector, filter.list, { search: filter, from: filter.from, limit: PAGE, time });
   const [errors, statuses, lists] = await Promise.all([
     queue.history.lastErrors(found.keys.map(({ key }) => key)),
     Promise.all(found.keys.map(({ key }) => queue.inspector.status(key))),
