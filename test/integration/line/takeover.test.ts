@@ -329,6 +329,11 @@ describe(`objects that the functions have brought to rest (TEST_SEED=${SEED})`, 
     ] as const) {
       await cluster.patch<KubernetesObject>(of, { namespace, name }, { spec: { replicas: 7 } });
     }
+    // Chance decides whether the new pods are in a Service. A new Service gets Endpoints and a slice in any case.
+    await cluster.create(Service, {
+      metadata: { namespace, name: 'late' },
+      spec: { selector: { app: 'late' }, ports: [{ port: 80 }] },
+    });
     await eventually(async () => {
       const writers = (await changesOf(workloads, BUILT_IN, from)).map(({ user }) => user);
       for (const name of ['deployment', 'replicaset', 'endpoint', 'endpointslice']) {
