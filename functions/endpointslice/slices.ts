@@ -123,7 +123,7 @@ function rewritten(slice: EndpointSlice, labels: Record<string, string>, { ports
 }
 
 /**
- * The new slice in the place of one that would be deleted: without the annotations and finalizers that this one has.
+ * Replaces the content of a slice that would be deleted. Its annotations and finalizers go, as in a new slice.
  */
 function refilled({ metadata, ...slice }: EndpointSlice, draft: NewObject<EndpointSlice>): EndpointSlice {
   const { finalizers: _, ...kept } = metadata;
@@ -154,7 +154,7 @@ function withoutReserved(labels: Readonly<Record<string, string>> = {}): Record<
 
 /**
  * Whether the slice will do as the only one of a Service without endpoints (`placeholderSliceCompare` of
- * k8s.io/endpointslice): whoever owns it, and with labels that differ in empty values alone.
+ * k8s.io/endpointslice). Its owner does not count, and neither does a label with an empty value.
  */
 function isPlaceholder(
   { metadata, endpoints, ports }: EndpointSlice,

@@ -123,7 +123,7 @@ function tokensOf(zone: readonly Node[], rate: number, nowMs: number): { count: 
   return { count: due - used, nextMs: Math.min(1000, (Math.max(due, used) * 1000) / rate) - passedMs };
 }
 
-/** Both keys when somebody has set the second one: a node never has more than one by this controller. */
+/** The keys of its NoExecute taints for a lost node. This controller sets one; a person may have set the other. */
 function keysNow(node: Node): string[] {
   return taintsOf(node)
     .filter((taint) => isLost(taint) && taint.effect === 'NoExecute')

@@ -147,7 +147,7 @@ export function indexesOf(selection: Selection): { always: string[]; declared: s
   return { always, declared };
 }
 
-/** Index entries, all of which an object must carry. */
+/** Index entries. An object answers the query when it carries all of them. */
 export type EntryQuery = readonly string[];
 
 /**

@@ -91,7 +91,7 @@ export class DeclaredFunctions {
     return this.#served ? [...this.#functions.keys()] : undefined;
   }
 
-  /** Whether there is a ReconcileFunction of this id of which it is not known yet whether it runs. */
+  /** Whether a ReconcileFunction with this id exists and still waits for the decision whether it runs. */
   isUndecided(id: string): boolean {
     return this.#functions.get(id)?.isDecided === false;
   }

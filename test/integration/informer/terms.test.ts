@@ -274,7 +274,7 @@ describe('the terms of an informer', () => {
   });
 
   describe('a view that is being removed', () => {
-    /** Two replicas on a new key prefix, of which the first stands still while it removes the view. */
+    /** Two replicas on a new key prefix. The first stands still while it removes the view. */
     async function whileRemoving() {
       const own = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
       const stalling = new StallingRedis(inject('redisUrl'));

@@ -82,13 +82,13 @@ it.each([
   },
 );
 
-/** A queue whose first step comes after `meanwhile`: the state that it is given was read before. */
-function lateQueue(meanwhile: () => Promise<void>): Pick<BullMqWorkQueue, 'add' | 'pauseObjects'> {
+/** A queue that does its first step after `before`, so that the state in this step is older. */
+function lateQueue(before: () => Promise<void>): Pick<BullMqWorkQueue, 'add' | 'pauseObjects'> {
   let isLate = true;
   const once = async (): Promise<void> => {
     if (!isLate) return;
     isLate = false;
-    await meanwhile();
+    await before();
   };
   return {
     add: async (keys: readonly QueuedKey[]) => {

@@ -75,7 +75,7 @@ it('a run whose related kinds are too many when they are stored fails with the r
       controller: 'c',
       views: [],
       starts: { keys: { allow() {} }, ending: new AbortController().signal },
-      // Of its own: one that has refused rules when it stored them counts the next ones before.
+      // The other instance has refused rules when it stored them, and counts the next ones before.
       target: { endpoint, cacheAccess, related: newRelatedObjects() },
       runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
       settings: { logTriggers: false, startWindowMs: 0 },

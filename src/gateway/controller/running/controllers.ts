@@ -95,8 +95,8 @@ export class Controllers {
   }
 
   /**
-   * The controller that accepts callbacks: the one that runs, whose runs they are. While none runs, the one that is
-   * being started; it refuses them for now.
+   * The controller that accepts callbacks. The runs are those of the controller that runs; while none does, the one
+   * that is being started refuses the callbacks for now.
    */
   callbackTaker(id: string): RunningController | undefined {
     return this.#running.get(id) ?? this.#known.get(id);

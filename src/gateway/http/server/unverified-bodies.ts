@@ -9,7 +9,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
 const SMALL_BYTES = 16 * 1024;
 const WRONG_MS = 10_000;
 
-/** A body of which nothing is known but its length. */
+/** A body before its signature is checked: only its length is known. */
 export interface UnverifiedBody {
   /** It was signed wrongly. @param bytes the length that was hashed. */
   wrong(bytes: number): void;

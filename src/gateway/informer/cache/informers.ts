@@ -204,7 +204,7 @@ export class Informers {
     return removed;
   }
 
-  /** @returns false when the view is in use, by this gateway or by another one that leads by now. */
+  /** @returns false when this gateway uses the view again, or another gateway leads and fills it. */
   async #removeView(prefix: string): Promise<boolean> {
     const { location, writer } = this.#options;
     const { redis, viewsKey } = location;

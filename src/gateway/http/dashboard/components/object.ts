@@ -19,7 +19,8 @@ export function yamlOf(object: KubernetesObject): string {
   const json = jsonOf(object);
   if (json === undefined) return '# It is nested too deeply to be shown.\n';
   if (json.length <= MAX_YAML.characters && !isDeeper(object, MAX_YAML.depth)) {
-    // kubectl reads YAML 1.1, where off is false and 0644 a number: their quotes are kept for whoever copies the text.
+    // A person may copy the text for kubectl, which reads YAML 1.1: without quotes off is false there, and 0644 a
+    // number.
     const options = { compat: 'yaml-1.1', lineWidth: 0, aliasDuplicateObjects: false, sortMapEntries: true } as const;
     return stringify(object, options);
   }
