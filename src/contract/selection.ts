@@ -123,12 +123,16 @@ export function declaredIndexOf({ index }: Selection): IndexSpec | undefined {
 const specOf = (index: NonNullable<Selection['index']>): IndexSpec => (index === 'labels' ? index : index.spec);
 
 /** Index entries for the labels that must have one certain value. */
+/** Index entries of labels in one query. It may find more objects, so further labels are compared with the objects. */
+const MOST_LABELS = 8;
+
 function labelEntries(labels: readonly LabelRequirement[]): string[] {
-  return labels.flatMap(({ key, operator, values: [only, ...others] }) =>
+  const entries = labels.flatMap(({ key, operator, values: [only, ...others] }) =>
     operator === 'In' && only !== undefined && others.length === 0
       ? [declaredIndex('labels', labelValue(key, only))]
       : [],
   );
+  return entries.slice(0, MOST_LABELS);
 }
 
 /** The index entries that all selected objects carry: of indexes that every view has, and of the declared one. */

@@ -15,11 +15,13 @@ const RATE = { perSecond: 500, burst: 2000 };
 const RATE_OF_ALL = { perSecond: 700, burst: 2 * RATE.burst };
 /** Reads of a tenant that are under way together, because each has objects in memory while it waits. */
 const AT_ONCE = 8;
+/** Readers that are remembered before those that have all of their time are forgotten. */
+const MOST_BUCKETS = 1000;
 
 /**
- * Shares the thread's time among the readers of the cache API and of the dashboard. A read costs the objects that it
- * has to look at and their bytes, also where it selects none of them, so neither its answer nor the number of requests
- * bounds it. Each gateway process counts for itself.
+ * Shares the thread's time among the readers of the cache API, the dashboard and the write proxy. A read costs the
+ * objects that it has to look at and their bytes, also where it selects none of them, so neither its answer nor the
+ * number of requests bounds it. Each gateway process counts for itself.
  */
 export class ReadingTimes {
   readonly clock: Clock;
@@ -37,7 +39,7 @@ export class ReadingTimes {
     this.#all = new TokenBucket(RATE_OF_ALL, () => clock.now());
   }
 
-  /** For one request. @param reader a controller's id, or the name of a person. There are few tenants. */
+  /** For one request. @param reader a controller's id, or the name of a person. */
   for(reader: string): ReadingTime {
     return this.#of(tenantOf(reader));
   }
@@ -51,6 +53,9 @@ export class ReadingTimes {
   #of(tenant: string): ReadingTime {
     let bucket = this.#buckets.get(tenant);
     if (!bucket) {
+      // A bucket that is full is as good as a new one.
+      if (this.#buckets.size >= MOST_BUCKETS)
+        for (const [name, each] of this.#buckets) if (each.tokens >= RATE.burst) this.#buckets.delete(name);
       bucket = new TokenBucket(RATE, () => this.clock.now());
       this.#buckets.set(tenant, bucket);
     }
@@ -130,7 +135,7 @@ export class ReadingTime {
   }
 
   /**
-   * Runs synchronous work on one object. The work waits until its tenant has time, and when this turn of the event loop
+   * Runs synchronous work. It waits until its tenant has time, and when this turn of the event loop
    * has had enough of such work. After a large object it rests as `TimeSlice` does.
    */
   readonly pace = async <T>(work: () => T, spentMs = 0): Promise<T> => {

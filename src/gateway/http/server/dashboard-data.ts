@@ -357,7 +357,13 @@ async function objectPage(
   const objects: KubernetesObject[] = [];
   let looked = 0;
   // The keys of a namespace are read in their order, a page at a time; labels are compared here, to a limit.
-  const options = { state: { ...state, keys: undefined }, after, first: limit, commandBytes: COMMAND_BYTES };
+  const options = {
+    state: { ...state, keys: undefined },
+    after,
+    first: limit,
+    commandBytes: COMMAND_BYTES,
+    pace: time.pace,
+  };
   for await (const batch of reader.select(selection, options)) {
     for (const found of batch) {
       const object = await time.pace(() => found.decode());
