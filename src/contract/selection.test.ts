@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { formatObjectKey, type KubernetesObject, keyOf } from '../core/index.ts';
 import { indexEntriesOf } from './cache-layout.ts';
-import { beyondKey, isKeySelected, isSelected, type Selection } from './selection.ts';
+import { beyondKey, indexQueries, isKeySelected, isSelected, type Selection } from './selection.ts';
 
 const SPEC = 'label:app';
 const name = fc.constantFrom('a', 'b');
@@ -60,4 +60,11 @@ it('an object is selected when its key is, its index entries are there, and ther
     }),
     { numRuns: 2000 },
   );
+});
+
+it('a query of the labels index names few entries, however many labels a selector has', () => {
+  const labels = Array.from({ length: 3000 }, (_, at) => ({ key: `a${at}`, operator: 'In' as const, values: ['1'] }));
+  const named = indexQueries({ namespace: 'shop', index: 'labels', labels }).flat();
+  expect(named.length).toBeGreaterThan(8);
+  expect(named.length).toBeLessThan(24);
 });
