@@ -104,15 +104,19 @@ export class GarbageCollector {
    */
   async #forgetAll(names: readonly string[]): Promise<string[]> {
     const removed: string[] = [];
+    const ended: PromiseSettledResult<void>[] = [];
+    const complete = async (begun: BegunRemoval): Promise<void> => {
+      if (await this.#complete(begun)) removed.push(begun.name);
+    };
     const ofTenant = async (own: readonly string[]): Promise<void> => {
       const begun: BegunRemoval[] = [];
       try {
         for (const name of own) begun.push(...(await this.#begin(name)));
       } finally {
-        await Promise.all(begun.map(async (each) => (await this.#complete(each)) && removed.push(each.name)));
+        ended.push(...(await Promise.allSettled(begun.map(complete))));
       }
     };
-    const ended = await Promise.allSettled([...Map.groupBy(names, tenantOf).values()].map(ofTenant));
+    ended.push(...(await Promise.allSettled([...Map.groupBy(names, tenantOf).values()].map(ofTenant))));
     const failed = ended.find(({ status }) => status === 'rejected');
     if (failed?.status === 'rejected') throw failed.reason;
     return removed;

@@ -338,6 +338,18 @@ describe('a ReconcileFunction under management', () => {
     await eventually(async () => expect(world.paused).toBe(true));
   });
 
+  it('is paused also when the apiserver does not answer the first review of the change', async () => {
+    world.declare({ hash: 'a' });
+    await world.until('Synced', { status: 'True' });
+    let failures = 0;
+    world.resolve = (hash) => {
+      if ((failures += 1) <= 2) throw new Error('connection refused');
+      return hash;
+    };
+    world.declare({ hash: 'a', paused: true });
+    await eventually(async () => expect(world.paused).toBe(true), 5000);
+  });
+
   it('that another gateway paused runs again when the field is removed after this one leads', async () => {
     world.leads = false;
     const managed = world.declare({ hash: 'a', paused: true });

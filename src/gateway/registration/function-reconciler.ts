@@ -298,6 +298,8 @@ export class FunctionReconciler {
 
   /** The controller runs as resolved. */
   #runs(resolved: ResolvedFunction): void {
+    // A pass before this one may have read the facts by the old spec.
+    if (this.#started?.paused !== resolved.paused) this.#facts = undefined;
     this.#started = resolved;
     this.#refused = undefined;
     this.#failures = 0;

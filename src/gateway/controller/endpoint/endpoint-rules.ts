@@ -101,7 +101,7 @@ export function guardedLookup(
     const { family } = rules;
     // All addresses in any case: a retry could use an address that was not checked.
     lookup(hostname, family === undefined ? options : { ...options, family }, (error, found) => {
-      if (error) return callback(family === undefined ? error : withoutFamily(error, family), '', 0);
+      if (error) return callback(withFamily(error, family), '', 0);
       for (const { address } of found) {
         const refusal = addressRefusal(address, rules);
         if (refusal) return callback(new AddressRefusedError(`${hostname} is ${address}, ${refusal}`), '', 0);
@@ -118,7 +118,9 @@ export function guardedLookup(
   };
 }
 
-function withoutFamily(error: Error, family: 4 | 6): Error {
+/** Says that only one family was asked for, if the name has no address of it. */
+function withFamily(error: NodeJS.ErrnoException, family: 4 | 6 | undefined): Error {
+  if (family === undefined || !['ENOTFOUND', 'ENODATA'].includes(error.code ?? '')) return error;
   const why = `behind a star only IPv${family} is used, the first address family of the cluster`;
   const remedy = `the operator can name the origin in ${variableOf('allowedEndpoints')}`;
   return new Error(`${messageOf(error)}: ${why}, and ${remedy}`, { cause: error });

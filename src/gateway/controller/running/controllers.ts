@@ -155,9 +155,13 @@ export class Controllers {
 
   async #wake(id: string, wakeups: readonly KeyWakeup[]): Promise<void> {
     const [newest, running] = [this.#known.get(id), this.#running.get(id)];
-    await newest?.wake(wakeups);
-    if (!newest || !running || running === newest) return;
-    await running.wake(wakeups.filter(({ key }) => !newest.hasInScope(key)));
+    const woken = [newest?.wake(wakeups)];
+    if (newest && running && running !== newest) {
+      woken.push(running.wake(wakeups.filter(({ key }) => !newest.hasInScope(key))));
+    }
+    // The keys of one are queued also where the other takes none.
+    const failed = (await Promise.allSettled(woken)).find(({ status }) => status === 'rejected');
+    if (failed?.status === 'rejected') throw failed.reason;
   }
 
   /**

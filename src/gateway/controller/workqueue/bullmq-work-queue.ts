@@ -183,9 +183,10 @@ export class BullMqWorkQueue implements WorkQueue {
       if (dueMs !== undefined) this.#poller?.wake(dueMs);
       // Not awaited, so that the next adds are recorded at the same time.
       const enqueued = this.#startOrEnqueue(ready);
+      const repaused = new Set(changed);
       return adds.map(async (keys): Promise<readonly string[]> => {
         await enqueued;
-        return changed.length === 0 ? [] : keys.flatMap(({ key }) => (changed.includes(key) ? [key] : []));
+        return keys.flatMap(({ key }) => (repaused.has(key) ? [key] : []));
       });
     });
   }

@@ -23,8 +23,8 @@ export interface OwnView {
 
 /** Pauses in one page of `pauses`, about. */
 const PAUSES_PAGE = 500;
-/** The keys of how many paused namespaces are counted and listed, in the order of their names from the last. */
-const MOST_NAMESPACES = 1000;
+/** Pauses that persons and recovery have set, the latest ends first: keys of the namespaces among them are listed. */
+const MOST_LISTED = 1000;
 
 const NOTHING: OwnView = { clock: systemClock, circuit: () => undefined, passed: async () => false };
 
@@ -123,7 +123,7 @@ export class RedisInspector implements QueueInspector {
 
   async levels(): Promise<QueueLevels> {
     const nowMs = this.#own.clock.now();
-    const args = [nowMs + DEMAND_AHEAD_MS, MOST_PAUSES, MOST_NAMESPACES];
+    const args = [nowMs + DEMAND_AHEAD_MS, MOST_PAUSES, MOST_LISTED];
     const answer = (await this.#levels(this.#keys.script, args)) as LevelsAnswer;
     const [sizes, low, started, demand, firstDue, allPauses, setByHand, firstEnd, listed] = answer;
     const [ready = 0, running = 0, timed = 0, failed = 0, inBacklog = 0, waiting = 0, dead = 0] = sizes;
@@ -175,7 +175,7 @@ export class RedisInspector implements QueueInspector {
   /** The sets of the keys that wait for the end of a debounce or a pause, as `levels` counts them. */
   async #waitingSets(): Promise<string[]> {
     const { debounced, pausedPrefix, pauseEnds } = this.#keys;
-    const scopes = await this.#redis.zrevrange(pauseEnds, 0, MOST_NAMESPACES - 1);
+    const scopes = await this.#redis.zrevrange(pauseEnds, 0, MOST_LISTED - 1);
     const namespaces = scopes.filter((scope) => scope.startsWith('namespace/'));
     const paused = ['controller', 'recovery', 'key', 'object', ...namespaces];
     return [debounced, ...paused.map((each) => pausedPrefix + each)];
