@@ -31,6 +31,15 @@ describe('ReviewCache', () => {
     expect(asked).toEqual(['a', 'a']);
   });
 
+  it('keeps known answers however many unknown ones come', async () => {
+    await get('ann');
+    for (let at = 0; at < 20; at += 1) await cache.get(`guess-${at}`, ANN, async () => undefined);
+    expect(cache.last('ann')).toBe('ann');
+    expect(await get('ann', 'asked again')).toBe('ann');
+    expect(await get('guess-19', 'asked again')).toBeUndefined();
+    expect(await get('guess-0', 'asked again')).toBe('asked again');
+  });
+
   it('keeps a refusal as long as an acceptance', async () => {
     const refusing = new ReviewCache<boolean>({
       clock: { now: () => nowMs },

@@ -23,6 +23,8 @@ export class ReviewCache<Answer> {
   readonly #options: ReviewCacheOptions;
   /** The most recently used entry is the last. */
   readonly #entries: NewestMap<string, Entry<Answer>>;
+  /** The same for the answer `undefined`, so that guesses displace no other answer. */
+  readonly #unknown: NewestMap<string, Entry<Answer>>;
   readonly #pending = new Map<string, Promise<Answer>>();
   readonly #room: SharedRoom;
 
@@ -30,6 +32,7 @@ export class ReviewCache<Answer> {
     this.#options = options;
     this.#room = new SharedRoom(options.maxPending);
     this.#entries = new NewestMap(options.maxEntries);
+    this.#unknown = new NewestMap(options.maxEntries);
   }
 
   /** The last answer about a key, also when it is too old to be used. */
@@ -44,7 +47,7 @@ export class ReviewCache<Answer> {
   async get(key: string, asker: RequestSource, ask: () => Promise<Answer>): Promise<Answer> {
     const known = this.#fresh(key);
     if (known) {
-      this.#entries.set(key, known);
+      this.#set(key, known);
       return known.answer;
     }
     const pending = this.#pending.get(key);
@@ -59,14 +62,21 @@ export class ReviewCache<Answer> {
   }
 
   #fresh(key: string): Entry<Answer> | undefined {
-    const entry = this.#entries.get(key);
+    const entry = this.#entries.get(key) ?? this.#unknown.get(key);
     return entry && entry.untilMs > this.#options.clock.now() ? entry : undefined;
   }
 
   async #ask(key: string, ask: () => Promise<Answer>): Promise<Answer> {
     const { clock, keepMs } = this.#options;
     const answer = await ask();
-    this.#entries.set(key, { answer, untilMs: clock.now() + keepMs });
+    this.#set(key, { answer, untilMs: clock.now() + keepMs });
     return answer;
+  }
+
+  #set(key: string, entry: Entry<Answer>): void {
+    const [entries, others] =
+      entry.answer === undefined ? [this.#unknown, this.#entries] : [this.#entries, this.#unknown];
+    others.delete(key);
+    entries.set(key, entry);
   }
 }
