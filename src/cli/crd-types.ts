@@ -116,7 +116,8 @@ interface JsonSchema {
 function literals(values: unknown, isNullable: boolean): Pick<JsonSchema, 'enum' | 'tsType'> {
   const given = Array.isArray(values) ? values.filter((value) => value !== null) : [];
   if (given.length === 0 || given.some((value) => typeof value === 'object')) return {};
-  if (!given.some((value) => typeof value === 'bigint')) return { enum: given };
+  // The generator takes no literals where null is a type, too.
+  if (!isNullable && !given.some((value) => typeof value === 'bigint')) return { enum: given };
   const texts = given.map((value) => (typeof value === 'bigint' ? `${value}n` : JSON.stringify(value)));
   return { tsType: `(${[...texts, ...(isNullable ? ['null'] : [])].join(' | ')})` };
 }

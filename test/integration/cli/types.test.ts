@@ -129,6 +129,7 @@ describe('levelhook types, from files', () => {
       size: 'SIZE',
       sizes: { type: 'array', items: 'SIZE' },
       least: { type: 'integer', enum: ['LEAST', null], nullable: true },
+      word: { type: 'string', enum: ['a', 'b', null], nullable: true },
       port: { 'x-kubernetes-int-or-string': true, nullable: true },
       any: { 'x-kubernetes-preserve-unknown-fields': true },
       unrestricted: { type: 'string', enum: [] },
@@ -150,11 +151,12 @@ describe('levelhook types, from files', () => {
         Same<Spec['size'], 1 | 9007199254740993n>,
         Same<Spec['sizes'], (1 | 9007199254740993n)[]>,
         Same<Spec['least'], -9223372036854775808n | null>,
+        Same<Spec['word'], 'a' | 'b' | null>,
         Same<Spec['port'], number | string | null>,
         Same<Spec['any'], unknown>,
         Same<Spec['unrestricted'], string>,
         Same<Spec['shape'], unknown>,
-      ] = [true, true, true, true, true, true, true];`;
+      ] = [true, true, true, true, true, true, true, true];`;
     expect(await compileWith(program)).toBe('');
   });
 

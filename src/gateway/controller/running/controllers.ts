@@ -155,8 +155,9 @@ export class Controllers {
 
   async #wake(id: string, wakeups: readonly KeyWakeup[]): Promise<void> {
     const [newest, running] = [this.#known.get(id), this.#running.get(id)];
-    const woken = [newest?.wake(wakeups)];
-    if (newest && running && running !== newest) {
+    if (!newest) return;
+    const woken = [newest.wake(wakeups)];
+    if (running && running !== newest) {
       woken.push(running.wake(wakeups.filter(({ key }) => !newest.hasInScope(key))));
     }
     // The keys of one are queued also where the other takes none.
@@ -254,7 +255,6 @@ export class Controllers {
         // Not sooner: runs of the old controller read Redis until they end, perhaps as the same user.
         if (isSameReader) await this.#allowReader(controller);
         else await this.#removeReader(before);
-        await controller.addHandlers();
       }
       if (spec.paused) await controller.queue.pause('controller');
       await controller.start();
@@ -264,7 +264,13 @@ export class Controllers {
     }
     this.#running.set(id, controller);
     events.onRunning(controller);
-    if (before) await this.#releaseUnused(before.sources.informers, controller);
+    if (before) {
+      // Without it events are mapped twice, which is no reason to stop the controller.
+      await controller.addHandlers().catch((error: unknown) => {
+        runtime.logger.warn({ controller: id, error: messageOf(error) }, 'handlers of a replaced controller stay');
+      });
+      await this.#releaseUnused(before.sources.informers, controller);
+    }
     runtime.logger.info(
       { controller: id, url, for: formatKind(description.for) },
       before ? 'controller changed' : 'controller started',

@@ -70,7 +70,8 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
   serve('/controllers/:id', (page, { req }) => {
     const controller = data.controller(req.param('id') ?? '');
     const time = data.times.ofVisitor(page.visitor.name);
-    return controller && controllerPage(page, controller, { ...keysFilter((name) => req.query(name)), time });
+    const asked = { ...keysFilter((name) => req.query(name)), time };
+    return controller && time.inPlace(() => controllerPage(page, controller, asked));
   });
   serve('/controllers/:id/runs', (page, { req }) => {
     const id = req.param('id') ?? '';

@@ -332,7 +332,9 @@ function viewAccess(view: View, times: DashboardData['times']): ViewAccess {
       const { namespace } = selection;
       if (namespace !== undefined && !isNamespace(namespace)) return { kind: 'shown', ...NO_OBJECTS };
       const time = times.ofVisitor(visitor.name);
-      return shown(hiddenReason(view, visitor, { namespace }), () => objectPage(view, selection, { ...page, time }));
+      return shown(hiddenReason(view, visitor, { namespace }), () =>
+        time.inPlace(() => objectPage(view, selection, { ...page, time })),
+      );
     },
     get: async (visitor, key) => {
       const at = decodeObjectKey(key);

@@ -101,7 +101,7 @@ const runs = z.object({
 const pausePage = z.object({
   after: z
     .string()
-    .regex(/^\d{1,20}$/, 'must be the `next` of a page of pauses')
+    .regex(/^\d{1,19}$/, 'must be the `next` of a page of pauses')
     .optional(),
 });
 
