@@ -147,10 +147,11 @@ describe('a connection to a URL that a star of the operator allows', () => {
       { address: OUTSIDE, family: 4 },
       { address: FOREIGN_SECOND, family: 6 },
     ];
+    const unknownName = Object.assign(new Error('getaddrinfo ENOTFOUND fn.example.com'), { code: 'ENOTFOUND' });
     const connectTo = async (...named: LookupAddress[]): Promise<unknown> => {
       const lookup: LookupAll = (_name, { family }, found) => {
         const some = named.filter((each) => !family || each.family === family);
-        return some.length > 0 ? found(null, some) : found(new Error('getaddrinfo ENOTFOUND fn.example.com'), []);
+        return some.length > 0 ? found(null, some) : found(unknownName, []);
       };
       const rules = await star();
       return new Promise((resolve) =>
