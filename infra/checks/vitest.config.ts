@@ -2,16 +2,18 @@ import { globSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { CountsReporter } from './counts-reporter.ts';
-import { LongestFirst } from './longest-first.ts';
+import { FileOrder } from './file-order.ts';
 import { GATE, GATE_ALONE, GATE_LATE, NIGHTLY, SYSTEM, UNIT } from './test-groups.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
+/** Unit tests wait for a third of their time. */
+const UNIT_WORKERS = 4;
 /**
- * Four files of system tests keep two cores busy. More files take as long, and tests that bound a time then measure the
- * other files.
+ * Five files of system tests keep two cores busy, as long ones mostly wait (`file-order.ts`). With more, tests that
+ * bound a time measure the other files.
  */
-const SYSTEM_WORKERS = 4;
+const SYSTEM_WORKERS = 5;
 /** Files of the gate and of nightly groups start several processes each, so three of them keep two cores busy. */
 const GATE_WORKERS = 3;
 
@@ -64,7 +66,7 @@ export default defineConfig({
     // A test that passes at the second try is a finding, not a pass.
     retry: 0,
     allowOnly: false,
-    sequence: { sequencer: LongestFirst },
+    sequence: { sequencer: FileOrder },
     reporters: ['default', new CountsReporter(leftOut())],
     projects: [
       {
@@ -76,6 +78,7 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
           // They share nothing that lives in a module, and loading it anew for each file took a third of their time.
           isolate: false,
+          maxWorkers: UNIT_WORKERS,
         },
       },
       {
