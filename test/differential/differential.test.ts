@@ -3,18 +3,19 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type KubernetesObject, type Resource, resource } from '../../src/core/index.ts';
 import { type ControlPlane, startControlPlane } from '../../src/testing/index.ts';
 import { Endpoints, Event, Node } from '../../src/function/kinds/index.ts';
-import { Cluster, configMaps, leases, pods, replicaSets } from '../harness/cluster.ts';
+import { Cluster, leases, pods, replicaSets } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { newSeed, randomOf } from '../harness/random.ts';
 import { Started } from '../harness/started.ts';
-import { referencesTo } from '../harness/webs.ts';
 import { PLANE_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
 import { canonical, differences, stable } from './canonical.ts';
 import {
   type Body,
   changeOf,
   Choice,
+  createFamilies,
   createIn,
+  createPodsOfFamilies,
   deployments,
   type Given,
   givenOf,
@@ -119,29 +120,6 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
   const createAll = (of: Resource, bodies: readonly Body[]): Promise<unknown> =>
     both((cluster) => createIn(cluster, of, bodies));
 
-  /** A ConfigMap for an owner: gives its reference to an object. */
-  async function ownedBy(cluster: Cluster, owner: string): Promise<(body: Body) => Body> {
-    const created = await cluster.create(configMaps, { metadata: { namespace, name: owner } });
-    const ownerReferences = referencesTo([created], created);
-    return (body) => ({ ...body, metadata: { ...body.metadata, ownerReferences } });
-  }
-
-  const createPodsOfFamilies = (cluster: Cluster): Promise<unknown> =>
-    Promise.all(
-      given.families.map(async ({ name, pods: own, strangers }) => {
-        const ofStranger = await ownedBy(cluster, `${name}-stranger`);
-        await createIn(cluster, pods, [...own, ...strangers.map(ofStranger)]);
-      }),
-    );
-
-  const createFamilies = (cluster: Cluster): Promise<unknown> =>
-    Promise.all(
-      given.families.map(async ({ name, sibling, replicaSet }) => {
-        const ofFamily = await ownedBy(cluster, name);
-        await createIn(cluster, replicaSets, [sibling, replicaSet].map(ofFamily));
-      }),
-    );
-
   /** Renews the Leases of some nodes until the test is over. */
   async function renewLeases(): Promise<void> {
     const of = { namespace: 'kube-node-lease' };
@@ -177,7 +155,7 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
     expect(count.reduce((sum, each) => sum + each.length, 0)).toBeGreaterThanOrEqual(150);
     await createAll(Node, given.nodes);
     await renewLeases();
-    await both(createPodsOfFamilies);
+    await both((cluster) => createPodsOfFamilies(cluster, given, namespace));
     await createAll(pods, given.pods);
     await createAll(services, given.services);
     await createAll(Endpoints, given.endpoints);
@@ -188,7 +166,7 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
     await expectEqual(async (cluster) => canonical(await objectsOf(cluster)));
     await createAll(replicaSets, given.replicaSets);
     await createAll(deployments, given.deployments);
-    await both(createFamilies);
+    await both((cluster) => createFamilies(cluster, given, namespace));
     await expectEqual(async (cluster) => canonical(await objectsOf(cluster)));
   });
 

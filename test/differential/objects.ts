@@ -1,6 +1,7 @@
 import { type KubernetesObject, type Resource, resource, resourcePath } from '../../src/core/index.ts';
 import { Endpoints, Node } from '../../src/function/kinds/index.ts';
 import { type Cluster, configMaps, pods, replicaSets } from '../harness/cluster.ts';
+import { referencesTo } from '../harness/webs.ts';
 import { isPlainObject } from './canonical.ts';
 
 export const deployments = resource('apps/v1', 'Deployment');
@@ -361,15 +362,42 @@ export async function createIn(cluster: Cluster, of: Resource, bodies: readonly 
   );
 }
 
-/** Creates the namespace with all that begins in it, but for families and Endpoints without a Service. */
+/** Creates all objects of the namespace but Endpoints without a Service. */
 export async function createGiven(cluster: Cluster, given: Given, namespace: string): Promise<void> {
-  await cluster.createNamespace(namespace);
   await createIn(cluster, Node, given.nodes);
+  await createPodsOfFamilies(cluster, given, namespace);
   await createIn(cluster, pods, given.pods);
   await createIn(cluster, replicaSets, given.replicaSets);
   await createIn(cluster, deployments, given.deployments);
   await createIn(cluster, services, given.services);
   await createIn(cluster, Endpoints, given.endpoints);
+  await createFamilies(cluster, given, namespace);
+}
+
+/** Creates a ConfigMap for an owner. @returns gives a body its reference. */
+async function ownedBy(cluster: Cluster, owner: string, namespace: string): Promise<(body: Body) => Body> {
+  const created = await cluster.create(configMaps, { metadata: { namespace, name: owner } });
+  const ownerReferences = referencesTo([created], created);
+  return (body) => ({ ...body, metadata: { ...body.metadata, ownerReferences } });
+}
+
+/** Creates the pods of the families, before their ReplicaSets: these adopt them. */
+export function createPodsOfFamilies(cluster: Cluster, { families }: Given, namespace: string): Promise<unknown> {
+  return Promise.all(
+    families.map(async ({ name, pods: own, strangers }) => {
+      const ofStranger = await ownedBy(cluster, `${name}-stranger`, namespace);
+      await createIn(cluster, pods, [...own, ...strangers.map(ofStranger)]);
+    }),
+  );
+}
+
+export function createFamilies(cluster: Cluster, { families }: Given, namespace: string): Promise<unknown> {
+  return Promise.all(
+    families.map(async ({ name, sibling, replicaSet }) => {
+      const ofFamily = await ownedBy(cluster, name, namespace);
+      await createIn(cluster, replicaSets, [sibling, replicaSet].map(ofFamily));
+    }),
+  );
 }
 
 /** Creates the leaving namespaces with their objects, and deletes the namespaces. */

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { KubernetesObject } from '../../../src/core/index.ts';
-import { Deployment, Namespace, Node, Pod, ReplicaSet, Service } from '../../../src/function/kinds/index.ts';
+import { Deployment, Endpoints, Namespace, Node, Pod, ReplicaSet, Service } from '../../../src/function/kinds/index.ts';
 import {
   changeOf,
   Choice,
   createGiven,
+  createIn,
   type Given,
   givenOf,
   isUnseen,
@@ -33,6 +34,8 @@ const TOLERATED = 3600;
 const HEARTBEAT_MS = 5000;
 /** It tolerates no taint of its node, and has a finalizer. */
 const HELD_POD = 'goes';
+/** Endpoints of an election, which have no Service and stay. */
+const LEFT_ENDPOINTS = 'left-leader';
 const FUNCTIONS = PLANE_FUNCTIONS.map((name) => userOf(name));
 /** By their accounts: the controllers that the functions stand in for. */
 const BUILT_IN = [
@@ -87,10 +90,18 @@ class Resting {
       controllerManagerArguments: [`--node-startup-grace-period=${STARTUP_GRACE}s`],
       functionVariables: { NODE_STARTUP_GRACE_SECONDS: String(STARTUP_GRACE) },
     });
-    if (!besideBuiltIn) await workloads.startLine();
     const resting = new Resting(workloads);
+    await resting.#createLeftEndpoints();
+    // The built-in controller deletes Endpoints whose Service is gone at its start alone.
+    await (besideBuiltIn ? workloads.startBuiltIn() : workloads.startLine());
     await resting.#create(started);
     return [workloads, resting];
+  }
+
+  async #createLeftEndpoints(): Promise<void> {
+    const { cluster } = this.#workloads;
+    await cluster.createNamespace(namespace);
+    await createIn(cluster, Endpoints, this.given.leftEndpoints[0]);
   }
 
   async #create(started: Started): Promise<void> {
@@ -146,6 +157,10 @@ class Resting {
           const conditions = (status?.conditions ?? []).map((each) => `${each.type} ${each.status}`);
           expect(conditions).toContain('NamespaceFinalizersRemaining True');
         }
+        const left = (await cluster.list(Endpoints, namespace)).items.filter(({ metadata: { name } }) =>
+          name.startsWith('left-'),
+        );
+        expect(left.map(({ metadata }) => metadata.name)).toEqual([LEFT_ENDPOINTS]);
         for (const { kind, items } of await this.#watched()) {
           expect(items.filter((item) => isUnseen({ ...item, kind })).map(({ metadata }) => metadata.name)).toEqual([]);
         }
@@ -194,6 +209,7 @@ class Resting {
       ...services
         .filter(({ selects }) => selects)
         .flatMap(({ name }) => ['endpoints', 'endpointslice'].map((each) => `${each} ${namespace}/${name}`)),
+      `endpoints ${namespace}/${LEFT_ENDPOINTS}`,
       ...mirrored.map(({ metadata }) => `endpointslice-mirroring ${namespace}/${String(metadata['name'])}`),
       ...this.held.map((name) => `namespace ${name}`),
       ...nodes.flatMap(({ metadata }) =>
