@@ -77,6 +77,8 @@ interface Asked {
 const ANSWER_MS = 2000;
 /** A request takes about this much without its body, while it waits for its turn and for its answer. */
 const REQUEST_BYTES = 16 * 1024;
+/** 256 requests of a tenant, 4,096 in all, and 32 of each tenant beyond these: many tenants may let theirs wait. */
+const UNDER_WAY = { perOwner: 256 * REQUEST_BYTES, total: 4096 * REQUEST_BYTES, reserved: 32 * REQUEST_BYTES };
 /**
  * Milliseconds of the thread for a MiB of a streamed answer: measured 2.0 to 2.1, by https from the apiserver and by
  * http or https to the caller.
@@ -106,7 +108,7 @@ export class KubernetesApi {
   /** Bodies. */
   readonly #held = new HeldBytes();
   /** Requests without their bodies, so that requests that wait leave room for the bodies of these. */
-  readonly #underWay = new HeldBytes();
+  readonly #underWay = new HeldBytes(UNDER_WAY);
   /** By tenant. */
   readonly #lines: LimitedLines;
   readonly #writing = new Set<Promise<unknown>>();
