@@ -29,6 +29,16 @@ export type Action =
   | { readonly do: 'call back'; readonly controller: string; readonly body: Bulk; readonly isSigned: boolean }
   /** Sends a review that no apiserver has made, to a webhook. */
   | { readonly do: 'review'; readonly controller: string; readonly webhook: string; readonly body: Bulk }
+  /** Sends this to the Kubernetes API through the gateway, with its newest tokens and with that of its next run. */
+  | {
+      readonly do: 'proxy';
+      readonly method: string;
+      readonly path: string;
+      readonly contentType: string;
+      readonly body: Bulk | undefined;
+      /** The header that names the run: as it should be, or made up. */
+      readonly run: string;
+    }
   /** Asks the cache API for a path, with each of its newest tokens. */
   | { readonly do: 'ask'; readonly path: string };
 

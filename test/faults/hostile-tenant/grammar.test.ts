@@ -8,7 +8,7 @@ import { COPIED, copying, rounds } from './grammar/copies.ts';
 const ACTIONS = 2000;
 const actions = fc.sample(action(), { seed: 13, numRuns: ACTIONS });
 
-type Place = 'object' | 'declaration' | 'path';
+type Place = 'object' | 'declaration' | 'path' | 'proxied';
 /** Looks at the text that is sent, or at the action as it is recorded. */
 type Pattern = RegExp | ((text: string, action: string) => boolean);
 
@@ -64,6 +64,13 @@ const NASTY: readonly [what: string, where: Place, pattern: Pattern][] = [
   ['a map by expression', 'declaration', /"by":"cel"/],
   ['indexes of inherited names', 'declaration', /"index":"(label|annotation):(constructor|__proto__)"/],
   ['paths of the cache API that climb', 'path', /\.\./],
+  ['credentials from the gateway', 'declaration', /"credentials":"proxy"/],
+  ['other credentials alone', 'declaration', /^\{"spec":\{"credentials":"own"\}\}$/],
+  ['proxied writes to others', 'proxied', new RegExp(`^(POST|PUT|PATCH) .*namespaces/${PLACES.victimNamespace}/`)],
+  ['proxied names that climb', 'proxied', /\.\./],
+  ['proxied bodies that two readers read in two ways', 'proxied', /"dryRun":\["All"\],"dryRun"/],
+  ['proxied bodies of megabytes', 'proxied', (text) => text.length > 3_000_000],
+  ['proxied runs that are none', 'proxied', (_, action) => action.includes('"run":"1e309"')],
 ];
 
 /** How many actions hold each of them. Written out, all actions together would be gigabytes. */
@@ -81,6 +88,10 @@ for (const action of actions) {
 
 function textsOf(action: Action): [where: Place | undefined, text: string] {
   if (action.do === 'ask') return ['path', action.path];
+  if (action.do === 'proxy') {
+    const { body, method, path } = action;
+    return ['proxied', `${method} ${path} ${body === undefined ? '' : textOf(body)}`];
+  }
   if (action.do !== 'put') return [undefined, ''];
   return [action.what === 'reconcilefunctions' ? 'declaration' : 'object', textOf(action.object)];
 }
@@ -97,7 +108,7 @@ describe('the grammar of a hostile tenant', () => {
       const what = action.do === 'put' ? action.what : action.do;
       counts.set(what, (counts.get(what) ?? 0) + 1);
     }
-    for (const what of [...WRITTEN, 'remove', 'behave', 'ask', 'call back', 'review']) {
+    for (const what of [...WRITTEN, 'remove', 'behave', 'ask', 'call back', 'review', 'proxy']) {
       expect(counts.get(what), what).toBeGreaterThan(ACTIONS / 100);
     }
     // Each is fifty, or takes all away.

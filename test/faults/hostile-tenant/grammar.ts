@@ -6,6 +6,7 @@ import { declaring, declaringMany, turning } from './grammar/declarations.ts';
 import { callingBack, reviewing } from './grammar/made-up.ts';
 import { nastyKind, nastyName, objectName } from './grammar/names.ts';
 import { putting, removing } from './grammar/objects.ts';
+import { proxying } from './grammar/proxied.ts';
 
 /**
  * One thing that the tenant does: of all that a tenant may try, as arbitraries of fast-check. Most of what they make is
@@ -21,6 +22,7 @@ export function action(): fc.Arbitrary<Action> {
     { weight: 2, arbitrary: turning() },
     { weight: 2, arbitrary: callingBack() },
     { weight: 2, arbitrary: reviewing() },
+    { weight: 3, arbitrary: proxying() },
     {
       weight: 2,
       arbitrary: cachePath().map((path): Action => ({ do: 'ask', path })),

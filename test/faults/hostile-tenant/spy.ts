@@ -1,7 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { importSecret, type Trigger } from '../../../src/contract/index.ts';
+import { importSecret, type KubernetesLocation, RUN_HEADER, type Trigger } from '../../../src/contract/index.ts';
 import { readerPassword } from '../../../src/contract/node/reader-user.ts';
-import { WRITTEN } from './actions.ts';
+import { type Action, WRITTEN } from './actions.ts';
+import { textOf } from './bulk.ts';
 import type { Delivery } from './hostile-function.ts';
 import type { RestrictedUser } from '../../harness/restricted-user.ts';
 import type { HostileKinds } from './world.ts';
@@ -30,6 +32,15 @@ export interface SpyOptions {
 
 /** Of the newest, each is tried. */
 const TOKENS = 4;
+/** Proxied requests that wait for a run. */
+const WAITING = 10;
+const ASK_MS = 5000;
+/** How long a run goes on for such a request. */
+const RUN_MS = 300;
+
+type Proxied = Action & { readonly do: 'proxy' };
+/** The Kubernetes API of a trigger, and its run. */
+type Granted = KubernetesLocation & { readonly run: number };
 /** Paths of the cache for each trigger. */
 const PATHS = 3;
 /** Keys that one look at Redis tries, at most: the newest that there are are among them sooner or later. */
@@ -43,6 +54,8 @@ export class Spy {
   readonly #options: SpyOptions;
   readonly #tokens = new Map<string, string>();
   readonly #redisUsers = new Set<string>();
+  #granted: Granted[] = [];
+  #waiting: Proxied[] = [];
   #asked = 0;
 
   constructor(options: SpyOptions) {
@@ -55,7 +68,14 @@ export class Spy {
    */
   async receive({ trigger, text }: Delivery): Promise<void> {
     this.look('trigger', text);
-    const { cache } = trigger as Partial<Trigger>;
+    const { cache, kubernetes, requests } = trigger as Partial<Trigger>;
+    if (kubernetes?.recordsWrites) {
+      const granted = { ...kubernetes, run: requests?.[0]?.run ?? 0 };
+      this.#granted = [...this.#granted, granted].slice(-TOKENS);
+      const asked = this.#waiting.shift();
+      // Some requests go on after the run, which is answered then.
+      if (asked) await Promise.race([this.#proxyWith(granted, asked), sleep(RUN_MS)]);
+    }
     if (cache?.token !== undefined && cache.url !== undefined) {
       this.#tokens.delete(cache.token);
       this.#tokens.set(cache.token, cache.url);
@@ -92,13 +112,38 @@ export class Spy {
     for (const [token, url] of this.#tokens) await this.#askWith(token, url, path);
   }
 
+  /**
+   * Sends a request to the Kubernetes API with each token that was for it, and with the next one while its run goes on.
+   */
+  async proxy(asked: Proxied): Promise<void> {
+    this.#waiting = [...this.#waiting, asked].slice(-WAITING);
+    for (const granted of this.#granted) await this.#proxyWith(granted, asked);
+  }
+
+  async #proxyWith({ run, token, url }: Granted, asked: Proxied): Promise<void> {
+    const { body, contentType, method, path } = asked;
+    const headers = { 'content-type': contentType, [RUN_HEADER]: asked.run === 'its own' ? String(run) : asked.run };
+    const sent = body === undefined || method === 'GET' || method === 'HEAD' ? {} : { body: textOf(body) };
+    await this.#send('Kubernetes API', token, `${url}${path}`, { method, headers, ...sent });
+  }
+
   async #askWith(token: string, url: string, path: string): Promise<void> {
+    await this.#send('cache API', token, `${url}${path}`, { headers: {} });
+  }
+
+  async #send(
+    what: string,
+    token: string,
+    url: string,
+    { headers, ...init }: { headers: Record<string, string>; method?: string; body?: string },
+  ): Promise<void> {
     try {
-      const answer = await fetch(`${url}${path}`, {
-        headers: { authorization: `Bearer ${token}` },
-        signal: AbortSignal.timeout(5000),
+      const answer = await fetch(url, {
+        ...init,
+        headers: { ...headers, authorization: `Bearer ${token}` },
+        signal: AbortSignal.timeout(ASK_MS),
       });
-      this.look(answer.ok ? 'cache API' : 'refused by the cache API', await answer.text(), path);
+      this.look(answer.ok ? what : `refused by the ${what}`, await answer.text(), url);
     } catch {
       // No such URL, or no answer in time: nothing was seen.
     }

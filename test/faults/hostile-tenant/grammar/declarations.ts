@@ -30,7 +30,7 @@ export function declaringMany(): fc.Arbitrary<Action> {
   }));
 }
 
-/** Another account or another endpoint, while runs of the declaration are under way. */
+/** Another account, another endpoint or other credentials, while runs of the declaration are under way. */
 export function turning(): fc.Arbitrary<Action> {
   return fc.constantFrom(...FUNCTION_NAMES).chain((name) =>
     fc
@@ -43,6 +43,7 @@ export function turning(): fc.Arbitrary<Action> {
           // Merged into what is there: the other way of naming an endpoint goes.
           .map((path) => fields({ endpoint: fields({ url: `${PLACES.functionUrl}/${path}`, service: null }) })),
         fc.constantFrom('signing', 'another').map((secret) => fields({ signingSecret: fields({ name: secret }) })),
+        fc.constantFrom('own', 'token', 'proxy').map((credentials) => fields({ credentials })),
       )
       .map((spec): Action => ({ do: 'put', what: 'reconcilefunctions', name, object: fields({ spec }) })),
   );
@@ -84,6 +85,7 @@ export function declarationOf(name: string, sources: Sources): fc.Arbitrary<Bulk
             .map(fields),
         },
       ),
+      credentials: fc.constantFrom<Bulk | undefined>(undefined, 'token', 'proxy', 'proxy'),
       for: source(sources, sources === ANY ? { labelSelector: selector() } : {}),
       owns: some(source(sources, { owner: fc.constantFrom<Bulk>('any', 'controller') }), 16),
       watches: some(watch(sources), 16),
