@@ -8,6 +8,7 @@ import {
   type LabelRequirement,
   type OwnerIdentity,
   type OwnerReference,
+  type Resource,
 } from '../core/index.ts';
 import { selectableValue } from './selectable-fields.ts';
 import {
@@ -27,6 +28,11 @@ interface GroupKind {
   /** `apps`; '' for the core group. */
   readonly group: string;
   readonly kind: string;
+}
+
+/** @returns the cluster-scoped ones of these kinds. */
+export function clusterScoped(resources: readonly Resource[]): GroupKind[] {
+  return resources.flatMap((each) => (each.namespaced ? [] : [{ group: groupOf(each), kind: each.kind }]));
 }
 
 /** Selects objects of a view. All conditions must be met; without conditions, all objects are selected. */

@@ -57,6 +57,8 @@ export interface OwnerIdentity {
     /** Absent (or empty) for a cluster-scoped owner only. */
     readonly namespace?: string | undefined;
     readonly uid: string;
+    /** An owner reference has a kind. It is no identity, because it does not name the owner's namespace. */
+    readonly kind?: never;
   };
 }
 

@@ -77,8 +77,8 @@ const thing = (key: string, spec: object): KubernetesObject => ({
   ...object('Thing', key, 1, {}, { spec }),
   apiVersion: 'example.com/v1',
 });
-const ownedBy = (uid: string, controller = true) => ({
-  ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'x', uid, controller }],
+const ownedBy = (uid: string, controller = true, kind = 'Node') => ({
+  ownerReferences: [{ apiVersion: 'v1', kind, name: 'x', uid, controller }],
 });
 
 /** Without a namespace: a cluster-scoped one. */
@@ -249,6 +249,18 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       expect(await names({ orphansIn: 'a', namespace: 'b' })).toEqual([]);
       expect(await names({ namespace: 'nowhere' })).toEqual([]);
       expect(await names({}, nodes)).toEqual(['n1', 'n2']);
+    });
+
+    it('finds nothing by the UID of a namespaced owner alone, which anyone may have copied', async () => {
+      await list(
+        applier,
+        11,
+        pod('a/own', 6, ownedBy('o3', true, 'ConfigMap')),
+        pod('b/copy', 7, ownedBy('o3', true, 'ConfigMap')),
+      );
+      expect(await names({ controlledBy: owner('o3', 'a') })).toEqual(['a/own']);
+      expect(await names({ controlledBy: owner('o3', '') })).toEqual([]);
+      expect(await names({ controlledBy: owner('o3') })).toEqual([]);
     });
 
     it.each<[ListOptions['labelSelector'], string[]]>([

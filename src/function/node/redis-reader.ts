@@ -35,8 +35,8 @@ export interface RedisReaderOptions {
 /**
  * The `CacheReader` over one trigger's views. It needs two round trips for a list by index, and one command for an
  * object; gets of one turn of the event loop share a command. It has no keys, so it throws a TypeError for encrypted
- * kinds. Lists by the `selectableFields` of a definition are left to the cache API, because the gateway knows
- * definitions.
+ * kinds. Lists by the `selectableFields` of a definition, and by an owner without a namespace, are left to the cache
+ * API, because the gateway knows definitions and which kinds are cluster-scoped.
  */
 export class RedisReader implements CacheReader {
   readonly #redis: Redis;
@@ -63,7 +63,9 @@ export class RedisReader implements CacheReader {
   }
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
-    if (needDefinition(resource, parseFieldSelector(options.fieldSelector ?? ''))) {
+    const owner = options.controlledBy?.metadata;
+    const isClusterScoped = owner !== undefined && !owner.namespace;
+    if (isClusterScoped || needDefinition(resource, parseFieldSelector(options.fieldSelector ?? ''))) {
       const ofRun = { ...this.#options, positions: this.#positions, fetch: undiciFetch };
       return new HttpReader(this.#location, ofRun).list(resource, options);
     }

@@ -1,5 +1,6 @@
 import {
   ApiError,
+  formatKind,
   formatFieldSelector,
   formatLabelSelector,
   isNamespace,
@@ -10,9 +11,9 @@ import {
   type Resource,
   SelectorError,
 } from '../../core/index.ts';
-import type { CacheLocation } from '../../contract/index.ts';
+import type { CacheLocation, Selection } from '../../contract/index.ts';
 import { observedItem } from '../../contract/observed.ts';
-import { isSelected, namespaceOfSelection } from '../../contract/selection.ts';
+import { clusterScoped, isSelected, namespaceOfSelection } from '../../contract/selection.ts';
 import type { ApiWriter } from '../../function/api-writer.ts';
 import type { CacheReader, ListOptions, ListResult } from '../../function/cache-reader.ts';
 import { canExist, namespacesOf } from '../../function/cache-views.ts';
@@ -25,21 +26,23 @@ import { canExist, namespacesOf } from '../../function/cache-views.ts';
 export class LiveReader implements CacheReader {
   readonly #api: Pick<ApiWriter, 'get' | 'list'>;
   readonly #location: CacheLocation;
-
+  readonly #clusterScoped: NonNullable<Selection['ownerKinds']>;
   readonly #secondsUnchanged: Readonly<Record<string, number>>;
 
   /**
+   * @param resources the kinds in the cache.
    * @param secondsUnchanged by field, or for an item by the field and its values: `spec.taints{key} ["a"]`. Default:
    *   every value has just changed.
    */
   constructor(
     api: Pick<ApiWriter, 'get' | 'list'>,
-    location: CacheLocation,
+    resources: readonly Resource[],
     secondsUnchanged: Readonly<Record<string, number>> = {},
   ) {
     this.#secondsUnchanged = secondsUnchanged;
     this.#api = api;
-    this.#location = location;
+    this.#location = everythingOf(resources);
+    this.#clusterScoped = clusterScoped(resources);
   }
 
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
@@ -66,7 +69,13 @@ export class LiveReader implements CacheReader {
         // The cache's error for a field that cannot select an object.
         throw error instanceof ApiError && error.code === 400 ? new SelectorError(error.message) : error;
       });
-    const selection = { ...rest, labels, fields };
+    const isUidAlone = rest.controlledBy !== undefined && !rest.controlledBy.metadata.namespace;
+    if (isUidAlone && this.#clusterScoped.length === 0) {
+      throw new SelectorError(
+        'controlledBy is an owner without a namespace, and all kinds that this controller reads are namespaced: pass the owner as it was read',
+      );
+    }
+    const selection = { ...rest, labels, fields, ...(isUidAlone ? { ownerKinds: this.#clusterScoped } : {}) };
     const order = ({ metadata }: T): string => `${metadata.namespace ?? ''}/${metadata.name}`;
     const selected = items.filter((item) => isSelected(item, selection)).map(trimmed);
     return { items: selected.toSorted((a, b) => (order(a) < order(b) ? -1 : 1)), version };
@@ -82,6 +91,11 @@ export class LiveReader implements CacheReader {
     const ofItem = item && this.#secondsUnchanged[`${field} ${observedItem(field, item) ?? ''}`];
     return found && (ofItem ?? this.#secondsUnchanged[field] ?? 0);
   }
+}
+
+/** A cache of all objects of these kinds. */
+export function everythingOf(resources: readonly Resource[]): CacheLocation {
+  return { views: Object.fromEntries(resources.map((each) => [formatKind(each), [{ prefix: 'test' }]])) };
 }
 
 /** The gateway's default transform. */

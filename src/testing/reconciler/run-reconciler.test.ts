@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../core/index.ts';
 import { controller, RetryAfterError, setControllerReference, TerminalError } from '../../function/index.ts';
-import { ConfigMap, Pod } from '../../function/kinds/index.ts';
+import { ConfigMap, Node, Pod } from '../../function/kinds/index.ts';
 import { MemoryApiserver } from './memory-apiserver.ts';
 import { runReconciler } from './run-reconciler.ts';
 import { testContext } from './test-context.ts';
@@ -169,6 +169,37 @@ describe('testContext', () => {
     expect(apiserver.requests).toEqual([]);
     await api.delete(Site, key);
     expect(apiserver.writes).toMatchObject([{ verb: 'delete', resource: 'sites', ...key, status: 200 }]);
+  });
+});
+
+describe('objects of an owner, in the cache of testContext', () => {
+  const copyOf = (uid: string, kind: string) => ({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: {
+      namespace: 'b',
+      name: `copy-${kind}`,
+      ownerReferences: [{ apiVersion: 'v1', kind, name: 'x', uid, controller: true }],
+    },
+  });
+
+  beforeEach(() => {
+    for (const kind of ['Pod', 'Node']) apiserver.put(copyOf('u', kind));
+  });
+
+  it('are found by a UID alone if their owner is cluster-scoped, as anyone may copy a UID', async () => {
+    const { cache } = testContext({ apiserver, cached: [ConfigMap, Node] });
+    const { items } = await cache.list(ConfigMap, { controlledBy: { metadata: { uid: 'u' } } });
+    expect(items.map(({ metadata }) => metadata.name)).toEqual(['copy-Node']);
+  });
+
+  it('are not asked for by a UID alone where all kinds are namespaced, nor by an owner reference', async () => {
+    const { cache } = testContext({ apiserver, cached: [ConfigMap] });
+    const [reference] = copyOf('u', 'Pod').metadata.ownerReferences;
+    if (!reference) throw new Error('unreachable');
+    // @ts-expect-error -- it does not say the namespace of the owner.
+    const asked = cache.list(ConfigMap, { controlledBy: { metadata: reference } });
+    await expect(asked).rejects.toThrow('an owner without a namespace');
   });
 });
 

@@ -6,7 +6,8 @@ import type { Controller } from '../../function/controller.ts';
 import { hangUpOf } from '../../function/run-scope.ts';
 import { allResults, prepareTrigger } from '../../function/runtime.ts';
 import type { RecordedRequest, TestApiserver } from './test-apiserver.ts';
-import { everythingOf, liveCache } from './test-context.ts';
+import { everythingOf } from './live-reader.ts';
+import { liveCache } from './test-context.ts';
 
 export interface RunReconcilerOptions {
   /** The reconciler writes here, and reads it as its cache. */
@@ -75,19 +76,19 @@ export async function runReconciler(
       }
     },
   };
-  const location = everythingOf(declaredBy(controller));
+  const resources = declaredBy(controller);
   const deadlineMs = systemClock.now() + timeoutSeconds * 1000;
   const trigger: Trigger = {
     version: CONTRACT_VERSION,
     controller: controller.name,
     deadline: new Date(systemClock.wallNow() + timeoutSeconds * 1000).toISOString(),
     remainingSeconds: timeoutSeconds,
-    cache: location,
+    cache: everythingOf(resources),
     requests: [{ ...(namespace === undefined ? {} : { namespace }), name, attempt, run: 1, reasons }],
   };
   const start = prepareTrigger(observed, trigger, {
     cache: (run) =>
-      options.cache ?? liveCache(apiserver, location, { signal: run.signal, deadlineMs }, options.secondsUnchanged),
+      options.cache ?? liveCache(apiserver, resources, { signal: run.signal, deadlineMs }, options.secondsUnchanged),
     api: () => apiserver.transport,
     log: logger,
     reconcileId: randomUUID(),

@@ -26,7 +26,8 @@ import { type GivenObject, MemoryApiserver } from './memory-apiserver.ts';
 import { jsonPatch } from './patches.ts';
 import { declaredBy } from './run-reconciler.ts';
 import type { TestApiserver } from './test-apiserver.ts';
-import { everythingOf, liveCache } from './test-context.ts';
+import { everythingOf } from './live-reader.ts';
+import { liveCache } from './test-context.ts';
 
 /** A write to review. `from` makes it an update. */
 export type ReviewedWrite =
@@ -261,7 +262,6 @@ async function answerOf(
     },
   };
   const resources = declaredBy(controller);
-  const location = everythingOf(resources);
   const deadlineMs = systemClock.now() + timeoutSeconds * 1000;
   const secret = generateSecret();
   const app = createFunctionApp(
@@ -269,7 +269,7 @@ async function answerOf(
     {
       secrets: [secret],
       api: apiserver.transport,
-      cache: (_, { signal }) => options.cache ?? liveCache(apiserver, location, { signal, deadlineMs }),
+      cache: (_, { signal }) => options.cache ?? liveCache(apiserver, resources, { signal, deadlineMs }),
       logger,
     },
   );
@@ -281,7 +281,7 @@ async function answerOf(
     authenticated: called.description.type !== 'conversion',
     deadline: new Date(systemClock.wallNow() + timeoutSeconds * 1000).toISOString(),
     remainingSeconds: timeoutSeconds,
-    cache: location,
+    cache: everythingOf(resources),
     cacheAgeSeconds: options.cacheAgeSeconds ?? Object.fromEntries(resources.map((each) => [formatKind(each), 0])),
     review,
   } satisfies ReviewRequest);

@@ -1,5 +1,4 @@
-import { formatKind, type Logger, type Resource, silentLogger, systemClock } from '../../core/index.ts';
-import type { CacheLocation } from '../../contract/index.ts';
+import { type Logger, type Resource, silentLogger, systemClock } from '../../core/index.ts';
 import { ApiWriter } from '../../function/api-writer.ts';
 import type { Context } from '../../function/controller.ts';
 import { LiveReader } from './live-reader.ts';
@@ -28,7 +27,7 @@ export function testContext({
   const { timeoutSeconds = 15, signal = new AbortController().signal } = options;
   const deadlineMs = systemClock.now() + timeoutSeconds * 1000;
   return {
-    cache: liveCache(apiserver, everythingOf(cached), { signal, deadlineMs }),
+    cache: liveCache(apiserver, cached, { signal, deadlineMs }),
     api: new ApiWriter(apiserver.transport, { signal, deadlineMs }),
     log: logger,
     related: describeRelated,
@@ -39,14 +38,9 @@ export function testContext({
 /** Its requests are not recorded with the function's. */
 export function liveCache(
   apiserver: TestApiserver,
-  location: CacheLocation,
+  resources: readonly Resource[],
   run: { signal: AbortSignal; deadlineMs: number },
   secondsUnchanged: Readonly<Record<string, number>> = {},
 ): LiveReader {
-  return new LiveReader(new ApiWriter(apiserver.direct, run), location, secondsUnchanged);
-}
-
-/** A cache of all objects of these kinds. */
-export function everythingOf(resources: readonly Resource[]): CacheLocation {
-  return { views: Object.fromEntries(resources.map((each) => [formatKind(each), [{ prefix: 'test' }]])) };
+  return new LiveReader(new ApiWriter(apiserver.direct, run), resources, secondsUnchanged);
 }

@@ -2,7 +2,6 @@ import {
   type Clock,
   compareResourceVersions,
   formatObjectKey,
-  groupOf,
   ownValue,
   type ResourceVersion,
 } from '../../../core/index.ts';
@@ -15,6 +14,7 @@ import {
 } from '../../../contract/cache-query.ts';
 import type { CacheScope } from '../../../contract/cache-scope.ts';
 import type { Selection } from '../../../contract/index.ts';
+import { clusterScoped } from '../../../contract/selection.ts';
 import { ObjectKeptOutError } from '../../../contract/node/codec.ts';
 import {
   type Found,
@@ -187,10 +187,8 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
 function withOwnerKinds(selection: Selection, { catalog, scope }: ReadRequest): Selection {
   const { controlledBy } = selection;
   if (!controlledBy || controlledBy.metadata.namespace) return selection;
-  const owners = catalog.readable(scope).flatMap(({ resource }) => (resource.namespaced ? [] : [resource]));
-  if (owners.length > 0) {
-    return { ...selection, ownerKinds: owners.map((each) => ({ group: groupOf(each), kind: each.kind })) };
-  }
+  const ownerKinds = clusterScoped(catalog.readable(scope).map(({ resource }) => resource));
+  if (ownerKinds.length > 0) return { ...selection, ownerKinds };
   throw badRequest(
     `${CONTROLLED_BY} names a cluster-scoped owner, and all kinds that this token reads are namespaced: ask with NAMESPACE/UID of the owner, or declare the kind of the cluster-scoped owner in reads`,
   );
