@@ -52,7 +52,7 @@ describe('a hostile tenant, generated', () => {
       const violations = await campaign.run(isEnough);
       const { findings } = world.violations(startedAtMs);
       process.stdout.write(
-        `hostile tenant: ${campaign.actions} actions (${campaign.accepted} accepted), ${world.fn.count} triggers, ` +
+        `hostile tenant: ${campaign.lastedSeconds.toFixed()} s, ${campaign.actions} actions (${campaign.accepted} accepted), ${world.fn.count} triggers, ` +
           `${findings.seen} changes seen within ${findings.slowestMs} ms, ${findings.polls} polls of /livez within ` +
           `${findings.slowestPollMs} ms, ${findings.reviews} reviews, not ready for ${findings.notReadyMs} ms, ` +
           `processors slower by ${findings.slowdown.toFixed(1)} at most; ` +
@@ -63,6 +63,7 @@ describe('a hostile tenant, generated', () => {
           `${Math.round(world.mostMemory * 100)} % of Redis' memory at most\n`,
       );
       await expectNone(violations, () => campaign.report());
+      if (RECORDING === undefined) expect(campaign.lastedSeconds).toBeGreaterThanOrEqual(SECONDS);
       await eventually(async () => {
         const { reviews, seen, polls } = world.violations(startedAtMs).findings;
         expect(reviews).toBeGreaterThan(SECONDS / 2);
