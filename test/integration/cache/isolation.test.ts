@@ -453,14 +453,14 @@ describe('a view that several controllers share', () => {
       () => view.record.renew('run'),
       () => view.record.recordMissed('user'),
       () => view.record.markRewound(),
-      () => view.reclaim(),
+      () => view.writer.reclaim(),
       () => applier.apply(changed(thing('x', 11))),
     ];
     for (const write of writes) await expect(write()).rejects.toThrow(ForeignWriterError);
     expect(await redis.hgetall(keys.view)).toEqual(before);
     // A writer ID that is lost with all else is written again, and only by its last writer.
     await redis.hdel(keys.view, 'writerId');
-    await view.reclaim();
+    await view.writer.reclaim();
     expect((await view.record.state()).writerId).toBe('writer');
   });
 });

@@ -217,7 +217,7 @@ class World {
   /** As recovery does it. A loss between the steps goes unnoticed until the next repair. */
   async *#repairs(): AsyncGenerator<void, void> {
     const runId = await redisRunId(this.#redis);
-    await this.#view.reclaim();
+    await this.#view.writer.reclaim();
     yield;
     const later: WatchEvent[] = [];
     this.#behindList = later;

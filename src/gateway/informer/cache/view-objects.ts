@@ -208,16 +208,10 @@ export class ViewObjects {
     return this.#codec.encodeMark(key, mark);
   }
 
-  /** All objects of an empty view will be encrypted with the writing key. @throws ForeignWriterError */
-  async nameKeyOfEmpty(): Promise<void> {
-    const { encryptedBy } = this.#codec;
-    if (encryptedBy !== undefined && (await this.size()) === 0) await this.#runReencrypt([], encryptedBy);
-  }
-
   /**
    * Encrypts objects again that another key than the writing key has encrypted; afterwards the other keys are not
-   * needed. Does nothing for an unencrypted view, or if the view names the writing key. Call it after the view is taken
-   * and before anything is applied.
+   * needed. Does nothing for an unencrypted view, or if the view names the writing key. Nothing may be applied
+   * until it ends.
    * @throws UnreadableObjectError, ForeignWriterError
    */
   async reencrypt(): Promise<void> {

@@ -105,6 +105,8 @@ export class ViewUpdater {
   #applyingSinceMs: number | undefined;
   #applyingEvents = 0;
   #discarding: Promise<void> | undefined;
+  /** The record may have lost the name of the key that encrypts the view. */
+  #mayLackKey = false;
   /** Not before this time. */
   #takeBackAtMs = 0;
 
@@ -306,7 +308,8 @@ export class ViewUpdater {
     const list = this.#reflector.relist(rewound || isAhead, current);
     this.#signal.throwIfAborted();
     this.#applier.freezeUntil(list);
-    await view.reclaim();
+    await view.writer.reclaim();
+    this.#mayLackKey = true;
     return list;
   }
 
@@ -358,6 +361,10 @@ export class ViewUpdater {
     let dataErrors = 0;
     while (!this.#signal.aborted) {
       try {
+        if (this.#mayLackKey) {
+          await this.#view.objects.reencrypt();
+          this.#mayLackKey = false;
+        }
         const each = dataErrors >= ATTEMPTS;
         const result = await (each ? this.#applier.applyEach(events, readMs) : this.#applier.apply(events, readMs));
         this.#relay.kick();
@@ -413,7 +420,7 @@ export class ViewUpdater {
       if (!(error instanceof UnreadableObjectError)) throw error;
       // The listener has seen to it.
       await this.#discarding;
-      await view.reclaim();
+      await view.writer.reclaim();
       await view.objects.reencrypt();
     }
   }

@@ -134,16 +134,6 @@ export class View implements MemoryHolder {
     }
   }
 
-  /**
-   * Becomes the writer again where Redis has lost its ID. All objects of an empty view will be encrypted with the
-   * writing key.
-   * @throws ForeignWriterError when another gateway has taken the view.
-   */
-  async reclaim(): Promise<void> {
-    await this.writer.reclaim();
-    await this.objects.nameKeyOfEmpty();
-  }
-
   /** Removes all of it, as if Redis had lost it. */
   async discard(): Promise<void> {
     this.#lastWritten.forget();
