@@ -252,7 +252,7 @@ describe('lists during churn and while the view is listed again: all at least as
         const reader = new RedisReader(redis, { views: { 'v1/Pod': [view.location] } });
         return { read: (options) => reader.list(pods, options), close: async () => {} };
       },
-      // A function near Redis does not know which kinds are cluster-scoped.
+      // Without a cache API the reader does not know which kinds are cluster-scoped.
       ['Node'],
     ));
 

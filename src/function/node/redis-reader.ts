@@ -36,7 +36,8 @@ export interface RedisReaderOptions {
  * The `CacheReader` over one trigger's views. It needs two round trips for a list by index, and one command for an
  * object; gets of one turn of the event loop share a command. It has no keys, so it throws a TypeError for encrypted
  * kinds. Lists by the `selectableFields` of a definition, and by an owner without a namespace, are left to the cache
- * API, because the gateway knows definitions and which kinds are cluster-scoped.
+ * API, because the gateway knows definitions and which kinds are cluster-scoped. Where the trigger names no cache API,
+ * an owner without a namespace may be of any kind, so that objects with a copied UID are found too.
  */
 export class RedisReader implements CacheReader {
   readonly #redis: Redis;
@@ -64,8 +65,8 @@ export class RedisReader implements CacheReader {
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
     const owner = options.controlledBy?.metadata;
-    const isClusterScoped = owner !== undefined && !owner.namespace;
-    if (isClusterScoped || needDefinition(resource, parseFieldSelector(options.fieldSelector ?? ''))) {
+    const isUidAlone = owner !== undefined && !owner.namespace && this.#location.url !== undefined;
+    if (isUidAlone || needDefinition(resource, parseFieldSelector(options.fieldSelector ?? ''))) {
       const ofRun = { ...this.#options, positions: this.#positions, fetch: undiciFetch };
       return new HttpReader(this.#location, ofRun).list(resource, options);
     }
