@@ -27,7 +27,22 @@ const own = (...paths: readonly string[]): Fields => Object.fromEntries(paths.ma
 
 const REFERENCE = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'] as const;
 
-const OF_ALL_KINDS: readonly string[] = ['metadata.name', 'metadata.namespace'];
+/** Kinds that name their fields, and not the namespace among them. */
+const WITHOUT_NAMESPACE: readonly string[] = [
+  '/Namespace',
+  '/Node',
+  'certificates.k8s.io/CertificateSigningRequest',
+  'certificates.k8s.io/ClusterTrustBundle',
+  'certificates.k8s.io/PodCertificateRequest',
+  'resource.k8s.io/ResourceSlice',
+];
+
+const groupKind = (kind: GroupVersionKind): string => `${groupOf(kind)}/${kind.kind}`;
+
+function isOfAllKinds(field: string, kind: GroupVersionKind): boolean {
+  if (field === 'metadata.namespace') return !WITHOUT_NAMESPACE.includes(groupKind(kind));
+  return field === 'metadata.name';
+}
 
 /**
  * Fields that the apiserver can select by, in addition to name and namespace, by kind: the names of
@@ -63,8 +78,25 @@ function selectable(): Readonly<Record<string, Fields>> {
     ),
     'batch/v1/Job': { 'status.successful': at('status.succeeded', '0') },
     'certificates.k8s.io/v1/CertificateSigningRequest': own('spec.signerName'),
-    'resource.k8s.io/v1/ResourceSlice': own('spec.nodeName', 'spec.driver'),
+    ...inVersions('certificates.k8s.io', ['v1beta1', 'v1alpha1'], {
+      ClusterTrustBundle: own('spec.signerName'),
+      PodCertificateRequest: own('spec.signerName', 'spec.podName', 'spec.nodeName'),
+    }),
+    ...inVersions('resource.k8s.io', ['v1', 'v1beta2', 'v1beta1'], {
+      ResourceSlice: own('spec.nodeName', 'spec.driver'),
+    }),
   };
+}
+
+function inVersions(
+  group: string,
+  versions: readonly string[],
+  kinds: Readonly<Record<string, Fields>>,
+): Readonly<Record<string, Fields>> {
+  const all = versions.flatMap((version) =>
+    Object.entries(kinds).map(([kind, fields]) => [`${group}/${version}/${kind}`, fields] as const),
+  );
+  return Object.fromEntries(all);
 }
 
 /**
@@ -78,7 +110,7 @@ export function checkFields(
 ): void {
   const builtIn = ownValue(SELECTABLE, formatKind(kind));
   for (const { field } of fields) {
-    if (OF_ALL_KINDS.includes(field) || custom.includes(field)) continue;
+    if (isOfAllKinds(field, kind) || custom.includes(field)) continue;
     if (builtIn && ownValue(builtIn, field)) continue;
     throw new SelectorError(builtIn || custom.length > 0 ? unsupported(kind, field) : unknown(field));
   }
@@ -92,14 +124,14 @@ export function needDefinition(kind: GroupVersionKind, fields: readonly FieldReq
   // Kubernetes' own groups without a dot, and the core group, have no definitions.
   if (!groupOf(kind).includes('.')) return false;
   const builtIn = ownValue(SELECTABLE, formatKind(kind)) ?? {};
-  return fields.some(({ field }) => !OF_ALL_KINDS.includes(field) && !ownValue(builtIn, field));
+  return fields.some(({ field }) => !isOfAllKinds(field, kind) && !ownValue(builtIn, field));
 }
 
 function unsupported(kind: GroupVersionKind, field: string): string {
-  switch (formatKind(kind)) {
-    case 'batch/v1/Job':
+  switch (groupKind(kind)) {
+    case 'batch/Job':
       return `field label ${JSON.stringify(field)} not supported for Job`;
-    case 'resource.k8s.io/v1/ResourceSlice':
+    case 'resource.k8s.io/ResourceSlice':
       return `field label not supported for ${kind.apiVersion}, Kind=${kind.kind}: ${field}`;
     default:
       return `field label not supported: ${field}`;

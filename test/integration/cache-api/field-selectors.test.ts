@@ -1,8 +1,9 @@
 import 'reflect-metadata';
 import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { SELECTABLE } from '../../../src/contract/selectable-fields.ts';
+import { checkFields, SELECTABLE } from '../../../src/contract/selectable-fields.ts';
 import {
+  ApiError,
   formatKind,
   groupOf,
   type KubernetesObject,
@@ -118,12 +119,86 @@ beforeAll(async () => {
 });
 afterAll(() => started.stop());
 
-it('each field by which the gateway lets built-in kinds be selected is compared with the apiserver', () => {
+it('each field by which the gateway lets built-in kinds be selected is compared with the apiserver', async () => {
   const fieldsOf = (of: object): string[] => Object.keys(of).toSorted();
+  const served = new Set((await servedKinds()).map(({ of }) => formatKind(of)));
   expect(Object.fromEntries(CASES.map(({ of, values }) => [formatKind(of), fieldsOf(values)]))).toEqual(
-    Object.fromEntries(Object.entries(SELECTABLE).map(([kind, fields]) => [kind, fieldsOf(fields)])),
+    Object.fromEntries(
+      Object.entries(SELECTABLE).flatMap(([kind, fields]) => (served.has(kind) ? [[kind, fieldsOf(fields)]] : [])),
+    ),
   );
 });
+
+it('each built-in kind can be selected by the fields of its schema that the apiserver selects it by, and by no other', async () => {
+  const asked = (await servedKinds()).flatMap(({ of, paths }) => paths.map((path) => ({ of, path })));
+  expect(asked.length).toBeGreaterThan(500);
+  const wrong: string[] = [];
+  const next = async (): Promise<void> => {
+    for (let each = asked.pop(); each; each = asked.pop()) {
+      const { of, path } = each;
+      const request = cluster.client.json({ path: `${resourcePath(of, {})}?limit=1&fieldSelector=${path}%3Dx` });
+      const isSelectable = await request.then(
+        () => true,
+        (error: unknown) => !(error instanceof ApiError && error.code === 400),
+      );
+      if (isSelectable !== canSelect(of, path)) wrong.push(`${formatKind(of)} ${path}: ${isSelectable}`);
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, next));
+  expect(wrong).toEqual([]);
+});
+
+function canSelect(of: Resource, field: string): boolean {
+  try {
+    checkFields(of, [{ field, operator: '=', value: 'x' }]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+interface Schema {
+  readonly type?: string;
+  readonly allOf?: readonly { readonly $ref: string }[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly 'x-kubernetes-group-version-kind'?: readonly { group: string; version: string; kind: string }[];
+}
+
+/**
+ * The kinds of Kubernetes' own groups that the apiserver lists, with the paths of one and two names in their schemas.
+ */
+async function servedKinds(): Promise<{ of: Resource; paths: string[] }[]> {
+  const read = (path: string): Promise<unknown> => cluster.client.json({ path });
+  const { paths } = (await read('/openapi/v3')) as { paths: Readonly<Record<string, { serverRelativeURL: string }>> };
+  const own = Object.entries(paths).filter(([path]) => /^(api|apis\/([a-z]+|[a-z.]+\.k8s\.io))\/v[^/]+$/.test(path));
+  const found = await Promise.all(
+    own.map(async ([path, { serverRelativeURL }]) => {
+      const [{ resources }, { components }] = (await Promise.all([read(`/${path}`), read(serverRelativeURL)])) as [
+        { resources: { name: string; kind: string; namespaced: boolean; verbs: string[] }[] },
+        { components: { schemas: Readonly<Record<string, Schema>> } },
+      ];
+      const apiVersion = path.replace(/^apis?\//, '');
+      return resources
+        .filter(({ name, verbs }) => !name.includes('/') && verbs.includes('list'))
+        .map(({ name, kind, namespaced }) => ({
+          of: resource(apiVersion, kind, { plural: name, namespaced }),
+          paths: pathsOf(kind, components.schemas),
+        }));
+    }),
+  );
+  return found.flat();
+}
+
+function pathsOf(kind: string, schemas: Readonly<Record<string, Schema>>): string[] {
+  const whole = Object.values(schemas).find((each) =>
+    each['x-kubernetes-group-version-kind']?.some((of) => of.kind === kind),
+  );
+  return Object.entries(whole?.properties ?? {}).flatMap(([name, { type, allOf }]) => {
+    const [{ $ref } = { $ref: '' }] = allOf ?? [];
+    const inner = Object.keys(schemas[$ref.split('/').at(-1) ?? '']?.properties ?? {});
+    return type === 'string' ? [name] : inner.map((each) => `${name}.${each}`);
+  });
+}
 
 describe.each(CASES.map((each) => ({ ...each, kind: formatKind(each.of) })))(
   'the cache API selects $kind as the apiserver does',
