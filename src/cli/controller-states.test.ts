@@ -18,16 +18,27 @@ import { report } from '../gateway/process/health.ts';
 import { PrometheusMetrics } from '../gateway/process/metrics.ts';
 import { Progress } from '../gateway/process/progress.ts';
 import { type Findings, FALSE, statusOf, TRUE } from '../gateway/registration/conditions.ts';
-import { queueApi, type ServedQueue } from '../gateway/http/server/queue-api.ts';
+import { queueApi, type ServedKey, type ServedQueue } from '../gateway/http/server/queue-api.ts';
 import { renderMetrics, type ScrapedParts } from '../gateway/http/server/scrape.ts';
 import type { WorkQueue } from '../gateway/controller/workqueue/work-queue.ts';
 import { Diagnoses } from './doctor/diagnosis.ts';
 import { judgeQueue } from './doctor/queue-findings.ts';
+import { explainKey } from './explain-text.ts';
 import { describeQueues } from './queue-text.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
 const sizes = { queued: 0, running: 0, failing: 0, backlog: 0, dead: 0 };
 const quiet: ControllerFacts = { problems: [], remarks: [], pauses: [], pausedObjects: 0, circuit: undefined, sizes };
+const atRest = {
+  key: 'a/b',
+  queued: false,
+  dirty: false,
+  backlog: false,
+  waits: [],
+  pauses: [],
+  failures: 0,
+  reasons: [],
+};
 const paused = [{ scope: 'controller', sinceMs: 0 }] as const;
 
 /** The state of a controller, the reason of the condition Ready of its ReconcileFunction, and the facts. */
@@ -70,7 +81,8 @@ function controllerOf({
   const queue = {
     name: 'web',
     circuit,
-    inspector: { levels: async () => levels },
+    inspector: { levels: async () => levels, status: async () => atRest },
+    history: { runsOf: async () => [] },
     unfinished: () => ({ totalMs: 0, longestMs: 0 }),
     stalledMs: async () => 0,
     seenLevels: levels,
@@ -83,14 +95,21 @@ function controllerOf({
   } as unknown as RunningController;
 }
 
-async function servedQueues(controller: RunningController, facts: ControllerFacts): Promise<readonly ServedQueue[]> {
-  const { problems, remarks } = facts;
-  const app = queueApi({
-    queues: () => new Map([['web', controller.queue as WorkQueue]]),
+function apiOf({ queue }: RunningController, { problems, remarks }: ControllerFacts): ReturnType<typeof queueApi> {
+  return queueApi({
+    queues: () => new Map([['web', queue as WorkQueue]]),
     controller: () => ({ problems, remarks, namespaced: true, objectOf: async () => ({ state: 'cached' }) }),
     clock: { now: () => NOW },
   });
-  return ((await (await app.request('/')).json()) as { queues: ServedQueue[] }).queues;
+}
+
+async function servedQueues(controller: RunningController, facts: ControllerFacts): Promise<readonly ServedQueue[]> {
+  const answer = await apiOf(controller, facts).request('/');
+  return ((await answer.json()) as { queues: ServedQueue[] }).queues;
+}
+
+async function servedKey(controller: RunningController, facts: ControllerFacts): Promise<ServedKey> {
+  return (await (await apiOf(controller, facts).request('/web/keys/a/b')).json()) as ServedKey;
 }
 
 function partsOf(controller: RunningController, progress: Pick<Progress, 'outboxMs' | 'stalled'>): ScrapedParts {
@@ -122,6 +141,8 @@ it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', asy
   const served = await servedQueues(controller, facts);
   expect(served).toMatchObject([{ state: word }]);
   expect(describeQueues(served)).toMatch(new RegExp(`^web +${word} `, 'm'));
+  const explained = explainKey('web', await servedKey(controller, facts), NOW);
+  expect(explained.includes(`\n  its controller: ${word}\n`)).toBe(!GREEN.includes(word));
 
   if (facts.circuit === undefined && problems.length + remarks.length === 0) {
     // The doctor reads Redis, which does not have these facts.

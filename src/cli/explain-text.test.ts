@@ -14,6 +14,7 @@ const rest: ServedKey = {
   failures: 0,
   reasons: [],
   history: [],
+  controllerState: 'idle',
   problems: [],
 };
 

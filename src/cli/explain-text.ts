@@ -1,16 +1,18 @@
 import { boundedText } from '../core/index.ts';
 import type { Reason } from '../contract/index.ts';
 import type { ServedKey } from '../gateway/http/server/queue-api.ts';
+import type { ControllerStateWord } from '../gateway/controller/running/controller-state.ts';
 import { type NextRun, nextRun, objectText } from '../gateway/controller/workqueue/key-state.ts';
 import type { PastRun, WriteSummary } from '../gateway/controller/workqueue/work-queue.ts';
 import { describeWait, inWords, pausedBy, time } from './queue-text.ts';
 
 /** A timeline of a key, the oldest run first: why it ran, the result, its current waits, and its next run. */
 export function explainKey(controller: string, status: ServedKey, nowMs: number): string {
-  const { key, history, problems, waits, pauses, reasons, running, queuedAtMs, deadSinceMs } = status;
+  const { key, history, controllerState, problems, waits, pauses, reasons, running, queuedAtMs, deadSinceMs } = status;
   const runs = history.toReversed().flatMap((run) => [headOf(run), ...detailsOf(run).map((line) => `  ${line}`)]);
   const now = [
     status.state,
+    ...(NOTHING_TO_SEE.includes(controllerState) ? [] : [`its controller: ${controllerState}`]),
     ...problems.map((problem) => `its controller has a problem: ${problem}`),
     ...(status.object ? [objectText(status.object)] : []),
     ...(running ? [`run ${running.run} is in flight, until ${time(running.deadlineMs)} at the latest`] : []),
@@ -37,6 +39,8 @@ export function explainKey(controller: string, status: ServedKey, nowMs: number)
 }
 
 const LONGEST_LINE = 4096;
+/** Of a controller, which explain nothing about a key. */
+const NOTHING_TO_SEE: readonly ControllerStateWord[] = ['idle', 'busy'];
 
 function indented(lines: readonly string[], otherwise: string): string[] {
   return (lines.length > 0 ? lines : [otherwise]).map((line) => `  ${line}`);

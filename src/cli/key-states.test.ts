@@ -69,7 +69,10 @@ const ROWS: readonly (readonly [KeyStateWord, Partial<KeyStatus>])[] = [
 async function servedKey({ object, ...record }: KeyStatus): Promise<ServedKey> {
   const queue = {
     name: 'web',
-    inspector: { status: async () => record },
+    inspector: {
+      status: async () => record,
+      levels: async () => ({ sizes: {}, pauses: [], morePauses: 0, pausedObjects: 0 }),
+    },
     history: { runsOf: async () => [] },
   } as unknown as WorkQueue;
   const app = queueApi({

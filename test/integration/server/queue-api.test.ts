@@ -96,7 +96,7 @@ describe('/queues', () => {
     const status = await queue.inspector.status('a/x');
     expect(await request('/queues/controller/keys/a/x')).toEqual([
       200,
-      { ...status, object, state: 'dead letter', history, problems },
+      { ...status, object, state: 'dead letter', history, controllerState: 'problem', problems },
     ]);
     expect(await request('/queues/other.controller/keys/a/x')).toEqual([
       404,

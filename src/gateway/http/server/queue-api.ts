@@ -42,6 +42,8 @@ export interface ServedKey extends Omit<KeyStatus, 'waits'> {
   readonly waits: readonly ServedWait[];
   /** Its last runs, the newest first, 10 at most. */
   readonly history: readonly PastRun[];
+  /** The state of its controller, in a word. */
+  readonly controllerState: ControllerStateWord;
   /** Problems of its controller, the worst first. */
   readonly problems: readonly string[];
 }
@@ -171,8 +173,11 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
       const mistake = keyMistake(queue.name, parsed.data, asked);
       if (mistake !== undefined) return refuse(context, mistake);
       const object = await asked?.objectOf(context.var.visitor, parsed.data);
-      const served = await servedKey(queue, { key: parsed.data, object, nowMs: clock.now() });
-      return context.json({ ...served, problems: asked?.problems ?? [] } satisfies ServedKey);
+      const [served, { state, problems }] = await Promise.all([
+        servedKey(queue, { key: parsed.data, object, nowMs: clock.now() }),
+        servedQueue(queue, asked),
+      ]);
+      return context.json({ ...served, controllerState: state, problems } satisfies ServedKey);
     }),
   );
   app.get('/:name/pauses', (context) =>
@@ -283,7 +288,7 @@ async function servedKey(
     object,
     nowMs,
   }: { readonly key: string; readonly object: KeyObject | undefined; readonly nowMs: number },
-): Promise<Omit<ServedKey, 'problems'>> {
+): Promise<Omit<ServedKey, 'controllerState' | 'problems'>> {
   const [found, history] = await Promise.all([queue.inspector.status(name), queue.history.runsOf(name)]);
   const status = object ? { ...found, object } : found;
   return { ...status, state: keyState(status, nowMs).word, waits: status.waits.map(servedWait), history };
