@@ -33,7 +33,9 @@ describe('when all keys are queued', () => {
     return {
       owns: { for: webs, owns: [configMaps] },
       'of-two-kinds': { for: webs, owns: [configMaps, accounts] },
+      'by-owner': watching({ by: 'owner', owner: 'any' }),
       'by-label': watching({ by: 'label', label: TO }),
+      'by-annotation': watching({ by: 'annotation', annotation: TO }),
       'by-field': watching({ by: 'field', path: 'data.to' }),
       'by-cel': watching({ by: 'cel', expression: `has(object.data) && has(object.data.to) ? [object.data.to] : []` }),
       'left-out': watching(
@@ -65,7 +67,8 @@ describe('when all keys are queued', () => {
     const leave = (name: string, owner: KubernetesObject): Promise<KubernetesObject> => {
       const to = owner.metadata.name;
       const ownerReferences = referencesTo([owner], owner);
-      const metadata = { namespace: n, name, labels: { [TO]: to }, ownerReferences, finalizers: [FINALIZER] };
+      const told = { labels: { [TO]: to }, annotations: { [TO]: to } };
+      const metadata = { namespace: n, name, ...told, ownerReferences, finalizers: [FINALIZER] };
       return cluster.create(configMaps, { metadata, data: { to } });
     };
     const left = Array.from({ length: LEFT }, (_, at) => `left-${at}`);
@@ -106,7 +109,9 @@ describe('when all keys are queued', () => {
     expect(runs).toEqual({
       owns: keysOf(['back', 'gone', 'here']),
       'of-two-kinds': keysOf(['back', 'gone', 'here']),
+      'by-owner': keysOf(['back', 'gone', 'here']),
       'by-label': keysOf(['back', 'gone', 'here']),
+      'by-annotation': keysOf(['back', 'gone', 'here']),
       'by-field': keysOf(['back', 'gone', 'here']),
       'by-cel': keysOf(['back', 'gone', 'here']),
       'left-out': keysOf(own),
