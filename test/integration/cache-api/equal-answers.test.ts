@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { AppsV1Api, CoreV1Api, CustomObjectsApi, KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, type Resource, resource } from '../../../src/core/index.ts';
+import { ApiError, type KubernetesObject, type Resource, resource, resourcePath } from '../../../src/core/index.ts';
 import type { CacheScope } from '../../../src/contract/index.ts';
 import { sharedConnections } from '../../../src/function/node/index.ts';
 import { findOnPath } from '../../../src/testing/process/find-on-path.ts';
@@ -12,7 +12,9 @@ import { type ApiSide, type CachedCluster, startCachedCluster } from '../../harn
 import { type Cluster, configMaps, pods, replicaSet, replicaSets } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { exact } from '../../harness/exact-json.ts';
+import { randomJsonPath } from '../../harness/json-paths.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { seededRandom } from '../../harness/seeded-random.ts';
 import { Started } from '../../harness/started.ts';
 
 const GROUP = 'answers.levelhook.test';
@@ -136,6 +138,18 @@ const COLUMNS = [
   ...PATHS.map((jsonPath, at) => ({ name: `Path${at}`, type: 'string', jsonPath })),
   ...['string', 'integer', 'number', 'boolean', 'date'].map((type) => ({ name: type, type, jsonPath: '.spec.value' })),
 ];
+
+/** Drawn paths, of which the apiserver refuses some, and columns with them: the gateway shows 64 columns at most. */
+const DRAWN = 60;
+const DRAWN_COLUMNS = 24;
+
+/** The columns of a definition that the apiserver refuses, by their place. */
+async function refusedColumns(definition: object): Promise<ReadonlySet<number>> {
+  const path = `${resourcePath(definitions, {})}?dryRun=All`;
+  const answer = await cluster.client.json({ method: 'POST', path, body: definition }).catch((error: unknown) => error);
+  const said = answer instanceof ApiError ? answer.message : '';
+  return new Set([...said.matchAll(/additionalPrinterColumns\[(\d+)\]/g)].map(([, at]) => Number(at)));
+}
 
 /** Every field that Kubernetes 1.36 can select by, where the test has objects of the kind. */
 function fieldSelectors(inNamespace: string): string[] {
@@ -305,13 +319,27 @@ beforeAll(async () => {
     served: true,
     storage: true,
     schema: { openAPIV3Schema },
-    additionalPrinterColumns: COLUMNS,
     selectableFields: Object.keys(fields).map((name) => ({ jsonPath: `.spec.${name}` })),
   };
-  await cluster.create(definitions, {
+  const definition = (additionalPrinterColumns: readonly object[]) => ({
     metadata: { name: `oddities.${GROUP}` },
-    spec: { group: GROUP, scope: 'Namespaced', names: odd, versions: [oddVersion] },
+    spec: {
+      group: GROUP,
+      scope: 'Namespaced',
+      names: odd,
+      versions: [{ ...oddVersion, additionalPrinterColumns }],
+    },
   });
+  const random = seededRandom('JSON paths');
+  const drawn = Array.from({ length: DRAWN }, (_, at) => ({
+    name: `Drawn${at}`,
+    type: 'string',
+    jsonPath: randomJsonPath(random),
+  }));
+  const refused = await refusedColumns(definition(drawn));
+  const kept = drawn.filter((_, at) => !refused.has(at)).slice(0, DRAWN_COLUMNS);
+  expect(kept).toHaveLength(DRAWN_COLUMNS);
+  await cluster.create(definitions, definition([...COLUMNS, ...kept]));
   started.add(() => cluster.delete(definitions, { name: `oddities.${GROUP}` }));
 
   await cluster.create(configMaps, {
