@@ -12,9 +12,9 @@ export function explainKey(controller: string, status: ServedKey, nowMs: number)
   const runs = history.toReversed().flatMap((run) => [headOf(run), ...detailsOf(run).map((line) => `  ${line}`)]);
   const now = [
     status.state,
-    ...(NOTHING_TO_SEE.includes(controllerState) ? [] : [`its controller: ${controllerState}`]),
     ...problems.map((problem) => `its controller has a problem: ${problem}`),
     ...(status.object ? [objectText(status.object)] : []),
+    ...(NOTHING_TO_SEE.includes(controllerState) ? [] : [`its controller: ${controllerState}`]),
     ...(running ? [`run ${running.run} is in flight, until ${time(running.deadlineMs)} at the latest`] : []),
     ...(deadSinceMs === undefined ? [] : [`a dead letter since ${time(deadSinceMs)}`]),
     ...(queuedAtMs === undefined ? [] : [`added ${time(queuedAtMs)}${becauseOf(reasons)}`]),
