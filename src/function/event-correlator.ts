@@ -1,4 +1,4 @@
-import { TokenBucket } from '../core/index.ts';
+import { NewestMap, TokenBucket } from '../core/index.ts';
 
 /** One Event that exists at the apiserver, or will be created there. */
 export interface Correlated {
@@ -30,9 +30,9 @@ const RATE = { burst: 25, perSecond: 1 / 300 };
  */
 export class EventCorrelator {
   readonly #now: () => number;
-  readonly #events = new Recent<Correlated>();
-  readonly #similar = new Recent<{ readonly messages: Set<string>; lastMs: number }>();
-  readonly #spam = new Recent<TokenBucket>();
+  readonly #events = new NewestMap<string, Correlated>(MAX_RECORDS);
+  readonly #similar = new NewestMap<string, { readonly messages: Set<string>; lastMs: number }>(MAX_RECORDS);
+  readonly #spam = new NewestMap<string, TokenBucket>(MAX_RECORDS);
 
   constructor(now: () => number) {
     this.#now = now;
@@ -50,7 +50,7 @@ export class EventCorrelator {
     const combined = this.#isOneOfMany(group, message, nowMs);
     const key = combined ? group : JSON.stringify([group, message]);
     const at = new Date(nowMs).toISOString().replace(/[.][0-9]+Z$/, 'Z');
-    const event = this.#events.use(key, () => ({
+    const event = use(this.#events, key, () => ({
       name: nameFor(involvedObject.name),
       type,
       reason,
@@ -64,12 +64,12 @@ export class EventCorrelator {
     event.count += 1;
     event.lastTimestamp = at;
     event.message = combined ? `(combined from similar events): ${message}` : message;
-    const isSpam = !this.#spam.use(about, () => new TokenBucket(RATE, this.#now)).take();
+    const isSpam = !use(this.#spam, about, () => new TokenBucket(RATE, this.#now)).take();
     return isSpam ? undefined : event;
   }
 
   #isOneOfMany(group: string, message: string, nowMs: number): boolean {
-    const record = this.#similar.use(group, () => ({ messages: new Set<string>(), lastMs: nowMs }));
+    const record = use(this.#similar, group, () => ({ messages: new Set<string>(), lastMs: nowMs }));
     if (nowMs - record.lastMs > SIMILAR_WITHIN_MS) record.messages.clear();
     record.messages.add(message);
     record.lastMs = nowMs;
@@ -83,21 +83,11 @@ export class EventCorrelator {
   }
 }
 
-/** The most recently used records, by key. */
-class Recent<T> {
-  readonly #records = new Map<string, T>();
-
-  use(key: string, make: () => T): T {
-    const record = this.#records.get(key) ?? make();
-    // A map keeps the order of its inserts.
-    this.#records.delete(key);
-    this.#records.set(key, record);
-    for (const oldest of this.#records.keys()) {
-      if (this.#records.size <= MAX_RECORDS) break;
-      this.#records.delete(oldest);
-    }
-    return record;
-  }
+/** The record of a key, which is the most recently used one from now on. */
+function use<T>(records: NewestMap<string, T>, key: string, make: () => T): T {
+  const record = records.get(key) ?? make();
+  records.set(key, record);
+  return record;
 }
 
 const MAX_NAME_LENGTH = 253;
