@@ -36,7 +36,7 @@ export interface RelayOptions {
 /** Entries read at a time. */
 const PAGE = 500;
 /** Entries of one controller that are moved at a time. */
-const LANE_BATCH = 500;
+const CONTROLLER_BATCH = 500;
 /** Entries that wait in memory. More of them stay in the outbox. */
 const MAX_WAITING = 10_000;
 /**
@@ -53,8 +53,8 @@ const CONCURRENT_LOOKUPS = 2;
  * nothing. It reads the outbox when there may be entries that it has not got: after the start, a lost connection, a
  * failed apply or read, and a queue that refused its wakeups, and while more entries wait than it keeps in memory.
  *
- * Each controller has its own lane, in which its wakeups are moved in order. So a controller with many wakeups, or with
- * a slow queue, does not delay others.
+ * The wakeups of one controller are moved in order, and apart from those of other controllers. So a controller with
+ * many wakeups, or with a slow queue, does not delay others.
  *
  * The relay removes and counts a wakeup that it cannot deliver because of its data, and the controller gets all its
  * keys. If a queue cannot accept keys now, its wakeups stay in the outbox until the next `kick` of an idle relay, or
@@ -63,11 +63,11 @@ const CONCURRENT_LOOKUPS = 2;
 export class Relay {
   readonly #options: RelayOptions;
   readonly #lookups = new TenantTurns(CONCURRENT_LOOKUPS);
-  /** Entries that no lane has yet, in the order of the outbox. */
+  /** Entries that are not being moved yet, in the order of the outbox. */
   #waiting: OutboxEntry[] = [];
   /** Controllers whose wakeups are being moved. */
-  readonly #lanes = new Set<string>();
-  /** Entries that wait or are in a lane. */
+  readonly #moving = new Set<string>();
+  /** Entries that wait or are being moved. */
   readonly #known = new Set<string>();
   /** Controllers whose queues refused wakeups: their further entries stay in the outbox. */
   readonly #stuck = new Set<string>();
@@ -158,12 +158,12 @@ export class Relay {
   async #run(): Promise<void> {
     // The caller sets `#running` first, and the end of this method clears it.
     await Promise.resolve();
-    while (this.#lanes.size > 0 || (!this.#stopped && (this.#hasMore || this.#waiting.length > 0))) {
+    while (this.#moving.size > 0 || (!this.#stopped && (this.#hasMore || this.#waiting.length > 0))) {
       this.#wake = Promise.withResolvers();
       if (this.#hasMore && !this.#stopped) await this.#read();
-      if (!this.#stopped) this.#fillLanes();
-      // The end of a lane, a push and a kick resolve it.
-      if (this.#lanes.size > 0) await this.#wake.promise;
+      if (!this.#stopped) this.#moveNext();
+      // The end of a move, a push and a kick resolve it.
+      if (this.#moving.size > 0) await this.#wake.promise;
     }
     if (this.#stuck.size > 0) this.#readAgain();
     this.#stuck.clear();
@@ -184,7 +184,7 @@ export class Relay {
         this.#hasMore = false;
         const page = await outbox.read(PAGE, this.#after);
         if (restarts !== this.#restarts) {
-          // A lane or an apply has failed during the read, so entries that were skipped as known may be forgotten by
+          // A move or an apply has failed during the read, so entries that were skipped as known may be forgotten by
           // now.
           this.#hasMore = true;
           return;
@@ -206,26 +206,26 @@ export class Relay {
     }
   }
 
-  /** Gives each free lane its next entries. */
-  #fillLanes(): void {
+  /** Begins to move the next entries of each controller that has none under way. */
+  #moveNext(): void {
     const batches = new Map<string, OutboxEntry[]>();
     const rest: OutboxEntry[] = [];
     for (const entry of this.#waiting) {
       const { controller, id } = entry;
       const batch = batches.get(controller);
       if (this.#stuck.has(controller)) this.#known.delete(id);
-      else if (this.#lanes.has(controller) || batch?.length === LANE_BATCH) rest.push(entry);
+      else if (this.#moving.has(controller) || batch?.length === CONTROLLER_BATCH) rest.push(entry);
       else if (batch) batch.push(entry);
       else batches.set(controller, [entry]);
     }
     this.#waiting = rest;
     for (const [controller, entries] of batches) {
-      this.#lanes.add(controller);
-      void this.#runLane(controller, entries);
+      this.#moving.add(controller);
+      void this.#moveFor(controller, entries);
     }
   }
 
-  async #runLane(controller: string, entries: readonly OutboxEntry[]): Promise<void> {
+  async #moveFor(controller: string, entries: readonly OutboxEntry[]): Promise<void> {
     const { view, logger } = this.#options;
     try {
       await this.#move(controller, entries);
@@ -237,7 +237,7 @@ export class Relay {
       );
     } finally {
       for (const { id } of entries) this.#known.delete(id);
-      this.#lanes.delete(controller);
+      this.#moving.delete(controller);
       this.#wake.resolve();
     }
   }
