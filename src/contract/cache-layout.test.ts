@@ -133,6 +133,12 @@ describe('the entries of an object with long lists', () => {
     expect(declaredOf(withLists({ refs: 120_000 }), 'field:spec.refs')).toEqual(mark);
   });
 
+  it('are fewer for an object with a long name, which each of them holds', () => {
+    const long = withLists({ refs: 500 }, 130_000);
+    const metadata = { ...long.metadata, name: 'n'.repeat(1024) };
+    expect(declaredOf({ ...long, metadata }, 'field:spec.refs')).toEqual([uncountedIndex('field:spec.refs')]);
+  });
+
   it('leave the short lists and single values of the object as they are', () => {
     const specs = ['field:spec.long', 'field:spec.short', 'field:metadata.name'] as const;
     const entries = declaredOf(withLists({ long: 5000, short: 3 }), ...specs);

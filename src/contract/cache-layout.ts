@@ -255,8 +255,8 @@ const MAX_INDEX_VALUE = 1024;
 
 /**
  * Bounds of the entries that the values of an object's lists make, in all declared indexes together: one entry takes
- * some 250 bytes of Redis and 5 us of its time. So the entries of an object take about as much as the object itself, or
- * as the entries of a small list.
+ * some 250 bytes of Redis besides the object's key, and 5 us of its time. So the entries of an object take about as
+ * much as the object itself, or as the entries of a small list.
  */
 const LIST_ENTRIES = { bytesEach: 256, least: 32, most: 1000 };
 
@@ -301,7 +301,9 @@ export function indexEntriesOf(
 function listEntriesOf(object: KubernetesObject, wanted: number): number {
   const { bytesEach, least, most } = LIST_ENTRIES;
   if (wanted <= least) return wanted;
-  return Math.min(most, Math.max(least, Math.floor(formatJson(object).length / bytesEach)));
+  const { namespace = '', name } = object.metadata;
+  const each = Math.max(bytesEach, namespace.length + name.length);
+  return Math.min(most, Math.max(least, Math.floor(formatJson(object).length / each)));
 }
 
 /** The data of a cached object that the applier needs without decoding the object. */
@@ -320,6 +322,13 @@ export interface ObjectEntry {
 export function encodeEntry({ resourceVersion, uid, terminating, indexEntries }: ObjectEntry): string {
   const lines = indexEntries.filter((entry) => !entry.includes('\n'));
   return [resourceVersion, isUid(uid) ? uid : '', terminating ? 'T' : '', ...lines].join('\n');
+}
+
+/** How many index entries an encoded entry has. */
+export function indexEntriesIn(text: string): number {
+  let count = -2;
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) count += 1;
+  return count;
 }
 
 export function decodeEntry(text: string): ObjectEntry {

@@ -85,6 +85,7 @@ export {
   isLabelKey,
   isName,
   isNamedName,
+  MAX_NAMED,
   isNamespace,
   isUid,
   ownValue,

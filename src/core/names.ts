@@ -78,8 +78,8 @@ export function isName(text: unknown): text is string {
   return typeof text === 'string' && /^(?!\.\.?$)[^/%\p{Cs}]+$/u.test(text);
 }
 
-/** Kubernetes does not limit the length of names. */
-const MAX_NAMED = 1024;
+/** Characters of a name in other text, and of one in the cache. Kubernetes does not limit the names of roles. */
+export const MAX_NAMED = 1024;
 
 /**
  * A name in other text: in a request, a function's rule, an owner reference. Names of roles may hold any character but

@@ -1,7 +1,6 @@
 import type { Redis } from 'ioredis';
 import {
   formatKind,
-  formatObjectKey,
   type KubernetesObject,
   type ObjectKey,
   parseFieldSelector,
@@ -14,6 +13,7 @@ import { viewKeys } from '../../contract/cache-layout.ts';
 import { observedAtMs, observedItem } from '../../contract/observed.ts';
 import { checkFields, needDefinition } from '../../contract/selectable-fields.ts';
 import { namespaceOfSelection } from '../../contract/selection.ts';
+import { cachedKey } from '../../contract/node/cached-name.ts';
 import { LostWritesError, ViewReader } from '../../contract/node/view-reader.ts';
 import { type CacheReader, type KeptOut, type ListOptions, type ListResult, SYNC_WAIT_MS } from '../cache-reader.ts';
 import { canExist, joinedLists, viewName, viewsOf } from '../cache-views.ts';
@@ -58,7 +58,7 @@ export class RedisReader implements CacheReader {
     // For this controller, a namespace that is not cached has no objects.
     const [location] = viewsOf(this.#location, resource, key.namespace);
     if (!location || !canExist(resource, key)) return undefined;
-    const name = formatObjectKey(key);
+    const name = cachedKey(key);
     const read = await this.#read(resource, location, () => MergedGets.of(this.#redis).get(location.prefix, name));
     return new ViewReader(this.#redis, location.prefix).found(name, read.stored)?.decode() as T | undefined;
   }
@@ -92,7 +92,7 @@ export class RedisReader implements CacheReader {
     if (item && identity === undefined) return undefined;
     const { stored } = await this.#read(resource, location, async () => {
       const [stored, position] = await Promise.all([
-        this.#redis.hget(viewKeys(location.prefix).observedPrefix + field, formatObjectKey(key)),
+        this.#redis.hget(viewKeys(location.prefix).observedPrefix + field, cachedKey(key)),
         new ViewReader(this.#redis, location.prefix).position(),
       ]);
       return { stored, position };

@@ -81,9 +81,8 @@ describe.each(['as objects are written', 'by a backfill'])(
       const entries = namespace ? [namespaceIndex(namespace)] : [];
       const { prefix } = view.location;
       const byField: Lookup = { view: prefix, entries: [...entries, declaredIndex(REF, 'x')], declared: REF };
-      const anyOf = ['', 'app=x'].map((each) => declaredIndex(SELECTOR, each));
       const selector = { path: 'spec.selector', labels: { app: 'x' } };
-      const bySelector: Lookup = { view: prefix, entries, anyOf, declared: SELECTOR, selector };
+      const bySelector: Lookup = { view: prefix, entries, declared: SELECTOR, selector };
       for (const lookup of [byField, bySelector]) {
         const found = await resolveLookup(view, lookup, unlimitedLookups);
         expect(found.toSorted()).toEqual(referring(namespace ? [namespace] : NAMESPACES));

@@ -1,6 +1,10 @@
-import { afterEach, beforeEach, it } from 'vitest';
-import type { KubernetesObject } from '../../../src/core/index.ts';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
+import { ObjectKeptOutError } from '../../../src/contract/node/codec.ts';
+import { cachedKey } from '../../../src/contract/node/cached-name.ts';
+import { reasonOf } from '../../../src/gateway/informer/cache/change.ts';
+import { readMemory } from '../../../src/ground/redis/redis-memory.ts';
 import { compareObserved } from '../../../src/gateway/informer/cache/backfill.ts';
 import { observedSpec } from '../../../src/gateway/informer/cache/observations.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
@@ -50,3 +54,43 @@ it('many observed fields of many objects are written in scripts that block Redis
     return compareObserved(view, specs, new AbortController().signal);
   });
 });
+
+/** The apiserver limits no name of a role, and the key of an object is a member of each of its indexes. */
+const roles = resource('rbac.authorization.k8s.io/v1', 'Role');
+const MIB = 2 ** 20;
+
+function roleOf(name: string, version: number, names: number): KubernetesObject {
+  const resourceNames = Array.from({ length: names }, (_, at) => `${version}-${at}`);
+  const { apiVersion, kind } = roles;
+  const metadata = { namespace: 'a', name, uid: 'uid', resourceVersion: String(version) };
+  return { apiVersion, kind, metadata, rules: [{ resourceNames }] } as KubernetesObject;
+}
+
+it.each([1024, 1025, 250_000])(
+  'a role whose name has %i characters costs no more than its bytes, in its indexes and in the keys that it wakes',
+  async (length) => {
+    const view = createView(redis, roles);
+    await view.writer.claim('writer');
+    view.indexer.maintain(['field:rules.resourceNames']);
+    const waking = {
+      needsOld: () => true,
+      handle: (change: Parameters<typeof reasonOf>[0]) =>
+        Array.from({ length: 900 }, (_, at) => ({ controller: 'b.c', key: `a/${at}`, reasons: [reasonOf(change)] })),
+    };
+    const applier = applierOf(view, { 'b.c': waking });
+    await applier.apply(listOf('10', []));
+    const name = 'n'.repeat(length);
+    const before = (await readMemory(redis)).used;
+    await expectShortScripts(redis, (round) =>
+      applier.apply([{ kind: 'changed', object: roleOf(name, 1000 * round, 970) }]),
+    );
+    expect(((await readMemory(redis)).used - before) / MIB).toBeLessThan(16);
+    const key = cachedKey({ namespace: 'a', name });
+    const { stored } = await view.reader.get(key);
+    if (length > 1024) expect(() => view.reader.found(key, stored)?.decode()).toThrow(ObjectKeptOutError);
+    else expect(view.reader.found(key, stored)?.decode().metadata.name).toBe(name);
+    await applier.apply([{ kind: 'deleted', object: roleOf(name, 9000, 0) }]);
+    expect(await view.objects.size()).toBe(0);
+    expect(await view.indexer.keptOutCount()).toBe(0);
+  },
+);

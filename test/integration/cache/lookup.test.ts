@@ -67,10 +67,8 @@ describe('a lookup', () => {
 
   /** As the mapper by selector makes it. */
   function bySelector(namespace: string, labels: Readonly<Record<string, string>>): Lookup {
-    const demands = ['', ...Object.entries(labels).map(([key, value]) => `${key}=${value}`)];
-    const anyOf = demands.map((each) => declaredIndex(INDEX, each));
     const entries = [namespaceIndex(namespace)];
-    return { view: view.location.prefix, entries, anyOf, declared: INDEX, selector: { path: 'spec.selector', labels } };
+    return { view: view.location.prefix, entries, declared: INDEX, selector: { path: 'spec.selector', labels } };
   }
 
   const selecting = (namespace: string, labels: Readonly<Record<string, string>>): string[] =>

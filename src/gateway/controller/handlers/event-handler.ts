@@ -1,7 +1,7 @@
 import { formatKind, formatObjectKey, keyOf, type KubernetesObject } from '../../../core/index.ts';
 import { declaredIndex, type ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { SourceDescription } from '../../../contract/index.ts';
-import { type Change, type ChangeHandler, reasonOf, type Wakeup } from '../../informer/cache/change.ts';
+import { type Change, type ChangeHandler, lookupText, reasonOf, type Wakeup } from '../../informer/cache/change.ts';
 import type { KeyScope, Target } from './key-scope.ts';
 import type { Mapper } from './mapper.ts';
 import { isPausedEntry, PAUSED_ANNOTATION, PAUSED_INDEX } from './paused.ts';
@@ -96,7 +96,7 @@ export function enqueueMapped(controller: string, source: EventSource, mapper: M
       const states = change.type === 'updated' && change.old ? [change.object, change.old] : [change.object];
       const targets = new Map<string, Target>();
       for (const target of states.flatMap((object) => mapper.targets(object))) {
-        targets.set('key' in target ? target.key : JSON.stringify(target.lookup), target);
+        targets.set('key' in target ? target.key : lookupText(target.lookup), target);
       }
       return [...targets.values()].map((target): Wakeup => ({ controller, ...target, reasons: [reasonOf(change)] }));
     },

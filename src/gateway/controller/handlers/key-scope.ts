@@ -73,31 +73,27 @@ export class KeyScope {
   }
 
   /**
-   * The wakeup of one key. Empty when the key is out of scope, or when its name is invalid, because the name may come
-   * from any field of another object.
+   * The wakeups of these keys. Leaves out a key that is out of scope, or whose name is invalid, because the name may
+   * come from any field of another object.
    */
-  key(key: ObjectKey): ({ readonly key: string } | { readonly lookup: Lookup })[] {
-    if (!isNamedName(key.name) || !this.contains(key.namespace)) return [];
-    const formatted = formatObjectKey(key);
-    if (!this.labelSelector) return [{ key: formatted }];
-    // Only the cache knows the labels of the key's object.
-    return this.views
-      .filter((view) => view.contains(key.namespace))
-      .map(({ location }) => this.#lookup({ view: location.prefix, entries: [], keys: [formatted] }));
+  keys(keys: readonly ObjectKey[]): Target[] {
+    const inScope = keys.filter(({ name, namespace }) => isNamedName(name) && this.contains(namespace));
+    if (!this.labelSelector) return inScope.map((key) => ({ key: formatObjectKey(key) }));
+    // Only the cache knows the labels of the keys' objects. One lookup for all of them, because each is stored whole.
+    return this.views.flatMap((view) => {
+      const own = new Set(inScope.filter(({ namespace }) => view.contains(namespace)).map(formatObjectKey));
+      return own.size === 0 ? [] : [{ lookup: { view: view.location.prefix, entries: [], keys: [...own] } }];
+    });
   }
 
   /**
    * The lookups of keys whose objects have the index entries.
    * @param namespace limits them. Default: all namespaces.
    */
-  lookups(wanted: Omit<Lookup, 'view' | 'labelSelector'>, namespace?: string): Target[] {
+  lookups(wanted: Omit<Lookup, 'view'>, namespace?: string): Target[] {
     return this.viewParts(namespace).map(({ view, namespace: within }) => {
       const where = within === undefined ? [] : [namespaceIndex(within)];
-      return this.#lookup({ ...wanted, view: view.location.prefix, entries: [...where, ...wanted.entries] });
+      return { lookup: { ...wanted, view: view.location.prefix, entries: [...where, ...wanted.entries] } };
     });
-  }
-
-  #lookup(lookup: Lookup): { readonly lookup: Lookup } {
-    return { lookup: this.labelSelector ? { ...lookup, labelSelector: this.labelSelector } : lookup };
   }
 }

@@ -6,13 +6,7 @@ import {
   type KubernetesObject,
   type ObjectKey,
 } from '../../../core/index.ts';
-import {
-  controllerIndex,
-  declaredIndex,
-  indexValues,
-  labelValue,
-  type ObjectEntry,
-} from '../../../contract/cache-layout.ts';
+import { controllerIndex, declaredIndex, indexValues, type ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { IndexSpec, OwnerChoice, WatchMap } from '../../../contract/index.ts';
 import { CUT_OFF, type Expression } from '../cel/expression.ts';
 import { HandlerCutOffError } from './handler-cut-off-error.ts';
@@ -74,9 +68,10 @@ export function ownerMapper(choice: OwnerChoice = 'controller', scope: KeyScope)
     targets({ metadata }) {
       const all = metadata.ownerReferences ?? [];
       const chosen = choice === 'any' ? all : all.filter(({ controller }) => controller === true).slice(0, 1);
-      return chosen
+      const owners = chosen
         .filter((owner) => owner.kind === kind && groupOf(owner) === group)
-        .flatMap(({ name }) => scope.key(withNamespace(name, namespaced ? metadata.namespace : undefined)));
+        .map(({ name }) => withNamespace(name, namespaced ? metadata.namespace : undefined));
+      return scope.keys(owners);
     },
   };
 }
@@ -111,8 +106,14 @@ function indexMapper(index: IndexSpec, scope: KeyScope): Mapper {
   };
 }
 
-/** An object with more labels maps to all keys, because each lookup stores the labels. */
-const MAX_LABELS = 50;
+/** An object with more or longer labels maps to all keys, because each lookup stores the labels. */
+const MAX_LABELS = { count: 50, length: 4096 };
+
+function areMany(labels: Readonly<Record<string, string>>): boolean {
+  const all = Object.entries(labels);
+  if (all.length > MAX_LABELS.count) return true;
+  return all.reduce((sum, [key, value]) => sum + key.length + value.length, 0) > MAX_LABELS.length;
+}
 
 /** The index of the reconciled kind that a map needs to find its objects. */
 export function indexOfMap(map: WatchMap): IndexSpec | undefined {
@@ -125,12 +126,7 @@ function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Ma
   const index = indexOfMap({ by: 'selector', path, orphansOnly });
   const wanted = (labels: Readonly<Record<string, string>>): Omit<Lookup, 'view' | 'entries'> => {
     if (index === undefined) return { selector: { path, labels } };
-    const demands = ['', ...Object.entries(labels).map(([key, value]) => labelValue(key, value))];
-    return {
-      anyOf: demands.map((each) => declaredIndex(index, each)),
-      declared: index,
-      selector: { path, labels },
-    };
+    return { declared: index, selector: { path, labels } };
   };
   return {
     // With `orphansOnly`, an object that had a controller and has one now maps to no keys.
@@ -138,8 +134,7 @@ function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Ma
     targets(object) {
       if (orphansOnly && controllerOf(object)) return [];
       const { labels = {} } = object.metadata;
-      const isMany = Object.keys(labels).length > MAX_LABELS;
-      return scope.lookups({ entries: [], ...(isMany ? {} : wanted(labels)) }, namespaceFor(object, scope));
+      return scope.lookups({ entries: [], ...(areMany(labels) ? {} : wanted(labels)) }, namespaceFor(object, scope));
     },
   };
 }
@@ -151,9 +146,8 @@ const relatedMapper: Mapper = {
   needsOld: () => true,
   targets(object) {
     const { namespace, name, labels = {} } = object.metadata;
-    const isMany = Object.keys(labels).length > MAX_LABELS;
     const place = withNamespace(name, namespace);
-    return [{ lookup: { related: { kind: formatKind(object), ...place, ...(isMany ? {} : { labels }) } } }];
+    return [{ lookup: { related: { kind: formatKind(object), ...place, ...(areMany(labels) ? {} : { labels }) } } }];
   },
 };
 
@@ -188,7 +182,7 @@ const MAX_NAMES = 10_000;
 
 function allNamed(values: readonly string[], object: KubernetesObject, scope: KeyScope): readonly Target[] {
   if (values.length > MAX_NAMES) return scope.lookups({ entries: [] });
-  return values.flatMap((value) => named(value, object, scope));
+  return scope.keys(values.flatMap((value) => named(value, object, scope)));
 }
 
 /** Longer text, or text with white space, is meant for people and names no object. */
@@ -198,8 +192,8 @@ const REFERENCE = /^\S{1,253}$/;
  * `name`, in the object's own namespace if both have one, or `namespace/name`. A value that is not a name maps to
  *   nothing.
  */
-function named(value: string, object: KubernetesObject, scope: KeyScope): Target[] {
+function named(value: string, object: KubernetesObject, scope: KeyScope): ObjectKey[] {
   const key = decodeObjectKey(value);
   if (!key || !REFERENCE.test(key.name)) return [];
-  return scope.key(key.namespace === undefined ? withNamespace(key.name, namespaceFor(object, scope)) : key);
+  return [key.namespace === undefined ? withNamespace(key.name, namespaceFor(object, scope)) : key];
 }

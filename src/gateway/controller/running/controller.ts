@@ -262,6 +262,7 @@ export class RunningController {
       }
     };
     return {
+      labelSelector: this.#scope.labelSelector,
       run: (work) => within(() => budget.within(work, () => true)),
       chargeKeys: (count) => within(() => budget.chargeKeys(count)),
       related: async (change) => {

@@ -190,8 +190,17 @@ describe('owns', () => {
   it('leaves it to the cache to tell whether an owner is selected', () => {
     const labelSelector = { matchLabels: { a: '1' } };
     expect(wakes({ for: { ...webs, labelSelector }, owns: [pods] })(added(objects.managed))).toEqual([
-      { view: 'view:', entries: [], keys: ['n/a'], labelSelector },
+      { view: 'view:', entries: [], keys: ['n/a'] },
     ]);
+  });
+
+  it('asks the cache once for all keys that a change names, without a copy of the selector', () => {
+    const labelSelector = { matchLabels: Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`a-${at}`, '1'])) };
+    const names = Array.from({ length: 10_000 }, (_, at) => `web-${at}`);
+    const watches = [{ ...pods, map: { by: 'field', path: 'spec.names' } }] as const;
+    const wake = wakes({ for: { ...webs, labelSelector }, watches: [...watches] });
+    const keys = names.map((name) => `n/${name}`);
+    expect(wake(added(objectOf(pods, {}, { spec: { names } })))).toEqual([{ view: 'view:', entries: [], keys }]);
   });
 
   it('hears the same kind twice, each with its own rules', () => {
@@ -322,15 +331,17 @@ describe('watches', () => {
     const wake = wakes({ for: { ...webs, namespaces: ['n'], labelSelector }, watches: [...watches] });
     expect(wake(added(objectOf(pods, { namespace: 'm' })))).toEqual([]);
     expect(wake(added(objectOf(pods, { labels: { app: 'w' } })))).toEqual([
-      { view: 'view:', entries: ['namespace:n', 'field:spec.pod=x'], declared: 'field:spec.pod', labelSelector },
+      { view: 'view:', entries: ['namespace:n', 'field:spec.pod=x'], declared: 'field:spec.pod' },
       {
         view: 'view:',
         entries: ['namespace:n'],
-        anyOf: ['selector:spec.selector=', 'selector:spec.selector=app%3Dw'],
         declared: 'selector:spec.selector',
         selector: { path: 'spec.selector', labels: { app: 'w' } },
-        labelSelector,
       },
+    ]);
+    const long = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`${'x'.repeat(200)}/${at}`, 'y']));
+    expect(wakes({ watches: [watches[1]] })(added(objectOf(pods, { labels: long })))).toEqual([
+      { view: 'view:', entries: ['namespace:n'] },
     ]);
     const changed = updated(objectOf(pods, { labels: { app: 'v' } }), objectOf(pods, { labels: { app: 'w' } }));
     const selectors = wakes({ watches: [watches[1]] })(changed) as Lookup[];

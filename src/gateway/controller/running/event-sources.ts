@@ -1,6 +1,6 @@
 import { formatKind, type Resource } from '../../../core/index.ts';
 import type { Description, OwnedDescription, SourceDescription, WatchedDescription } from '../../../contract/index.ts';
-import type { Change, ChangeHandler, Wakeup } from '../../informer/cache/change.ts';
+import { type Change, type ChangeHandler, keysOf, type Wakeup } from '../../informer/cache/change.ts';
 import { LIMIT_MS } from '../cel/cpu-budget.ts';
 import { VALUES_PER_MS } from '../cel/expression.ts';
 import type { Expressions } from '../cel/expressions.ts';
@@ -101,7 +101,7 @@ export class EventSources {
         }
         const woken = handler.handle(change);
         // Keys that a lookup finds are charged when they are known.
-        const named = woken.filter((wakeup) => 'key' in wakeup || 'keys' in wakeup.lookup).length;
+        const named = woken.reduce((sum, wakeup) => sum + keysOf(wakeup), 0);
         budget.chargeKeys(named, keys);
         keys += named;
         for (const wakeup of woken) wakeups.push(wakeup);

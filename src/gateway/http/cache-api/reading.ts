@@ -1,10 +1,5 @@
-import {
-  type Clock,
-  compareResourceVersions,
-  formatObjectKey,
-  ownValue,
-  type ResourceVersion,
-} from '../../../core/index.ts';
+import { type Clock, compareResourceVersions, ownValue, type ResourceVersion } from '../../../core/index.ts';
+import { cachedKey, cachedName } from '../../../contract/node/cached-name.ts';
 import {
   CONTROLLED_BY,
   POSITION_HEADER,
@@ -88,7 +83,7 @@ export async function readObject(asked: ReadRequest, options: ReadingOptions): P
   const { kind, request, query } = asked;
   const name = request.name ?? '';
   const form = await formOf(asked, options);
-  const key = kind.resource.namespaced ? formatObjectKey({ namespace: request.namespace ?? '', name }) : name;
+  const key = kind.resource.namespaced ? cachedKey({ namespace: request.namespace ?? '', name }) : cachedName(name);
   const view = kind.views.find((each) => each.view.contains(request.namespace) || !kind.resource.namespaced);
   const notOlderThan = readVersion(query.get('resourceVersion') ?? '');
   if (!view) throw notFound(request, name);

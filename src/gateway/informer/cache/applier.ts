@@ -7,18 +7,29 @@ import {
   type Logger,
   messageOf,
   type Metrics,
+  namespaceOfTenant,
   type ResourceVersion,
+  tenantOf,
 } from '../../../core/index.ts';
-import type { ObjectEntry } from '../../../contract/cache-layout.ts';
+import { cachedKey } from '../../../contract/node/cached-name.ts';
+import { indexEntriesIn, type ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
-import { mergeWakeups, type Wakeup } from './change.ts';
+import { lengthOf, mergeWakeups, type Wakeup } from './change.ts';
 import type { ChangeHandlers } from './change-handlers.ts';
 import { EventComparer, isObjectEvent, type ObjectEvent } from './event-comparer.ts';
 import { Listing } from './listing.ts';
 import { isDataError } from '../../../ground/redis/redis.ts';
 import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { OutboxEntry } from './outbox.ts';
-import { type Chunk, costOf, costOfWakeups, MAX_ENTRIES, type ViewOperation } from './chunk.ts';
+import {
+  bytesOfEntries,
+  type Chunk,
+  costOf,
+  costOfEntries,
+  costOfWakeups,
+  MAX_ENTRIES,
+  type ViewOperation,
+} from './chunk.ts';
 import type { View } from './view.ts';
 
 interface ChunkInProgress {
@@ -184,7 +195,7 @@ export class Applier {
     } catch (error) {
       if (!isDataError(error) || !isObjectEvent(event)) throw error;
       const { handlers, view, logger, metrics } = this.#options;
-      const key = formatObjectKey(keyOf(event.object));
+      const key = cachedKey(keyOf(event.object));
       logger.error({ resource: view.name, key, error: messageOf(error) }, 'an object cannot be written to the cache');
       try {
         const mark: ObjectEvent = { ...event, keptOut: 'it cannot be written' };
@@ -256,28 +267,30 @@ export class Applier {
     const incomparable = this.#listing?.rewound ?? false;
     for await (const keys of view.objects.keys()) {
       const entries = await view.objects.entries(keys);
-      const operations: { operation: ViewOperation; entries: number }[] = [];
+      const operations: { operation: ViewOperation; cost: number }[] = [];
       keys.forEach((key, at) => {
         const entry = entries[at];
         if (!entry || !gone(key, entry)) return;
-        operations.push({ operation: this.#comparer.deletionOf(key, entry), entries: entry.indexEntries.length });
+        const cost = costOfEntries(key, entry.indexEntries.length);
+        operations.push({ operation: this.#comparer.deletionOf(key, entry), cost });
       });
       for (const some of pagesOf(operations)) {
-        const heard = this.#options.handlers.begin();
-        const wakeups: Wakeup[] = [];
+        let heard = this.#options.handlers.begin();
+        let [from, to] = [0, 0];
+        let wakeups: Wakeup[] = [];
         const slice = new TimeSlice();
-        for await (const { object } of view.objects.each(
-          some.map(({ key }) => key),
-          slice,
-        )) {
-          if (!object) continue;
-          for (const wakeup of await this.#comparer.wake(
-            { type: 'deleted', object },
-            { listing: this.#listing, slice },
-          ))
-            wakeups.push(wakeup);
+        const names = some.map(({ key }) => key);
+        for await (const { object } of view.objects.each(names, slice)) {
+          to += 1;
+          const change = object && ({ type: 'deleted', object } as const);
+          const woken = change ? await this.#comparer.wake(change, { listing: this.#listing, slice }) : [];
+          for (const wakeup of woken) wakeups.push(wakeup);
+          if (costOfWakeups(wakeups) < MAX_ENTRIES) continue;
+          await this.#run({ incomparable, operations: some.slice(from, to), ...heard(), wakeups });
+          heard = this.#options.handlers.begin();
+          [from, wakeups] = [to, []];
         }
-        await this.#run({ incomparable, operations: some, ...heard(), wakeups });
+        await this.#run({ incomparable, operations: some.slice(from), ...heard(), wakeups });
       }
     }
   }
@@ -306,7 +319,7 @@ export class Applier {
     const hasBookmark = given.some(({ kind }) => kind === 'bookmark');
     const isPipelined = fromNothing && chunk !== undefined && chunk.events === chunk.given;
     const write = async (): Promise<void> => {
-      await this.#reserveMemory(operations, sent);
+      await this.#reserveMemory(operations, sent, wakeups);
       const part: Chunk = {
         ...(listing || version === undefined ? {} : { version, shownMs: hasBookmark ? this.#readMs : undefined }),
         incomparable: listing?.rewound ?? false,
@@ -324,7 +337,7 @@ export class Applier {
     };
     let onlyNew = fromNothing;
     let version: ResourceVersion | undefined;
-    let entries = 0;
+    let cost = 0;
     slice.restart();
     for (const event of events) {
       if (event.kind === 'bookmark') version = event.version;
@@ -332,20 +345,23 @@ export class Applier {
       version = event.object.metadata.resourceVersion;
       onlyNew &&= event.kind !== 'deleted' && !listing?.names(formatObjectKey(keyOf(event.object)));
       const key = formatObjectKey(keyOf(event.object));
-      entries += cached.get(key)?.entry.indexEntries.length ?? 0;
-      const operation = await this.#comparer.operationFor(event, { cached, wakeups, listing, slice });
-      entries += cached.get(key)?.entry.indexEntries.length ?? 0;
+      const entriesBefore = cached.get(key)?.entry.indexEntries.length ?? 0;
+      const woken: Wakeup[] = [];
+      const operation = await this.#comparer.operationFor(event, { cached, wakeups: woken, listing, slice });
+      const entriesAfter = cached.get(key)?.entry.indexEntries.length ?? 0;
+      for (const wakeup of woken) wakeups.push(wakeup);
+      cost += costOfEntries(key, entriesBefore + entriesAfter) + costOfWakeups(woken);
       if (operation) operations.set(operation.key, operation);
-      if (operation) entries += costOf(operation);
+      if (operation) cost += costOf(operation);
       sent.set(key, event);
       if (slice.isOver) await slice.next();
-      if (entries + costOfWakeups(wakeups.length) < MAX_ENTRIES) continue;
+      if (cost < MAX_ENTRIES) continue;
       await write();
       slice.restart();
       operations.clear();
       sent.clear();
       wakeups.length = 0;
-      entries = 0;
+      cost = 0;
       onlyNew = fromNothing;
       heard = this.#options.handlers.begin();
     }
@@ -353,10 +369,17 @@ export class Applier {
   }
 
   /** Asks for the memory of a write. Objects of namespaces that have no more of it are replaced by marks. */
-  async #reserveMemory(operations: Map<string, ViewOperation>, sent: ReadonlyMap<string, ObjectEvent>): Promise<void> {
+  async #reserveMemory(
+    operations: Map<string, ViewOperation>,
+    sent: ReadonlyMap<string, ObjectEvent>,
+    wakeups: readonly Wakeup[],
+  ): Promise<void> {
     const { view } = this.#options;
     const namespaceOf = (key: string): string | undefined => sent.get(key)?.object.metadata.namespace;
-    await view.reserve(() => [...operations.values()].map((each) => [namespaceOf(each.key), sizeOf(each)]));
+    await view.reserve(() => [
+      ...[...operations.values()].map((each) => [namespaceOf(each.key), sizeOf(each)] as const),
+      ...wakeups.map((each) => [namespaceOfTenant(tenantOf(each.controller)), lengthOf(each)] as const),
+    ]);
     for (const [key, operation] of operations) {
       const event = sent.get(key);
       if (operation.kind !== 'S' || !event || event.keptOut !== undefined) continue;
@@ -387,24 +410,26 @@ export class Applier {
 }
 
 /** Parts with few objects and few index entries each, of one object at least. */
-function* pagesOf(operations: readonly { operation: ViewOperation; entries: number }[]): Generator<ViewOperation[]> {
+function* pagesOf(operations: readonly { operation: ViewOperation; cost: number }[]): Generator<ViewOperation[]> {
   let page: ViewOperation[] = [];
   let left = MAX_ENTRIES;
-  for (const { operation, entries } of operations) {
-    if (page.length === DELETE_PAGE || (page.length > 0 && entries > left)) {
+  for (const { operation, cost } of operations) {
+    if (page.length === DELETE_PAGE || (page.length > 0 && cost > left)) {
       yield page;
       page = [];
       left = MAX_ENTRIES;
     }
     page.push(operation);
-    left -= entries;
+    left -= cost;
   }
   if (page.length > 0) yield page;
 }
 
 /** The size that an operation adds to Redis, about. Each index entry is the name of a SET. */
 function sizeOf(operation: ViewOperation): number {
-  return operation.kind === 'S' ? operation.object.length + operation.entry.length * 4 : 0;
+  if (operation.kind === 'D') return 0;
+  const { key, entry, object } = operation;
+  return object.length + entry.length + bytesOfEntries(key, indexEntriesIn(entry));
 }
 
 function isFrame({ kind }: WatchEvent): boolean {

@@ -9,7 +9,7 @@ import {
 } from '../../../contract/cache-layout.ts';
 import type { IndexSpec } from '../../../contract/index.ts';
 import { TimeSlice } from '../../../ground/time-slice.ts';
-import { ENTRY_BYTES, MAX_ENTRIES } from './chunk.ts';
+import { bytesOfEntries, costOfEntries, MAX_ENTRIES } from './chunk.ts';
 import { observedFields, observedSpec } from './observations.ts';
 import type { View } from './view.ts';
 
@@ -256,7 +256,7 @@ export async function backfill(
       };
       if (encodeEntry(to) === encodeEntry(from)) continue;
       moves.push({ key, from, to });
-      left -= from.indexEntries.length + to.indexEntries.length;
+      left -= costOfEntries(key, from.indexEntries.length + to.indexEntries.length);
       if (left > 0) continue;
       await view.reserve(() => moves.map(sizeOf));
       if (!goesOn()) return false;
@@ -277,5 +277,5 @@ export async function backfill(
 function sizeOf({ key, from, to }: { key: string; from: ObjectEntry; to: ObjectEntry }): [string | undefined, number] {
   const slash = key.indexOf('/');
   const added = Math.max(0, to.indexEntries.length - from.indexEntries.length);
-  return [slash < 0 ? undefined : key.slice(0, slash), added * ENTRY_BYTES];
+  return [slash < 0 ? undefined : key.slice(0, slash), bytesOfEntries(key, added)];
 }

@@ -43,3 +43,38 @@ it('other work has a turn between two expensive handlers', async () => {
   await handlers.handle({ type: 'added', object });
   expect(calls.slice(0, 3)).toEqual(['one', 'after one', 'two']);
 });
+
+it('the controllers of one tenant together wake keys of a bounded length, and take none from others', async () => {
+  const missed: string[] = [];
+  const handlers = new ChangeHandlers((user) => void missed.push(user));
+  const waking = (controller: string, length: number): void =>
+    handlers.set(controller, [
+      {
+        needsOld: () => false,
+        handle: () => [
+          { controller, lookup: { view: 'v', entries: ['x'.repeat(length)] }, reasons: [] },
+          { controller, key: 'a/b', reasons: [] },
+        ],
+      },
+    ]);
+  const names = Array.from({ length: 10 }, (_, at) => `hostile.${at}`);
+  for (const name of names) waking(name, 300_000);
+  waking('victim.a', 100);
+  handlers.begin();
+  const woken = await handlers.handle({ type: 'added', object });
+  expect(new Set(woken.map(({ controller }) => controller))).toEqual(new Set([...names.slice(0, 6), 'victim.a']));
+  expect(missed).toEqual(names.slice(6));
+});
+
+it('the keys that a lookup names count as keys', async () => {
+  const missed: string[] = [];
+  const handlers = new ChangeHandlers((user) => void missed.push(user));
+  const keys = Array.from({ length: 10_001 }, (_, at) => `a/${at}`);
+  const lookup = { view: 'v', entries: [], keys };
+  handlers.set('controller', [
+    { needsOld: () => false, handle: () => [{ controller: 'controller', lookup, reasons: [] }] },
+  ]);
+  handlers.begin();
+  expect(await handlers.handle({ type: 'added', object })).toEqual([]);
+  expect(missed).toEqual(['controller']);
+});

@@ -1,6 +1,6 @@
-import type { KubernetesObject } from '../../../core/index.ts';
+import { type KubernetesObject, tenantOf } from '../../../core/index.ts';
 import type { ObjectEntry } from '../../../contract/cache-layout.ts';
-import type { Change, ChangeHandler, Wakeup } from './change.ts';
+import { type Change, type ChangeHandler, keysOf, lengthOf, type Wakeup } from './change.ts';
 import { TimeSlice } from '../../../ground/time-slice.ts';
 
 /** Called when a handler has thrown, with the change that its controller has missed. */
@@ -15,10 +15,12 @@ export interface Hearing {
 }
 
 /**
- * The most keys of a controller that one change wakes. A controller with more keys misses the change and gets all its
- * keys instead.
+ * The most keys of a controller that one change wakes, and the most characters of the wakeups of all controllers of one
+ * tenant: one script writes them with the change. A controller beyond that misses the change and gets all its keys
+ * instead.
  */
-const MOST_WAKEUPS = 10_000;
+const MOST_KEYS = 10_000;
+const MOST_CHARACTERS = 2 * 1024 * 1024;
 
 /**
  * Calls the handlers of a view's changes, separately for each controller. If a handler of a controller throws, only
@@ -83,11 +85,19 @@ export class ChangeHandlers {
    */
   async handle(change: Change, slice = new TimeSlice()): Promise<Wakeup[]> {
     const wakeups: Wakeup[] = [];
+    const lengths = new Map<string, number>();
     if (slice.isOver) await slice.next();
     for (const [user, handlers] of this.#hearing) {
       try {
         const woken = handlers.flatMap((handler) => handler.handle(change));
-        if (woken.length > MOST_WAKEUPS) throw new RangeError(`one change wakes more than ${MOST_WAKEUPS} keys`);
+        const keys = woken.reduce((sum, wakeup) => sum + Math.max(1, keysOf(wakeup)), 0);
+        if (keys > MOST_KEYS) throw new RangeError(`one change wakes more than ${MOST_KEYS} keys`);
+        const tenant = tenantOf(user);
+        const length = woken.reduce((sum, wakeup) => sum + lengthOf(wakeup), lengths.get(tenant) ?? 0);
+        if (length > MOST_CHARACTERS) {
+          throw new RangeError(`the keys that one change wakes have more than ${MOST_CHARACTERS} characters`);
+        }
+        lengths.set(tenant, length);
         for (const wakeup of woken) wakeups.push(wakeup);
       } catch (error) {
         this.#fail(user, error, change.object);

@@ -1,4 +1,4 @@
-import type { KubernetesObject, LabelSelector, ResourceVersion } from '../../../core/index.ts';
+import type { KubernetesObject, ResourceVersion } from '../../../core/index.ts';
 import type { ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { IndexSpec, Reason } from '../../../contract/index.ts';
 
@@ -24,23 +24,23 @@ export interface KeyWakeup {
 }
 
 /**
- * A wakeup whose keys are still to be found: every object of a view that carries some index entries, and whose label
- * selector matches. It is stored with the change that caused it and resolved after that change is applied: resolved
- * before, it would miss an object whose own event is in the same chunk.
+ * A wakeup whose keys are still to be found: every object of a view that carries some index entries, whose label
+ * selector matches, and that the controller's own label selector selects. It is stored with the change that caused it
+ * and resolved after that change is applied: resolved before, it would miss an object whose own event is in the same
+ * chunk.
  */
 export interface Lookup {
   /** The prefix of the view to look in. */
   readonly view: string;
   /** Entries that an object must carry; none means all objects. */
   readonly entries: readonly string[];
-  /** An object must carry at least one of these entries, too; an empty list demands none. */
-  readonly anyOf?: readonly string[];
-  /** The declared index among all of them, if any: it is only of use once it is complete. */
+  /**
+   * The declared index among them, or the index of `selector`: it is only of use once it is complete. Of the second an
+   * object must carry an entry for one of the labels, or for none.
+   */
   readonly declared?: IndexSpec;
   /** Only these keys, and those of them without an object whatever else is asked for. */
   readonly keys?: readonly string[];
-  /** The selector that the labels of the objects themselves must match. */
-  readonly labelSelector?: LabelSelector;
   /** The field of the object that holds a label selector, and the labels that it must match. */
   readonly selector?: { readonly path: string; readonly labels: Readonly<Record<string, string>> };
 }
@@ -99,7 +99,7 @@ export const MAX_REASONS = 8;
 export function mergeWakeups<T extends Wakeup>(wakeups: Iterable<T>): T[] {
   const merged = new Map<string, { wakeup: T; reasons: Reason[] }>();
   for (const wakeup of wakeups) {
-    const what = 'key' in wakeup ? wakeup.key : JSON.stringify(wakeup.lookup);
+    const what = 'key' in wakeup ? wakeup.key : lookupText(wakeup.lookup);
     const id = `${wakeup.controller}\n${what}`;
     const known = merged.get(id);
     if (!known) merged.set(id, { wakeup, reasons: wakeup.reasons.slice(0, MAX_REASONS) });
@@ -109,6 +109,32 @@ export function mergeWakeups<T extends Wakeup>(wakeups: Iterable<T>): T[] {
   }
   return [...merged.values()].map(({ wakeup, reasons }) => ({ ...wakeup, reasons }));
 }
+
+const texts = new WeakMap<LookupWakeup['lookup'], string>();
+
+/** The JSON of a lookup. It may be long, and is made once: its handler's controller pays for that. */
+export function lookupText(lookup: LookupWakeup['lookup']): string {
+  const known = texts.get(lookup);
+  if (known !== undefined) return known;
+  const text = JSON.stringify(lookup);
+  texts.set(lookup, text);
+  return text;
+}
+
+/** How many keys a wakeup names. */
+export function keysOf(wakeup: Wakeup): number {
+  if ('key' in wakeup) return 1;
+  return 'keys' in wakeup.lookup ? wakeup.lookup.keys.length : 0;
+}
+
+/** Characters of a wakeup in the outbox, about. */
+export function lengthOf(wakeup: Wakeup): number {
+  const what = 'key' in wakeup ? wakeup.key.length : lookupText(wakeup.lookup).length;
+  return wakeup.reasons.reduce((sum, { object = '' }) => sum + object.length + REASON_LENGTH, what + REASON_LENGTH);
+}
+
+/** Of a reason without its object, and of a wakeup without its key and reasons. */
+const REASON_LENGTH = 64;
 
 /** The reason that a change gives. */
 export function reasonOf(change: Change): Reason {

@@ -1,16 +1,28 @@
 import type { ResourceVersion } from '../../../core/index.ts';
 import type { ObservedValues } from './observations.ts';
-import type { Wakeup } from './change.ts';
+import { lengthOf, type Wakeup } from './change.ts';
 
-/** Index entries that one script writes and removes, because a large script blocks Redis: one takes some 5 us. */
+/**
+ * The cost of one script, in index entries of a short key, because a large script blocks Redis: one takes some 5 us.
+ */
 export const MAX_ENTRIES = 4000;
-/** The memory that an index entry takes in Redis, about: a SET of its own. */
-export const ENTRY_BYTES = 250;
+/** The memory that an index entry takes in Redis without its member, about: a SET of its own. */
+const ENTRY_BYTES = 250;
 /** The cost of other parts, in index entries: of an observed field, of an object's bytes, and of a wakeup. */
 const OBSERVED_ENTRIES = 3;
 /** So a script writes 2 MiB of objects: while it runs, it takes four times its bytes of Redis' memory. */
 const BYTES_OF_ENTRY = 512;
 const WAKEUP_ENTRIES = 0.6;
+
+/** The cost of an object's index entries: each is a SET, and the object's key is a member of it. */
+export function costOfEntries(key: string, count: number): number {
+  return count * (1 + key.length / BYTES_OF_ENTRY);
+}
+
+/** The memory that an object's index entries take in Redis, about. */
+export function bytesOfEntries(key: string, count: number): number {
+  return count * (ENTRY_BYTES + key.length);
+}
 
 /** The cost of an operation apart from its index entries, counted in index entries. */
 export function costOf(operation: ViewOperation): number {
@@ -20,8 +32,8 @@ export function costOf(operation: ViewOperation): number {
 }
 
 /** The same of wakeups. */
-export function costOfWakeups(count: number): number {
-  return count * WAKEUP_ENTRIES;
+export function costOfWakeups(wakeups: readonly Wakeup[]): number {
+  return wakeups.reduce((sum, wakeup) => sum + WAKEUP_ENTRIES + lengthOf(wakeup) / BYTES_OF_ENTRY, 0);
 }
 
 /** One operation of the apply script. */

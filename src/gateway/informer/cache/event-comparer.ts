@@ -4,9 +4,12 @@ import {
   formatObjectKey,
   keyOf,
   type KubernetesObject,
+  LimitedLines,
   type Logger,
   type Metrics,
+  systemClock,
 } from '../../../core/index.ts';
+import { cachedKey } from '../../../contract/node/cached-name.ts';
 import { encodeEntry, KEPT_OUT_INDEX, LEFT_OUT_INDEX, type ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import type { TimeSlice } from '../../../ground/time-slice.ts';
@@ -46,6 +49,8 @@ export interface ComparisonContext {
  */
 export class EventComparer {
   readonly #options: EventComparerOptions;
+  /** By namespace: who writes objects causes them. */
+  readonly #lines = new LimitedLines(systemClock);
   #marksChanged = false;
 
   constructor(options: EventComparerOptions) {
@@ -64,19 +69,18 @@ export class EventComparer {
    * not stop the rest of the view.
    */
   keepOutUnhandled(event: ObjectEvent): ObjectEvent {
+    const { object } = event;
+    const { namespace = '' } = object.metadata;
     const reason = event.keptOut ?? unhandledReason(event);
     const { logger, metrics, view } = this.#options;
-    if (reason === undefined) {
-      const leftOut = event.kind === 'deleted' ? undefined : view.leftOut(event.object.metadata.namespace);
-      return leftOut === undefined ? event : this.#leaveOut(event, leftOut);
-    }
+    const leftOut = event.kind === 'deleted' ? undefined : view.leftOut(object.metadata.namespace);
+    if (reason === undefined) return leftOut === undefined ? event : this.#leaveOut(event, leftOut);
     const resource = formatKind(view.resource);
     metrics.count('levelhook_cache_kept_out_total', { resource });
-    logger.warn(
-      { resource: view.name, key: formatObjectKey(keyOf(event.object)), reason },
-      'an object is kept out of the cache',
-    );
-    return { ...event, object: metadataOf(event.object), json: undefined, keptOut: reason };
+    const fields = { resource: view.name, key: cachedKey(keyOf(object)), reason };
+    this.#lines.write(namespace, (more) => logger.warn({ ...fields, ...more }, 'an object is kept out of the cache'));
+    const kept = leftOut === undefined ? metadataOf(object) : leastMetadataOf(object);
+    return { ...event, object: kept, json: undefined, keptOut: reason };
   }
 
   #leaveOut(event: ObjectEvent, reason: string): ObjectEvent {

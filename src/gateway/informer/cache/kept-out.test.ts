@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { KubernetesObject } from '../../../core/index.ts';
+import { isNamedName, type KubernetesObject } from '../../../core/index.ts';
+import { cachedKey } from '../../../contract/node/cached-name.ts';
 import { MAX_DEPTH, MAX_LENGTH, metadataOf, unhandledReason } from './kept-out.ts';
 
 const object = (spec: unknown): KubernetesObject & { spec: unknown } => ({
@@ -32,6 +33,19 @@ describe('an object', () => {
   it('is handled up to a size', () => {
     expect(unhandledReason({ object: object(1), json: 'x'.repeat(MAX_LENGTH) })).toBeUndefined();
     expect(unhandledReason({ object: object(1), json: 'x'.repeat(MAX_LENGTH + 1) })).toContain('characters');
+  });
+
+  it('is handled up to a length of its name, and is known by the hash of a longer one', () => {
+    const named = (name: string) => ({ ...object(1), metadata: { ...object(1).metadata, name } });
+    expect(unhandledReason({ object: named('x'.repeat(1024)) })).toBeUndefined();
+    const [one, other] = ['a', 'b'].map((end) => named('x'.repeat(500_000) + end));
+    if (!one || !other) throw new Error('no objects');
+    expect(unhandledReason({ object: one })).toContain('name');
+    const names = [one, other].map((each) => metadataOf(each).metadata.name);
+    expect(new Set(names).size).toBe(2);
+    expect(names.every((name) => isNamedName(name) && name.length < 200)).toBe(true);
+    expect(metadataOf(metadataOf(one))).toEqual(metadataOf(one));
+    expect(cachedKey({ namespace: 'n', name: one.metadata.name })).toBe(`n/${names[0]}`);
   });
 
   it('that is not handled is known by its metadata, of which nothing is deep', () => {

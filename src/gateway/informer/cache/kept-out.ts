@@ -1,4 +1,5 @@
-import { formatJson, type KubernetesObject, type ObjectMeta } from '../../../core/index.ts';
+import { cachedName } from '../../../contract/node/cached-name.ts';
+import { formatJson, type KubernetesObject, MAX_NAMED, type ObjectMeta } from '../../../core/index.ts';
 import type { SentObject } from '../reflector/watch-event.ts';
 
 /**
@@ -13,6 +14,7 @@ export const MAX_LENGTH = 8 * 1024 * 1024;
 
 /** Why an object cannot be handled; undefined when it can. */
 export function unhandledReason({ object, json }: SentObject): string | undefined {
+  if (object.metadata.name.length > MAX_NAMED) return `its name has more than ${MAX_NAMED} characters`;
   if (json !== undefined && json.length > MAX_LENGTH) return `it has more than ${MAX_LENGTH} characters`;
   return isDeeper(object, MAX_DEPTH) ? `it is nested more than ${MAX_DEPTH} levels deep` : undefined;
 }
@@ -59,8 +61,12 @@ const FIELDS = [
   'ownerReferences',
 ] as const satisfies readonly (keyof ObjectMeta)[];
 
-/** The object's kind and metadata alone: handlers and readers get this in place of an object that cannot be handled. */
+/**
+ * The object's kind and metadata alone, under its name in the cache: handlers and readers get this in place of an
+ * object that cannot be handled.
+ */
 export function metadataOf({ apiVersion, kind, metadata }: KubernetesObject): KubernetesObject {
   const kept = FIELDS.filter((field) => metadata[field] !== undefined).map((field) => [field, metadata[field]]);
-  return { apiVersion, kind, metadata: Object.fromEntries(kept) as ObjectMeta };
+  const name = cachedName(metadata.name);
+  return { apiVersion, kind, metadata: { ...(Object.fromEntries(kept) as ObjectMeta), name } };
 }

@@ -1,9 +1,17 @@
-import { asLabelSelector, fieldAt, type KubernetesObject, matchesLabels } from '../../../core/index.ts';
+import {
+  asLabelSelector,
+  fieldAt,
+  type KubernetesObject,
+  type LabelSelector,
+  matchesLabels,
+} from '../../../core/index.ts';
 import {
   declaredIndex,
   indexEntriesOf,
+  type IndexSpec,
   indexValues,
   isMade,
+  labelValue,
   namespaceOf,
   uncountedIndex,
 } from '../../../contract/cache-layout.ts';
@@ -23,6 +31,8 @@ const SMALL_BYTES = 100_000;
  * up.
  */
 export interface LookupBudget {
+  /** The controller's own label selector: a lookup finds no other objects. */
+  readonly labelSelector: LabelSelector | undefined;
   /** Runs work over one object. */
   run<T>(work: () => T): T;
   /** Counts the keys that a lookup has found. */
@@ -32,17 +42,24 @@ export interface LookupBudget {
 }
 
 /** Of a controller that may take whatever it likes. */
-export const unlimitedLookups: LookupBudget = { run: (work) => work(), chargeKeys() {}, related: async () => [] };
+export const unlimitedLookups: LookupBudget = {
+  labelSelector: undefined,
+  run: (work) => work(),
+  chargeKeys() {},
+  related: async () => [],
+};
 
 /**
  * The keys that a lookup stands for, as the cache is now.
  * @throws HandlerError when the controller's processor time does not suffice.
  */
 export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBudget): Promise<readonly string[]> {
-  const { declared, entries, anyOf = [], keys: only, labelSelector, selector } = lookup;
+  const { declared, entries, keys: only, selector } = lookup;
+  const { labelSelector } = budget;
   if (only) return filter(view, only, lookup, budget);
   // A lookup without time left reads nothing: there may be many candidates.
   budget.run(() => {});
+  const anyOf = selector && declared !== undefined ? demandsOf(declared, selector.labels) : [];
   if (declared !== undefined && selector) {
     const few = await view.objects.findFew({ declared, entries, anyOf });
     if (few) return charged(await filter(view, few.keys, lookup, budget, few.objects), budget);
@@ -86,7 +103,7 @@ async function filter(
     const slice = new TimeSlice();
     for (const [at, object] of stored.entries()) {
       const key = keys[at] ?? '';
-      const isMatch = (): boolean => (object ? matches(object.decode(), lookup) : only);
+      const isMatch = (): boolean => (object ? matches(object.decode(), lookup, budget.labelSelector) : only);
       const isFree = !object || (only && object.bytes <= SMALL_BYTES);
       if (isFree ? isMatch() : budget.run(isMatch)) found.push(key);
       // Without a rest, because the budget limits this work, and a lookup holds one of two places.
@@ -96,7 +113,17 @@ async function filter(
   return found;
 }
 
-function matches(object: KubernetesObject, { declared, entries, labelSelector, selector }: Lookup): boolean {
+/** The entries of selectors that may match these labels: of one of them, or of a selector that demands none. */
+function demandsOf(index: IndexSpec, labels: Readonly<Record<string, string>>): string[] {
+  const demands = Object.entries(labels).map(([key, value]) => labelValue(key, value));
+  return ['', ...demands].map((each) => declaredIndex(index, each));
+}
+
+function matches(
+  object: KubernetesObject,
+  { declared, entries, selector }: Lookup,
+  labelSelector: LabelSelector | undefined,
+): boolean {
   const carried = indexEntriesOf(object);
   // All of its values, also where the object has too many for the index.
   if (declared !== undefined)

@@ -1,6 +1,6 @@
 import { parseJson } from '../../../core/index.ts';
 import { connectionLosses, type Redis } from '../../../ground/redis/redis.ts';
-import type { Lookup, Wakeup } from './change.ts';
+import { type Lookup, lookupText, type Wakeup } from './change.ts';
 
 /** One entry of a view's outbox. */
 export interface OutboxEntry {
@@ -131,7 +131,7 @@ export class Outbox {
 
 /** A wakeup as the apply script takes it: controller, key or '', lookup or '', reasons. */
 export function wakeupArguments(wakeup: Wakeup): string[] {
-  const lookup = 'lookup' in wakeup ? JSON.stringify(wakeup.lookup) : '';
+  const lookup = 'lookup' in wakeup ? lookupText(wakeup.lookup) : '';
   return [wakeup.controller, 'key' in wakeup ? wakeup.key : '', lookup, JSON.stringify(wakeup.reasons)];
 }
 

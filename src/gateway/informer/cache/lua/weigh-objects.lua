@@ -9,7 +9,8 @@
 -- namespace are left out.
 
 local MOST_KEYS, MOST_ENTRY_BYTES = 200, 262144
--- About, as measured: a key in three of the view's keys; an entry of its own SET, and one in a SET with many others.
+-- About, as measured: a key in three of the view's keys; an entry of its own SET, and one in a SET with many others,
+-- both without the key, which is the member.
 local EACH_KEY, OWN_SET, SHARED_SET = 200, 250, 80
 
 local keys = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[1], '+', 'LIMIT', 0, MOST_KEYS)
@@ -23,7 +24,8 @@ for at, key in ipairs(keys) do
     local bytes = redis.call('HSTRLEN', KEYS[2], key) + #entry + EACH_KEY + 3 * #key
     local namespace = string.sub(key, 1, slash - 1)
     counts[namespace] = (counts[namespace] or 0) + 1
-    sums[namespace] = (sums[namespace] or 0) + bytes + OWN_SET * declared + SHARED_SET * (lines - declared)
+    bytes = bytes + OWN_SET * declared + SHARED_SET * (lines - declared) + #key * lines
+    sums[namespace] = (sums[namespace] or 0) + bytes
   end
   left = left - #entry
   if left <= 0 or at == MOST_KEYS then
