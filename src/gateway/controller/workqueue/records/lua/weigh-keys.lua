@@ -2,7 +2,7 @@
 --
 -- Answer: bytes, about.
 
--- Measured bytes of a key's place in a set, and of its part of a job.
+-- Measured bytes of a key's place in a set and of its part of a job, without the key itself, which is in both.
 local EACH_PLACE = 250
 -- Bytes of one entry, for a server without MEMORY USAGE.
 local EACH_RULE, EACH_NAME, EACH_RUN, EACH_FIELD, EACH_WRITE, EACH_OUTCOME = 1000, 250, 300, 50, 300, 1000
@@ -32,7 +32,7 @@ end
 local function weigh(set, measure)
   local keys = redis.call('ZRANDMEMBER', set, SAMPLE)
   local bytes = 0
-  for _, key in ipairs(keys) do bytes = bytes + EACH_PLACE + measure(key) end
+  for _, key in ipairs(keys) do bytes = bytes + EACH_PLACE + 2 * #key + measure(key) end
   return redis.call('ZCARD', set) * bytes / math.max(1, #keys)
 end
 
