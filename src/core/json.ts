@@ -8,7 +8,7 @@
 export function parseJson(text: string): unknown {
   if (!MANY_DIGITS.test(text) || !mayHaveLongInteger(text)) return JSON.parse(text);
   // The long integers become strings with a random mark, which no sender can have foreseen. A reviver with the source
-  // text would do, but some platforms lack it, and it recurses for each level: 10,000 levels would end in an error.
+  // text would do, but it recurses for each level: 10,000 levels would end in an error.
   const mark = crypto.randomUUID();
   const marked = withMarks(text, mark);
   const root = { '': JSON.parse(marked) as unknown };
