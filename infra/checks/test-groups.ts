@@ -92,7 +92,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
   platforms: {
     protects: 'that a function answers alike on Node, Lambda, Workers, Deno and Bun',
     files: ['test/faults/platforms.test.ts'],
-    guards: ['src/function/platforms', 'src/function/node', 'functions'],
+    guards: ['src/core/json.ts', 'src/function/platforms', 'src/function/node', 'functions'],
     minutes: 3,
   },
   packages: {

@@ -16,6 +16,7 @@ const WORKER_LIMIT = 60 * 1024;
 const started = new Started();
 const secret = generateSecret();
 let project: PlatformProject;
+let templates: PlatformProject;
 let account: Account;
 
 /** npm installs the runtimes at the first time, from a registry that may be slow. */
@@ -23,6 +24,7 @@ beforeAll(() => npmTools(), 600_000);
 
 beforeAll(async () => {
   project = new PlatformProject(await started.directory());
+  templates = project.with(await started.directory(), 'test/harness/platforms/templates.ts');
   account = await accountOf(inject('kubeconfig'), await started.directory());
 }, 300_000);
 
@@ -52,7 +54,7 @@ it('the time limits of the platforms are above that of a run, and they run as ma
 });
 
 describe.each(PLATFORMS)('$name', (platform) => {
-  describePlatform(platform, () => ({ project, account, secret }));
+  describePlatform(platform, () => ({ project, templates, account, secret }));
 });
 
 /** What a kubeconfig says, as variables and a file. */

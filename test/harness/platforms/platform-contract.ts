@@ -1,10 +1,11 @@
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { descriptionSchema } from '../../../src/contract/description-schema.ts';
 import { generateSecret, importSecret, RESULT_STREAM, sign } from '../../../src/contract/index.ts';
 import { decodeResultLine, decodeResults } from '../../../src/contract/outcome-schema.ts';
-import { controllerOf } from '../../../src/core/index.ts';
+import { controllerOf, type KubernetesObject, resource, resourcePath } from '../../../src/core/index.ts';
 import { ChangeWatch } from '../change-watch.ts';
 import { type Cluster, configMaps } from '../cluster.ts';
 import { CuttingProxy } from '../cutting-proxy.ts';
@@ -24,8 +25,15 @@ const WRITE_MS = 20;
 
 const TOKEN = 'the-token-with-which-the-test-asks-for-runs';
 
+interface PodTemplate extends KubernetesObject {
+  template: object;
+}
+const podTemplates = resource<PodTemplate>('v1', 'PodTemplate');
+
 export interface PlatformScene {
   readonly project: PlatformProject;
+  /** The same with the controller of `templates.ts`. */
+  readonly templates: PlatformProject;
   readonly account: Account;
   readonly secret: string;
 }
@@ -62,17 +70,18 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
   let account: Account;
   let cluster: Cluster;
   let fn: Listening;
+  let templates: Listening;
   let setting: Setting;
   let gateway: Listening;
 
   const openGateway = async (): Promise<Listening> => {
-    const opened = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_API_TOKENS: TOKEN }));
+    const opened = started.keep(await startGateway(setting, [fn.url, templates.url], { LEVELHOOK_API_TOKENS: TOKEN }));
     await untilReady(opened.url);
     return opened;
   };
 
-  const startFunction = async (port: number): Promise<Listening> => {
-    const { project, secret } = scene;
+  const startFunction = async (port: number, project = scene.project): Promise<Listening> => {
+    const { secret } = scene;
     const secrets = `${generateSecret()} ${secret}`;
     return started.keep(await platform.start({ project, account, secrets, port }));
   };
@@ -113,6 +122,7 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
     started.add(() => far.stop());
     account = { ...scene.account, server: far.url, kubeconfig: await far.kubeconfig(original, join(directory, 'far')) };
     fn = await startFunction(0);
+    templates = await startFunction(0, scene.templates);
     const lag = await CuttingProxy.start(server, LAG_MS);
     started.add(() => lag.stop());
     const kubeconfig = await lag.kubeconfig(original, join(directory, 'lagging'));
@@ -186,6 +196,42 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
       }
     });
   }
+
+  it('reads and writes integers beyond 2^53 digit by digit, and lets no code take them for numbers', async () => {
+    const seconds = [2n ** 53n + 1n, 2n ** 63n - 1n, 1n - 2n ** 63n];
+    const tolerations = seconds.map((tolerationSeconds, at) => ({
+      key: `key-${at}`,
+      operator: 'Exists',
+      effect: 'NoExecute',
+      tolerationSeconds,
+    }));
+    const template = {
+      metadata: { labels: {} },
+      spec: { containers: [{ name: 'main', image: 'pause' }], tolerations },
+    };
+    for (const name of ['numbers-replaced', 'numbers-patched']) {
+      await cluster.create(podTemplates, { metadata: { namespace, name }, template });
+    }
+    const labels = { 'example.com/templates': 'source' };
+    await cluster.create(podTemplates, { metadata: { namespace, name: 'numbers', labels }, template });
+    const digits = ['9007199254740993', '9223372036854775807', '-9223372036854775807'];
+    const lessOne = ['9007199254740992', '9223372036854775806', '-9223372036854775808'];
+    for (const [name, expected, rest] of [
+      ['numbers', digits, ''],
+      ['numbers-created', digits, ''],
+      ['numbers-applied', digits, ''],
+      ['numbers-replaced', digits, '"labels":{"replaced":"true"}'],
+      ['numbers-patched', lessOne, '"annotations":{"added":"TypeError","stringified":"TypeError"}'],
+    ] as const) {
+      await eventually(async () => {
+        // The text of the apiserver, past our codec.
+        const sent = await text(await cluster.client.stream({ path: resourcePath(podTemplates, { namespace, name }) }));
+        const found = [...sent.matchAll(/"tolerationSeconds":(-?\d+)/g)].map(([, each]) => each);
+        expect(found, name).toEqual(expected);
+        expect(sent).toContain(rest);
+      });
+    }
+  });
 
   it('answers a batch line by line if it can, and as a whole if it is not asked for lines', async () => {
     const names = ['none', 'nothing'];

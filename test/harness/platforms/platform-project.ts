@@ -19,16 +19,34 @@ export interface Bundle {
 export class PlatformProject {
   readonly root: string;
 
-  /** @param folder an empty one */
-  constructor(folder: string) {
+  /**
+   * @param folder an empty one
+   * @param modules the `node_modules` of another project. Default: the package is built and installed
+   */
+  constructor(folder: string, modules?: string) {
     this.root = join(folder, 'project');
     cpSync(packagePath(EXAMPLE), this.root, { recursive: true });
-    const built = join(folder, 'dist');
+    if (modules === undefined) this.#install(join(folder, 'dist'));
+    else symlinkSync(modules, this.path('node_modules'));
+  }
+
+  /**
+   * The same project with another controller.
+   * @param folder an empty one
+   * @param module exports its controller as `copies`
+   */
+  with(folder: string, module: string): PlatformProject {
+    const project = new PlatformProject(folder, this.path('node_modules'));
+    cpSync(packagePath(module), project.path('copies.ts'));
+    return project;
+  }
+
+  #install(built: string): void {
     execFileSync(process.execPath, [packagePath('infra/checks/build.ts'), built]);
-    const modules = join(this.root, 'node_modules');
+    const modules = this.path('node_modules');
     mkdirSync(join(modules, '@levelhook'), { recursive: true });
     renameSync(join(built, 'function'), join(modules, '@levelhook/function'));
-    const { dependencies } = packageSchema.parse(JSON.parse(readFileSync(join(this.root, 'package.json'), 'utf8')));
+    const { dependencies } = packageSchema.parse(JSON.parse(readFileSync(this.path('package.json'), 'utf8')));
     // yaml is for a kubeconfig; in a pod there is none.
     const names = ['hono', 'yaml', ...Object.keys(dependencies)];
     for (const name of names.filter((each) => each !== '@levelhook/function')) {
