@@ -1,6 +1,7 @@
-import { globSync, readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
+import importRules from './import-rules.cjs';
 import { linkOf, problemsOf, type Row, rowsOf } from './walk.ts';
 import { Source } from './walk-source.ts';
 
@@ -63,8 +64,19 @@ function broken(row: Row): { file: string; text: string } {
   return { file, text: textOf(file).replaceAll(call, name.startsWith('#') ? '#elsewhere' : 'elsewhere') };
 }
 
-test('the table of rooms names each room of the gateway', () => {
+test('the table of rooms names each folder of the gateway, in the order in which they may import each other', () => {
   const named = [...readme.matchAll(/^\| `([a-z-]+(?:\/[a-z-]+)?)` +\|/gm)].map(([, room = '']) => room);
-  const rooms = globSync('**/README.md', { cwd: 'src/gateway' }).map((path) => dirname(path));
-  expect(named.toSorted()).toEqual(rooms.filter((room) => room !== '.').toSorted());
+  expect(named).toEqual(importRules.gatewayFlow.filter((part) => !part.endsWith('.ts')));
+  const rooms = roomsIn('src/gateway');
+  expect(named.toSorted()).toEqual(rooms.map((path) => relative('src/gateway', path)).toSorted());
+  expect(rooms.filter((room) => !existsSync(join(room, 'README.md')))).toEqual([]);
 });
+
+/** The folders with files. A folder without files holds rooms of its own. */
+function roomsIn(folder: string): string[] {
+  const folders = readdirSync(folder, { withFileTypes: true }).filter((each) => each.isDirectory());
+  return folders.flatMap(({ name }) => {
+    const path = join(folder, name);
+    return readdirSync(path, { withFileTypes: true }).some((each) => each.isFile()) ? [path] : roomsIn(path);
+  });
+}
