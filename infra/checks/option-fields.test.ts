@@ -13,7 +13,6 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   ControllerOptions: 'a controller as its author declares it',
   Description: 'the same, as the function tells the gateway',
   ControlPlaneOptions: 'a control plane as the author of a test asks for it',
-  QueueKeys: 'the keys of a queue in Redis',
 };
 
 /** Of each that has too many fields how many. */

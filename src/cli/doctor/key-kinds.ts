@@ -58,7 +58,7 @@ function queueKind(key: string, keyPrefix: string, { clusterId, owner }: Parts):
   const keys = queueKeys({ keyPrefix, clusterId }, owner.slice(QUEUE.length));
   if (key.startsWith(keys.recordPrefix)) return 'records';
   if (key.startsWith(keys.historyPrefix)) return 'histories';
-  if ([keys.histories, keys.recent, keys.samples].includes(key)) return 'histories';
+  if (new Set<string>([keys.histories, keys.recent, keys.samples]).has(key)) return 'histories';
   return key.startsWith(keys.bullmqPrefix) ? 'BullMQ' : 'queues';
 }
 
