@@ -10,6 +10,7 @@ export const WRITTEN = [
   'endpointslices',
   'serviceaccounts',
   'events',
+  'roles',
   'things',
   'reconcilefunctions',
 ] as const;
@@ -46,6 +47,9 @@ export type Action =
 export const VICTIM_FUNCTION = 'healthy';
 /** The name of the webhook of each ReconcileFunction that has one. */
 export const WEBHOOK = 'rule';
+
+/** A group in which the tenant may grant rights, to names of any number and length. */
+export const GRANTED_GROUP = 'granted.example.com';
 
 /** A few words of an action, for a message. */
 export function describeAction(action: Action): string {

@@ -22,7 +22,7 @@ import type { TestProcess } from '../../harness/process.ts';
 import { Started } from '../../harness/started.ts';
 import { configureWebhook, reviewServing, reviewsUrl } from '../../harness/webhook-configurations.ts';
 import { installReconcileFunctions, ReconcileFunction, settingsFor, Tenant } from '../../harness/tenant.ts';
-import { type Action, placed, VICTIM_FUNCTION, type Written, WEBHOOK, WRITTEN } from './actions.ts';
+import { GRANTED_GROUP, type Action, placed, VICTIM_FUNCTION, type Written, WEBHOOK, WRITTEN } from './actions.ts';
 import { type Bulk, type BulkObject, fields, textOf, withEntries } from './bulk.ts';
 import { FUNCTION_NAMES } from './grammar/names.ts';
 import { HostileFunction } from './hostile-function.ts';
@@ -123,6 +123,7 @@ export class World {
       endpointslices: resource('discovery.k8s.io/v1', 'EndpointSlice'),
       serviceaccounts: resource('v1', 'ServiceAccount'),
       events: resource('v1', 'Event'),
+      roles: resource('rbac.authorization.k8s.io/v1', 'Role'),
       things: resource(`${this.group}/v1`, 'Thing'),
       reconcilefunctions: ReconcileFunction,
     };
@@ -225,12 +226,16 @@ export class World {
   async #allow(): Promise<void> {
     const { ground, group, hostile } = this;
     const slices = { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'] };
+    const roles = { apiGroups: ['rbac.authorization.k8s.io'], resources: ['roles'] };
     const core = ['configmaps', 'pods', 'secrets', 'services', 'serviceaccounts', 'events'];
     const verbs = ['get', 'list', 'create', 'update', 'patch', 'delete', 'deletecollection'];
     const rules = [
       { apiGroups: [''], resources: core, verbs },
       { ...slices, verbs },
       { apiGroups: [group], resources: ['things'], verbs },
+      { ...roles, verbs },
+      // It may grant what it has.
+      { apiGroups: [GRANTED_GROUP], resources: ['things'], verbs: ['get'] },
       { apiGroups: ['levelhook.dev'], resources: ['reconcilefunctions'], verbs },
     ];
     const { namespace } = hostile;
@@ -241,7 +246,7 @@ export class World {
       rules,
     );
     this.#started.add(() => this.user.close());
-    await hostile.allow('own', [{ apiGroups: [''], resources: core }]);
+    await hostile.allow('own', [{ apiGroups: [''], resources: core }, roles]);
     // Through the gateway, for functions that leave their credentials to it.
     const writing = ['create', 'update', 'patch', 'delete'];
     await hostile.allow('writes', [

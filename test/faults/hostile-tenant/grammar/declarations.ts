@@ -86,7 +86,7 @@ export function declarationOf(name: string, sources: Sources): fc.Arbitrary<Bulk
         },
       ),
       credentials: fc.constantFrom<Bulk | undefined>(undefined, 'token', 'proxy', 'proxy'),
-      for: source(sources, sources === ANY ? { labelSelector: selector() } : {}),
+      for: source(sources, { labelSelector: sources === ANY ? selector() : soundSelector() }),
       owns: some(source(sources, { owner: fc.constantFrom<Bulk>('any', 'controller') }), 16),
       watches: some(watch(sources), 16),
       reads: some(source(sources, {}), 16),
@@ -174,8 +174,24 @@ export function endpoint(name: string): fc.Arbitrary<BulkObject> {
   );
 }
 
+/** Mostly none; else one that the gateway accepts, which may be long: each key that an object names is asked for it. */
+function soundSelector(): fc.Arbitrary<Bulk | undefined> {
+  const values: Bulk = { numbered: 'v'.repeat(20), times: 1000 };
+  const long = fields({ matchExpressions: [fields({ key: 'app', operator: 'NotIn', values })] });
+  return fc.constantFrom<Bulk | undefined>(
+    undefined,
+    undefined,
+    undefined,
+    fields({ matchLabels: fields({ app: 'a' }) }),
+    long,
+  );
+}
+
 /** A kind, where, and which of its events. */
-export function source(sources: Sources, more: Readonly<Record<string, fc.Arbitrary<Bulk>>>): fc.Arbitrary<BulkObject> {
+export function source(
+  sources: Sources,
+  more: Readonly<Record<string, fc.Arbitrary<Bulk | undefined>>>,
+): fc.Arbitrary<BulkObject> {
   const { namespace, victimNamespace } = PLACES;
   if (sources === SOUND) return soundSource(more);
   const kind = fc.oneof(
@@ -210,7 +226,7 @@ export function source(sources: Sources, more: Readonly<Record<string, fc.Arbitr
     );
 }
 
-export function soundSource(more: Readonly<Record<string, fc.Arbitrary<Bulk>>>): fc.Arbitrary<BulkObject> {
+export function soundSource(more: Readonly<Record<string, fc.Arbitrary<Bulk | undefined>>>): fc.Arbitrary<BulkObject> {
   return fc
     .record({
       kind: ownKind(),
@@ -280,6 +296,7 @@ export function fieldPath(): fc.Arbitrary<string> {
         'spec.a.a.a',
         'data.ref',
         'data.password',
+        'rules.resourceNames',
         'metadata.ownerReferences.name',
         'metadata.labels.app',
       ),

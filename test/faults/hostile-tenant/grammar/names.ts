@@ -21,6 +21,9 @@ export const OBJECT_NAMES = [
   `${'x.'.repeat(126)}x`,
 ];
 
+/** The apiserver limits no name of a role. */
+export const ROLE_NAMES = ['one', 'two', 'a.b', 'constructor', 'n'.repeat(1000), 'n'.repeat(2000), 'n'.repeat(100_000)];
+
 /** Those of ReconcileFunctions: at most this many run at a time. */
 export const FUNCTION_NAMES = ['alpha', 'beta', 'gamma', 'delta', 'constructor', 'proto', '0', 'x'.repeat(63)];
 
@@ -80,6 +83,7 @@ export function ownKind(): fc.Arbitrary<Kind> {
     ['v1', 'Secret'],
     ['v1', 'Event'],
     ['v1', 'ServiceAccount'],
+    ['rbac.authorization.k8s.io/v1', 'Role'],
     [`${group}/v1`, 'Thing'],
     [`${group}/v1`, 'Thing'],
     [`${group}/v1`, 'Thing'],
@@ -93,7 +97,6 @@ export function otherKind(): fc.Arbitrary<Kind> {
     ['v1', 'Node'],
     ['v1', 'Namespace'],
     ['apps/v1', 'Deployment'],
-    ['rbac.authorization.k8s.io/v1', 'Role'],
     ['levelhook.dev/v1alpha1', 'ReconcileFunction'],
     ['authorization.k8s.io/v1', 'SubjectAccessReview'],
     [`${group}/v1`, 'Nothing'],

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { type Action, PLACES, type Written, WRITTEN } from '../actions.ts';
+import { type Action, GRANTED_GROUP, PLACES, type Written, WRITTEN } from '../actions.ts';
 import { type Bulk, type BulkObject, fields } from '../bulk.ts';
 import { many, objectOf } from './combinators.ts';
 import {
@@ -12,6 +12,7 @@ import {
   objectName,
   otherKind,
   ownKind,
+  ROLE_NAMES,
 } from './names.ts';
 
 export function labels(): fc.Arbitrary<BulkObject> {
@@ -207,14 +208,22 @@ export function objectBody(): fc.Arbitrary<BulkObject> {
     .map(fields);
 }
 
+/** The rules of a role: of one with a long name, each name in them is an index entry with that name. */
+function grants(): fc.Arbitrary<Bulk> {
+  const names = fc.oneof(fc.array(objectName(), { maxLength: 3 }), indexValues());
+  return names.map((resourceNames): Bulk => [
+    fields({ apiGroups: [GRANTED_GROUP], resources: ['things'], verbs: ['get'], resourceNames }),
+  ]);
+}
+
 /** Creates or changes an object of a kind that is none of ours. */
 export function putting(): fc.Arbitrary<Action> {
   const { namespace } = PLACES;
-  const put = (what: Written, object: fc.Arbitrary<BulkObject>): fc.Arbitrary<Action> =>
+  const put = (what: Written, object: fc.Arbitrary<BulkObject>, names = OBJECT_NAMES): fc.Arbitrary<Action> =>
     fc.record({
       do: fc.constant('put' as const),
       what: fc.constant(what),
-      name: fc.constantFrom(...OBJECT_NAMES),
+      name: fc.constantFrom(...names),
       object,
     });
   const metadata = objectMeta();
@@ -257,6 +266,10 @@ export function putting(): fc.Arbitrary<Action> {
     {
       weight: 2,
       arbitrary: put('secrets', fc.record({ metadata, stringData: data }).map(fields)),
+    },
+    {
+      weight: 2,
+      arbitrary: put('roles', fc.record({ metadata, rules: grants() }).map(fields), ROLE_NAMES),
     },
     {
       weight: 1,
