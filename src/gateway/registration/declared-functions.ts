@@ -1,4 +1,12 @@
-import { backoffMs, type Condition, idOf, messageOf, type Runtime } from '../../core/index.ts';
+import {
+  backoffMs,
+  type Condition,
+  idOf,
+  messageOf,
+  orUndefined,
+  resourcePath,
+  type Runtime,
+} from '../../core/index.ts';
 import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { DiscoveryError, discoverResource } from '../../ground/apiserver/discovery.ts';
 import { variableOf } from '../../ground/config/config.ts';
@@ -7,7 +15,13 @@ import { ListWatch } from '../informer/reflector/list-watch.ts';
 import { Reflector } from '../informer/reflector/reflector.ts';
 import type { WatchEvent } from '../informer/reflector/watch-event.ts';
 import { type Again, FunctionReconciler, type FunctionReconcilerOptions } from './function-reconciler.ts';
-import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
+import { OldestFirst } from './oldest-first.ts';
+import { partialTransform } from './partial-transform.ts';
+import {
+  type PartialReconcileFunction,
+  ReconcileFunction,
+  type ReconcileFunctionStatus,
+} from './reconcile-function.ts';
 import type { RightsReview } from './rights-review.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
@@ -35,18 +49,19 @@ const FIRST_LOOK_MS = 60_000;
 const REMOVE_AGAIN_MS = [1000, 30_000] as const;
 
 /**
- * Watches the cluster's ReconcileFunctions and runs a `FunctionReconciler` for each. They are few and small, so they
- * are kept in memory and not in the cache that functions read. A cluster without the definition has none; it may be
- * created later.
+ * Watches the cluster's ReconcileFunctions and runs a `FunctionReconciler` for each. They are kept in memory and not in
+ * the cache that functions read. Anyone who may create them decides how many there are and how large, so the watch
+ * keeps identity and status alone, and the spec is held only for those within the limit of their namespace. A cluster
+ * without the definition has none; it may be created later.
  */
 export class DeclaredFunctions {
   readonly #options: DeclaredFunctionsOptions;
   /** By the id of their controller. */
   readonly #functions = new Map<string, FunctionReconciler>();
-  /** The ids of the running ReconcileFunctions by namespace, as of the last decision. */
-  readonly #allowed = new Map<string, ReadonlySet<string>>();
+  /** The same by namespace; the oldest of each may run. */
+  readonly #ages = new Map<string, OldestFirst<FunctionReconciler>>();
   /** The ReconcileFunctions of the list under way; undefined outside a list. */
-  #listed: Map<string, ReconcileFunction> | undefined;
+  #listed: Map<string, PartialReconcileFunction> | undefined;
   readonly #complete = Promise.withResolvers<void>();
   #isComplete = false;
   /** When the first list was read. */
@@ -159,7 +174,7 @@ export class DeclaredFunctions {
       buffer,
       runtime,
       random: Math.random,
-      transform: { object: () => {}, text: (json) => json },
+      transform: partialTransform,
     });
     await Promise.all([reflector.run(undefined, signal), this.#consume(buffer, signal)]);
   }
@@ -181,16 +196,16 @@ export class DeclaredFunctions {
         this.#listed = new Map();
         return;
       case 'listed':
-        this.#listed?.set(idOf(event.object), event.object as ReconcileFunction);
+        this.#listed?.set(idOf(event.object), event.object as PartialReconcileFunction);
         return;
       case 'changed':
         // Within a list, too.
-        this.#listed?.set(idOf(event.object), event.object as ReconcileFunction);
-        if (!this.#listed) this.#apply(event.object as ReconcileFunction);
+        this.#listed?.set(idOf(event.object), event.object as PartialReconcileFunction);
+        if (!this.#listed) this.#manage(event.object as PartialReconcileFunction);
         return;
       case 'deleted':
         this.#listed?.delete(idOf(event.object));
-        if (!this.#listed) this.#remove(event.object as ReconcileFunction);
+        if (!this.#listed) this.#remove(event.object as PartialReconcileFunction);
         return;
       case 'init-done':
       case 'gone':
@@ -203,12 +218,10 @@ export class DeclaredFunctions {
     }
   }
 
-  async #replace(objects: ReadonlyMap<string, ReconcileFunction>): Promise<void> {
+  async #replace(objects: ReadonlyMap<string, PartialReconcileFunction>): Promise<void> {
     this.#listedMs ??= this.#options.runtime.clock.now();
     for (const [id, managed] of this.#functions) if (!objects.has(id)) this.#drop(id, managed);
     for (const object of objects.values()) this.#manage(object);
-    const namespaces = [...this.#functions.values()].map(({ namespace }) => namespace);
-    for (const namespace of new Set([...this.#allowed.keys(), ...namespaces])) this.#applyLimit(namespace);
     await Promise.all([...this.#functions.values()].map(({ looked }) => looked));
     this.#markComplete();
   }
@@ -218,55 +231,49 @@ export class DeclaredFunctions {
     this.#complete.resolve();
   }
 
-  #apply(object: ReconcileFunction): void {
-    if (this.#manage(object) === 'new') this.#applyLimit(object.metadata.namespace ?? '');
-  }
-
-  #manage(object: ReconcileFunction): 'new' | 'known' {
+  #manage(object: PartialReconcileFunction): void {
     const id = idOf(object);
     const known = this.#functions.get(id);
-    if (known?.uid === object.metadata.uid) {
-      known.update(object);
-      return 'known';
-    }
+    if (known?.uid === object.metadata.uid) return known.update(object);
     // Another one under the same name: nothing of the old one is for it.
     if (known) this.#drop(id, known);
-    const check = (): InvalidFunctionError | undefined => this.#checkLimit(id, object.metadata.namespace ?? '');
     const { resolver, controllers, writer, progress, reviewMs, runtime } = this.#options;
     const before = this.#leaving.get(id);
     const parts = { resolver, controllers, writer, progress, reviewMs, runtime };
-    this.#functions.set(id, new FunctionReconciler(object, { ...parts, check, before }));
-    return 'new';
+    const managed: FunctionReconciler = new FunctionReconciler(object, {
+      ...parts,
+      read: (which, signal) => this.#read(which, signal),
+      check: () => this.#checkLimit(managed),
+      before,
+    });
+    this.#functions.set(id, managed);
+    this.#agesOf(managed.namespace).add(managed)?.again('object');
   }
 
-  #remove(object: ReconcileFunction): void {
+  #remove(object: PartialReconcileFunction): void {
     const id = idOf(object);
     const known = this.#functions.get(id);
-    if (!known) return;
-    this.#drop(id, known);
-    this.#applyLimit(known.namespace);
+    if (known) this.#drop(id, known);
   }
 
-  /**
-   * Decides again which ReconcileFunctions of a namespace run, and triggers the ReconcileFunctions whose answer
-   * changed.
-   */
-  #applyLimit(namespace: string): void {
-    const all = [...this.#functions].filter(([, each]) => each.namespace === namespace);
-    const before = this.#allowed.get(namespace) ?? new Set();
-    const now = new Set(
-      all
-        .toSorted(([, a], [, b]) => compareAges(a, b))
-        .slice(0, this.#options.select.maxPerNamespace)
-        .map(([id]) => id),
-    );
-    if (now.size > 0) this.#allowed.set(namespace, now);
-    else this.#allowed.delete(namespace);
-    for (const [id, managed] of all) if (now.has(id) !== before.has(id)) managed.again('object');
+  #agesOf(namespace: string): OldestFirst<FunctionReconciler> {
+    const ages = this.#ages.get(namespace) ?? new OldestFirst(this.#options.select.maxPerNamespace);
+    this.#ages.set(namespace, ages);
+    return ages;
   }
 
-  #checkLimit(id: string, namespace: string): InvalidFunctionError | undefined {
-    if (this.#allowed.get(namespace)?.has(id)) return undefined;
+  /** @throws ApiError, or an Error when the object is gone or is another one. */
+  async #read(object: PartialReconcileFunction, signal: AbortSignal): Promise<ReconcileFunction> {
+    const { namespace, name, uid } = object.metadata;
+    const client = this.#options.client.for(idOf(object));
+    const path = resourcePath(ReconcileFunction, { namespace, name });
+    const found = await orUndefined(client.json<ReconcileFunction>({ path, signal }));
+    if (found?.metadata.uid === uid) return found;
+    throw new Error('it was deleted, and the watch has not reported that yet');
+  }
+
+  #checkLimit(managed: FunctionReconciler): InvalidFunctionError | undefined {
+    if (this.#ages.get(managed.namespace)?.isWithin(managed)) return undefined;
     const { maxPerNamespace } = this.#options.select;
     const message = `this gateway runs ${maxPerNamespace} ReconcileFunctions of a namespace, the oldest ones (${variableOf('maxFunctionsPerNamespace')}): it waits for one of them to be deleted.`;
     return new InvalidFunctionError('Ready', 'TooManyFunctions', message);
@@ -274,6 +281,9 @@ export class DeclaredFunctions {
 
   #drop(id: string, managed: FunctionReconciler): void {
     this.#functions.delete(id);
+    const ages = this.#agesOf(managed.namespace);
+    ages.delete(managed)?.again('object');
+    if (ages.size === 0) this.#ages.delete(managed.namespace);
     const leave = async (): Promise<void> => {
       await managed.end();
       await this.#removeController(id);
@@ -306,10 +316,4 @@ export class DeclaredFunctions {
       if (this.#signal.aborted) return;
     }
   }
-}
-
-/** The older first; of the same second, by name. */
-function compareAges(a: FunctionReconciler, b: FunctionReconciler): number {
-  if (a.createdAt !== b.createdAt) return a.createdAt < b.createdAt ? -1 : 1;
-  return a.name < b.name ? -1 : 1;
 }

@@ -1,6 +1,6 @@
 import type { RunningController } from '../controller/running/controller.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
-import type { ReconcileFunction } from './reconcile-function.ts';
+import type { PartialReconcileFunction } from './reconcile-function.ts';
 
 /** Its part of the cache is being filled. */
 export const FILLING = FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.');
@@ -9,12 +9,12 @@ const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
 const PAUSED_BY_SPEC = 'PausedBySpec';
 
 /** Whether `spec.paused` had paused the keys when a gateway last wrote the status. */
-export function isPausedBySpec({ status }: ReconcileFunction): boolean {
+export function isPausedBySpec({ status }: PartialReconcileFunction): boolean {
   return status?.conditions?.some(({ type, reason }) => type === 'Paused' && reason === PAUSED_BY_SPEC) === true;
 }
 
 /** An earlier gateway's finding about this declaration, if it was good: this gateway need not wake the function. */
-export function reportedReachable({ metadata, status }: ReconcileFunction): Finding | undefined {
+export function reportedReachable({ metadata, status }: PartialReconcileFunction): Finding | undefined {
   const found = status?.conditions?.find(({ type }) => type === 'Reachable');
   if (found?.status !== 'True' || found.observedGeneration !== metadata.generation) return undefined;
   return TRUE(found.reason, found.message);

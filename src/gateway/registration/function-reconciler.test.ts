@@ -59,10 +59,12 @@ class World {
   /** When the failures that it reports end. */
   endsMs = Infinity;
   /** How often Redis was asked, and the apiserver. */
-  readonly asked = { redis: 0, apiserver: 0 };
+  readonly asked = { redis: 0, apiserver: 0, reads: 0 };
   running: ControllerSpec | undefined;
   /** The result of resolving the object, by its hash. */
   resolve: (hash: string) => string = (hash) => hash;
+  /** Whether it must not run, although it is valid. */
+  check: () => InvalidFunctionError | undefined = () => undefined;
   /** The result of reviewing its rights alone. */
   rights: () => void = () => {};
   /** The result of starting it. */
@@ -206,6 +208,11 @@ class World {
       writer: writer as unknown as FunctionStatusWriter,
       progress: { stalled: () => this.stalled, isIll: () => this.isIll },
       reviewMs: 10_000,
+      read: async () => {
+        this.asked.reads += 1;
+        return this.#object ?? object;
+      },
+      check: () => this.check(),
       runtime: { clock: this.clock, logger: silentLogger },
     });
   }

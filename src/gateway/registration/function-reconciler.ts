@@ -16,7 +16,7 @@ import { ControllerStart } from './controller-start.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { Reachability } from './reachability.ts';
 import { type RightsReview, RightsReviews } from './rights-review.ts';
-import { type ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
+import type { PartialReconcileFunction, ReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
 export interface FunctionReconcilerOptions {
@@ -30,6 +30,11 @@ export interface FunctionReconcilerOptions {
   };
   /** How often rights, Secret and Service are looked at again. */
   readonly reviewMs: number;
+  /**
+   * Reads the whole object from the apiserver. Rejects when it is gone, or is another object under the same name: the
+   * watch will report that.
+   */
+  readonly read: (object: PartialReconcileFunction, signal: AbortSignal) => Promise<ReconcileFunction>;
   /**
    * The reason why a valid object must not run, such as the limit of its namespace; called at each review. Default: it
    * may run.
@@ -62,6 +67,9 @@ const ILL_MS = 30_000;
  * change of the object ends the current pass. An invalid object stops the controller, and the conditions say why; an
  * apiserver that does not answer changes nothing. No method throws, so one object cannot disturb another.
  *
+ * The spec is read from the apiserver when the object may run, and kept as long as it may. An object beyond the limit
+ * of its namespace therefore takes no memory for its spec, however large that is.
+ *
  * A review asks the apiserver. It runs after a change of the object and once a period, because no event reports a
  * change of rights; also while a controller starts, because until then the old declaration keeps running, by rights
  * that may be withdrawn. All other facts behind the conditions are read when `again` reports a change, or when a state
@@ -72,7 +80,9 @@ export class FunctionReconciler {
   readonly #options: FunctionReconcilerOptions;
   readonly #id: string;
   readonly #stopping = new AbortController();
-  #object: ReconcileFunction;
+  #object: PartialReconcileFunction;
+  /** As it was read last; undefined: the object may not run, or no read has succeeded. */
+  #spec: { readonly generation: number | undefined; readonly value: unknown } | undefined;
   /** What the next pass does again. */
   #again: Again | undefined = 'object';
   /** Of the pass under way: aborted when the object changes. */
@@ -100,7 +110,7 @@ export class FunctionReconciler {
   #endsMs = Infinity;
   readonly #ended: Promise<void>;
 
-  constructor(object: ReconcileFunction, options: FunctionReconcilerOptions) {
+  constructor(object: PartialReconcileFunction, options: FunctionReconcilerOptions) {
     this.#options = options;
     this.#id = idOf(object);
     this.#object = object;
@@ -154,10 +164,9 @@ export class FunctionReconciler {
   }
 
   /** Replaces the object by a newer state, and ends the pass for the older one. */
-  update(object: ReconcileFunction): void {
+  update(object: PartialReconcileFunction): void {
     const same = object.metadata.generation === this.#object.metadata.generation;
-    // The resolver knows a spec that it has resolved before.
-    this.#object = same ? { ...object, spec: this.#object.spec } : object;
+    this.#object = object;
     if (!same) this.again('object');
     else if (this.#leads && this.#status.noticeOthers(object)) this.again('facts');
   }
@@ -251,9 +260,13 @@ export class FunctionReconciler {
   async #review(signal: AbortSignal): Promise<void> {
     const { controllers, resolver, reviewMs, runtime } = this.#options;
     const refused = this.#options.check?.();
-    if (refused) throw refused;
+    if (refused) {
+      this.#spec = undefined;
+      throw refused;
+    }
+    const declared = await this.#read(signal);
     const resolved = await this.#rights.during(signal, () =>
-      resolver.resolve(this.#object, signal, () => this.#looked.resolve()),
+      resolver.resolve(declared, signal, () => this.#looked.resolve()),
     );
     this.#status.record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
     if (this.#starting?.ended.aborted) await this.#endStart();
@@ -271,6 +284,18 @@ export class FunctionReconciler {
       else await this.#start(resolved);
     }
     this.#reviewAtMs = runtime.clock.now() + reviewMs;
+  }
+
+  /** The object with its spec, which is read from the apiserver once for each generation. */
+  async #read(signal: AbortSignal): Promise<ReconcileFunction> {
+    if (!this.#spec || this.#spec.generation !== this.#object.metadata.generation) {
+      const { metadata, spec } = await this.#options.read(this.#object, signal);
+      // The answer may be newer than the watch. The resolver knows a spec that it has resolved before.
+      if (this.#spec?.generation !== metadata.generation) {
+        this.#spec = { generation: metadata.generation, value: spec };
+      }
+    }
+    return { ...this.#object, spec: this.#spec?.value };
   }
 
   async #start(resolved: ResolvedFunction): Promise<void> {
@@ -397,7 +422,7 @@ export class FunctionReconciler {
     this.#endsMs = controller.failures.endsMs;
     this.#status.record({ EventsHandled: handledBy(controller, progress.stalled(this.#id)) });
     const isDue = this.#options.runtime.clock.now() >= this.#rereadMs;
-    if (isStale || isDue || !this.#facts) await this.#read(controller, resolved.paused);
+    if (isStale || isDue || !this.#facts) await this.#readFacts(controller, resolved.paused);
     // Only the gateway that reports it asks the function.
     if (!this.#leads) return;
     const { openReason, endpoint } = controller;
@@ -407,7 +432,7 @@ export class FunctionReconciler {
   }
 
   /** Reads the facts that are in Redis, and brings the pause there in line with the spec first. */
-  async #read(controller: RunningController, paused: boolean | undefined): Promise<void> {
+  async #readFacts(controller: RunningController, paused: boolean | undefined): Promise<void> {
     try {
       await this.#applyPaused(controller, paused);
       this.#status.record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
@@ -424,7 +449,7 @@ export class FunctionReconciler {
   }
 
   /**
-   * `spec.paused: true` pauses the queue, and `#read` pauses it again if the pause is lost or ended by hand. `false`,
+   * `spec.paused: true` pauses the queue, and `#readFacts` pauses it again if the pause is lost or ended by hand. `false`,
    * or removing the field, resumes it, also after another gateway has paused it. Without the field the queue is left
    * alone.
    */

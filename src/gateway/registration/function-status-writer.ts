@@ -3,7 +3,11 @@ import { ApiError, boundedText, messageOf, resource, resourcePath, type Runtime,
 import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { DEAD_LETTERS, KEYS_FAIL, RUNNING } from './conditions.ts';
 import { liveUid } from './live-uid.ts';
-import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
+import {
+  type PartialReconcileFunction,
+  ReconcileFunction,
+  type ReconcileFunctionStatus,
+} from './reconcile-function.ts';
 
 const EVENT = resource('events.k8s.io/v1', 'Event');
 
@@ -29,7 +33,7 @@ export class FunctionStatusWriter {
 
   /** An object that is gone, or has become another one, needs no status. @throws ApiError */
   async write(
-    object: ReconcileFunction,
+    object: PartialReconcileFunction,
     before: ReconcileFunctionStatus | undefined,
     status: ReconcileFunctionStatus,
     signal: AbortSignal,
@@ -57,14 +61,14 @@ export class FunctionStatusWriter {
   }
 
   /** No object has this UID any more. A test that fails in a patch is a 422 as a wrong status is. */
-  async #isGone(object: ReconcileFunction, error: unknown, signal: AbortSignal): Promise<boolean> {
+  async #isGone(object: PartialReconcileFunction, error: unknown, signal: AbortSignal): Promise<boolean> {
     if (!(error instanceof ApiError) || (error.code !== 404 && error.code !== 422)) return false;
     const { namespace = '', name, uid } = object.metadata;
     return (await liveUid(this.#options.client.for(idOf(object)), { namespace, name }, { signal })) !== uid;
   }
 
   async #event(
-    object: ReconcileFunction,
+    object: PartialReconcileFunction,
     before: ReconcileFunctionStatus | undefined,
     status: ReconcileFunctionStatus,
     signal: AbortSignal,

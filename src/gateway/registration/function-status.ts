@@ -3,7 +3,7 @@ import { type Condition, idOf, messageOf, type Runtime } from '../../core/index.
 import type { ControllerStateWord } from '../controller/running/controller-state.ts';
 import { type Finding, type Findings, statusOf } from './conditions.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
-import type { ReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
+import type { PartialReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
 
 export interface FunctionStatusOptions {
   readonly writer: FunctionStatusWriter;
@@ -38,7 +38,7 @@ export class FunctionStatus {
   /** The object's status differs from the status that was written last. */
   #isForeign = false;
 
-  constructor(object: ReconcileFunction, options: FunctionStatusOptions) {
+  constructor(object: PartialReconcileFunction, options: FunctionStatusOptions) {
     this.#options = options;
     this.#written = object.status;
   }
@@ -49,7 +49,7 @@ export class FunctionStatus {
   }
 
   /** Begins from the status of the object, which the gateway that led before has written. */
-  adopt(object: ReconcileFunction): void {
+  adopt(object: PartialReconcileFunction): void {
     this.#written = object.status;
   }
 
@@ -58,7 +58,7 @@ export class FunctionStatus {
   }
 
   /** @returns whether another writer has changed the status of the object; then the next `write` makes it good. */
-  noticeOthers(object: ReconcileFunction): boolean {
+  noticeOthers(object: PartialReconcileFunction): boolean {
     // Our own writes come back, too.
     if (isDeepStrictEqual(object.status, this.#written)) return false;
     this.#isForeign = true;
@@ -66,7 +66,7 @@ export class FunctionStatus {
   }
 
   /** Writes the status if it has changed. @returns false when it could not be written. */
-  async write(object: ReconcileFunction, reported: Reported, signal: AbortSignal): Promise<boolean> {
+  async write(object: PartialReconcileFunction, reported: Reported, signal: AbortSignal): Promise<boolean> {
     const { runtime, writer } = this.#options;
     const { clock, logger } = runtime;
     const { generation } = object.metadata;
@@ -91,7 +91,7 @@ export class FunctionStatus {
   /**
    * The status with our conditions as they were written last, and the conditions of others as the object has them now.
    */
-  #withOthers(object: ReconcileFunction): ReconcileFunctionStatus | undefined {
+  #withOthers(object: PartialReconcileFunction): ReconcileFunctionStatus | undefined {
     const isOurs = ({ type }: Condition): boolean => type === 'Ready' || Object.hasOwn(this.#findings, type);
     const ours = (this.#written?.conditions ?? []).filter(isOurs);
     const others = (object.status?.conditions ?? []).filter((each) => !isOurs(each));

@@ -7,10 +7,14 @@ import { checkBytes } from '../controller/handlers/check-sources.ts';
 import { SourceError } from '../controller/handlers/source-error.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
-/** A controller, declared in the cluster. The definition in `infra/crds` refuses most invalid objects by itself. */
-export interface ReconcileFunction extends KubernetesObject {
-  readonly spec: unknown;
+/** A ReconcileFunction without its spec: the form in which the gateway keeps each that the cluster has. */
+export interface PartialReconcileFunction extends KubernetesObject {
   readonly status?: ReconcileFunctionStatus;
+}
+
+/** A controller, declared in the cluster. The definition in `infra/crds` refuses most invalid objects by itself. */
+export interface ReconcileFunction extends PartialReconcileFunction {
+  readonly spec: unknown;
 }
 
 export interface ReconcileFunctionStatus {

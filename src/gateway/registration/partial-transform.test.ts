@@ -1,0 +1,47 @@
+import { expect, it } from 'vitest';
+import { partialTransform } from './partial-transform.ts';
+import type { ReconcileFunction } from './reconcile-function.ts';
+
+const metadata = {
+  namespace: 'shop',
+  name: 'web',
+  uid: 'u',
+  resourceVersion: '7',
+  generation: 2,
+  creationTimestamp: '2026-01-01T00:00:00Z',
+};
+const large = 'x'.repeat(256 * 1024);
+
+function kept(status?: object): unknown {
+  const object = {
+    apiVersion: 'levelhook.dev/v1alpha1',
+    kind: 'ReconcileFunction',
+    metadata: {
+      ...metadata,
+      labels: { large },
+      annotations: { large },
+      finalizers: [large],
+      managedFields: [large],
+      generateName: large,
+      ownerReferences: [{ apiVersion: 'v1', kind: 'ConfigMap', name: large, uid: 'o' }],
+    },
+    spec: { large },
+    ...(status ? { status } : {}),
+  } satisfies ReconcileFunction & Record<string, unknown>;
+  partialTransform.object(object);
+  return object;
+}
+
+const partial = { apiVersion: 'levelhook.dev/v1alpha1', kind: 'ReconcileFunction', metadata };
+
+it('keeps identity, generation and status of a ReconcileFunction, and nothing else', () => {
+  const condition = { type: 'Ready', status: 'True', reason: 'Running', message: 'Its keys are being run.' };
+  const status = { observedGeneration: 2, url: 'https://web.example/', conditions: [condition] };
+  expect(kept(status)).toEqual({ ...partial, status });
+  expect(kept()).toEqual(partial);
+  expect(partialTransform.text(JSON.stringify(kept()))).toBe('');
+});
+
+it('takes a status that no gateway writes, because it is too large, for none', () => {
+  expect(kept({ conditions: [{ type: 'Mine', message: large }] })).toEqual(partial);
+});
