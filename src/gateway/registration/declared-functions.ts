@@ -56,6 +56,8 @@ const REMOVE_AGAIN_MS = [1000, 30_000] as const;
  */
 export class DeclaredFunctions {
   readonly #options: DeclaredFunctionsOptions;
+  /** One text for the status of each beyond the limit. */
+  readonly #tooMany: string;
   /** By the id of their controller. */
   readonly #functions = new Map<string, FunctionReconciler>();
   /** The same by namespace; the oldest of each may run. */
@@ -77,6 +79,8 @@ export class DeclaredFunctions {
 
   constructor(options: DeclaredFunctionsOptions) {
     this.#options = options;
+    const { maxPerNamespace } = options.select;
+    this.#tooMany = `this gateway runs ${maxPerNamespace} ReconcileFunctions of a namespace, the oldest ones (${variableOf('maxFunctionsPerNamespace')}): it waits for one of them to be deleted.`;
   }
 
   /** Resolves when each that there is has been looked at once. */
@@ -196,16 +200,16 @@ export class DeclaredFunctions {
         this.#listed = new Map();
         return;
       case 'listed':
-        this.#listed?.set(idOf(event.object), event.object as PartialReconcileFunction);
+        this.#listed?.set(idOf(event.object), event.object);
         return;
       case 'changed':
         // Within a list, too.
-        this.#listed?.set(idOf(event.object), event.object as PartialReconcileFunction);
-        if (!this.#listed) this.#manage(event.object as PartialReconcileFunction);
+        this.#listed?.set(idOf(event.object), event.object);
+        if (!this.#listed) this.#manage(event.object);
         return;
       case 'deleted':
         this.#listed?.delete(idOf(event.object));
-        if (!this.#listed) this.#remove(event.object as PartialReconcileFunction);
+        if (!this.#listed) this.#remove(event.object);
         return;
       case 'init-done':
       case 'gone':
@@ -274,9 +278,7 @@ export class DeclaredFunctions {
 
   #checkLimit(managed: FunctionReconciler): InvalidFunctionError | undefined {
     if (this.#ages.get(managed.namespace)?.isWithin(managed)) return undefined;
-    const { maxPerNamespace } = this.#options.select;
-    const message = `this gateway runs ${maxPerNamespace} ReconcileFunctions of a namespace, the oldest ones (${variableOf('maxFunctionsPerNamespace')}): it waits for one of them to be deleted.`;
-    return new InvalidFunctionError('Ready', 'TooManyFunctions', message);
+    return new InvalidFunctionError('Ready', 'TooManyFunctions', this.#tooMany);
   }
 
   #drop(id: string, managed: FunctionReconciler): void {

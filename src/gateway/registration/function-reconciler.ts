@@ -85,9 +85,9 @@ export class FunctionReconciler {
   #spec: { readonly generation: number | undefined; readonly value: unknown } | undefined;
   /** What the next pass does again. */
   #again: Again | undefined = 'object';
-  /** Of the pass under way: aborted when the object changes. */
+  /** Of the pass under way: aborted when the object changes, and at the end. */
   #turn = new AbortController();
-  /** Ends the rest between two passes. */
+  /** Ends the rest between two passes, as an abort of the turn does. */
   #rest = new AbortController();
   /** A pass follows as soon as it has ended. */
   #starting: ControllerStart | undefined;
@@ -166,9 +166,9 @@ export class FunctionReconciler {
   /** Replaces the object by a newer state, and ends the pass for the older one. */
   update(object: PartialReconcileFunction): void {
     const same = object.metadata.generation === this.#object.metadata.generation;
-    this.#object = object;
+    this.#object = this.#status.withoutCopy(object);
     if (!same) this.again('object');
-    else if (this.#leads && this.#status.noticeOthers(object)) this.again('facts');
+    else if (this.#leads && this.#status.noticeOthers(this.#object)) this.again('facts');
   }
 
   /**
@@ -197,6 +197,7 @@ export class FunctionReconciler {
     this.#stopping.abort();
     this.#starting?.abort();
     this.#turn.abort();
+    this.#rest.abort();
     await this.#ended;
   }
 
@@ -206,7 +207,8 @@ export class FunctionReconciler {
     await before;
     while (!this.#stopping.signal.aborted) {
       this.#turn = new AbortController();
-      const signal = AbortSignal.any([this.#turn.signal, this.#stopping.signal]);
+      // `end` aborts it, too: a combined signal for each of very many objects at rest would take 1 KB and more.
+      const { signal } = this.#turn;
       const again = this.#again;
       this.#again = undefined;
       if (again === 'object') this.#failures = 0;
@@ -238,7 +240,9 @@ export class FunctionReconciler {
     const atOnce = startEnded ? AbortSignal.any([signal, startEnded]) : signal;
     await clock.sleep(LOOK_MS, atOnce);
     if (this.#again || atOnce.aborted) return;
-    await clock.sleep(Math.max(0, this.#nextMs() - clock.now()), AbortSignal.any([atOnce, this.#rest.signal]));
+    // Whoever aborts the turn aborts the rest, too.
+    const rested = startEnded ? AbortSignal.any([startEnded, this.#rest.signal]) : this.#rest.signal;
+    await clock.sleep(Math.max(0, this.#nextMs() - clock.now()), rested);
   }
 
   /** When the next review is due, or something ends by itself. */
@@ -449,9 +453,9 @@ export class FunctionReconciler {
   }
 
   /**
-   * `spec.paused: true` pauses the queue, and `#readFacts` pauses it again if the pause is lost or ended by hand. `false`,
-   * or removing the field, resumes it, also after another gateway has paused it. Without the field the queue is left
-   * alone.
+   * `spec.paused: true` pauses the queue, and `#readFacts` pauses it again if the pause is lost or ended by hand.
+   * `false`, or removing the field, resumes it, also after another gateway has paused it. Without the field the queue
+   * is left alone.
    */
   async #applyPaused(controller: RunningController, paused: boolean | undefined): Promise<void> {
     controller.pausedBySpec = paused === true;

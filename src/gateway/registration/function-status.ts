@@ -53,6 +53,14 @@ export class FunctionStatus {
     this.#written = object.status;
   }
 
+  /**
+   * The object with the status as it was written last, if that came back: one copy is enough, whose texts are shared.
+   */
+  withoutCopy(object: PartialReconcileFunction): PartialReconcileFunction {
+    const status = this.#written;
+    return status && isDeepStrictEqual(object.status, status) ? { ...object, status } : object;
+  }
+
   record(found: Partial<Findings>): void {
     this.#findings = { ...this.#findings, ...found };
   }
