@@ -59,7 +59,7 @@ describe('a hostile tenant, generated', () => {
           `looked at ${JSON.stringify(Object.fromEntries(looked))}; ${JSON.stringify(Object.fromEntries(campaign.conditions))}; ` +
           `${JSON.stringify(Object.fromEntries(world.replies))}; ${world.fn.reviews} reviews, ` +
           `callbacks ${JSON.stringify(Object.fromEntries(world.fn.calledBack))}, ` +
-          `scripts of over 20 ms ${JSON.stringify(world.slowestScripts())}, ` +
+          `commands of over 20 ms ${JSON.stringify(world.slowestCommands())}, ` +
           `${Math.round(world.mostMemory * 100)} % of Redis' memory at most\n`,
       );
       await expectNone(violations, () => campaign.report());

@@ -15,9 +15,18 @@ export interface SlowCommand {
   readonly atMs: number;
   /** The name of the gateway's script; the hash of another program's; undefined: it is no script. */
   readonly script: string | undefined;
+  /** The name of the connection; '' if it has none. */
+  readonly connection: string;
 }
 
-type Entry = readonly [id: number, atSeconds: number, us: number, args: readonly string[]];
+type Entry = readonly [
+  id: number,
+  atSeconds: number,
+  us: number,
+  args: readonly string[],
+  address: string,
+  name: string,
+];
 
 const MOST = 10_000;
 
@@ -31,11 +40,11 @@ export async function watchSlowCommands(redis: Redis, longerThanUs: number): Pro
 export async function takeSlowCommands(redis: Redis): Promise<SlowCommand[]> {
   const entries = (await redis.call('SLOWLOG', 'GET', String(MOST))) as Entry[];
   await redis.call('SLOWLOG', 'RESET');
-  return entries.map(([, atSeconds, us, args]) => {
+  return entries.map(([, atSeconds, us, args, , connection]) => {
     const [name = '', hash = ''] = args;
     const isScript = /^(eval|evalsha|fcall)$/i.test(name);
     const script = isScript ? (scripts.get(hash) ?? hash.slice(0, 40)) : undefined;
-    return { what: args.slice(0, 9).join(' '), us, atMs: atSeconds * 1000, script };
+    return { what: args.slice(0, 9).join(' '), us, atMs: atSeconds * 1000, script, connection };
   });
 }
 
@@ -46,41 +55,55 @@ export async function slowCommandsOf(redis: Redis, work: () => Promise<unknown>)
   return (await takeSlowCommands(redis)).toSorted((one, other) => other.us - one.us);
 }
 
-/** What no script of the gateway takes longer than, on a machine that does nothing else. */
-export const LONGEST_SCRIPT_MS = 50;
+/** No command of the gateway takes longer, on a machine that does nothing else. */
+export const LONGEST_COMMAND_MS = 50;
 
 const ROUNDS = 3;
 
 /**
- * Fails when Redis takes longer than `LONGEST_SCRIPT_MS` for a script in each of three rounds of `work`, on a machine
- * as fast as this one would be alone. In one round another program may have taken the processor in the middle of a
- * script.
- * @param redis a server of the test's own: the scripts of others count, too.
+ * Fails when Redis takes longer than `mostMs` for a command in each of three rounds of `work`, on a machine as fast as
+ * this one would be alone. In one round another program may have taken the processor in the middle of a command.
+ * @param redis a server of the test's own: the commands of others count, too.
  * @param prepare goes before each round, and does not count.
+ * @param counts which commands count. Default: all.
  */
-export async function expectShortScripts(
+export async function expectShortCommands(
   redis: Redis,
   work: (round: number) => Promise<unknown>,
+  mostMs = LONGEST_COMMAND_MS,
   prepare: () => Promise<void> = async () => {},
+  counts: (command: SlowCommand) => boolean = () => true,
 ): Promise<void> {
   await watchSlowCommands(redis, 0);
   const longest: number[] = [];
   for (let round = 1; round <= ROUNDS; round += 1) {
     await prepare();
-    longest.push(await longestScriptMs(redis, () => work(round)));
-    if (Math.min(...longest) < LONGEST_SCRIPT_MS) return;
+    longest.push(await longestCommandMs(redis, () => work(round), counts));
+    if (Math.min(...longest) < mostMs) return;
   }
-  expect.fail(`a script takes more than ${LONGEST_SCRIPT_MS} ms in each round: ${longest.map(Math.round).join(', ')}`);
+  expect.fail(`a command takes more than ${mostMs} ms in each round: ${longest.map(Math.round).join(', ')}`);
+}
+
+/** As `expectShortCommands`, for scripts alone. */
+export async function expectShortScripts(
+  redis: Redis,
+  work: (round: number) => Promise<unknown>,
+  prepare?: () => Promise<void>,
+): Promise<void> {
+  await expectShortCommands(redis, work, LONGEST_COMMAND_MS, prepare, ({ script }) => script !== undefined);
 }
 
 /** In milliseconds, divided by the slowdown of the machine: the greatest of those before, after and of Redis itself. */
-async function longestScriptMs(redis: Redis, work: () => Promise<unknown>): Promise<number> {
+async function longestCommandMs(
+  redis: Redis,
+  work: () => Promise<unknown>,
+  counts: (command: SlowCommand) => boolean,
+): Promise<number> {
   const before = measureSlowdown();
   const fromMs = await processorMs(redis);
   const commands = await slowCommandsOf(redis, work);
   const meanwhile = sumOf(commands) / 1000 / ((await processorMs(redis)) - fromMs);
-  const scripts = commands.filter(({ script }) => script !== undefined);
-  const longestMs = Math.max(0, ...scripts.map(({ us }) => us)) / 1000;
+  const longestMs = Math.max(0, ...commands.filter(counts).map(({ us }) => us)) / 1000;
   return longestMs / Math.max(before, meanwhile, measureSlowdown());
 }
 

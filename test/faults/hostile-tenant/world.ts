@@ -12,7 +12,7 @@ import { Cluster, configMaps, pods } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
 import {
-  LONGEST_SCRIPT_MS,
+  LONGEST_COMMAND_MS,
   type SlowCommand,
   takeSlowCommands,
   watchSlowCommands,
@@ -61,7 +61,7 @@ export class Ground {
     const cluster = await Cluster.connect(plane.kubeconfig);
     started.add(() => cluster.close());
     await installReconcileFunctions(cluster);
-    const admin = new Redis(redis.url);
+    const admin = new Redis(redis.url, { connectionName: ADMIN });
     started.add(async () => admin.disconnect());
     await admin.config('SET', 'maxmemory', REDIS_MIB * 2 ** 20);
     return new Ground(plane, redis, cluster, admin);
@@ -75,8 +75,10 @@ const FULL = 0.95;
 
 /** ReconcileFunctions that a namespace runs at most: `LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE`. */
 const MANY = 50;
-/** Scripts that take longer are noted. */
+/** Commands that take longer are noted. */
 const NOTED_MS = 20;
+/** The name of the test's own connection. */
+const ADMIN = 'admin';
 /** Of the tenant's pods, as the gateway sees them. */
 const STRANGERS_ADDRESS = '127.0.0.9';
 
@@ -106,7 +108,7 @@ export class World {
   /** How the apiserver took what was done, by status. */
   readonly replies = new Map<string, number>();
   readonly #started = new Started();
-  readonly #slowScripts: SlowCommand[] = [];
+  readonly #slowCommands: SlowCommand[] = [];
   /** Shares of Redis' memory that were in use. */
   readonly #memory: { readonly share: number; readonly atMs: number }[] = [];
 
@@ -457,12 +459,12 @@ export class World {
   /** What was wrong since then, in words. */
   violations(sinceMs = 0): { violations: string[]; findings: Findings } {
     const findings = this.monitor.findings(sinceMs);
-    const slow = this.#slowScripts
+    const slow = this.#slowCommands
       .filter(
         ({ atMs, us }) =>
-          atMs + 1000 >= sinceMs && us / 1000 > LONGEST_SCRIPT_MS * this.monitor.slowdown(atMs, atMs + 1000),
+          atMs + 1000 >= sinceMs && us / 1000 > LONGEST_COMMAND_MS * this.monitor.slowdown(atMs, atMs + 1000),
       )
-      .map(({ script, us, what }) => `script: ${script} took ${Math.round(us / 1000)} ms: ${what.slice(0, 300)}`);
+      .map((each) => `command: ${nameOf(each)} took ${Math.round(each.us / 1000)} ms: ${each.what.slice(0, 300)}`);
     const full = this.#memory
       .filter(({ atMs, share }) => atMs >= sinceMs && share > FULL)
       .map(({ share }) => `Redis: ${Math.round(share * 100)} % of its memory is in use`);
@@ -470,10 +472,11 @@ export class World {
     return { violations: [...findings.violations, ...slow, ...full, ...leaks], findings };
   }
 
-  /** Reads from Redis which scripts took long, and how much of its memory is in use. */
+  /** Reads from Redis which commands took long, and how much of its memory is in use. */
   async readRedis(): Promise<void> {
     for (const each of await takeSlowCommands(this.ground.admin)) {
-      if (each.script !== undefined) this.#slowScripts.push(each);
+      // The test itself reads all of Redis.
+      if (each.connection !== ADMIN) this.#slowCommands.push(each);
     }
     const info = await this.ground.admin.info('memory');
     const bytes = (name: string): number => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1]);
@@ -485,11 +488,12 @@ export class World {
     return Math.max(...this.#memory.map(({ share }) => share));
   }
 
-  /** The scripts that took longest, and for how long at most, in milliseconds. */
-  slowestScripts(): Record<string, number> {
+  /** The scripts and other commands that took longest, and for how long at most, in milliseconds. */
+  slowestCommands(): Record<string, number> {
     const longest = new Map<string, number>();
-    for (const { script = '', us } of this.#slowScripts) {
-      longest.set(script, Math.max(longest.get(script) ?? 0, Math.round(us / 1000)));
+    for (const each of this.#slowCommands) {
+      const name = nameOf(each);
+      longest.set(name, Math.max(longest.get(name) ?? 0, Math.round(each.us / 1000)));
     }
     return Object.fromEntries([...longest].toSorted(([, one], [, other]) => other - one));
   }
@@ -532,4 +536,9 @@ export class World {
 
 function isObject(bulk: Bulk | undefined): bulk is BulkObject {
   return typeof bulk === 'object' && bulk !== null && 'fields' in bulk;
+}
+
+/** The script, or the command with its key. */
+function nameOf({ script, what }: SlowCommand): string {
+  return script ?? what.split(' ', 2).join(' ');
 }
