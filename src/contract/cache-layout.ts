@@ -118,6 +118,17 @@ export const namespaceOf = (entries: readonly string[]): string | undefined =>
 export const controllerIndex = (ownerUid: string): string => `controller:${ownerUid}`;
 export const orphanIndex = (namespace: string): string => `orphan:${namespace}`;
 
+/**
+ * The part of `ViewKeys.order` behind the key `after`, as ZRANGEBYLEX takes it. Default: of all namespaces, from the
+ * first key.
+ */
+export function keyRange(namespace?: string, after = ''): [min: string, max: string] {
+  const start = namespace === undefined ? '' : `${namespace}/`;
+  const min = after >= start && after !== '' ? `(${after}` : start === '' ? '-' : `[${start}`;
+  // "0" is the character that follows "/".
+  return [min, namespace === undefined ? '+' : `(${namespace}0`];
+}
+
 /** The index of objects that are kept out of the cache. Every view has it. */
 export const KEPT_OUT_INDEX = 'kept-out';
 /**

@@ -26,7 +26,19 @@ export async function readerPassword(key: SigningKey, user: string): Promise<str
  * The commands that a function's `ViewReader` sends, and `SELECT`, which a URL with a database needs. Authentication
  * needs no right.
  */
-export const READER_COMMANDS = ['hget', 'hmget', 'smembers', 'sinter', 'zrangebylex', 'zlexcount', 'select'] as const;
+export const READER_COMMANDS = [
+  'hget',
+  'hmget',
+  'scard',
+  'smembers',
+  'sinter',
+  'smismember',
+  'zrangebylex',
+  'zlexcount',
+  'multi',
+  'exec',
+  'select',
+] as const;
 
 /** The keys of a view that a function reads, as patterns of Redis. Not the outbox, which reveals other controllers. */
 export function readablePatterns(prefix: string): string[] {

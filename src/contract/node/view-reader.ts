@@ -5,7 +5,7 @@ import {
   parseJson,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { decodeEntry, isMade, type MadeIndex, POSITION, type ViewKeys, viewKeys } from '../cache-layout.ts';
+import { decodeEntry, isMade, keyRange, type MadeIndex, POSITION, type ViewKeys, viewKeys } from '../cache-layout.ts';
 import {
   beyondKey,
   declaredIndexOf,
@@ -137,12 +137,12 @@ export class ViewReader {
   }
 
   /**
-   * The state of the view, and in the same round trip the keys of a selection that has an index. Undefined while the
-   * view may not be read.
-   * @param most keys to read of an index, which takes one more round trip. `select` looks for more keys than that in
-   *   the order of all keys, so a page of a large index costs the page. Default: any number.
+   * The state of the view, and the keys of a selection that has an index, which takes one more round trip. Undefined
+   * while the view may not be read.
+   * @param most keys to read of an index. `select` looks for more keys than that in the order of all keys, so a page of
+   *   a large index costs the page, and no command has an answer as large as a tenant likes. Default: 5000.
    */
-  async state(selection: Selection = {}, most = Infinity): Promise<ReadableState | undefined> {
+  async state(selection: Selection = {}, most = INDEX_KEYS): Promise<ReadableState | undefined> {
     const named = keyOf(selection);
     const queries = named === undefined ? indexQueries(selection) : [];
     const isSmall = await this.#isSmall(queries, most);
@@ -244,7 +244,7 @@ export class ViewReader {
   /** An upper bound of the number of selected objects; exact when only a namespace is selected. */
   async count(selection: Selection, state: ReadableState, after = ''): Promise<number> {
     if (state.keys) return state.keys.filter((key) => key > after).length;
-    const [min, max] = range(namespaceOfSelection(selection), after);
+    const [min, max] = keyRange(namespaceOfSelection(selection), after);
     const inOrder = await this.#redis.zlexcount(this.#keys.order, min, max);
     return state.queries.length === 0 ? inOrder : Math.min(inOrder, await this.#mostFound(state.queries));
   }
@@ -301,7 +301,7 @@ export class ViewReader {
       return;
     }
     let size = Math.min(first, BATCH);
-    const [start, max] = range(namespaceOfSelection(selection), after);
+    const [start, max] = keyRange(namespaceOfSelection(selection), after);
     let min = start;
     for (;;) {
       const [keys, position] = await Promise.all([
@@ -382,6 +382,8 @@ function checkedPosition(position: number | undefined, state: ReadableState): nu
 
 const atOnce: Pace = (work) => work();
 
+/** Keys of an index that are read and put in order at once. */
+const INDEX_KEYS = 5000;
 /** Objects read in one round trip. */
 const BATCH = 500;
 /** Time of the thread, in milliseconds, to take one key from an answer of Redis, or to send it. */
@@ -418,13 +420,6 @@ function keyOf({ namespace, fields }: Selection): string | undefined {
 function isFilled(indexes: readonly MadeIndex[], selection: Selection): boolean {
   const declared = declaredIndexOf(selection);
   return declared === undefined || isMade(indexes, declared, namespaceOfSelection(selection));
-}
-
-/** The range of keys of a namespace behind `after`: "0" is the character that follows "/". */
-function range(namespace: string | undefined, after: string): [string, string] {
-  const start = namespace === undefined ? '' : `${namespace}/`;
-  const min = after >= start && after !== '' ? `(${after}` : start === '' ? '-' : `[${start}`;
-  return [min, namespace === undefined ? '+' : `(${namespace}0`];
 }
 
 function found(key: string, json: Buffer): Found {

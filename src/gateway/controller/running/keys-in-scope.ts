@@ -1,5 +1,4 @@
 import type { KubernetesObject } from '../../../core/index.ts';
-import { namespaceIndex } from '../../../contract/cache-layout.ts';
 import type { TimeSlice } from '../../../ground/time-slice.ts';
 import type { View } from '../../informer/cache/view.ts';
 import type { KeyScope, ViewPart } from '../handlers/key-scope.ts';
@@ -32,11 +31,7 @@ export async function* keysInScope(
 
 /** All keys in this part of a view, some at a time. */
 export async function* keysOfPart({ view, namespace }: ViewPart): AsyncGenerator<string[]> {
-  const found =
-    namespace === undefined ? view.objects.keys() : [await view.indexer.keysWith([namespaceIndex(namespace)])];
-  for await (const keys of found) {
-    for (let from = 0; from < keys.length; from += CHUNK) yield keys.slice(from, from + CHUNK);
-  }
+  yield* view.objects.keys(CHUNK, namespace);
 }
 
 async function selected(

@@ -71,8 +71,6 @@ interface Reading {
 
 /** How long a version is waited for: the apiserver's `blockTimeout` (storage/cacher/watch_cache.go). */
 const VERSION_WAIT_MS = 3000;
-/** Of an index that are read and put in order at once. */
-const INDEX_KEYS = 5000;
 /** Of objects that one command reads: Redis holds its answer in memory, which a list of large ones would fill. */
 const COMMAND_BYTES = 4 * 1024 * 1024;
 /** Objects of a list and their bytes that are read before it is sent: a longer list is sent as it is read. */
@@ -354,7 +352,7 @@ async function readings(
     views.map(async (readable) => {
       const { reader } = readable.view;
       for (;;) {
-        const state = await reader.state(selection, INDEX_KEYS);
+        const state = await reader.state(selection);
         if (!state) throw initializing();
         checkPosition(readable, state.position, asked);
         if (notOlderThan === undefined || compareResourceVersions(state.version, notOlderThan) >= 0) {

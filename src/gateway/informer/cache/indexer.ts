@@ -5,10 +5,12 @@ import {
   type IndexSpec,
   indexValues,
   KEPT_OUT_INDEX,
+  keyRange,
   LEFT_OUT_INDEX,
   madeIn,
   type MadeIndex,
   namespaceIndex,
+  namespaceOf,
   type ObjectEntry,
   type ViewKeys,
 } from '../../../contract/cache-layout.ts';
@@ -25,6 +27,8 @@ export interface IndexTime {
 
 /** Of an object with less JSON the values cost less than the change itself. */
 const LARGE_LENGTH = 32 * 1024;
+/** Keys that one command looks at, or returns of a small index: Redis takes less than a millisecond for them. */
+const PAGE = 2000;
 
 /**
  * The indexes of one view: SETs of keys, one for each index entry that an object carries. Every view has the built-in
@@ -37,6 +41,7 @@ export class Indexer {
   readonly #keys: ViewKeys;
   readonly #writer: ViewWriter;
   readonly #reindex: Script;
+  readonly #findKeys: Script;
   readonly #onMoved: (keys: readonly string[]) => void;
   readonly #timeOf: (namespace: string) => IndexTime | undefined;
   #maintained: readonly MadeIndex[] = [];
@@ -58,6 +63,7 @@ export class Indexer {
     this.#onMoved = onMoved;
     this.#timeOf = timeOf;
     this.#reindex = loadScript(redis, import.meta.url, 'reindex');
+    this.#findKeys = loadScript(redis, import.meta.url, 'find-keys');
   }
 
   /** Sets the declared indexes in which the objects stand that are written from now on. */
@@ -99,16 +105,34 @@ export class Indexer {
 
   /**
    * Keys of the objects that carry all these index entries, and at least one of `anyOf` if that names any; of all
-   * objects when there are none.
+   * objects when there are none. Takes one trip if one of the indexes is small. Otherwise it looks at the keys of the
+   * namespace, or of the view, page by page, because a tenant decides how many there are: the result has each key that
+   * carries the entries throughout, and may lack others.
    */
   async keysWith(entries: readonly string[], anyOf: readonly string[] = []): Promise<string[]> {
-    if (anyOf.length > 0) {
-      // Sent together, in one trip.
-      const found = await Promise.all(anyOf.map((entry) => this.keysWith([...entries, entry])));
-      return [...new Set(found.flat())];
+    const queries = anyOf.length === 0 ? [entries] : anyOf.map((entry) => [...entries, entry]);
+    // Sent together, in one trip.
+    const first = await Promise.all(queries.map((query) => this.#page(query)));
+    const found = new Set<string>();
+    for (const [at, query] of queries.entries()) {
+      let page = first[at];
+      while (page) {
+        for (const key of page.keys) found.add(key);
+        // Everything else of this thread has a turn during the trip.
+        page = page.last === '' ? undefined : await this.#page(query, page.last);
+      }
     }
-    const [first, ...others] = entries.map((entry) => this.#keys.indexPrefix + entry);
-    return first === undefined ? this.#redis.hkeys(this.#keys.entries) : this.#redis.sinter(first, ...others);
+    return [...found];
+  }
+
+  /** @param after the last key of the page before. Default: it is the first, and has all keys if an index is small. */
+  async #page(entries: readonly string[], after = ''): Promise<{ last: string; keys: readonly string[] }> {
+    const { order, indexPrefix } = this.#keys;
+    const sets = entries.map((entry) => indexPrefix + entry);
+    const small = after === '' ? PAGE : 0;
+    const args = [...keyRange(namespaceOf(entries), after), small, PAGE];
+    const [last, keys] = (await this.#findKeys([order, ...sets], args)) as [string, string[]];
+    return { last, keys };
   }
 
   /**
@@ -124,8 +148,13 @@ export class Indexer {
 
   /** The namespaces that have objects which are kept out for want of memory. */
   async leftOutNamespaces(): Promise<string[]> {
-    const keys = await this.keysWith([LEFT_OUT_INDEX]);
-    return [...new Set(keys.flatMap((key) => parseObjectKey(key).namespace ?? []))];
+    const found = new Set<string>();
+    const pages = this.#redis.sscanStream(this.#keys.indexPrefix + LEFT_OUT_INDEX, { count: PAGE });
+    for await (const keys of pages as AsyncIterable<string[]>) {
+      for (const key of keys) found.add(parseObjectKey(key).namespace ?? '');
+    }
+    found.delete('');
+    return [...found];
   }
 
   /** The declared indexes that are complete. */

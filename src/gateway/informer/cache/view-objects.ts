@@ -2,6 +2,7 @@ import { compareResourceVersions, type KubernetesObject, parseJson } from '../..
 import {
   decodeEntry,
   KEPT_OUT_INDEX,
+  keyRange,
   namespaceOf,
   type ObjectEntry,
   type ViewKeys,
@@ -249,14 +250,16 @@ export class ViewObjects {
   /**
    * All keys, in order, in parts of `count`. A caller that reads their objects asks for few at a time: each may have
    * megabytes.
+   * @param namespace of the keys. Default: any.
    */
-  async *keys(count = 1000): AsyncGenerator<string[]> {
-    let after = '-';
+  async *keys(count = 1000, namespace?: string): AsyncGenerator<string[]> {
+    let after = '';
     for (;;) {
-      const keys = await this.#redis.zrangebylex(this.#keys.order, after, '+', 'LIMIT', 0, count);
+      const range = keyRange(namespace, after);
+      const keys = await this.#redis.zrangebylex(this.#keys.order, ...range, 'LIMIT', 0, count);
       if (keys.length === 0) return;
       yield keys;
-      after = `(${keys.at(-1)}`;
+      after = keys.at(-1) ?? '';
     }
   }
 
