@@ -8,6 +8,8 @@ export const REFUSALS: readonly [chart: 'levelhook' | 'levelhook-functions', val
   ['levelhook', 'redis: { url: "redis://user:password@redis" }', /at '\/redis\/url': .*does not match pattern/],
   ['levelhook', 'redis: { url: "http://redis" }', /at '\/redis\/url': .*does not match pattern/],
   ['levelhook', 'image: { digest: latest }', /at '\/image\/digest': .*does not match pattern/],
+  // Numbers in place of names: YAML reads an unquoted 2024 as one.
+  ['levelhook', 'secrets: { existingSecret: 2024 }', /at '\/secrets\/existingSecret': got number, want string/],
   [
     'levelhook',
     'networkPolicy: { redisNamespaces: [Shop] }',
@@ -44,6 +46,11 @@ export const REFUSALS: readonly [chart: 'levelhook' | 'levelhook-functions', val
     /at '\/functions\/a\/spec': missing property 'for'/,
   ],
   ['levelhook-functions', 'functions: { a: { image: a, spec: { for: {}, endpoint: {} } } }', /\/spec\/endpoint'/],
+  [
+    'levelhook-functions',
+    'functions: { a: { image: a, spec: { for: {} }, signingSecret: 2024 } }',
+    /at '\/functions\/a\/signingSecret': got number, want string/,
+  ],
   [
     'levelhook-functions',
     'functions: { a: { image: a, spec: { for: {} }, runtime: lambda } }',
