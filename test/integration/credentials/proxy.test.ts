@@ -15,13 +15,18 @@ import { NodeFunction } from '../../harness/node-function.ts';
 import { openGateway } from '../../harness/opened.ts';
 import { ask, type ProxiedTenant, proxiedTenant } from '../../harness/proxied-tenant.ts';
 import { QueueClient } from '../../harness/queue-client.ts';
-import { randomPodSpec, randomTexts } from '../../harness/random-values.ts';
+import { randomInteger, randomObject, randomPodSpec, randomTexts } from '../../harness/random-values.ts';
 import { RawFunction } from '../../harness/raw-function.ts';
 import { recordedWrites } from '../../harness/recorded-writes.ts';
-import { seededRandom } from '../../harness/seeded-random.ts';
+import { type Random, seededRandom } from '../../harness/seeded-random.ts';
 import { Started } from '../../harness/started.ts';
 import { settingsFor } from '../../harness/tenant.ts';
+import { defineWebs } from '../../harness/webs.ts';
 
+/** For a run that makes many requests, one after the other. */
+const RUN_SECONDS = 120;
+/** The apiserver makes a float of it. */
+const BEYOND_INT64 = '9223372036854775808';
 const namespace = uniqueName('proxy');
 const started = new Started();
 const configMapsOf = (label: string) => ({
@@ -35,6 +40,7 @@ let redis: Redis;
 let served: NodeFunction;
 let raw: RawFunction;
 let binder: RawFunction;
+let twins: RawFunction;
 let gatewayUrl: string;
 let output: () => string;
 let reconcile: Reconcile;
@@ -59,10 +65,13 @@ beforeAll(async () => {
   binder = await started.open(
     new RawFunction({ name: 'binder', for: kind('ConfigMap'), reads, concurrency: 1, timeoutSeconds: 10 }),
   );
+  twins = await started.open(
+    new RawFunction({ name: 'twins', for: kind('ConfigMap'), concurrency: 1, timeoutSeconds: RUN_SECONDS }),
+  );
   setting = createSetting({ kubeconfig: world.kubeconfig, redisUrl: inject('redisUrl') });
   redis = await connectRedis(setting.redisUrl);
   started.add(async () => redis.disconnect());
-  const settings = settingsFor([namespace], [served.url, raw.url, binder.url]);
+  const settings = settingsFor([namespace], [served.url, raw.url, binder.url, twins.url]);
   const gateway = started.keep(await openGateway(setting, [], { ...settings, LEVELHOOK_LOG_LEVEL: 'debug' }));
   gatewayUrl = gateway.url;
   output = () => gateway.process.output;
@@ -356,4 +365,154 @@ describe('a function without the SDK', () => {
     answer();
     await untilIdle(gatewayUrl);
   });
+});
+
+/** A request. Its body may depend on the answer to the first write. */
+type Step = readonly [
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  path: string,
+  body?: string | ((made: string) => string),
+  contentType?: string,
+];
+type Answered = readonly [step: string, status: number, body: string];
+
+/** Fields that two equal writes do not have in common. */
+const OF_ONE_WRITE = /"(resourceVersion|uid|creationTimestamp|deletionTimestamp|time)":"[^"]*"/g;
+
+describe('the answers to a function that writes through the gateway', () => {
+  const group = `${namespace}.levelhook.test`;
+  const webs = `/apis/${group}/v1/namespaces/${namespace}/webs`;
+  const itsPods = `/api/v1/namespaces/${namespace}/pods`;
+  const transport = kubeConfigTransport(inject('kubeconfig'));
+  let random: Random;
+
+  beforeAll(async () => {
+    random = seededRandom('proxied answers');
+    const verbs = ['get', 'list', 'create', 'update', 'patch', 'delete'];
+    await defineWebs(started, world.cluster, group);
+    await world.tenant.allow('twins', [
+      { apiGroups: [''], resources: ['pods'], verbs },
+      { apiGroups: [group], resources: ['webs', 'webs/status'], verbs },
+    ]);
+    await world.tenant.declare('twins', {
+      endpoint: { url: twins.url },
+      credentials: 'proxy',
+      timeoutSeconds: RUN_SECONDS,
+      ...configMapsOf('twins'),
+    });
+    await world.tenant.until('twins', 'Ready', { status: 'True' });
+  });
+
+  const merge = 'application/merge-patch+json';
+  const apply = 'application/apply-patch+yaml';
+  const relabelled = (made: string): string => made.replace('"labels":{"a":"b"}', '"labels":{"a":"c"}');
+  const head = (kind: string, name: string): string =>
+    `"apiVersion":"${kind === 'Pod' ? 'v1' : `${group}/v1`}","kind":"${kind}","metadata":{"name":"${name}","labels":{"a":"b"}}`;
+
+  /** Writes of each form, some of which the apiserver refuses. */
+  function stepsOfWebs(drawn: readonly string[]): Step[] {
+    const [made = '', merged = '', patched = '', applied = '', seen = ''] = drawn;
+    const web = `{${head('Web', 'twin')},"spec":{"all":${randomObject(random)},"made":[${made},${BEYOND_INT64}]}}`;
+    const manifest = `{"apiVersion":"${group}/v1","kind":"Web","metadata":{"name":"twin"},"spec":{"applied":`;
+    return [
+      ['POST', webs, web],
+      ['POST', `${webs}?dryRun=All`, web.replace('"twin"', '"other"')],
+      ['POST', webs, web],
+      ['POST', webs, web.replace('"name":"twin",', '')],
+      ['POST', webs, web.slice(0, -1)],
+      ['PUT', `${webs}/twin`, relabelled],
+      // The version that the write before has replaced.
+      ['PUT', `${webs}/twin`, (before) => before],
+      ['PATCH', `${webs}/twin`, `{"spec":{"merged":${merged}}}`, merge],
+      [
+        'PATCH',
+        `${webs}/twin`,
+        `[{"op":"add","path":"/spec/patched","value":${patched}}]`,
+        'application/json-patch+json',
+      ],
+      ['PATCH', `${webs}/twin?fieldManager=one`, `${manifest}${applied}}}`, apply],
+      ['PATCH', `${webs}/twin?fieldManager=two`, `${manifest}"other"}}`, apply],
+      ['PATCH', `${webs}/twin/status`, `{"status":{"seen":${seen}}}`, merge],
+      ['GET', `${webs}/twin`],
+      ['GET', webs],
+      ['DELETE', `${webs}/twin`],
+      ['DELETE', `${webs}/twin`],
+      ['GET', `${webs}/twin`],
+    ];
+  }
+
+  function stepsOfPods(): Step[] {
+    const strategic = 'application/strategic-merge-patch+json';
+    return [
+      ['POST', itsPods, `{${head('Pod', 'twin')},"spec":${randomPodSpec(random)}}`],
+      ['POST', itsPods, `{${head('Pod', 'no name')},"spec":${randomPodSpec(random)}}`],
+      ['PUT', `${itsPods}/twin`, relabelled],
+      ['PATCH', `${itsPods}/twin`, '{"spec":{"containers":[{"name":"main","image":"other"}]}}', strategic],
+      ['GET', `${itsPods}/twin`],
+      ['DELETE', `${itsPods}/twin`, '{"gracePeriodSeconds":0}'],
+      ['GET', `${itsPods}/twin`],
+    ];
+  }
+
+  async function answersTo(
+    steps: readonly Step[],
+    send: (method: Step[0], path: string, body?: { text: string; type: string }) => Promise<[number, string]>,
+  ): Promise<Answered[]> {
+    const answers: Answered[] = [];
+    let made = '';
+    for (const [at, [method, to, body, type = 'application/json']] of steps.entries()) {
+      const text = typeof body === 'function' ? body(made) : body;
+      const [status, answer] = await send(method, to, text === undefined ? undefined : { text, type });
+      if (at === 0) made = answer;
+      answers.push([`${at} ${method} ${to}`, status, answer]);
+    }
+    return answers;
+  }
+
+  const direct = (steps: readonly Step[]): Promise<Answered[]> =>
+    answersTo(steps, async (method, to, body) => {
+      const sent = body && { body: body.text, contentType: body.type };
+      const answer = await transport({ method, path: to, signal: AbortSignal.timeout(60_000), ...sent });
+      return [answer.status, answer.body];
+    });
+
+  const proxied = (trigger: Trigger, steps: readonly Step[]): Promise<Answered[]> =>
+    answersTo(steps, async (method, to, body) => {
+      const sent = body ? { body: body.text, headers: { 'content-type': body.type } } : {};
+      const { status, text } = await ask(trigger, to, { method, ...sent });
+      return [status, text];
+    });
+
+  const ofAnyWrite = (answers: readonly Answered[]): Answered[] =>
+    answers.map(([step, status, text]) => [step, status, text.replaceAll(OF_ONE_WRITE, '"$1":""')]);
+
+  it.each([1, 2, 3])(
+    'are byte for byte those of the apiserver, with drawn integers of 64 bits, draw %i',
+    async (draw) => {
+      const coming = nextTrigger(twins);
+      await create(`draw-${draw}`, 'twins');
+      const { trigger, answer } = await coming;
+      try {
+        const drawn = Array.from({ length: 5 }, () => randomInteger(random));
+        const ofWebs = stepsOfWebs(drawn);
+        const expected = await direct(ofWebs);
+        const statuses = [201, 201, 409, 422, 400, 200, 409, 200, 200, 200, 409, 200, 200, 200, 200, 404, 404];
+        expect(expected.map(([, status]) => status)).toEqual(statuses);
+        const found = await proxied(trigger, ofWebs);
+        expect(ofAnyWrite(found)).toEqual(ofAnyWrite(expected));
+        const { spec, status } = exact(found[12]?.[2] ?? '') as Record<string, Record<string, unknown>>;
+        const [made, merged, patched, applied, seen] = drawn.map((each) => ({ '#': each }));
+        expect({ ...spec, all: undefined }).toMatchObject({ made: [made, {}], merged, patched, applied });
+        expect(status).toEqual({ seen });
+
+        const ofPods = stepsOfPods();
+        const expectedOfPods = await direct(ofPods);
+        expect(expectedOfPods.map(([, code]) => code)).toEqual([201, 422, 200, 200, 200, 200, 404]);
+        expect(ofAnyWrite(await proxied(trigger, ofPods))).toEqual(ofAnyWrite(expectedOfPods));
+      } finally {
+        answer();
+      }
+      await untilIdle(gatewayUrl);
+    },
+  );
 });
