@@ -2,12 +2,14 @@ import { controller, type KubernetesObject, resource } from 'levelhook/function'
 import { serveController } from 'levelhook/function/node';
 import { conversionWebhook, deny, mutatingWebhook, validatingWebhook } from 'levelhook/function/webhooks';
 
+/** Integers of 64 bits: a bigint beyond those of JavaScript. */
+type Counts = Record<string, number | bigint>;
 interface Gauge extends KubernetesObject {
-  spec: { size?: number; title?: string; replicas?: number; notes?: Record<string, string> };
+  spec: { size?: number; title?: string; replicas?: number; notes?: Record<string, string>; counts?: Counts };
   status?: { phase?: string };
 }
 interface OldGauge extends KubernetesObject {
-  spec: { size?: string; title?: string; replicas?: number };
+  spec: { size?: string; title?: string; replicas?: number; counts?: Counts };
   status?: { phase?: string };
 }
 interface Scale extends KubernetesObject {
@@ -50,6 +52,10 @@ await serveController(
         gauge.spec.size ??= 1;
         gauge.metadata.labels = { ...gauge.metadata.labels, 'direct.example.com/seen': 'true' };
         if (gauge.spec.title === 'escaped') gauge.spec.notes = { ...gauge.spec.notes, 'a/b~c': 'ä€😀' };
+        if (gauge.spec.title === 'copied') {
+          const copies = Object.entries(gauge.spec.counts ?? {}).map(([name, count]) => [`${name}-copy`, count]);
+          gauge.spec.counts = { ...gauge.spec.counts, ...(Object.fromEntries(copies) as Counts) };
+        }
       }),
       conversionWebhook({ name: 'versions', hub: Gauge }).spoke(OldGauge, {
         toHub: ({ spec: { size, ...spec }, status }) => {

@@ -9,12 +9,16 @@ import { loadCredentials } from '../../../src/ground/apiserver/credentials.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { exact } from '../../harness/exact-json.ts';
 import { createSetting, type Listening, startFunctionProcess, uniqueName } from '../../harness/levelhook.ts';
 import { Started } from '../../harness/started.ts';
 
 // A real apiserver calls a function that serves https, without a gateway between them.
 
 const GROUP = 'direct.example.com';
+/** The fields of an object in JSON: integers that JavaScript's numbers do not have, and the last one that they have. */
+const COUNTS = '"odd":9007199254740993,"max":9223372036854775807,"min":-9223372036854775808,"last":9007199254740991';
+const COPIES = COUNTS.replaceAll('":', '-copy":');
 const namespace = uniqueName('direct');
 const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 const started = new Started();
@@ -23,10 +27,10 @@ let fn: Listening;
 let ca: string;
 let files: string;
 
-type Answer = { status: number; body: Record<string, unknown>; warnings: string[] };
+type Answer = { status: number; body: Record<string, unknown>; text: string; warnings: string[] };
 
-/** A request to the apiserver. */
-let ask: (method: string, path: string, body?: object, contentType?: string) => Promise<Answer>;
+/** A request to the apiserver. Its body may be text. */
+let ask: (method: string, path: string, body?: object | string, contentType?: string) => Promise<Answer>;
 const gauges = (version = 'v2', name = '') =>
   `/apis/${GROUP}/${version}/namespaces/${namespace}/gauges${name && `/${name}`}`;
 const gauge = (name: string, spec: object, version = 'v2') => ({
@@ -91,6 +95,7 @@ function definition(): object {
               title: { type: 'string' },
               replicas: { type: 'integer' },
               notes: { type: 'object', additionalProperties: { type: 'string' } },
+              counts: { type: 'object', additionalProperties: { type: 'integer', format: 'int64' } },
             },
           },
           status: { type: 'object', properties: { phase: { type: 'string' }, replicas: { type: 'integer' } } },
@@ -121,11 +126,12 @@ beforeAll(async () => {
       method: method as 'GET',
       dispatcher,
       headers: { ...headers, 'content-type': contentType },
-      body: body === undefined ? null : JSON.stringify(body),
+      body: typeof body === 'object' ? JSON.stringify(body) : (body ?? null),
     });
+    const text = await answer.body.text();
     const { warning = [] } = answer.headers;
     const warnings = [warning].flat().flatMap((text) => text.match(/(?<=")[^"]+(?=")/g) ?? []);
-    return { status: answer.statusCode, body: (await answer.body.json()) as Record<string, unknown>, warnings };
+    return { status: answer.statusCode, body: JSON.parse(text) as Record<string, unknown>, text, warnings };
   };
   files = join(await started.directory(), 'tls');
   ca = await createCertificates(files);
@@ -178,6 +184,21 @@ describe('a function that an apiserver asks directly', () => {
       metadata: { labels: { 'direct.example.com/seen': 'true' } },
     });
   });
+
+  it.each(['v1', 'v2'])(
+    'keeps integers of 64 bits that it copies, converts or leaves, in an object of %s',
+    async (version) => {
+      const name = `counted-${version}`;
+      const text = JSON.stringify(gauge(name, { title: 'copied' }, version));
+      const made = await ask('POST', gauges(version), text.replace('"spec":{', `"spec":{"counts":{${COUNTS}},`));
+      expect(made.status).toBe(201);
+      const shown = { v1: '"1"', v2: '1' };
+      for (const [served, size] of Object.entries(shown)) {
+        const spec = exact(`{"title":"copied","size":${size},"counts":{${COUNTS},${COPIES}}}`);
+        expect(exact((await ask('GET', gauges(served, name))).text), served).toMatchObject({ spec });
+      }
+    },
+  );
 
   it('refuses an update and a delete by what was there before', async () => {
     await create('kept', { size: 5, title: 'kept' });
@@ -284,6 +305,43 @@ describe('the https server of a function', () => {
   ])('refuses %s in one sentence', async (_what, path, body, status, text) => {
     const answer = await post(path, body());
     expect(answer).toEqual({ status, text: expect.stringMatching(text) });
+  });
+
+  it('answers with a patch that has each digit of an integer', async () => {
+    const object = JSON.stringify(gauge('posted', { size: 1, title: 'copied' }));
+    const details = {
+      uid: 'u',
+      kind: { group: GROUP, version: 'v2', kind: 'Gauge' },
+      resource: { group: GROUP, version: 'v2', resource: 'gauges' },
+      name: 'posted',
+      namespace,
+      operation: 'CREATE',
+      userInfo: { username: 'somebody' },
+      object: null,
+    };
+    const counted = object.replace('"spec":{', `"spec":{"counts":{${COUNTS}},`);
+    const body = review({ request: details }).replace('"object":null', `"object":${counted}`);
+    const { status, text } = await post('/webhooks/defaults', body);
+    expect(status).toBe(200);
+    const { response } = JSON.parse(text) as { response: { patch: string } };
+    const added = Object.entries(exact(`{${COPIES}}`) as object).map(([name, value]) => ({
+      op: 'add',
+      path: `/spec/counts/${name}`,
+      value: value as unknown,
+    }));
+    const patch = exact(Buffer.from(response.patch, 'base64').toString());
+    expect(patch).toEqual(expect.arrayContaining(added));
+    expect(patch).toHaveLength(added.length + 1);
+  });
+
+  it('answers a conversion with each digit of an integer', async () => {
+    const object = JSON.stringify(gauge('posted', { size: 1 })).replace('"spec":{', `"spec":{"counts":{${COUNTS}},`);
+    const request = `{"uid":"u","desiredAPIVersion":"${GROUP}/v1","objects":[${object}]}`;
+    const body = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":${request}}`;
+    const { status, text } = await post('/webhooks/versions', body);
+    expect(status).toBe(200);
+    const spec = exact(`{"size":"1","counts":{${COUNTS}}}`);
+    expect(exact(text)).toMatchObject({ response: { convertedObjects: [{ apiVersion: `${GROUP}/v1`, spec }] } });
   });
 
   it('serves a renewed certificate to new connections', async () => {
