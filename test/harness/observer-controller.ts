@@ -7,7 +7,7 @@ import type { Line } from './program.ts';
 
 /** A controller over any kind that does nothing but tell what it was shown. */
 export function observerController(
-  { onlyIn, allows, delayMs = 0, readsAgain = false, ...options }: ObserverSpec,
+  { onlyIn, allows, names, delayMs = 0, readsAgain = false, ...options }: ObserverSpec,
   tell: (line: Line) => void,
 ): Controller {
   const kind: Resource = 'resource' in options.for ? options.for.resource : options.for;
@@ -18,7 +18,7 @@ export function observerController(
       ? {}
       : { webhooks: [validatingWebhook({ name: allows, for: kind, operations: ['CREATE'] }).validate(async () => {})] };
   return controller({ ...inTests, ...options, ...webhooks }).reconcile(
-    async ({ namespace, name, attempt, reasons }, { cache, signal }) => {
+    async ({ namespace, name, attempt, reasons }, { cache, related, signal }) => {
       const [startedAtMs, startedAtMachineMs] = [Date.now(), machineMs()];
       // Kubernetes itself has a ConfigMap in every namespace.
       if (onlyIn !== undefined && (namespace !== onlyIn || name === 'kube-root-ca.crt')) return;
@@ -41,6 +41,7 @@ export function observerController(
           startedAtMachineMs,
         };
         tell({ ...observation });
+        if (names) related(names);
         if (delayMs > 0) await sleep(delayMs, undefined, { signal });
         if (readsAgain) await read();
       } finally {

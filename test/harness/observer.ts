@@ -1,4 +1,4 @@
-import type { ControllerOptions, Reason } from '../../src/function/index.ts';
+import type { ControllerOptions, Reason, RelatedSource } from '../../src/function/index.ts';
 import { configMaps } from './cluster.ts';
 import { eventually } from './eventually.ts';
 import {
@@ -24,6 +24,8 @@ export interface ObserverSpec extends ControllerOptions {
   readonly onlyIn?: string;
   /** The name of a validating webhook that allows each new object of its kind. Default: it has none. */
   readonly allows?: string;
+  /** The related objects that each run names. Default: a run names none. */
+  readonly names?: readonly RelatedSource[];
   /** How long a run takes after what it told. Default 0. */
   readonly delayMs?: number;
   /** Whether a run reads its object again at its end, after the delay. Default false. */
