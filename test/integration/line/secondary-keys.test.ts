@@ -88,6 +88,11 @@ describe('when all keys are queued', () => {
         watches: [...related.watches, { resource: accounts, namespaces: [n], map: { by: 'label', label: TO } }],
         names: [{ resource: configMaps, namespace: n, names: ['named'] }],
       },
+      'related-any-kind': {
+        for: webs,
+        relatedKinds: 'any',
+        names: [{ resource: accounts, namespace: n, names: ['waker'] }],
+      },
     };
   };
 
@@ -209,6 +214,19 @@ describe('when all keys are queued', () => {
       });
       const expected = Object.entries(wanted).map(([name, keys]) => [name, inBacklog(keys)]);
       expect(lists).toEqual(Object.fromEntries(expected));
+    });
+
+    it('those that have named a kind wait in the backlog, once the kind is listed', async () => {
+      const { relatedViews } = keysOfQueue('related-any-kind');
+      const untilListed = (): Promise<void> =>
+        eventually(async () => expect(await redis.hget(relatedViews, 'v1/ServiceAccount')).toMatch(/./));
+      await untilListed();
+      await untilIdle(gatewayUrl);
+      const lists = await listsAfter(['related-any-kind'], async () => {
+        expect(await redis.hdel(relatedViews, 'v1/ServiceAccount')).toBe(1);
+        await untilListed();
+      });
+      expect(lists).toEqual({ 'related-any-kind': inBacklog(OWN) });
     });
   });
 });

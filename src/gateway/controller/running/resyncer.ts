@@ -108,9 +108,9 @@ export class Resyncer {
   }
 
   /**
-   * Queues the keys that have named a kind, once its views are complete, and whenever the views may lack objects that
-   * the keys have read: new, lost or rebuilt views. The kind is recorded first: from then on no gateway without the
-   * kind runs keys (`RelatedObjects.isBehind`), so a run that names it later reads it.
+   * Queues the keys that have named a kind at low priority, once its views are complete, and whenever the views may
+   * lack objects that the keys have read: new, lost or rebuilt views. The kind is recorded first: from then on no
+   * gateway without the kind runs keys (`RelatedObjects.isBehind`), so a run that names it later reads it.
    */
   async #ensureRelated(): Promise<void> {
     const { queue, sources, runtime, spec, failures } = this.#options;
@@ -132,9 +132,9 @@ export class Resyncer {
       const queued = new Set<string>();
       for await (const keys of rules.keys(kind)) {
         this.#throwIfStopped();
-        const reasons = [{ type: 'requeue', message: `${kind} is in the cache` }] as const;
-        await queue.add(keys.filter((key) => !queued.has(key)).map((key) => ({ key, reasons })));
-        for (const key of keys) queued.add(key);
+        const more = keys.filter((key) => !queued.has(key));
+        await queue.addLow(more, 'initial');
+        for (const key of more) queued.add(key);
       }
       await rules.setView(kind, state);
       runtime.logger.info({ controller: spec.id, kind, keys: queued.size }, 'queued the keys that have named a kind');
