@@ -33,6 +33,7 @@ export const READER_COMMANDS = [
   'smembers',
   'sinter',
   'smismember',
+  'srandmember',
   'zrangebylex',
   'zlexcount',
   'multi',

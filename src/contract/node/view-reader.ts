@@ -24,6 +24,7 @@ export interface ViewCommands {
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
   hmgetBuffer(key: string, ...fields: string[]): Promise<(Buffer | null)[]>;
   scard(key: string): Promise<number>;
+  srandmember(key: string, count: number): Promise<string[]>;
   smembers(key: string): Promise<string[]>;
   sinter(...keys: string[]): Promise<string[]>;
   zrangebylex(key: string, min: string, max: string, limit: 'LIMIT', offset: number, count: number): Promise<string[]>;
@@ -137,8 +138,8 @@ export class ViewReader {
   }
 
   /**
-   * The state of the view, and the keys of a selection that has an index, which takes one more round trip. Undefined
-   * while the view may not be read.
+   * The state of the view, and in the same round trip the keys of a selection that has an index; by several indexes at
+   * once it takes one more. Undefined while the view may not be read.
    * @param most keys to read of an index. `select` looks for more keys than that in the order of all keys, so a page of
    *   a large index costs the page, and no command has an answer as large as a tenant likes. Default: 5000.
    */
@@ -149,7 +150,7 @@ export class ViewReader {
     const [fields, keys, position] = await Promise.all([
       // Sent first, so answered first: the keys are not older than the version.
       this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'indexes', 'position'),
-      isSmall ? this.#keysOf(queries) : undefined,
+      isSmall ? this.#keysOf(queries, most) : undefined,
       // Sent last. Should Redis lose writes between the answers, this one shows it.
       this.position(),
     ]);
@@ -163,7 +164,7 @@ export class ViewReader {
     // An index that is still being filled cannot give keys.
     const others = indexQueries(selection, false);
     const isOtherSmall = await this.#isSmall(others, most);
-    return { ...state, keys: isOtherSmall ? await this.#keysOf(others) : undefined, queries: others };
+    return { ...state, keys: isOtherSmall ? await this.#keysOf(others, most) : undefined, queries: others };
   }
 
   /** The view's position now; undefined while the view may not be read. */
@@ -336,9 +337,10 @@ export class ViewReader {
     return pace(() => keys.filter((_, at) => isFound(at)), entries.length * keys.length * KEY_MS);
   }
 
-  /** Whether the indexes have no more keys than this, as far as is known without reading them. */
+  /** Whether the indexes have no more keys than this. Of an index alone the command that reads it shows that. */
   async #isSmall(queries: readonly EntryQuery[], most: number): Promise<boolean> {
-    return most === Infinity || (await this.#mostFound(queries)) <= most;
+    const isBounded = most === Infinity || queries.every(({ length }) => length === 1);
+    return isBounded || (await this.#mostFound(queries)) <= most;
   }
 
   /** An upper bound of the number of keys that the queries find. */
@@ -350,17 +352,19 @@ export class ViewReader {
     return (await Promise.all(bounds)).reduce((sum, each) => sum + each, 0);
   }
 
-  /** Keys by index; undefined without queries. */
-  async #keysOf(queries: readonly EntryQuery[]): Promise<string[] | undefined> {
+  /** Keys by index; undefined without queries, and where an index alone has more than `most`. */
+  async #keysOf(queries: readonly EntryQuery[], most: number): Promise<string[] | undefined> {
     if (queries.length === 0) return undefined;
-    const found = await Promise.all(queries.map((query) => this.#keysWith(query)));
-    return [...new Set(found.flat())];
+    const found = await Promise.all(queries.map((query) => this.#keysWith(query, most)));
+    return found.some(({ length }) => length > most) ? undefined : [...new Set(found.flat())];
   }
 
-  /** Keys of the objects with all these index entries. */
-  #keysWith(query: EntryQuery): Promise<string[]> {
+  /** Keys of the objects with all these index entries; of one entry alone `most` and one more at most. */
+  #keysWith(query: EntryQuery, most: number): Promise<string[]> {
     const [only = '', ...others] = query.map((entry) => this.#keys.indexPrefix + entry);
-    return others.length === 0 ? this.#redis.smembers(only) : this.#redis.sinter(only, ...others);
+    if (others.length > 0) return this.#redis.sinter(only, ...others);
+    // Returns all keys if there are no more than that.
+    return most === Infinity ? this.#redis.smembers(only) : this.#redis.srandmember(only, most + 1);
   }
 }
 

@@ -33,7 +33,7 @@ export interface RedisReaderOptions {
 }
 
 /**
- * The `CacheReader` over one trigger's views. It needs three round trips for a list by index, and one command for an
+ * The `CacheReader` over one trigger's views. It needs two round trips for a list by an index, and one command for an
  * object; gets of one turn of the event loop share a command. It has no keys, so it throws a TypeError for encrypted
  * kinds. Lists by the `selectableFields` of a definition, and by an owner without a namespace, are left to the cache
  * API, because the gateway knows definitions and which kinds are cluster-scoped. Where the trigger names no cache API,

@@ -55,7 +55,8 @@ async function largestAnswer(work: () => Promise<unknown>): Promise<number> {
 /** Of one tenant. */
 const MANY = 150_000;
 /** No answer has more keys. */
-const MOST = 5000;
+/** Of an index alone: one key more shows that there are more. */
+const MOST = 5001;
 
 describe('a namespace with 150,000 objects', () => {
   const large = namesIn('large', MANY);
