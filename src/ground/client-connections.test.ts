@@ -1,9 +1,11 @@
 import { EventEmitter, once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../core/index.ts';
 import { ClientConnections } from './client-connections.ts';
+import { HANDSHAKES } from './handshake-rates.ts';
 
 const ROOM = 64;
 const APISERVER = '127.0.0.99';
@@ -18,8 +20,8 @@ class AdmittingServer {
   readonly #sockets: Socket[] = [];
   readonly #server: Server;
 
-  constructor(connections: ClientConnections) {
-    this.#server = createServer((request, response) => {
+  constructor(connections: ClientConnections, create: typeof createServer | typeof createHttpsServer = createServer) {
+    this.#server = create((request, response) => {
       request.resume();
       if (request.url !== '/slow') return void request.once('end', () => response.end('fine'));
       this.slow.push(response);
@@ -148,5 +150,37 @@ describe('the connections of clients', () => {
     while (answered < server.slow.length) await new Promise((next) => setTimeout(next, 5));
     expect(answered).toBeGreaterThan(ROOM / 2);
     expect(await server.connect(APISERVER, '/')).toBeDefined();
+  });
+});
+
+describe('the connections of clients to a server with TLS', () => {
+  let server: AdmittingServer;
+  let nowMs: number;
+
+  beforeEach(async () => {
+    nowMs = 0;
+    // It has no certificate, and needs none: connections are refused before TLS.
+    server = new AdmittingServer(new ClientConnections({ now: () => nowMs }, HANDSHAKES.burst * 8), createHttpsServer);
+    await server.open();
+  });
+
+  afterEach(() => server.close());
+
+  /** Connects more often than is allowed. */
+  async function expectRefused(address: string, count: number): Promise<void> {
+    let closed = 0;
+    for (let at = 0; at < HANDSHAKES.burst + 100; at += 1) {
+      const socket = await server.connect(address);
+      socket?.resume().once('close', () => (closed += 1));
+    }
+    await expect.poll(() => closed, { timeout: 60_000 }).toBe(count);
+  }
+
+  it('are refused where one source opens them faster than its rate', async () => {
+    const [stranger = '', other = ''] = STRANGERS;
+    await expectRefused(stranger, 100);
+    nowMs += 500;
+    await expectRefused(stranger, HANDSHAKES.burst + 100 - HANDSHAKES.perSecond / 2);
+    await expectRefused(other, 100);
   });
 });

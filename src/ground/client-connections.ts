@@ -1,8 +1,9 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { TLSSocket } from 'node:tls';
+import { Server as TlsServer, type TLSSocket } from 'node:tls';
 import { type Clock, type RequestSource, SharedRoom, sourceName } from '../core/index.ts';
+import { HandshakeRates } from './handshake-rates.ts';
 
 /**
  * A connection has the head of its first request within this time, the rest of it within another, and each later head.
@@ -37,7 +38,7 @@ interface Connection {
  * room for a new one, the server closes an idle connection: of the source that has most, or of the source itself if
  * that has as many. So connections that strangers keep do not keep out an apiserver, whether it comes from another
  * address or from the same. A known source, whose certificate the server has checked, has no bound here: the apiserver
- * has its own.
+ * has its own. A server with TLS bounds how often each source connects, too: see `HandshakeRates`.
  *
  * A connection ends after ten seconds without a request, its TLS handshake included. An apiserver opens more
  * connections than it needs at once, and a connection that is closed while a review is on its way fails this review.
@@ -47,6 +48,8 @@ interface Connection {
 export class ClientConnections {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #room: SharedRoom;
+  /** Undefined: the server has no TLS, and a connection costs little. */
+  #handshakes: HandshakeRates | undefined;
   /** By the client's address and port, the oldest first. */
   readonly #open = new Map<string, Connection>();
   /** The connections that take room, by source, the oldest first. */
@@ -60,6 +63,7 @@ export class ClientConnections {
 
   /** Admits the connections of this server. A refused connection ends before TLS, its most expensive part. */
   bound(server: Server): void {
+    if (server instanceof TlsServer) this.#handshakes = new HandshakeRates(this.#clock);
     const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
     server.removeAllListeners('connection').on('connection', (connection) => {
       if (this.admit(connection)) for (const each of listeners) each.call(server, connection);
@@ -82,7 +86,8 @@ export class ClientConnections {
   /** Takes a new connection, or closes it. @returns whether it is open. */
   admit(socket: Socket): boolean {
     const source = this.sourceOf(socket);
-    if (!this.#room.takeFrom(source, (name) => this.#closeIdle(name))) {
+    const mayBegin = this.#handshakes?.take(source.name) ?? true;
+    if (!mayBegin || !this.#room.takeFrom(source, (name) => this.#closeIdle(name))) {
       socket.destroy();
       return false;
     }
@@ -117,6 +122,7 @@ export class ClientConnections {
     // (nodejs/node issue 64584).
     if (!socket.authorized || !socket.getPeerX509Certificate()) return;
     connection.isKnown = true;
+    this.#handshakes?.exempt(connection.source.name);
     this.#giveBack(connection);
   }
 
@@ -139,6 +145,7 @@ export class ClientConnections {
   /** The authorities have changed. Known connections end with their next answer, so that none is kept for good. */
   checkAgain(): void {
     for (const connection of this.#open.values()) connection.isOld ||= connection.isKnown;
+    this.#handshakes?.endExemptions();
   }
 
   /** Closes connections that are late. Called every second. */

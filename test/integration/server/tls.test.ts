@@ -9,6 +9,7 @@ import { Hono } from 'hono';
 import { Agent, request } from 'undici';
 import { silentLogger } from '../../../src/core/index.ts';
 import { AdminServer } from '../../../src/gateway/http/server/admin-server.ts';
+import { HANDSHAKES } from '../../../src/ground/handshake-rates.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { NO_LOGIN, NO_QUEUES } from '../../harness/login.ts';
@@ -88,6 +89,31 @@ describe('a gateway with a certificate', () => {
       await Promise.all(silent.map((socket) => once(socket.on('error', () => {}).resume(), 'close')));
     } finally {
       for (const socket of silent) socket.destroy();
+      await server.stop();
+    }
+  });
+
+  it('closes connections of an address that opens them faster than its rate', { timeout: 60_000 }, async () => {
+    await use('first');
+    const server = serverOf();
+    await server.start();
+    const port = Number(new URL(server.url).port);
+    const opened: Socket[] = [];
+    let closed = 0;
+    try {
+      // Fewer than the connections that one address may have.
+      while (closed === 0 && opened.length < 3000) {
+        const socket = connectTcp({ port, host: '127.0.0.1', localAddress: '127.0.0.2' });
+        opened.push(socket.on('error', () => {}).resume());
+        await once(socket, 'connect');
+        socket.once('close', () => (closed += 1));
+      }
+      expect(closed).toBeGreaterThan(0);
+      expect(opened.length).toBeGreaterThan(HANDSHAKES.burst);
+      // Another address has a rate of its own.
+      expect(await ask(server.url, first)).toBe('ok');
+    } finally {
+      for (const socket of opened) socket.destroy();
       await server.stop();
     }
   });

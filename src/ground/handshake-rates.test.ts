@@ -1,0 +1,50 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { HANDSHAKES, HandshakeRates } from './handshake-rates.ts';
+
+const { perSecond, burst } = HANDSHAKES;
+
+describe('the handshakes of a source', () => {
+  let nowMs: number;
+  let rates: HandshakeRates;
+
+  beforeEach(() => {
+    nowMs = 0;
+    rates = new HandshakeRates({ now: () => nowMs });
+  });
+
+  /** Tries far more often than is allowed. @returns how often it was allowed. */
+  function tryOften(name: string): number {
+    return Array.from({ length: burst * 3 }, () => rates.take(name)).filter(Boolean).length;
+  }
+
+  it('are bounded by a rate and a burst', () => {
+    expect(tryOften('a')).toBe(burst);
+    nowMs += 1000;
+    expect(tryOften('a')).toBe(perSecond);
+    nowMs += 3_600_000;
+    expect(tryOften('a')).toBe(burst);
+  });
+
+  it('take none from another source', () => {
+    tryOften('a');
+    expect(tryOften('b')).toBe(burst);
+  });
+
+  it('have no bound once it has shown its certificate, until the authorities change', () => {
+    tryOften('apiserver');
+    tryOften('stranger');
+    rates.exempt('apiserver');
+    expect(tryOften('apiserver')).toBe(burst * 3);
+    expect(tryOften('stranger')).toBe(0);
+    rates.endExemptions();
+    expect(tryOften('apiserver')).toBe(burst);
+  });
+
+  it('are counted while 4000 other sources connect, and forgotten after 5000', () => {
+    tryOften('a');
+    for (let at = 0; at < 4000; at += 1) rates.take(`other ${at}`);
+    expect(rates.take('a')).toBe(false);
+    for (let at = 0; at < 5000; at += 1) rates.take(`other ${at}`);
+    expect(tryOften('a')).toBe(burst);
+  });
+});

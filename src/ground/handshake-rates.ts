@@ -1,0 +1,46 @@
+import { type Clock, NewestMap, TokenBucket, type TokenRate } from '../core/index.ts';
+
+/**
+ * Of one source. Each handshake of TLS takes up to a millisecond of the main thread, so a source gets a tenth of it at
+ * most. An apiserver keeps 25 idle connections (client-go), and with more writes than that under way about every second
+ * review opens a connection: 150 writers opened 40 a second, and 93 at most. The burst is for an apiserver without a
+ * certificate: it serves 200 writes at a time by default, and two webhooks may review each.
+ */
+export const HANDSHAKES: TokenRate = { perSecond: 100, burst: 500 };
+/** Sources whose buckets, and known sources whose names, are kept. */
+const MOST_SOURCES = 4096;
+
+/**
+ * How often each source may begin a handshake of TLS: a token bucket for each name. A source that has shown a
+ * certificate of the authorities is exempt, so that the apiserver always has its own. Its certificate comes at the end
+ * of the handshake, after the expensive part, so the exemption holds for later connections from its address.
+ */
+export class HandshakeRates {
+  readonly #clock: Pick<Clock, 'now'>;
+  /** The source that connected last is the last. */
+  readonly #buckets = new NewestMap<string, TokenBucket>(MOST_SOURCES);
+  readonly #known = new NewestMap<string, true>(MOST_SOURCES);
+
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.#clock = clock;
+  }
+
+  /** @param name see `sourceName`. @returns whether the source may begin a handshake now. */
+  take(name: string): boolean {
+    if (this.#known.has(name)) return true;
+    const bucket = this.#buckets.get(name) ?? new TokenBucket(HANDSHAKES, () => this.#clock.now());
+    this.#buckets.set(name, bucket);
+    return bucket.take();
+  }
+
+  /** The source has shown a certificate of the authorities. */
+  exempt(name: string): void {
+    this.#known.set(name, true);
+    this.#buckets.delete(name);
+  }
+
+  /** The authorities have changed: each source shows its certificate again. */
+  endExemptions(): void {
+    this.#known.clear();
+  }
+}
