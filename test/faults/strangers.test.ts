@@ -4,8 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls, TLSSocket } from 'node:tls';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { HANDSHAKES } from '../../src/ground/handshake-rates.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
+import type { Handshakes, HandshakesOptions } from '../harness/handshakes-thread.ts';
 import { createSetting, type Listening, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { slowdownDuring } from '../harness/pace.ts';
 import { allow, ReviewFunction } from '../harness/review-function.ts';
@@ -17,6 +19,8 @@ const WRITES = 200;
 /** As many at a time, each on a connection of its own. */
 const WRITERS = 20;
 const SILENT = 4200;
+/** The address of a stranger that opens and closes connections as fast as it can. */
+const HASTY = '127.0.0.5';
 /** A write, and an answer of `/livez`, take this long at most. On a slow machine they have longer. */
 const WRITTEN_MS = 4000;
 const LIVE_MS = 1000;
@@ -116,7 +120,43 @@ describe.each([
     });
   });
 
-  it(`fail none of ${WRITES} writes of the cluster`, { timeout: 300_000 }, async () => {
+  /** Writes, and asks whether the gateway is alive, as the strangers do what they do. */
+  async function write(): Promise<void> {
+    const errors: string[] = [];
+    let slowestMs = 0;
+    let slowestLiveMs = 0;
+    const written = new AbortController();
+    const timed = async (work: () => Promise<unknown>): Promise<number> => {
+      const beganMs = performance.now();
+      await work().catch((error: unknown) => errors.push(String(error)));
+      return performance.now() - beganMs;
+    };
+    let left = WRITES;
+    const writeEach = async (): Promise<void> => {
+      while (left > 0) {
+        left -= 1;
+        const metadata = { namespace, generateName: 'write-' };
+        slowestMs = Math.max(slowestMs, await timed(() => cluster.create(configMaps, { metadata })));
+      }
+    };
+    const askIfLive = async (): Promise<void> => {
+      while (!written.signal.aborted) {
+        const live = async (): Promise<void> => expect((await fetch(`${gateway.url}/livez`)).status).toBe(200);
+        slowestLiveMs = Math.max(slowestLiveMs, await timed(live));
+        await sleep(50);
+      }
+    };
+    const writing = Promise.all(Array.from({ length: WRITERS }, writeEach)).finally(() => written.abort());
+    const slowdown = await slowdownDuring(Promise.all([writing, askIfLive()]));
+    process.stdout.write(
+      `${WRITES} writes, the slowest took ${Math.round(slowestMs)} ms; /livez ${Math.round(slowestLiveMs)} ms\n`,
+    );
+    expect(errors).toEqual([]);
+    expect(slowestMs).toBeLessThan(WRITTEN_MS * slowdown);
+    expect(slowestLiveMs).toBeLessThan(LIVE_MS * slowdown);
+  }
+
+  it(`that hold what they can get fail none of ${WRITES} writes of the cluster`, { timeout: 300_000 }, async () => {
     const [silent = '', bodies = '', slow = ''] = addresses;
     const workerData: StrangersOptions = {
       url: `${url}/rule?timeout=30s`,
@@ -126,44 +166,36 @@ describe.each([
       slow: { address: slow, count: 64 },
     };
     const strangers = new Worker(new URL('../harness/strangers-thread.ts', import.meta.url), { workerData });
-    const errors: string[] = [];
-    let slowestMs = 0;
-    let slowestLiveMs = 0;
-    const written = new AbortController();
-    let slowdown = 1;
-    const timed = async (work: () => Promise<unknown>): Promise<number> => {
-      const beganMs = performance.now();
-      await work().catch((error: unknown) => errors.push(String(error)));
-      return performance.now() - beganMs;
-    };
     try {
       // All have tried, and hold what they can get.
       await once(strangers, 'message');
-      let left = WRITES;
-      const write = async (): Promise<void> => {
-        while (left > 0) {
-          left -= 1;
-          const metadata = { namespace, generateName: 'write-' };
-          slowestMs = Math.max(slowestMs, await timed(() => cluster.create(configMaps, { metadata })));
-        }
-      };
-      const askIfLive = async (): Promise<void> => {
-        while (!written.signal.aborted) {
-          const live = async (): Promise<void> => expect((await fetch(`${gateway.url}/livez`)).status).toBe(200);
-          slowestLiveMs = Math.max(slowestLiveMs, await timed(live));
-          await sleep(50);
-        }
-      };
-      const writing = Promise.all(Array.from({ length: WRITERS }, write)).finally(() => written.abort());
-      slowdown = await slowdownDuring(Promise.all([writing, askIfLive()]));
+      await write();
     } finally {
       await strangers.terminate();
     }
-    process.stdout.write(
-      `${WRITES} writes, the slowest took ${Math.round(slowestMs)} ms; /livez ${Math.round(slowestLiveMs)} ms\n`,
-    );
-    expect(errors).toEqual([]);
-    expect(slowestMs).toBeLessThan(WRITTEN_MS * slowdown);
-    expect(slowestLiveMs).toBeLessThan(LIVE_MS * slowdown);
   });
+
+  it(
+    `that open and close connections fail none of ${WRITES} writes, and get few handshakes`,
+    { timeout: 300_000 },
+    async () => {
+      const workerData: HandshakesOptions = { port: Number(new URL(url).port), address: HASTY, count: 64 };
+      const stranger = new Worker(new URL('../harness/handshakes-thread.ts', import.meta.url), { workerData });
+      let done: Handshakes = { tries: 0, answered: 0, elapsedMs: 0 };
+      stranger.on('message', (message: Handshakes) => (done = message));
+      try {
+        await once(stranger, 'message');
+        await write();
+        // Without a bound each of these is a handshake.
+        await eventually(async () => expect(done.tries).toBeGreaterThan(HANDSHAKES.burst * 6), 120_000);
+      } finally {
+        await stranger.terminate();
+      }
+      const { tries, answered, elapsedMs } = done;
+      process.stdout.write(`${tries} tries and ${answered} handshakes in ${Math.round(elapsedMs)} ms\n`);
+      const allowed = HANDSHAKES.burst + (HANDSHAKES.perSecond * elapsedMs) / 1000;
+      expect(answered).toBeGreaterThan(0);
+      expect(answered).toBeLessThan(allowed * 1.2);
+    },
+  );
 });
