@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events';
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -20,7 +20,7 @@ class AdmittingServer {
   readonly #sockets: Socket[] = [];
   readonly #server: Server;
 
-  constructor(connections: ClientConnections, create: typeof createServer | typeof createHttpsServer = createServer) {
+  constructor(connections: ClientConnections, create: (listener: RequestListener) => Server = createServer) {
     this.#server = create((request, response) => {
       request.resume();
       if (request.url !== '/slow') return void request.once('end', () => response.end('fine'));
