@@ -52,8 +52,8 @@ describe.each<[string, (text: unknown) => boolean, valid: unknown[], wrong: unkn
   [
     'a path of fields',
     isFieldPath,
-    ['a', 'spec.nodeName', 'constructor', '__proto__'],
-    ['a..b', '.a', 'a ', 'a\nb', 'a=b', 'x'.repeat(513)],
+    ['a', 'spec.nodeName', 'constructor', '__proto__', 'x'.repeat(512), '😀'.repeat(512)],
+    ['a..b', '.a', 'a ', 'a\nb', 'a=b', 'x'.repeat(513), '😀'.repeat(513)],
   ],
   ['a UID', isUid, ['x', '8f5b1d5e-1f0b-4b0e-8d0e-2b8f0c1d2e3f'], ['a\nb', 'a b', 'é', 'x'.repeat(129)]],
 ])('%s', (_what, is, valid, wrong) => {
