@@ -200,6 +200,13 @@ describe('the related objects of a result', () => {
     expect(decoded(many(65).map(() => rule))).toMatchObject(WRONG);
     expect(decoded([{ ...rule, names: many(257) }])).toMatchObject(WRONG);
   });
+
+  it('may have as many values in a selector as 32 KiB hold', () => {
+    const values = Array.from({ length: 10_800 }, () => '');
+    const related = [{ ...rule, labelSelector: { matchExpressions: [{ key: 'a', operator: 'In', values }] } }];
+    expect(JSON.stringify(related).length).toBeLessThan(32_768);
+    expect(decoded(related)).toEqual({ status: 'done', related });
+  });
 });
 
 describe('an answer with long lists', () => {

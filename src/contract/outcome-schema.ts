@@ -253,8 +253,8 @@ export function listIssue(result: unknown, at: readonly PropertyKey[] = []): Typ
     if (parsed?.success === false) return issueOf(parsed.error, [...at, 'writes', index]);
   }
   if (isLonger(rules, MAX_RELATED_RULES)) return tooLong([...at, 'related'], MAX_RELATED_RULES);
-  // A part takes four bytes at least.
-  const most = MAX_RELATED_BYTES / 4;
+  // A part takes three bytes at least: an empty value and a comma.
+  const most = Math.floor(MAX_RELATED_BYTES / 3);
   let parts = 0;
   for (const [index, rule] of Array.isArray(rules) ? rules.entries() : []) {
     if (!isRecord(rule)) continue;
