@@ -142,6 +142,17 @@ describe('the results of a batch', () => {
     expect(finishes).toMatchObject([{ kind: 'ended' }, { kind: 'unknown', error: 'no answer before the deadline' }]);
   });
 
+  it('may have 1000 lines, each in a chunk of its own', async () => {
+    answer = (response) => {
+      begin(response);
+      // Longer than a chunk that counts as small.
+      for (let at = 0; at < 998; at += 1) response.write(line(9, 'x'.repeat(256)));
+      response.write(line(1));
+      response.end(line(2));
+    };
+    expect(await kinds(dispatcher.run([run(1), run(2)]))).toEqual(['ended', 'ended']);
+  });
+
   it('are cut off when there are more than 1000 lines', async () => {
     answer = async (response) => {
       begin(response).write(line(2));

@@ -316,7 +316,8 @@ class AnswerHandler implements CountedHandler {
     if (this.#size > MAX_STREAM_BYTES) this.#fail('too-large', 'the results are larger than 16 MiB');
     else if (this.#lineSize > MAX_ANSWER_BYTES) this.#fail('too-large', 'a result is larger than 1 MiB');
     else if (last >= 0) {
-      const text = this.#buffer.takeText();
+      // Without the last line feed, behind which there is no line yet.
+      const text = this.#buffer.takeText().slice(0, -1);
       if (last + 1 < chunk.length) this.#buffer.add(chunk.subarray(last + 1));
       const lines = text.split('\n', MAX_STREAM_LINES + 1);
       this.#lines += lines.length;
