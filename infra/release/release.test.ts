@@ -1,5 +1,15 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -41,9 +51,12 @@ const write = (file: string, text: string): void => writeFileSync(join(root, fil
 const describeChange = (name: string, bump: string, text: string, of = 'levelhook'): void =>
   write(`.changeset/${name}.md`, `---\n'${of}': ${bump}\n---\n\n${text}\n`);
 
+const problems = (more: Partial<Parameters<typeof releaseProblems>[1]> = {}): string[] =>
+  releaseProblems(root, { tag: `v${currentVersion(root)}`, repository: 'levelhook/levelhook', ...more });
+
 const RELEASED = 'infra/contract/v1/released';
 /** The files of `released`, each with the document of today. */
-const DOCUMENTS = readdirSync(join(repositoryRoot, RELEASED)).map(
+const DOCUMENTS = globSync('**/*.*', { cwd: join(repositoryRoot, RELEASED) }).map(
   (file) =>
     [`${RELEASED}/${file}`, file.endsWith('.yaml') ? `infra/crds/${file}` : `infra/contract/v1/${file}`] as const,
 );
@@ -84,9 +97,6 @@ describe('changeset version', () => {
 });
 
 describe('a release', () => {
-  const problems = (more: Partial<Parameters<typeof releaseProblems>[1]> = {}): string[] =>
-    releaseProblems(root, { tag: `v${currentVersion(root)}`, repository: 'levelhook/levelhook', ...more });
-
   it('is made of a commit whose files agree with its tag', () => expect(problems()).toEqual([]));
 
   it('is refused for another tag, another repository, and no tag at all', () => {
@@ -122,6 +132,17 @@ describe('a release', () => {
 });
 
 describe('the documents of the last release', () => {
+  it('have those that the contract accepts in a folder of its own, new ones too', () => {
+    expect(DOCUMENTS.filter(([released]) => released.includes('/accepted/')).length).toBeGreaterThan(10);
+    write('infra/contract/v1/accepted/outcome-new.ndjson', '{}\n');
+    expect(problems()).toEqual([
+      `infra/contract/v1/accepted/outcome-new.ndjson is not the one in ${RELEASED}. Run npm run new-version.`,
+    ]);
+    releaseContract(root);
+    expect(read(`${RELEASED}/accepted/outcome-new.ndjson`)).toBe('{}\n');
+    expect(problems()).toEqual([]);
+  });
+
   it('are as its tag has them', () => expect(changedSinceRelease(repositoryRoot)).toEqual([]));
 
   it('may change before the tag of their version exists, and not after it', () => {

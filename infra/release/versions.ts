@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { copyFileSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 
 /** Where the version of package.json stands besides, each as what to match. */
 const PLACES: readonly (readonly [file: string, version: RegExp])[] = [
@@ -43,21 +43,30 @@ export function followVersion(root: string): void {
 
 const RELEASED = 'infra/contract/v1/released';
 
-/** What the contract consists of. A release keeps a copy of each in `released`. */
-const DOCUMENTS = 'infra/{contract/v1/*.json,crds/*.yaml}';
+/** The documents of the contract. A release keeps a copy of each in `released`. */
+const DOCUMENTS = 'infra/{contract/v1/{*.json,accepted/*.ndjson},crds/*.yaml}';
+
+/** The documents of the contract, each with the place of its copy. */
+function documents(root: string): (readonly [file: string, copy: string])[] {
+  return globSync(DOCUMENTS, { cwd: root }).map((file) => {
+    const folder = basename(dirname(file)) === 'accepted' ? 'accepted' : '';
+    return [file, join(RELEASED, folder, basename(file))];
+  });
+}
 
 /** Keeps the documents of the contract, to compare later ones with them: see `infra/contract/versions.md`. */
 export function releaseContract(root: string): void {
-  for (const file of globSync(DOCUMENTS, { cwd: root })) {
-    copyFileSync(join(root, file), join(root, RELEASED, basename(file)));
+  for (const [file, copy] of documents(root)) {
+    mkdirSync(dirname(join(root, copy)), { recursive: true });
+    copyFileSync(join(root, file), join(root, copy));
   }
 }
 
 /** The documents of the contract that have no copy in `released`, or a copy that differs. */
 export function documentsNotReleased(root: string): string[] {
-  return globSync(DOCUMENTS, { cwd: root }).filter((file) => {
-    const copy = join(root, RELEASED, basename(file));
-    return !existsSync(copy) || !readFileSync(copy).equals(readFileSync(join(root, file)));
+  return documents(root).flatMap(([file, copy]) => {
+    const [now, released] = [file, copy].map((each) => join(root, each)) as [string, string];
+    return existsSync(released) && readFileSync(released).equals(readFileSync(now)) ? [] : [file];
   });
 }
 
