@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { getFileInfo } from 'prettier';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { repositoryRoot, runNode } from '../checks/temp-repository.ts';
 import { releaseProblems } from './release-problems.ts';
@@ -141,6 +142,12 @@ describe('the documents of the last release', () => {
     releaseContract(root);
     expect(read(`${RELEASED}/accepted/outcome-new.ndjson`)).toBe('{}\n');
     expect(problems()).toEqual([]);
+  });
+
+  it.each(DOCUMENTS)('are formatted as their originals, which they repeat byte for byte: %s', async (...files) => {
+    const ignorePath = join(repositoryRoot, '.prettierignore');
+    const infos = await Promise.all(files.map((file) => getFileInfo(join(repositoryRoot, file), { ignorePath })));
+    expect(infos[0]).toEqual(infos[1]);
   });
 
   it('are as its tag has them', () => expect(changedSinceRelease(repositoryRoot)).toEqual([]));
