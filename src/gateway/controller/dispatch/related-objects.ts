@@ -8,7 +8,7 @@ import type { Run } from '../workqueue/work-queue.ts';
 export interface RelatedObjectsOptions {
   /** Why there is no memory for more rules. Default: there is. */
   readonly leftOut?: () => string | undefined;
-  readonly rules: RelatedRules;
+  readonly rules: Pick<RelatedRules, 'kinds' | 'replace' | 'views'>;
   /** Pays for the time that the rules take, here and of Redis. */
   readonly budget: Pick<CpuBudget, 'run' | 'inTurn' | 'charge'>;
   /** `apiVersion/Kind` of the sources with the map `related`; undefined: any kind may be named. */
