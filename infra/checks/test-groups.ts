@@ -197,6 +197,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       'test/faults/{replicas,rolling-updates,rollouts}.test.ts',
       'test/contract/{cache-history,cache-reading,related-objects,work-queue-history}.property.test.ts',
       'test/contract/cache-api-fuzz.test.ts',
+      'test/integration/line/first-list.test.ts',
       'test/integration/workqueue/{history,mutations}.test.ts',
     ],
     guards: [
@@ -218,6 +219,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       CACHE_HISTORY_RUNS: '2000',
       CACHE_READING_LISTS: '2000',
       FUZZ_RUNS: '20000',
+      FIRST_LIST_OBJECTS: '100000',
       RELATED_ROUNDS: '200',
       QUEUE_ADDS: '1000000',
       QUEUE_ASK_AGAIN_MS: '60000',
