@@ -61,7 +61,7 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
      * ZSET key -> time of its last run: keys with nothing to do whose record has a barrier. No start may ever come to
      * delete these barriers, and without this set `Upkeep` would have to read all records to find them.
      */
-    resting: `${prefix}:resting`,
+    idle: `${prefix}:idle`,
     /** Counter of runs: the source of fencing numbers. */
     runs: `${prefix}:runs`,
     /** STRING: when the token bucket is full again. */

@@ -141,11 +141,11 @@ export interface Due {
 }
 
 /** A key with nothing to do and the barrier of its record; undefined when the record has none any more. */
-export interface Resting extends Scored {
+export interface IdleKey extends Scored {
   readonly barrier: BarrierText | undefined;
 }
 
-export type PostponedSet = 'timers' | 'inFlight' | 'resting';
+export type PostponedSet = 'timers' | 'inFlight' | 'idle';
 
 /** The recorded reasons. Without any, the key comes from the backlog or from a timer that its last outcome has set. */
 export function reasonsOrDefault(

@@ -26,7 +26,7 @@ import {
   type PostponedSet,
   type RecordedAdds,
   reasonsOrDefault,
-  type Resting,
+  type IdleKey,
   type Scored,
   type Start,
   type StartRequest,
@@ -219,9 +219,9 @@ export class RedisRecords {
   }
 
   /** Keys at rest whose last run was before `atMs`. Their records have nothing but a barrier. */
-  async restingBefore(atMs: number, limit: number): Promise<Resting[]> {
-    const { resting, recordPrefix } = this.#keys;
-    const found = await this.#redis.zrangebyscore(resting, '-inf', atMs, 'WITHSCORES', 'LIMIT', 0, limit);
+  async idleBefore(atMs: number, limit: number): Promise<IdleKey[]> {
+    const { idle, recordPrefix } = this.#keys;
+    const found = await this.#redis.zrangebyscore(idle, '-inf', atMs, 'WITHSCORES', 'LIMIT', 0, limit);
     const keys = pairs(found);
     const barriers = await Promise.all(keys.map(({ key }) => this.#redis.hget(recordPrefix + key, 'barrier')));
     return keys.map((each, at) => ({ ...each, barrier: barriers[at] ?? undefined }));
@@ -245,7 +245,7 @@ export class RedisRecords {
   }
 
   /** Deletes the records of keys that are still at rest and still have these barriers, which have passed. */
-  async forgetBarriers(passed: readonly Resting[]): Promise<void> {
+  async forgetBarriers(passed: readonly IdleKey[]): Promise<void> {
     if (passed.length === 0) return;
     await this.#scripts.forget(
       this.#keys.script,

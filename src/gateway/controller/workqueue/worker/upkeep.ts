@@ -24,7 +24,7 @@ const LOST_SOON_AFTER_MS = 1000;
  * ticks of the poller, which calls the checks.
  */
 const JOBS_INTERVAL_MS = 9000;
-const RESTING_INTERVAL_MS = 29_000;
+const IDLE_INTERVAL_MS = 29_000;
 /** Between two pages of one check: many keys may wait for a slot, and the check must not delay other work. */
 const PAGE_INTERVAL_MS = 50;
 const PAGE_SIZE = 500;
@@ -40,7 +40,7 @@ export class Upkeep {
   /** The cursor of the check of ready keys that is under way. */
   #cursor = '0';
   #nextJobsMs = 0;
-  #nextRestingMs = 0;
+  #nextIdleMs = 0;
   #lostAfterMs = LOST_SOON_AFTER_MS;
   /** Counts the calls of `checkSoon`: a page that was read before the call must not continue the new check. */
   #restarts = 0;
@@ -73,11 +73,11 @@ export class Upkeep {
         more = true;
       });
     }
-    if (nowMs >= this.#nextRestingMs) {
-      this.#nextRestingMs = nowMs + RESTING_INTERVAL_MS;
+    if (nowMs >= this.#nextIdleMs) {
+      this.#nextIdleMs = nowMs + IDLE_INTERVAL_MS;
       await this.#attempt('barriers', async () => {
         if (!(await this.#forgetPassed(nowMs))) return;
-        this.#nextRestingMs = nowMs + PAGE_INTERVAL_MS;
+        this.#nextIdleMs = nowMs + PAGE_INTERVAL_MS;
         more = true;
       });
     }
@@ -116,16 +116,16 @@ export class Upkeep {
 
   async #forgetPassed(nowMs: number): Promise<boolean> {
     const { records, barriers } = this.#options;
-    const resting = await records.restingBefore(nowMs - REST_MS, PAGE_SIZE);
-    const passed = await Promise.all(resting.map(({ barrier }) => barriers.passed(barrier)));
-    await records.forgetBarriers(resting.filter((_, at) => passed[at]));
+    const idle = await records.idleBefore(nowMs - REST_MS, PAGE_SIZE);
+    const passed = await Promise.all(idle.map(({ barrier }) => barriers.passed(barrier)));
+    await records.forgetBarriers(idle.filter((_, at) => passed[at]));
     // The other keys move to the end of the set, so that the next page has different keys.
     await records.postpone(
-      'resting',
+      'idle',
       nowMs,
-      resting.filter((_, at) => !passed[at]),
+      idle.filter((_, at) => !passed[at]),
     );
-    return resting.length === PAGE_SIZE;
+    return idle.length === PAGE_SIZE;
   }
 
   async #attempt(part: string, work: () => Promise<void>): Promise<void> {

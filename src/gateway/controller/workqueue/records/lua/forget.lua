@@ -5,13 +5,13 @@
 -- Answer: how many records were deleted. A key that rests with another barrier stays.
 
 local gone = 0
-local records, resting = KEYS[1] .. ':key:', KEYS[1] .. ':resting'
+local records, idle = KEYS[1] .. ':key:', KEYS[1] .. ':idle'
 for at = 1, #ARGV, 2 do
   local key = ARGV[at]
   local record = records .. key
   local barrier = redis.call('HGET', record, 'barrier')
   if not barrier or barrier == ARGV[at + 1] then
-    redis.call('ZREM', resting, key)
+    redis.call('ZREM', idle, key)
     -- The record has the fields barrier and barrierAt only. With further fields the key has something to do, and its start
     -- removes these two.
     if barrier and redis.call('HLEN', record) == 2 then

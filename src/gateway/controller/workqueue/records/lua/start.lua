@@ -45,11 +45,11 @@ local now, deadline, margin = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARG
 local per_token, burst = tonumber(ARGV[5]), tonumber(ARGV[6])
 local records, timers, in_flight = prefix .. ':key:', prefix .. ':timers', prefix .. ':in-flight'
 local backlog, debounced, pauses = prefix .. ':backlog', prefix .. ':debounced', prefix .. ':pauses'
-local queued, resting, slots = prefix .. ':queued', prefix .. ':resting', prefix .. ':slots'
+local queued, idle, slots = prefix .. ':queued', prefix .. ':idle', prefix .. ':slots'
 local runs, bucket, last_taken = prefix .. ':runs', prefix .. ':bucket', prefix .. ':taken:' .. ARGV[14]
 -- Checks once for all keys which sets exist: a queue at rest has none of them.
 local has = {}
-for _, set in ipairs({ timers, backlog, debounced, pauses, resting }) do has[set] = redis.call('EXISTS', set) == 1 end
+for _, set in ipairs({ timers, backlog, debounced, pauses, idle }) do has[set] = redis.call('EXISTS', set) == 1 end
 
 -- Redis does not refuse a script for lack of memory when its first write is a removal, so remove only if there is a need.
 if redis.call('ZCOUNT', slots, '-inf', now) > 0 then redis.call('ZREMRANGEBYSCORE', slots, '-inf', now) end
@@ -197,7 +197,7 @@ local function start(key, nonce, passed_barrier)
     end
     failures = 0
   end
-  if barrier then remove(resting, key) end
+  if barrier then remove(idle, key) end
   record_flight(key, true)
   return { 'go', run, failures, reasons, queued_at, low_reason, held_at or '', (dead or r[5]) and '1' or '' }
 end
