@@ -1,12 +1,13 @@
 import { type Clock, NewestMap, TokenBucket, type TokenRate } from '../core/index.ts';
 
 /**
- * Of one source. Each handshake of TLS takes up to a millisecond of the main thread, so a source gets a tenth of it at
+ * Of one source. Each handshake of TLS takes up to a millisecond of the main thread, so a source gets a third of it at
  * most. An apiserver keeps 25 idle connections (client-go), and with more writes than that under way about every second
- * review opens a connection: 150 writers opened 40 a second, and 93 at most. The burst is for an apiserver without a
- * certificate: it serves 200 writes at a time by default, and two webhooks may review each.
+ * review opens a connection: 150 writers opened 40 a second, and 93 at most. The rate leaves room for
+ * an apiserver without a certificate that makes 600 writes a second, and the burst for those that it has under way at a
+ * time, 200 by default, which several webhooks may review.
  */
-export const HANDSHAKES: TokenRate = { perSecond: 100, burst: 500 };
+export const HANDSHAKES: TokenRate = { perSecond: 300, burst: 800 };
 /** Sources whose buckets, and known sources whose names, are kept. */
 const MOST_SOURCES = 4096;
 

@@ -30,6 +30,7 @@ export const READER_COMMANDS = [
   'hget',
   'hmget',
   'scard',
+  // Of functions with an SDK that does not bound what it reads.
   'smembers',
   'sinter',
   'smismember',

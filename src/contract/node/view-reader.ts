@@ -25,7 +25,6 @@ export interface ViewCommands {
   hmgetBuffer(key: string, ...fields: string[]): Promise<(Buffer | null)[]>;
   scard(key: string): Promise<number>;
   srandmember(key: string, count: number): Promise<string[]>;
-  smembers(key: string): Promise<string[]>;
   sinter(...keys: string[]): Promise<string[]>;
   zrangebylex(key: string, min: string, max: string, limit: 'LIMIT', offset: number, count: number): Promise<string[]>;
   zlexcount(key: string, min: string, max: string): Promise<number>;
@@ -364,7 +363,7 @@ export class ViewReader {
     const [only = '', ...others] = query.map((entry) => this.#keys.indexPrefix + entry);
     if (others.length > 0) return this.#redis.sinter(only, ...others);
     // Returns all keys if there are no more than that.
-    return most === Infinity ? this.#redis.smembers(only) : this.#redis.srandmember(only, most + 1);
+    return this.#redis.srandmember(only, Math.min(most + 1, Number.MAX_SAFE_INTEGER));
   }
 }
 

@@ -246,8 +246,10 @@ export class DeclaredFunctions {
     const parts = { resolver, controllers, writer, progress, reviewMs, runtime };
     const managed: FunctionReconciler = new FunctionReconciler(object, {
       ...parts,
-      read: (which, signal) => this.#read(which, signal),
-      check: () => this.#checkLimit(managed),
+      whole: {
+        read: (which, signal) => this.#read(which, signal),
+        check: () => this.#checkLimit(managed),
+      },
       before,
     });
     this.#functions.set(id, managed);

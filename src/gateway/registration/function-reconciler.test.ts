@@ -208,11 +208,13 @@ class World {
       writer: writer as unknown as FunctionStatusWriter,
       progress: { stalled: () => this.stalled, isIll: () => this.isIll },
       reviewMs: 10_000,
-      read: async () => {
-        this.asked.reads += 1;
-        return this.#object ?? object;
+      whole: {
+        read: async () => {
+          this.asked.reads += 1;
+          return this.#object ?? object;
+        },
+        check: () => this.check(),
       },
-      check: () => this.check(),
       runtime: { clock: this.clock, logger: silentLogger },
     });
   }

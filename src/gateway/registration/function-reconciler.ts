@@ -30,16 +30,16 @@ export interface FunctionReconcilerOptions {
   };
   /** How often rights, Secret and Service are looked at again. */
   readonly reviewMs: number;
-  /**
-   * Reads the whole object from the apiserver. Rejects when it is gone, or is another object under the same name: the
-   * watch will report that.
-   */
-  readonly read: (object: PartialReconcileFunction, signal: AbortSignal) => Promise<ReconcileFunction>;
-  /**
-   * The reason why a valid object must not run, such as the limit of its namespace; called at each review. Default: it
-   * may run.
-   */
-  readonly check?: (() => InvalidFunctionError | undefined) | undefined;
+  /** Its object at the apiserver, of which the watch gives a part. */
+  readonly whole: {
+    /**
+     * Reads the whole object from the apiserver. Rejects when it is gone, or is another object under the same name: the
+     * watch will report that.
+     */
+    read(object: PartialReconcileFunction, signal: AbortSignal): Promise<ReconcileFunction>;
+    /** The reason why a valid object must not run, such as the limit of its namespace; called at each review. */
+    check(): InvalidFunctionError | undefined;
+  };
   /** Resolves when the removal of an earlier object of the same name has ended; the reconciler waits for it. */
   readonly before?: Promise<void> | undefined;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
@@ -263,7 +263,7 @@ export class FunctionReconciler {
   /** Looks at everything, and starts, changes or stops the controller. */
   async #review(signal: AbortSignal): Promise<void> {
     const { controllers, resolver, reviewMs, runtime } = this.#options;
-    const refused = this.#options.check?.();
+    const refused = this.#options.whole.check();
     if (refused) {
       this.#spec = undefined;
       throw refused;
@@ -293,7 +293,7 @@ export class FunctionReconciler {
   /** The object with its spec, which is read from the apiserver once for each generation. */
   async #read(signal: AbortSignal): Promise<ReconcileFunction> {
     if (!this.#spec || this.#spec.generation !== this.#object.metadata.generation) {
-      const { metadata, spec } = await this.#options.read(this.#object, signal);
+      const { metadata, spec } = await this.#options.whole.read(this.#object, signal);
       // The answer may be newer than the watch. The resolver knows a spec that it has resolved before.
       if (this.#spec?.generation !== metadata.generation) {
         this.#spec = { generation: metadata.generation, value: spec };
