@@ -63,6 +63,7 @@ export class WorkloadPlane {
   readonly #started: Started;
   readonly #setting: Setting;
   readonly #kubeconfigs: ReadonlyMap<string, string>;
+  #builtIn: TestProcess | undefined;
 
   private constructor(from: {
     plane: ControlPlane;
@@ -176,7 +177,13 @@ export class WorkloadPlane {
     const [program = '', ...given] = stdout.trim().split(' ');
     await this.plane.kill(part);
     const args = given.map((each) => (each.startsWith('--controllers=') ? '--controllers=*' : each));
-    return this.#started.keep({ process: new TestProcess(program, args, {}, ['env']) }).process;
+    this.#builtIn = this.#started.keep({ process: new TestProcess(program, args, {}, ['env']) }).process;
+    return this.#builtIn;
+  }
+
+  /** Kills the kube-controller-manager of `startBuiltIn`. */
+  async killBuiltIn(): Promise<void> {
+    await this.#builtIn?.kill('SIGKILL');
   }
 
   /** What gateway and functions wrote, for the message of a failed assertion. */
