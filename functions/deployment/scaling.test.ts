@@ -47,8 +47,18 @@ describe('scalingSizes', () => {
 
   it('leaves several as they are for Recreate', () => {
     const recreate = webDeployment({ replicas: 8, strategy: { type: 'Recreate' } });
-    const sizes = scalingSizes(recreate, { current: revision(2, 1), old: [revision(1, 2)] });
+    const sizes = scalingSizes(recreate, { current: scaledFor(rolling(3), 2, 1), old: [revision(1, 2)] });
     expect(byName(sizes)).toEqual({ 'web-1': 2, 'web-2': 1 });
+  });
+
+  it('writes no annotation of a right size for another surge or strategy, as the built-in controller', () => {
+    const [before, after] = [rolling(5, 0), rolling(5, 1)];
+    expect(scalingSizes(after, { current: scaledFor(before, 1, 5), old: [] })).toEqual([]);
+    expect(scalingSizes(after, { current: scaledFor(before, 2, 0), old: [scaledFor(before, 1, 5)] })).toEqual([]);
+    expect(byName(scalingSizes(after, { current: scaledFor(rolling(4), 1, 5), old: [] }))).toEqual({ 'web-1': 5 });
+    const recreate = webDeployment({ replicas: 5, strategy: { type: 'Recreate' } });
+    const several = { current: scaledFor(rolling(5, 1), 2, 2), old: [scaledFor(rolling(5, 1), 1, 3)] };
+    expect(scalingSizes(recreate, several)).toEqual([]);
   });
 });
 

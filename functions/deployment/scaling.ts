@@ -13,18 +13,21 @@ export function wasResized(deployment: Deployment, revisions: Revisions): boolea
 
 /**
  * Distributes a new number of replicas over the revisions, with any strategy, without advancing a rollout. While
- * several revisions have pods each gets its share, so that a bad one does not grow by more than its own.
+ * several revisions have pods each gets its share, so that a bad one does not grow by more than its own. A size in the
+ * result may be the present one: the ReplicaSet then gets its annotations only.
  */
 export function scalingSizes(deployment: Deployment, { current, old }: Revisions): Sizes {
   const { replicas, strategy } = deployment.spec;
   const several = active(allOf({ current, old }));
+  const resized = wasResized(deployment, { current, old });
   if (several.length <= 1) {
     const only = several[0] ?? current ?? old.at(-1);
-    return only ? [{ rs: only, replicas }] : [];
+    // A new surge of a paused Deployment is no reason to write.
+    return only && (resized || only.spec.replicas !== replicas) ? [{ rs: only, replicas }] : [];
   }
   if (current && isSaturated(deployment, current)) return active(old).map((rs) => ({ rs, replicas: 0 }));
   // Recreate has no shares. The sizes stay, but are stored again; otherwise the Deployment would seem resized for ever.
-  if (strategy.type === 'Recreate') return several.map((rs) => ({ rs, replicas: rs.spec.replicas }));
+  if (strategy.type === 'Recreate') return resized ? several.map((rs) => ({ rs, replicas: rs.spec.replicas })) : [];
   return proportionalSizes(deployment, several);
 }
 
