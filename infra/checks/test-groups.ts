@@ -25,6 +25,7 @@ export const UNIT: readonly string[] = [
   'functions/**/*.test.ts',
   'infra/{checks,crds,observability,release}/**/*.test.ts',
   'test/bench/*.test.ts',
+  'test/differential/canonical.test.ts',
 ];
 
 /** The part of `npm test` that needs a Redis and an apiserver, but for what later parts name. */

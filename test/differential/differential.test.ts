@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type KubernetesObject, type Resource, resource } from '../../src/core/index.ts';
 import { type ControlPlane, startControlPlane } from '../../src/testing/index.ts';
 import { Endpoints, Event, Node } from '../../src/function/kinds/index.ts';
-import { Cluster, leases, pods, replicaSets } from '../harness/cluster.ts';
+import { Cluster, configMaps, leases, pods, replicaSets } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { newSeed, randomOf } from '../harness/random.ts';
 import { Started } from '../harness/started.ts';
 import { PLANE_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
-import { canonical, differences, stable } from './canonical.ts';
+import { canonical, differences } from './canonical.ts';
 import {
   type Body,
   changeOf,
@@ -26,6 +26,8 @@ import {
   services,
   TAINTED,
 } from './objects.ts';
+import { isMade } from './omissions.ts';
+import { stable } from './stable.ts';
 
 const SEED = newSeed();
 const ROUNDS = Number(process.env['DIFFERENTIAL_ROUNDS'] ?? 16);
@@ -43,7 +45,7 @@ const SILENCE_SECONDS = 3600;
 
 /**
  * The same objects at two control planes: kube-controller-manager alone, and with our functions in place of its
- * controllers. All objects must come to the same, but for the differences that `canonical.ts` leaves out.
+ * controllers. All objects must come to the same, but for the differences of `omissions.ts`.
  */
 describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${SEED})`, () => {
   const started = new Started();
@@ -215,7 +217,14 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
           AT_REST_MS,
         ),
       );
-      await expectEqual(async (cluster) => canonical((await cluster.list(namespaces)).items.filter(isLeft)));
+      await expectEqual(async (cluster) => {
+        const left = (await cluster.list(namespaces)).items.filter(isLeft);
+        const held = await Promise.all(left.map(({ metadata }) => cluster.list(configMaps, metadata.name)));
+        return canonical([
+          ...left.map((each) => ({ ...each, kind: 'Namespace' })),
+          ...held.flatMap(({ items }) => items.map((each) => ({ ...each, kind: 'ConfigMap' }))),
+        ]);
+      });
     },
   );
 
@@ -231,28 +240,27 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
     expect(names).toEqual(clusters.map(() => ['left-later-leader', 'left-leader']));
   });
 
-  /** The test's Nodes, its pods without the named ones, and the Events about both. */
-  async function nodesAndPods(cluster: Cluster, without: ReadonlySet<string> = new Set()): Promise<string[]> {
-    const [ofNodes, ofPods, ...told] = await Promise.all([
+  /** All Nodes, the pods that no controller has made, and the Events about both. */
+  async function nodesAndPods(cluster: Cluster, leaving?: ReadonlySet<string>): Promise<string[]> {
+    const [ofNodes, ofPods, ...events] = await Promise.all([
       cluster.list(Node),
       cluster.list(pods, namespace),
       cluster.list(Event, namespace),
       cluster.list(Event, 'default'),
     ]);
     const objects = [
-      ...ofNodes.items.filter(isNamed).map((node) => ({ ...node, kind: 'Node' })),
-      ...ofPods.items.filter(isNamed).map((pod) => ({ ...pod, kind: 'Pod' })),
-    ].filter(({ metadata }) => !without.has(metadata.name));
-    const compared = told.flatMap(({ items }) => items.filter(isCompared));
-    const sentences = compared.filter(({ involvedObject: { name = '' } }) => !without.has(name)).map(sentenceOf);
-    return [...canonical(objects), ...new Set(sentences.toSorted())];
+      ...ofNodes.items.map((node) => ({ ...node, kind: 'Node' })),
+      ...ofPods.items.map((pod) => ({ ...pod, kind: 'Pod' })).filter((pod) => !isMade(pod)),
+      ...events.flatMap(({ items }) => items.map((event) => ({ ...event, kind: 'Event' }))),
+    ];
+    return canonical(objects, leaving ? { leaving } : {});
   }
 
   it('have the same Nodes, and evict the same pods in the same words', { timeout: 3 * AT_REST_MS }, async () => {
     await both((cluster) =>
       eventually(async () => {
-        const found = (await cluster.list(Node)).items.filter(isNamed);
-        expect(found.filter(isTaintedAsLost).map(({ metadata }) => metadata.name)).toEqual(given.lost);
+        const found = (await cluster.list(Node)).items.filter(isTaintedAsLost);
+        expect(found.map(({ metadata }) => metadata.name)).toEqual(given.lost);
       }, AT_REST_MS),
     );
     await expectEqual((cluster) => nodesAndPods(cluster));
@@ -268,11 +276,6 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
   });
 });
 
-/** Made by the test, and not by kwok or a controller. */
-function isNamed({ metadata }: KubernetesObject): boolean {
-  return metadata.generateName === undefined && !metadata.name.startsWith('sim-');
-}
-
 function isTaintedAsLost({ spec }: Node): boolean {
   return (spec?.taints ?? []).some(
     ({ key, effect }) => effect === 'NoExecute' && key.startsWith('node.kubernetes.io/'),
@@ -287,14 +290,4 @@ async function taint(cluster: Cluster, name: string): Promise<void> {
     const { resourceVersion } = node?.metadata ?? {};
     await cluster.patch(Node, { name }, { metadata: { resourceVersion }, spec: { taints } });
   });
-}
-
-/** Kubernetes cancels deletions that it has planned; the function plans none (functions/node-lifecycle/README.md). */
-function isCompared({ reason = '', message = '', involvedObject: { name = '' } }: Event): boolean {
-  const isOfNodes = ['NodeNotReady', 'RegisteredNode', 'TaintManagerEviction'].includes(reason);
-  return isOfNodes && !message.startsWith('Cancelling') && !name.startsWith('sim-');
-}
-
-function sentenceOf({ reason, message, involvedObject: { kind, name } }: Event): string {
-  return stable({ kind, name, reason, message });
 }

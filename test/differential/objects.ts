@@ -2,7 +2,7 @@ import { type KubernetesObject, type Resource, resource, resourcePath } from '..
 import { Endpoints, Node } from '../../src/function/kinds/index.ts';
 import { type Cluster, configMaps, pods, replicaSets } from '../harness/cluster.ts';
 import { referencesTo } from '../harness/webs.ts';
-import { isPlainObject } from './canonical.ts';
+import { isPlainObject } from './stable.ts';
 
 export const deployments = resource('apps/v1', 'Deployment');
 export const services = resource('v1', 'Service');
