@@ -4,6 +4,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 /** The seconds of the files that take longest, as measured in whole runs of the gate. */
 const SECONDS: Readonly<Record<string, number>> = {
   // npm test.
+  'infra/release/release.test.ts': 22,
   'src/gateway/registration/function-endpoint.test.ts': 14,
   'src/gateway/registration/function-reconciler.test.ts': 9,
   'src/function/callback.test.ts': 7,
@@ -41,6 +42,9 @@ const SECONDS: Readonly<Record<string, number>> = {
   'test/integration/redis/connect.test.ts': 10,
   'test/integration/webhooks/direct.test.ts': 10,
   'test/integration/credentials/renewal.test.ts': 10,
+  'test/integration/line/secondary-keys.test.ts': 10,
+  'test/integration/line/first-list.test.ts': 9,
+  'test/integration/cache/large-indexes.test.ts': 8,
   // The gate.
   'test/conformance/workloads.test.ts': 140,
   'test/faults/gateway-faults.test.ts': 86,
