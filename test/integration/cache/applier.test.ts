@@ -277,3 +277,29 @@ describe('a list into an empty view', () => {
     await woken({ kind: 'init-done', version: '10', list: 0 });
   });
 });
+
+it('the text of a wakeup counts for the namespace of its ReconcileFunction, and for none of a configured function', async () => {
+  const reserved: (readonly [string | undefined, number])[] = [];
+  const memory = {
+    reserve: async (_: string, sizes: () => typeof reserved) => void reserved.push(...sizes()),
+    leftOut: () => undefined,
+  };
+  const view = new View(redis, pods, createView(redis, pods).location, undefined, { memory });
+  await view.writer.claim('writer');
+  const waking = (controller: string, key: string) => ({
+    needsOld: () => false,
+    handle: () => [{ controller, key, reasons: [] }],
+  });
+  const applier = applierOf(view, {
+    'shop.web': waking('shop.web', `a/${'k'.repeat(1000)}`),
+    webs: waking('webs', `a/${'k'.repeat(2000)}`),
+  });
+  await applier.apply(listed('10'));
+  reserved.length = 0;
+  await applier.apply([{ kind: 'changed', object: pod('x', 11) }]);
+  const bytesOf = (namespace: string | undefined): number[] =>
+    reserved.filter(([each]) => each === namespace).map(([, bytes]) => bytes);
+  expect(bytesOf('shop').every((bytes) => bytes > 1000 && bytes < 1200)).toBe(true);
+  expect(bytesOf(undefined).every((bytes) => bytes > 2000 && bytes < 2200)).toBe(true);
+  expect([...new Set(reserved.map(([namespace]) => namespace))].toSorted()).toEqual(['a', 'shop', undefined]);
+});

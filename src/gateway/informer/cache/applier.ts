@@ -7,9 +7,9 @@ import {
   type Logger,
   messageOf,
   type Metrics,
-  namespaceOfTenant,
+  objectNamed,
+  originOf,
   type ResourceVersion,
-  tenantOf,
 } from '../../../core/index.ts';
 import { cachedKey } from '../../../contract/node/cached-name.ts';
 import { indexEntriesIn, type ObjectEntry } from '../../../contract/cache-layout.ts';
@@ -278,6 +278,7 @@ export class Applier {
         let heard = this.#options.handlers.begin();
         let [from, to] = [0, 0];
         let wakeups: Wakeup[] = [];
+        let cost = 0;
         const slice = new TimeSlice();
         const names = some.map(({ key }) => key);
         for await (const { object } of view.objects.each(names, slice)) {
@@ -285,10 +286,11 @@ export class Applier {
           const change = object && ({ type: 'deleted', object } as const);
           const woken = change ? await this.#comparer.wake(change, { listing: this.#listing, slice }) : [];
           for (const wakeup of woken) wakeups.push(wakeup);
-          if (costOfWakeups(wakeups) < MAX_ENTRIES) continue;
+          cost += costOfWakeups(woken);
+          if (cost < MAX_ENTRIES) continue;
           await this.#run({ incomparable, operations: some.slice(from, to), ...heard(), wakeups });
           heard = this.#options.handlers.begin();
-          [from, wakeups] = [to, []];
+          [from, wakeups, cost] = [to, [], 0];
         }
         await this.#run({ incomparable, operations: some.slice(from), ...heard(), wakeups });
       }
@@ -378,7 +380,7 @@ export class Applier {
     const namespaceOf = (key: string): string | undefined => sent.get(key)?.object.metadata.namespace;
     await view.reserve(() => [
       ...[...operations.values()].map((each) => [namespaceOf(each.key), sizeOf(each)] as const),
-      ...wakeups.map((each) => [namespaceOfTenant(tenantOf(each.controller)), lengthOf(each)] as const),
+      ...wakeups.map((each) => [payerOf(each), lengthOf(each)] as const),
     ]);
     for (const [key, operation] of operations) {
       const event = sent.get(key);
@@ -423,6 +425,11 @@ function* pagesOf(operations: readonly { operation: ViewOperation; cost: number 
     left -= cost;
   }
   if (page.length > 0) yield page;
+}
+
+/** The namespace that a wakeup counts for; undefined: its controller is of no namespace. */
+function payerOf({ controller }: Wakeup): string | undefined {
+  return originOf(controller) === 'declared' ? objectNamed(controller).namespace : undefined;
 }
 
 /** The size that an operation adds to Redis, about. Each index entry is the name of a SET. */
