@@ -1,6 +1,6 @@
 /**
- * Documents at the limits of the contract. `infra/contract/v1/accepted` has those that the gateway accepts, and
- * `released/accepted` those of the last release: see `infra/contract/versions.md`.
+ * Documents at the limits of the contract. The gateway accepts each document of `infra/contract/v1/accepted`, and still
+ * accepts each of `released/accepted`, which the last release accepted: see `infra/contract/versions.md`.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';

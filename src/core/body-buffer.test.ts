@@ -1,23 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { memoryUse } from '../../test/harness/memory-use.ts';
 import { BodyBuffer } from './body-buffer.ts';
-
-/** Of this process. The collector frees buffers in the background, so the least of some measurements counts. */
-async function usedMemory(): Promise<number> {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  let least = Infinity;
-  for (let at = 0; at < 5; at += 1) {
-    collect();
-    await sleep(20);
-    const { heapUsed, arrayBuffers } = process.memoryUsage();
-    least = Math.min(least, heapUsed + arrayBuffers);
-  }
-  return least;
-}
 
 describe('a buffer of a body', () => {
   it('gives back what came in any chunks, and then what comes after that', () => {
@@ -52,7 +36,7 @@ describe('a buffer of a body', () => {
   });
 
   it('takes at most twice the memory of its bytes, however small the chunks are and whatever they are part of', async () => {
-    const before = await usedMemory();
+    const before = await memoryUse();
     // Node reads 64 KiB from a connection, and each chunk is a part of that.
     const held = Array.from({ length: 300 }, () => {
       const buffer = new BodyBuffer();
@@ -64,7 +48,7 @@ describe('a buffer of a body', () => {
     });
     const bytes = held.reduce((sum, { length }) => sum + length, 0);
     expect(bytes).toBe(3_600_000);
-    expect((await usedMemory()) - before).toBeLessThan(2.2 * bytes);
+    expect((await memoryUse()) - before).toBeLessThan(2.2 * bytes);
     expect(held).toHaveLength(300);
   });
 });

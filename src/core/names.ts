@@ -64,7 +64,7 @@ export function isFormattedKind(text: unknown): text is string {
 
 /** A key of a label or an annotation. */
 export const isLabelKey = /* @__PURE__ */ matches(LABEL_KEY, MAX_LABEL_KEY);
-/** `spec.nodeName`. The published schemas count characters, of which JavaScript's length counts some twice. */
+/** `spec.nodeName`. Counts characters, as the published schemas do: JavaScript's length counts some of them twice. */
 export const isFieldPath = (text: unknown): text is string =>
   matches(FIELD_PATH, 2 * MAX_FIELD_PATH)(text) && Array.from(text).length <= MAX_FIELD_PATH;
 /** A UID that may be an index value. */

@@ -1,11 +1,11 @@
 import { type Clock, NewestMap, TokenBucket, type TokenRate } from '../core/index.ts';
 
 /**
- * Of one source. Each handshake of TLS takes up to a millisecond of the main thread, so a source gets a third of it at
- * most. An apiserver keeps 25 idle connections (client-go), and with more writes than that under way about every second
- * review opens a connection: 150 writers opened 40 a second, and 93 at most. The rate leaves room for
- * an apiserver without a certificate that makes 600 writes a second, and the burst for those that it has under way at a
- * time, 200 by default, which several webhooks may review.
+ * Of one source. A TLS handshake takes up to a millisecond of the main thread, so a source gets a third of the thread
+ * at most. An apiserver keeps 25 idle connections (client-go). With more writes than that under way, about every second
+ * review opens a connection: 150 writers opened 40 a second, and 93 at most. The rate leaves room for 600 writes a
+ * second of an apiserver without a certificate. The burst leaves room for its writes under way, 200 by default, each
+ * with several webhooks.
  */
 export const HANDSHAKES: TokenRate = { perSecond: 300, burst: 800 };
 /** Sources whose buckets, and known sources whose names, are kept. */

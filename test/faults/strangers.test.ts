@@ -120,7 +120,7 @@ describe.each([
     });
   });
 
-  /** Writes, and asks whether the gateway is alive, as the strangers do what they do. */
+  /** Writes and asks `/livez` during an attack. */
   async function write(): Promise<void> {
     const errors: string[] = [];
     let slowestMs = 0;
@@ -167,7 +167,7 @@ describe.each([
     };
     const strangers = new Worker(new URL('../harness/strangers-thread.ts', import.meta.url), { workerData });
     try {
-      // All have tried, and hold what they can get.
+      // Each stranger has opened its connections by now.
       await once(strangers, 'message');
       await write();
     } finally {

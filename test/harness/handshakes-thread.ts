@@ -13,9 +13,9 @@ export interface HandshakesOptions {
 
 /** The connections of the stranger so far. */
 export interface Handshakes {
-  /** All, with those that were refused. */
+  /** All connections. Refused ones count. */
   readonly tries: number;
-  /** Those on which the server has answered the stranger's first message, the expensive part of a handshake. */
+  /** Connections with an answer to the stranger's first message, which is the expensive part of a handshake. */
   readonly answered: number;
   /** Since before the first try. */
   readonly elapsedMs: number;

@@ -30,7 +30,7 @@ export const READER_COMMANDS = [
   'hget',
   'hmget',
   'scard',
-  // Of functions with an SDK that does not bound what it reads.
+  // Functions with an earlier SDK send it.
   'smembers',
   'sinter',
   'smismember',

@@ -1,8 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
 import { eventually } from '../../../test/harness/eventually.ts';
+import { memoryUse } from '../../../test/harness/memory-use.ts';
 import { quietRuntime } from '../../../test/harness/quiet-runtime.ts';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
 import { InstantClock, VirtualClock } from '../../../test/harness/test-clock.ts';
@@ -159,19 +157,6 @@ it('a ReconcileFunction that waits for processor time delays no other, and its c
   await server[Symbol.asyncDispose]();
 });
 
-/** Of this process, after a collection. */
-async function heapBytes(): Promise<number> {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  let least = Infinity;
-  for (let at = 0; at < 5; at += 1) {
-    collect();
-    await sleep(20);
-    least = Math.min(least, process.memoryUsage().heapUsed);
-  }
-  return least;
-}
-
 const MAX = 10;
 const LARGE = 256 * 1024;
 
@@ -195,7 +180,7 @@ const namesOf = (numbers: readonly number[]): string[] => numbers.map((number) =
 const oldest = Array.from({ length: MAX }, (_, at) => at);
 
 it('beyond the limit of a namespace the gateway keeps neither specs nor annotations, however large they are', async () => {
-  const before = await heapBytes();
+  const before = await memoryUse();
   const { functions, reads, server, stop, world } = await startLarge(60);
   await functions.complete;
   world.specs.clear();
@@ -203,7 +188,7 @@ it('beyond the limit of a namespace the gateway keeps neither specs nor annotati
   await eventually(async () => expect(ready(59)?.reason).toBe('TooManyFunctions'));
   expect([0, 9, 10].map((number) => ready(number)?.reason)).toEqual(['No', 'No', 'TooManyFunctions']);
   // Of all objects together it would be 30 MiB.
-  expect((await heapBytes()) - before).toBeLessThan(8 * 1024 * 1024);
+  expect((await memoryUse()) - before).toBeLessThan(8 * 1024 * 1024);
   expect(reads.toSorted()).toEqual(namesOf(oldest));
   await stop();
   await server[Symbol.asyncDispose]();

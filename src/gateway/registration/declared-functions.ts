@@ -246,7 +246,7 @@ export class DeclaredFunctions {
     const parts = { resolver, controllers, writer, progress, reviewMs, runtime };
     const managed: FunctionReconciler = new FunctionReconciler(object, {
       ...parts,
-      whole: {
+      declared: {
         read: (which, signal) => this.#read(which, signal),
         check: () => this.#checkLimit(managed),
       },

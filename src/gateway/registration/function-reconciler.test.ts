@@ -208,7 +208,7 @@ class World {
       writer: writer as unknown as FunctionStatusWriter,
       progress: { stalled: () => this.stalled, isIll: () => this.isIll },
       reviewMs: 10_000,
-      whole: {
+      declared: {
         read: async () => {
           this.asked.reads += 1;
           return this.#object ?? object;

@@ -30,8 +30,8 @@ export interface FunctionReconcilerOptions {
   };
   /** How often rights, Secret and Service are looked at again. */
   readonly reviewMs: number;
-  /** Its object at the apiserver, of which the watch gives a part. */
-  readonly whole: {
+  /** The parts of `DeclaredFunctions` that it asks. */
+  readonly declared: {
     /**
      * Reads the whole object from the apiserver. Rejects when it is gone, or is another object under the same name: the
      * watch will report that.
@@ -240,7 +240,7 @@ export class FunctionReconciler {
     const atOnce = startEnded ? AbortSignal.any([signal, startEnded]) : signal;
     await clock.sleep(LOOK_MS, atOnce);
     if (this.#again || atOnce.aborted) return;
-    // Whoever aborts the turn aborts the rest, too.
+    // Each abort of the turn aborts the rest, too.
     const rested = startEnded ? AbortSignal.any([startEnded, this.#rest.signal]) : this.#rest.signal;
     await clock.sleep(Math.max(0, this.#nextMs() - clock.now()), rested);
   }
@@ -263,7 +263,7 @@ export class FunctionReconciler {
   /** Looks at everything, and starts, changes or stops the controller. */
   async #review(signal: AbortSignal): Promise<void> {
     const { controllers, resolver, reviewMs, runtime } = this.#options;
-    const refused = this.#options.whole.check();
+    const refused = this.#options.declared.check();
     if (refused) {
       this.#spec = undefined;
       throw refused;
@@ -293,7 +293,7 @@ export class FunctionReconciler {
   /** The object with its spec, which is read from the apiserver once for each generation. */
   async #read(signal: AbortSignal): Promise<ReconcileFunction> {
     if (!this.#spec || this.#spec.generation !== this.#object.metadata.generation) {
-      const { metadata, spec } = await this.#options.whole.read(this.#object, signal);
+      const { metadata, spec } = await this.#options.declared.read(this.#object, signal);
       // The answer may be newer than the watch. The resolver knows a spec that it has resolved before.
       if (this.#spec?.generation !== metadata.generation) {
         this.#spec = { generation: metadata.generation, value: spec };

@@ -5,8 +5,8 @@ export interface Aged {
 }
 
 /**
- * The objects of a namespace in the order of their age, of which the first `max` are within its limit. An object is
- * placed by a binary search, so a namespace with very many of them costs the thread no sort at each event.
+ * The objects of a namespace in the order of their age. The first `max` are within its limit. A binary search places an
+ * object, so a namespace with very many of them costs the thread no sort at each event.
  */
 export class OldestFirst<T extends Aged> {
   readonly #max: number;

@@ -236,7 +236,7 @@ export class World {
       { ...slices, verbs },
       { apiGroups: [group], resources: ['things'], verbs },
       { ...roles, verbs },
-      // It may grant what it has.
+      // RBAC lets a user grant rights that the user has.
       { apiGroups: [GRANTED_GROUP], resources: ['things'], verbs: ['get'] },
       { apiGroups: ['levelhook.dev'], resources: ['reconcilefunctions'], verbs },
     ];

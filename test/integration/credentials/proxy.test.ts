@@ -409,7 +409,7 @@ describe('the answers to a function that writes through the gateway', () => {
   const head = (kind: string, name: string): string =>
     `"apiVersion":"${kind === 'Pod' ? 'v1' : `${group}/v1`}","kind":"${kind}","metadata":{"name":"${name}","labels":{"a":"b"}}`;
 
-  /** Writes of each form, some of which the apiserver refuses. */
+  /** Writes of each form. The apiserver refuses some of them. */
   function stepsOfWebs(drawn: readonly string[]): Step[] {
     const [made = '', merged = '', patched = '', applied = '', seen = ''] = drawn;
     const web = `{${head('Web', 'twin')},"spec":{"all":${randomObject(random)},"made":[${made},${BEYOND_INT64}]}}`;

@@ -41,7 +41,7 @@ const FIRST: Readonly<Record<string, readonly string[]>> = {
   // The object that `stray` selects has a controller.
   'for-predicate-orphans': ['back', 'here'],
 };
-/** The keys that have named an object of a watched kind: one that the predicate passes, and one that it leaves out. */
+/** Keys that have named an object of a watched kind. The predicate passes one object and leaves the other out. */
 const RELATED = ['back', 'here'];
 const LISTS = ['backlog', 'queued', 'waiting'] as const;
 
@@ -179,7 +179,7 @@ describe('when all keys are queued', () => {
       keysOfQueue = (name) => queueKeys({ ...setting, clusterId }, name);
     });
 
-    /** What is in the lists of these queues after the work. They are paused: each key stays where it was put. */
+    /** The keys in the lists of these queues after the work. The queues are paused, so each key stays in its list. */
     async function listsAfter(names: readonly string[], work: () => Promise<void>): Promise<Record<string, object>> {
       const queues = names.map((name) => new QueueClient(gatewayUrl, name));
       await Promise.all(queues.map((queue) => queue.pause()));

@@ -35,8 +35,9 @@ export interface Lookup {
   /** Entries that an object must carry; none means all objects. */
   readonly entries: readonly string[];
   /**
-   * The declared index among them, or the index of `selector`: it is only of use once it is complete. Of the second an
-   * object must carry an entry for one of the labels, or for none.
+   * The declared index that is asked: the index of one of the entries, or the index of `selector`, in which an object
+   * must carry the entry of one of the labels, or the entry of a selector without a single required label. An index is
+   * asked only once it is complete.
    */
   readonly declared?: IndexSpec;
   /** Only these keys, and those of them without an object whatever else is asked for. */

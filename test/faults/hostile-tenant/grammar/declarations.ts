@@ -174,7 +174,7 @@ export function endpoint(name: string): fc.Arbitrary<BulkObject> {
   );
 }
 
-/** Mostly none; else one that the gateway accepts, which may be long: each key that an object names is asked for it. */
+/** Mostly none. Otherwise a selector that the gateway accepts, and that each key which an object names must match. */
 function soundSelector(): fc.Arbitrary<Bulk | undefined> {
   const values: Bulk = { numbered: 'v'.repeat(20), times: 1000 };
   const long = fields({ matchExpressions: [fields({ key: 'app', operator: 'NotIn', values })] });
