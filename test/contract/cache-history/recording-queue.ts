@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import type { KeyWakeup } from '../../../src/gateway/informer/cache/change.ts';
 import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import type { QueueState } from '../../../src/gateway/controller/workqueue/records/queue-record.ts';
 import { description, sightOf, type Snapshot } from './kinds.ts';
@@ -18,6 +17,12 @@ interface Sight {
   readonly add: number;
   readonly text: string;
 }
+
+/** The parts of a queue that the controller and the recovery of these histories use. */
+type RecordedParts = Pick<BullMqWorkQueue, 'name' | 'add' | 'addLow' | 'putBackRuns' | 'suspend' | 'unsuspend'> & {
+  readonly record: Pick<BullMqWorkQueue['record'], 'state' | 'renew' | 'setInitial' | 'setResyncAt'>;
+  readonly inspector: Pick<BullMqWorkQueue['inspector'], 'pauses'>;
+};
 
 /**
  * A queue that runs nothing, and remembers for each key what the cache showed when it was added last: a function that
@@ -45,7 +50,7 @@ export class RecordingQueue {
     return this.#kept.initial;
   }
 
-  async add(wakeups: readonly KeyWakeup[], alive: () => boolean): Promise<void> {
+  async add(wakeups: readonly { readonly key: string }[], alive: () => boolean): Promise<void> {
     await this.#note(
       wakeups.map(({ key }) => key),
       alive,
@@ -68,10 +73,13 @@ export class RecordingQueue {
     const write = async (change: Partial<Durable>): Promise<void> => {
       if (alive()) Object.assign(this.#kept, change);
     };
-    const queue = {
+    const queue: RecordedParts = {
       name: description.name,
-      add: (keys: readonly KeyWakeup[]) => this.add(keys, alive),
-      addLow: (keys: readonly string[]) => this.#note(keys, alive),
+      add: async (keys) => {
+        await this.add(keys, alive);
+        return [];
+      },
+      addLow: (keys) => this.#note(keys, alive),
       record: {
         state: async (): Promise<QueueState> => {
           const { incarnation, runId, initial, resyncAtMs } = this.#kept;
@@ -83,7 +91,7 @@ export class RecordingQueue {
       },
       // No run is in flight in these histories, and nothing is paused.
       putBackRuns: async () => {},
-      inspector: { pauses: async () => [] },
+      inspector: { pauses: async () => ({ pauses: [] }) },
       suspend() {},
       unsuspend() {},
     };
