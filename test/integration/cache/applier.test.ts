@@ -301,5 +301,5 @@ it('the text of a wakeup counts for the namespace of its ReconcileFunction, and 
     reserved.filter(([each]) => each === namespace).map(([, bytes]) => bytes);
   expect(bytesOf('shop').every((bytes) => bytes > 1000 && bytes < 1200)).toBe(true);
   expect(bytesOf(undefined).every((bytes) => bytes > 2000 && bytes < 2200)).toBe(true);
-  expect([...new Set(reserved.map(([namespace]) => namespace))].toSorted()).toEqual(['a', 'shop', undefined]);
+  expect(new Set(reserved.map(([namespace]) => namespace))).toEqual(new Set(['a', 'shop', undefined]));
 });
