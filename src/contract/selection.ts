@@ -6,6 +6,7 @@ import {
   isControlledBy,
   type KubernetesObject,
   type LabelRequirement,
+  namespaceOfKey,
   type OwnerIdentity,
   type OwnerReference,
   type Resource,
@@ -87,12 +88,11 @@ export function namespaceOfSelection({
  * @param key `namespace/name`, or `name`.
  */
 export function isKeySelected(key: string, { namespace, fields = [] }: Selection): boolean {
-  const slash = key.indexOf('/');
-  const own = slash < 0 ? '' : key.slice(0, slash);
+  const own = namespaceOfKey(key) ?? '';
   if (namespace !== undefined && own !== namespace) return false;
   return fields.every(({ field, operator, value }) => {
     if (!isKeyField(field)) return true;
-    const found = field === 'metadata.name' ? key.slice(slash + 1) : own;
+    const found = field === 'metadata.name' ? key.slice(key.indexOf('/') + 1) : own;
     return (found === value) === (operator === '=');
   });
 }

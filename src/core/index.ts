@@ -62,7 +62,7 @@ export {
 } from './kubernetes-object.ts';
 export { type AdmittedLine, LimitedLines } from './limited-lines.ts';
 export { type LogFields, type Logger, silentLogger } from './logger.ts';
-export { decodeObjectKey, formatObjectKey, type ObjectKey, parseObjectKey } from './object-key.ts';
+export { decodeObjectKey, formatObjectKey, namespaceOfKey, type ObjectKey, parseObjectKey } from './object-key.ts';
 export {
   apiVersionPath,
   formatKind,

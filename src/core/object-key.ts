@@ -11,6 +11,12 @@ export function formatObjectKey(key: ObjectKey): string {
   return key.namespace ? `${key.namespace}/${key.name}` : key.name;
 }
 
+/** The namespace in a key of the cache, also in one that names no object (`cachedName`). */
+export function namespaceOfKey(key: string): string | undefined {
+  const slash = key.indexOf('/');
+  return slash < 0 ? undefined : key.slice(0, slash);
+}
+
 /** The reverse of `formatObjectKey`. Undefined for text that is no object's key. */
 export function decodeObjectKey(text: string): ObjectKey | undefined {
   const slash = text.indexOf('/');

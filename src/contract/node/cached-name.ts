@@ -7,11 +7,13 @@ const BEGINNING = 64;
 /**
  * The name under which the cache has an object. The apiserver limits the names of most kinds to 253 characters, and
  * those of roles not at all; each index entry holds the name. An object with a name of more than `MAX_NAMED` characters
- * is kept out of the cache, and its mark has the beginning of the name and a hash in its place.
+ * is kept out of the cache, and its mark has the beginning of the name and a hash in its place. No object has a name
+ * with `%` in it, so the mark takes no other object's place, and `decodeObjectKey` knows that nobody can ask for its
+ * key.
  */
 export function cachedName(name: string): string {
   if (name.length <= MAX_NAMED) return name;
-  return `${name.slice(0, BEGINNING).toWellFormed()}~${createHash('sha256').update(name).digest('hex')}`;
+  return `${name.slice(0, BEGINNING).toWellFormed()}%${createHash('sha256').update(name).digest('hex')}`;
 }
 
 /** The key under which a view has an object. */

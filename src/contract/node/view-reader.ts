@@ -17,6 +17,7 @@ import {
   onMetadata,
   type Selection,
 } from '../selection.ts';
+import { cachedName } from './cached-name.ts';
 import { ObjectCodec, ObjectKeptOutError } from './codec.ts';
 
 /** The Redis commands that reading needs; ioredis' Redis has them. */
@@ -142,7 +143,8 @@ export class ViewReader {
    * @param most keys to read of an index. `select` looks for more keys than that in the order of all keys, so a page of
    *   a large index costs the page, and no command has an answer as large as a tenant likes. Default: 5000.
    */
-  async state(selection: Selection = {}, most = INDEX_KEYS): Promise<ReadableState | undefined> {
+  async state(asked: Selection = {}, most = INDEX_KEYS): Promise<ReadableState | undefined> {
+    const selection = inCache(asked);
     const named = keyOf(selection);
     const queries = named === undefined ? indexQueries(selection) : [];
     const isSmall = await this.#isSmall(queries, most);
@@ -187,7 +189,8 @@ export class ViewReader {
   }
 
   /** The selected objects in the order of their keys, in batches. @throws LostWritesError */
-  async *select(selection: Selection, options: SelectOptions): AsyncGenerator<Found[]> {
+  async *select(asked: Selection, options: SelectOptions): AsyncGenerator<Found[]> {
+    const selection = inCache(asked);
     const { commandBytes = Infinity, onKeptOut, pace = atOnce } = options;
     for await (const selected of this.#candidates(selection, options)) {
       if (selected.length === 0) continue;
@@ -412,6 +415,16 @@ function partsOf(keys: readonly string[], sizes: readonly number[], bytes: numbe
 }
 
 const madeIndexes = (text: string | null | undefined): MadeIndex[] => (text ? (JSON.parse(text) as MadeIndex[]) : []);
+
+/** The selection with the names that objects have in the cache. */
+function inCache(selection: Selection): Selection {
+  const { fields } = selection;
+  if (!fields) return selection;
+  const named = fields.map((each) =>
+    each.field === 'metadata.name' ? { ...each, value: cachedName(each.value) } : each,
+  );
+  return { ...selection, fields: named };
+}
 
 /** The only key that a selection by name and namespace can have. */
 function keyOf({ namespace, fields }: Selection): string | undefined {

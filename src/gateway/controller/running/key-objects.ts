@@ -1,4 +1,4 @@
-import { boundedText, type KubernetesObject, messageOf, parseObjectKey, type Resource } from '../../../core/index.ts';
+import { boundedText, type KubernetesObject, messageOf, namespaceOfKey, type Resource } from '../../../core/index.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import { type Informer, MOST_AT_REST_MS } from '../../informer/cache/informer.ts';
 import type { KeyObject } from '../workqueue/key-status.ts';
@@ -80,6 +80,6 @@ export class KeyObjects {
   }
 
   #informerOf(key: string): KeyObjectsOptions['informers'][number] | undefined {
-    return this.#options.informers.find(({ view }) => view.contains(parseObjectKey(key).namespace));
+    return this.#options.informers.find(({ view }) => view.contains(namespaceOfKey(key)));
   }
 }

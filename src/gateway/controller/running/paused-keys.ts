@@ -1,4 +1,4 @@
-import { parseObjectKey } from '../../../core/index.ts';
+import { namespaceOfKey } from '../../../core/index.ts';
 import type { View } from '../../informer/cache/view.ts';
 import { isPaused } from '../handlers/paused.ts';
 import type { QueuedKey, WorkQueue } from '../workqueue/work-queue.ts';
@@ -43,7 +43,7 @@ export async function pausedAmong(
   const paused = new Set<string>();
   for (const view of views) {
     const { objects } = view;
-    const inView = keys.filter((key) => view.contains(parseObjectKey(key).namespace));
+    const inView = keys.filter((key) => view.contains(namespaceOfKey(key)));
     const entries = isRecentEnough ? await objects.recentEntries(inView) : await objects.entries(inView);
     inView.forEach((key, at) => isPaused(entries[at]) && paused.add(key));
   }

@@ -1,4 +1,4 @@
-import { formatKind, parseObjectKey } from '../../../core/index.ts';
+import { formatKind, namespaceOfKey } from '../../../core/index.ts';
 import type { Description } from '../../../contract/index.ts';
 import type { TimeSlice } from '../../../ground/time-slice.ts';
 import { type Change, HandlerError, type Lookup, type Wakeup } from '../../informer/cache/change.ts';
@@ -136,7 +136,7 @@ export class SecondaryKeys {
     const { scope } = this.#options.events;
     const left: string[] = [];
     for (const view of scope.views) {
-      const inView = keys.filter((key) => view.contains(parseObjectKey(key).namespace));
+      const inView = keys.filter((key) => view.contains(namespaceOfKey(key)));
       for (let from = 0; from < inView.length; from += OBJECTS) {
         const part = inView.slice(from, from + OBJECTS);
         left.push(...(passes ? await this.#refused(view, part, { passes, slice }) : await withoutObject(view, part)));

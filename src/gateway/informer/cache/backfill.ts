@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf } from '../../../core/index.ts';
+import { type Clock, type Logger, messageOf, namespaceOfKey } from '../../../core/index.ts';
 import {
   encodeEntry,
   KEPT_OUT_INDEX,
@@ -275,7 +275,6 @@ export async function backfill(
 
 /** The bytes that an object's new index entries add, about. */
 function sizeOf({ key, from, to }: { key: string; from: ObjectEntry; to: ObjectEntry }): [string | undefined, number] {
-  const slash = key.indexOf('/');
   const added = Math.max(0, to.indexEntries.length - from.indexEntries.length);
-  return [slash < 0 ? undefined : key.slice(0, slash), bytesOfEntries(key, added)];
+  return [namespaceOfKey(key), bytesOfEntries(key, added)];
 }

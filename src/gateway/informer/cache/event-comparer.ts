@@ -25,7 +25,7 @@ import type { View } from './view.ts';
 export type ObjectEvent = WatchEvent &
   SentObject & {
     readonly keptOut?: string;
-    /** The reason is that there is no memory for the object. Default: it is another. */
+    /** There is no memory for the object now: the view has the least of its metadata. Default: there is. */
     readonly isLeftOut?: boolean;
   };
 
@@ -79,8 +79,10 @@ export class EventComparer {
     metrics.count('levelhook_cache_kept_out_total', { resource });
     const fields = { resource: view.name, key: cachedKey(keyOf(object)), reason };
     this.#lines.write(namespace, (more) => logger.warn({ ...fields, ...more }, 'an object is kept out of the cache'));
-    const kept = leftOut === undefined ? metadataOf(object) : leastMetadataOf(object);
-    return { ...event, object: kept, json: undefined, keptOut: reason };
+    if (leftOut !== undefined) {
+      return { ...event, object: leastMetadataOf(object), json: undefined, keptOut: reason, isLeftOut: true };
+    }
+    return { ...event, object: metadataOf(object), json: undefined, keptOut: reason };
   }
 
   #leaveOut(event: ObjectEvent, reason: string): ObjectEvent {
@@ -136,7 +138,7 @@ export class EventComparer {
       return { kind: 'D', key, version: resourceVersion };
     }
     listing?.add(key);
-    const isBack = ahead === 0 && reason === undefined && before !== undefined && isLeftOut(before.entry);
+    const isBack = ahead === 0 && !event.isLeftOut && before !== undefined && isLeftOut(before.entry);
     if (before && ahead >= 0) {
       if (event.kind === 'listed' && (ahead > 0 || isOtherObject(before.entry, object))) {
         listing?.recordContradiction(before.entry.resourceVersion);

@@ -1,4 +1,4 @@
-import { type KubernetesObject, parseJson, parseObjectKey } from '../../../core/index.ts';
+import { type KubernetesObject, parseJson, namespaceOfKey } from '../../../core/index.ts';
 import {
   encodeEntry,
   indexEntriesOf,
@@ -151,7 +151,7 @@ export class Indexer {
     const found = new Set<string>();
     const pages = this.#redis.sscanStream(this.#keys.indexPrefix + LEFT_OUT_INDEX, { count: PAGE });
     for await (const keys of pages as AsyncIterable<string[]>) {
-      for (const key of keys) found.add(parseObjectKey(key).namespace ?? '');
+      for (const key of keys) found.add(namespaceOfKey(key) ?? '');
     }
     found.delete('');
     return [...found];

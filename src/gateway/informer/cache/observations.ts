@@ -1,4 +1,4 @@
-import { type KubernetesObject, parseObjectKey } from '../../../core/index.ts';
+import { type KubernetesObject, namespaceOfKey } from '../../../core/index.ts';
 import { madeIn, type MadeIndex, namespaceIndex, parseMade, type ViewKeys } from '../../../contract/cache-layout.ts';
 import { hasItems, observedAtMs, observedItems, observedValue } from '../../../contract/observed.ts';
 import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
@@ -142,7 +142,7 @@ export class Observations {
    */
   async removeOthers(field: string): Promise<void> {
     const places = this.#placesOf(field);
-    const isObserved = (key: string): boolean => places?.includes(parseObjectKey(key).namespace ?? '') ?? true;
+    const isObserved = (key: string): boolean => places?.includes(namespaceOfKey(key) ?? '') ?? true;
     const hash = this.#keys.observedPrefix + field;
     let cursor = '0';
     do {

@@ -1,4 +1,4 @@
-import { compareResourceVersions, type KubernetesObject, parseJson } from '../../../core/index.ts';
+import { compareResourceVersions, decodeObjectKey, type KubernetesObject, parseJson } from '../../../core/index.ts';
 import {
   decodeEntry,
   KEPT_OUT_INDEX,
@@ -264,16 +264,18 @@ export class ViewObjects {
   }
 
   /**
-   * The object with the newest version, if there is any. Reads all entries: for a resume or a relist, not for a run.
+   * The object with the newest version that the server can be asked for, if there is any: none has the name under which
+   * the cache has an object with a long one. Reads all entries: for a resume or a relist, not for a run.
    */
   async newest(): Promise<{ key: string; entry: ObjectEntry } | undefined> {
     let newest: { key: string; entry: ObjectEntry } | undefined;
     for await (const keys of this.keys()) {
       const entries = await this.entries(keys);
       entries.forEach((entry, at) => {
-        if (!entry) return;
+        const key = keys[at] ?? '';
+        if (!entry || !decodeObjectKey(key)) return;
         const newer = !newest || compareResourceVersions(entry.resourceVersion, newest.entry.resourceVersion) > 0;
-        if (newer) newest = { key: keys[at] ?? '', entry };
+        if (newer) newest = { key, entry };
       });
     }
     return newest;

@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { cachedKey } from '../../../src/contract/node/cached-name.ts';
+import { ObjectKeptOutError } from '../../../src/contract/node/codec.ts';
+import { type KubernetesObject, resource } from '../../../src/core/index.ts';
+import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
+import { MAX_LENGTH } from '../../../src/gateway/informer/cache/kept-out.ts';
+import { View } from '../../../src/gateway/informer/cache/view.ts';
+import { applierOf, listOf } from '../../harness/applier.ts';
+import { createView } from '../../harness/views.ts';
+
+const roles = resource('rbac.authorization.k8s.io/v1', 'Role');
+let redis: Redis;
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisUrl'));
+});
+
+afterAll(() => redis.disconnect());
+
+function roleOf(name: string, version: number, more: object = {}): KubernetesObject {
+  const { apiVersion, kind } = roles;
+  const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'owner', uid: 'owner', controller: true };
+  const annotations = { text: 'x'.repeat(8000) };
+  const metadata = { namespace: 'n', name, uid: name.slice(-9), resourceVersion: `${version}`, annotations };
+  return { apiVersion, kind, metadata: { ...metadata, ownerReferences: [owner] }, ...more };
+}
+
+it('an object with a long name is found by it, and is not the object that the server is asked for', async () => {
+  const view = createView(redis, roles);
+  await view.writer.claim('writer');
+  const [short, long] = [roleOf('short', 10), roleOf('x'.repeat(2000), 11)];
+  await applierOf(view).apply(listOf('20', [short, long]));
+  for (const namespace of [undefined, 'n']) {
+    const selection = {
+      ...(namespace === undefined ? {} : { namespace }),
+      fields: [{ field: 'metadata.name', operator: '=' as const, value: long.metadata.name }],
+    };
+    const state = await view.reader.state(selection);
+    if (!state) throw new Error('the view is not complete');
+    const keptOut: ObjectKeptOutError[] = [];
+    for await (const found of view.reader.select(selection, { state, onKeptOut: (error) => keptOut.push(error) })) {
+      expect(found).toEqual([]);
+    }
+    expect(keptOut.map(({ metadataOnly }) => metadataOnly.metadata.uid)).toEqual([long.metadata.uid]);
+  }
+  expect((await view.objects.newest())?.key).toBe('n/short');
+  await view.discard();
+});
+
+it.each([
+  ['nested too deeply', (name: string) => roleOf(name, 10, { rules: deep(300) }), 'deep'],
+  ['too long', (name: string) => roleOf(name, 10, { rules: 'x'.repeat(MAX_LENGTH) }), 'long'],
+  ['of a long name', (name: string) => roleOf(name.repeat(1000), 10), 'named'],
+])('an object %s has all of its metadata again once there is memory', async (_, objectOf, name) => {
+  let leftOut: string | undefined = 'there is no memory';
+  const memory = { reserve: async () => {}, leftOut: () => leftOut };
+  const view = new View(redis, roles, createView(redis, roles).location, undefined, { memory });
+  await view.writer.claim('writer');
+  const applier = applierOf(view);
+  const object = objectOf(name);
+  const key = cachedKey({ namespace: 'n', name: object.metadata.name });
+  const kept = async (): Promise<readonly string[] | undefined> => {
+    const { stored } = await view.reader.get(key);
+    try {
+      view.reader.found(key, stored);
+    } catch (error) {
+      if (error instanceof ObjectKeptOutError) return Object.keys(error.metadataOnly.metadata);
+    }
+    return undefined;
+  };
+  await applier.apply(listOf('20', [object]));
+  expect(await kept()).not.toContain('ownerReferences');
+  expect(await view.indexer.leftOutNamespaces()).toEqual(['n']);
+  leftOut = undefined;
+  await applier.apply(listOf('21', [object]));
+  expect(await kept()).toContain('ownerReferences');
+  expect(await view.indexer.leftOutNamespaces()).toEqual([]);
+  expect(await view.indexer.keptOutCount()).toBe(1);
+  await view.discard();
+});
+
+function deep(levels: number): object {
+  let value: object = {};
+  for (let level = 0; level < levels; level += 1) value = { value };
+  return value;
+}
