@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { HANDSHAKES, HandshakeRates } from './handshake-rates.ts';
+import { HANDSHAKES, HANDSHAKES_IN_ALL, HandshakeRates, RESERVED_HANDSHAKES } from './handshake-rates.ts';
 
 const { perSecond, burst } = HANDSHAKES;
 
@@ -30,6 +30,18 @@ describe('the handshakes of a source', () => {
     expect(tryOften('b')).toBe(burst);
   });
 
+  it('are bounded together with those of all other sources, and each source has a few of its own', () => {
+    // In turn: each of them stays far below its own bound.
+    const tryInTurn = (): number =>
+      Array.from({ length: 100 * 100 }, (_, at) => rates.take(`stranger ${at % 100}`)).filter(Boolean).length;
+    expect(tryInTurn()).toBe(HANDSHAKES_IN_ALL.burst + 100 * RESERVED_HANDSHAKES.burst);
+    nowMs += 1000;
+    expect(tryInTurn()).toBe(HANDSHAKES_IN_ALL.perSecond + 100 * RESERVED_HANDSHAKES.perSecond);
+    expect(tryOften('apiserver')).toBe(RESERVED_HANDSHAKES.burst);
+    rates.exempt('apiserver');
+    expect(tryOften('apiserver')).toBe(burst * 3);
+  });
+
   it('have no bound once it has shown its certificate, until the authorities change', () => {
     tryOften('apiserver');
     tryOften('stranger');
@@ -37,6 +49,7 @@ describe('the handshakes of a source', () => {
     expect(tryOften('apiserver')).toBe(burst * 3);
     expect(tryOften('stranger')).toBe(0);
     rates.endExemptions();
+    nowMs += 10_000;
     expect(tryOften('apiserver')).toBe(burst);
   });
 
@@ -45,6 +58,6 @@ describe('the handshakes of a source', () => {
     for (let at = 0; at < 4000; at += 1) rates.take(`other ${at}`);
     expect(rates.take('a')).toBe(false);
     for (let at = 0; at < 5000; at += 1) rates.take(`other ${at}`);
-    expect(tryOften('a')).toBe(burst);
+    expect(tryOften('a')).toBe(RESERVED_HANDSHAKES.burst);
   });
 });

@@ -8,40 +8,64 @@ import { type Clock, NewestMap, TokenBucket, type TokenRate } from '../core/inde
  * with several webhooks.
  */
 export const HANDSHAKES: TokenRate = { perSecond: 300, burst: 800 };
+/** Of all sources together that are not known: half of the thread. */
+export const HANDSHAKES_IN_ALL: TokenRate = { perSecond: 500, burst: 1600 };
+/**
+ * Of one source while the others take all of that, so that strangers do not keep an apiserver out until it is known: it
+ * has as many idle connections.
+ */
+export const RESERVED_HANDSHAKES: TokenRate = { perSecond: 1, burst: 25 };
 /** Sources whose buckets, and known sources whose names, are kept. */
 const MOST_SOURCES = 4096;
 
+/** The buckets of one source. */
+interface Source {
+  readonly own: TokenBucket;
+  readonly reserved: TokenBucket;
+}
+
 /**
- * How often each source may begin a handshake of TLS: a token bucket for each name. A source that has shown a
- * certificate of the authorities is exempt, so that the apiserver always has its own. Its certificate comes at the end
- * of the handshake, after the expensive part, so the exemption holds for later connections from its address.
+ * How often each source may begin a handshake of TLS: a token bucket for each name, and one for all, because a stranger
+ * may have many addresses. A source that has shown a certificate of the authorities is exempt, so that the apiserver
+ * always has its own. Its certificate comes at the end of the handshake, after the expensive part, so the exemption
+ * holds for later connections from its address.
  */
 export class HandshakeRates {
   readonly #clock: Pick<Clock, 'now'>;
+  readonly #inAll: TokenBucket;
   /** The source that connected last is the last. */
-  readonly #buckets = new NewestMap<string, TokenBucket>(MOST_SOURCES);
+  readonly #sources = new NewestMap<string, Source>(MOST_SOURCES);
   readonly #known = new NewestMap<string, true>(MOST_SOURCES);
 
   constructor(clock: Pick<Clock, 'now'>) {
     this.#clock = clock;
+    this.#inAll = this.#bucketOf(HANDSHAKES_IN_ALL);
   }
 
   /** @param name see `sourceName`. @returns whether the source may begin a handshake now. */
   take(name: string): boolean {
     if (this.#known.has(name)) return true;
-    const bucket = this.#buckets.get(name) ?? new TokenBucket(HANDSHAKES, () => this.#clock.now());
-    this.#buckets.set(name, bucket);
-    return bucket.take();
+    const source = this.#sources.get(name) ?? {
+      own: this.#bucketOf(HANDSHAKES),
+      reserved: this.#bucketOf(RESERVED_HANDSHAKES),
+    };
+    this.#sources.set(name, source);
+    // In this order: a refused handshake takes no token of a bucket.
+    return source.own.waitMs === 0 && (this.#inAll.take() || source.reserved.take()) && source.own.take();
   }
 
   /** The source has shown a certificate of the authorities. */
   exempt(name: string): void {
     this.#known.set(name, true);
-    this.#buckets.delete(name);
+    this.#sources.delete(name);
   }
 
   /** The authorities have changed: each source shows its certificate again. */
   endExemptions(): void {
     this.#known.clear();
+  }
+
+  #bucketOf(rate: TokenRate): TokenBucket {
+    return new TokenBucket(rate, () => this.#clock.now());
   }
 }
