@@ -2,6 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { LEFT_OUT_INDEX, namespaceIndex, orphanIndex, viewKeys } from '../../../src/contract/cache-layout.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';
 import { keysOfPart } from '../../../src/gateway/controller/running/keys-in-scope.ts';
+import { HandlerError } from '../../../src/gateway/informer/cache/change.ts';
+import { type LookupBudget, resolveLookup, unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
@@ -84,7 +86,8 @@ describe('a namespace with 150,000 objects', () => {
     {
       by: 'one of several entries',
       read: async () =>
-        (await view.indexer.keysWith([], ['labels=app=x', namespaceIndex('large'), namespaceIndex('other')])).length,
+        (await view.indexer.keysWith([], { anyOf: ['labels=app=x', namespaceIndex('large'), namespaceIndex('other')] }))
+          .length,
       count: MANY + 3,
     },
     {
@@ -107,6 +110,32 @@ describe('a namespace with 150,000 objects', () => {
     expect(await largestAnswer(async () => (found = await read()))).toBeLessThanOrEqual(MOST);
     expect(found).toBe(count);
     await expectShortCommands(admin, read);
+  });
+
+  it.each<{ by: string; budget: (spend: () => void) => Partial<LookupBudget> }>([
+    { by: 'keys that it finds', budget: (spend) => ({ chargeKeys: spend }) },
+    {
+      by: 'objects that it looks at',
+      budget: (spend) => ({
+        labelSelector: { matchLabels: { app: 'x' } },
+        run: (work) => {
+          spend();
+          return work();
+        },
+      }),
+    },
+  ])('is read by a lookup as far as its controller can pay for the $by', async ({ budget }) => {
+    let left = 3;
+    const spend = (): void => {
+      if (left === 0) throw new HandlerError('no time left');
+      left -= 1;
+    };
+    const lookup = { view: view.location.prefix, entries: [namespaceIndex('large')] };
+    const sent = vi.spyOn(redis, 'sendCommand');
+    await expect(resolveLookup(view, lookup, { ...unlimitedLookups, ...budget(spend) })).rejects.toThrow(HandlerError);
+    const commands = sent.mock.calls.length;
+    sent.mockRestore();
+    expect(commands).toBeLessThanOrEqual(4);
   });
 
   it('has no cost for another one, which is read with one command', async () => {
@@ -180,7 +209,7 @@ describe('pages of a large index', () => {
       const [query, anyOf] = [[...new Set(picked(3))], picked(2)];
       const said = JSON.stringify({ seed, query, anyOf });
       const whole = wholeOf(query, anyOf);
-      expect((await view.indexer.keysWith(query, anyOf)).toSorted(), said).toEqual(whole);
+      expect((await view.indexer.keysWith(query, { anyOf })).toSorted(), said).toEqual(whole);
       // During the next read other keys come and go.
       const gone = new Set(Array.from({ length: 100 }, () => all[below(all.length)] ?? ''));
       const come = Array.from({ length: 100 }, (_, nth) => `a/m${at}-${nth}`);
@@ -193,7 +222,7 @@ describe('pages of a large index', () => {
         }
       };
       const [during] = await Promise.all([
-        view.indexer.keysWith(query, anyOf),
+        view.indexer.keysWith(query, { anyOf }),
         changes(),
         put(come, [namespaceIndex('a'), 'most']),
       ]);

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/index.ts';
+import { HandlerError } from '../../../src/gateway/informer/cache/change.ts';
+import { unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
 import { connectRedis, loadScript, type Redis } from '../../../src/ground/redis/redis.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -139,7 +141,7 @@ describe('a tenant with a hundred thousand keys', () => {
     await eventually(async () => expect(await admin.zcard(paused)).toBe(0));
   });
 
-  it('looks up the keys that have named an object without a script that reads them all', async () => {
+  it('looks up the keys that have named an object without a script that reads them all, as far as their controller can pay', async () => {
     const queue = await fixture.open();
     const { relatedIndex } = fixture.keys;
     await fill(
@@ -152,6 +154,14 @@ describe('a tenant with a hundred thousand keys', () => {
     const look = async (): Promise<void> => void (found = await queue.relatedRules.keysOf(change));
     await expectShortScripts(admin, look);
     expect(new Set(found).size).toBe(KEYS);
+    let paid = 0;
+    const chargeKeys = (count: number, before: number): void => {
+      expect(before).toBe(paid);
+      if (paid >= 1000) throw new HandlerError('no time left');
+      paid += count;
+    };
+    await expect(queue.relatedRules.keysOf(change, { ...unlimitedLookups, chargeKeys })).rejects.toThrow(HandlerError);
+    expect(paid).toBe(1000);
   });
 
   it('pays for the names that its rules keep, which the script looks at, and for those that change', async () => {

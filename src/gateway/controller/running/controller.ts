@@ -261,16 +261,13 @@ export class RunningController {
         throw new HandlerError(`a lookup of keys ${error.message}`);
       }
     };
+    const run = <T>(work: () => T): T => within(() => budget.within(work, () => true));
+    const chargeKeys = (count: number, before: number): void => within(() => budget.chargeKeys(count, before));
     return {
       labelSelector: this.#scope.labelSelector,
-      run: (work) => within(() => budget.within(work, () => true)),
-      chargeKeys: (count) => within(() => budget.chargeKeys(count)),
-      related: async (change) => {
-        const run = <T>(work: () => T): T => within(() => budget.within(work, () => true));
-        const keys = await this.queue.relatedRules.keysOf(change, run);
-        within(() => budget.chargeKeys(keys.length));
-        return keys;
-      },
+      run,
+      chargeKeys,
+      related: (change) => this.queue.relatedRules.keysOf(change, { run, chargeKeys }),
     };
   }
 

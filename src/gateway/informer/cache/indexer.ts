@@ -108,8 +108,13 @@ export class Indexer {
    * objects when there are none. Takes one trip if one of the indexes is small. Otherwise it looks at the keys of the
    * namespace, or of the view, page by page, because a tenant decides how many there are: the result has each key that
    * carries the entries throughout, and may lack others.
+   * @param onPage called with the number of keys of each page before the next one is read. It may throw, to end the
+   *   read.
    */
-  async keysWith(entries: readonly string[], anyOf: readonly string[] = []): Promise<string[]> {
+  async keysWith(
+    entries: readonly string[],
+    { anyOf = [], onPage }: { readonly anyOf?: readonly string[]; readonly onPage?: (count: number) => void } = {},
+  ): Promise<string[]> {
     const queries = anyOf.length === 0 ? [entries] : anyOf.map((entry) => [...entries, entry]);
     // Sent together, in one trip.
     const first = await Promise.all(queries.map((query) => this.#page(query)));
@@ -118,6 +123,7 @@ export class Indexer {
       let page = first[at];
       while (page) {
         for (const key of page.keys) found.add(key);
+        onPage?.(page.keys.length);
         // Everything else of this thread has a turn during the trip.
         page = page.last === '' ? undefined : await this.#page(query, page.last);
       }

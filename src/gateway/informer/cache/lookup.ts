@@ -35,8 +35,11 @@ export interface LookupBudget {
   readonly labelSelector: LabelSelector | undefined;
   /** Runs work over one object. */
   run<T>(work: () => T): T;
-  /** Counts the keys that a lookup has found. */
-  chargeKeys(count: number): void;
+  /**
+   * Charges keys that a lookup has found.
+   * @param before how many keys the same lookup has found before these.
+   */
+  chargeKeys(count: number, before: number): void;
   /** The keys of the controller that have named the object as related. */
   related(change: RelatedChange): Promise<readonly string[]>;
 }
@@ -56,41 +59,60 @@ export const unlimitedLookups: LookupBudget = {
 export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBudget): Promise<readonly string[]> {
   const { declared, entries, keys: only, selector } = lookup;
   const { labelSelector } = budget;
-  if (only) return filter(view, only, lookup, budget);
+  if (only) return filter(view, only, lookup, { budget });
   // A lookup without time left reads nothing: there may be many candidates.
   budget.run(() => {});
+  const charge = chargeOf(budget);
   const anyOf = selector && declared !== undefined ? demandsOf(declared, selector.labels) : [];
   if (declared !== undefined && selector) {
     const few = await view.objects.findFew({ declared, entries, anyOf });
-    if (few) return charged(await filter(view, few.keys, lookup, budget, few.objects), budget);
+    if (few) return filter(view, few.keys, lookup, { budget, charge, read: few.objects });
   }
   const complete = declared === undefined || isMade(await view.indexer.complete(), declared, namespaceOf(entries));
   const others = declared === undefined ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
+  const isAnswer = complete && !selector && !labelSelector;
+  // After each page, because a tenant decides how many there are: a lookup without time left reads no more.
+  const onCandidates = (count: number): void => (isAnswer ? charge(count) : budget.run(() => {}));
   // An index that is still being filled cannot be asked; the objects can.
   // Sent together, in one trip. A selector gives an index one value, which has always room.
   const [candidates, uncounted] = await Promise.all([
-    view.indexer.keysWith(complete ? entries : others, complete ? anyOf : []),
-    complete && declared !== undefined && !selector ? view.indexer.keysWith([...others, uncountedIndex(declared)]) : [],
+    view.indexer.keysWith(complete ? entries : others, { anyOf: complete ? anyOf : [], onPage: onCandidates }),
+    complete && declared !== undefined && !selector
+      ? view.indexer.keysWith([...others, uncountedIndex(declared)], { onPage: () => budget.run(() => {}) })
+      : [],
   ]);
-  const isAnswer = complete && !selector && !labelSelector;
-  const found = isAnswer ? candidates : await filter(view, candidates, lookup, budget);
-  const more = uncounted.length > 0 ? await filter(view, uncounted, lookup, budget) : [];
-  return charged(more.length > 0 ? [...new Set([...found, ...more])] : found, budget);
+  const found = isAnswer ? candidates : await filter(view, candidates, lookup, { budget, charge });
+  const more = uncounted.length > 0 ? await filter(view, uncounted, lookup, { budget, charge }) : [];
+  return more.length > 0 ? [...new Set([...found, ...more])] : found;
 }
 
-/** Named keys are not charged here: they were with the change that names them. */
-function charged(found: readonly string[], budget: LookupBudget): readonly string[] {
-  budget.chargeKeys(found.length);
-  return found;
+/** Charges the keys of one lookup as they are found. */
+function chargeOf(budget: LookupBudget): (count: number) => void {
+  let before = 0;
+  return (count) => {
+    budget.chargeKeys(count, before);
+    before += count;
+  };
 }
 
-/** @param read the objects of all candidates, if they have been read. */
+/**
+ * @param charge called with the number of keys found in each batch. Default: named keys are not charged here, because
+ *   they were with the change that names them.
+ * @param read the objects of all candidates, if they have been read.
+ */
 async function filter(
   view: View,
   candidates: readonly string[],
   lookup: Lookup,
-  budget: LookupBudget,
-  read?: readonly (EncodedObject | undefined)[],
+  {
+    budget,
+    charge = () => {},
+    read,
+  }: {
+    readonly budget: LookupBudget;
+    readonly charge?: (count: number) => void;
+    readonly read?: readonly (EncodedObject | undefined)[];
+  },
 ): Promise<string[]> {
   const only = lookup.keys !== undefined;
   const found: string[] = [];
@@ -100,6 +122,7 @@ async function filter(
     const keys = candidates.slice(from, from + BATCH);
     const stored = read?.slice(from, from + BATCH) ?? (await view.objects.first(keys));
     from += stored.length;
+    const before = found.length;
     const slice = new TimeSlice();
     for (const [at, object] of stored.entries()) {
       const key = keys[at] ?? '';
@@ -109,6 +132,7 @@ async function filter(
       // Without a rest, because the budget limits this work, and a lookup holds one of two places.
       if (slice.isOver) await slice.giveWay();
     }
+    charge(found.length - before);
   }
   return found;
 }

@@ -2,6 +2,7 @@ import { formatKind, matchesLabels } from '../../../../core/index.ts';
 import type { RelatedRule } from '../../../../contract/index.ts';
 import { MAX_RELATED_KINDS } from '../../../../contract/outcome.ts';
 import type { RelatedChange } from '../../../informer/cache/change.ts';
+import { type LookupBudget, unlimitedLookups } from '../../../informer/cache/lookup.ts';
 import { loadScript, type Redis, type Script } from '../../../../ground/redis/redis.ts';
 import { TimeSlice } from '../../../../ground/time-slice.ts';
 import type { QueueKeys } from '../queue-keys.ts';
@@ -58,17 +59,27 @@ export class RelatedRules {
   /**
    * The keys with a rule that matches this object. In no order, each once. The keys of rules that are replaced during
    * the lookup run again anyway, because their rules are new.
-   * @param run runs the work over one key in a budget. It may throw, to end the lookup. Default: without a budget.
+   * @param budget pays for the work and for the keys, page by page. It may throw, to end the lookup. Default: none.
    */
-  async keysOf(change: RelatedChange, run: <T>(work: () => T) => T = (work) => work()): Promise<string[]> {
+  async keysOf(
+    change: RelatedChange,
+    budget: Pick<LookupBudget, 'run' | 'chargeKeys'> = unlimitedLookups,
+  ): Promise<string[]> {
     const { related } = this.#keys;
+    const { run } = budget;
+    let before = 0;
+    const charge = (count: number): void => {
+      budget.chargeKeys(count, before);
+      before += count;
+    };
     const { kind, namespace = '', name } = change;
     const places = [...new Set(['', namespace])].map((each) => `${kind}\n${each}\n`);
     const named = await this.#keysAfter(
       places.map((place) => `${place}${name}\n`),
       run,
+      charge,
     );
-    // Rules without names.
+    // Rules without names. Those that match are charged below.
     const selecting = await this.#keysAfter(
       places.map((place) => `${place}\n`),
       run,
@@ -80,10 +91,12 @@ export class RelatedRules {
       run(() => {});
       const keys = selecting.slice(from, from + BATCH);
       const rules = await this.#redis.hmget(related, ...keys);
+      const count = selected.length;
       for (const [at, key] of keys.entries()) {
         if (run(() => (rules[at] ?? '').split('\n').some((text) => selects(text, change)))) selected.push(key);
         if (slice.isOver) await slice.giveWay();
       }
+      charge(selected.length - count);
     }
     return [...new Set([...named, ...selected])];
   }
@@ -91,9 +104,14 @@ export class RelatedRules {
   /**
    * Reads the members of the index that begin with one of these texts, page by page, and returns the keys at their
    * ends.
-   * @param run as that of `keysOf`: a lookup without time left reads no page.
+   * @param run see `LookupBudget`: a lookup without time left reads no page.
+   * @param charge called with the number of keys of each page. Default: they are not charged.
    */
-  async #keysAfter(starts: readonly string[], run: <T>(work: () => T) => T): Promise<string[]> {
+  async #keysAfter(
+    starts: readonly string[],
+    run: LookupBudget['run'],
+    charge: (count: number) => void = () => {},
+  ): Promise<string[]> {
     const found = await Promise.all(
       starts.map(async (start) => {
         const keys: string[] = [];
@@ -102,6 +120,7 @@ export class RelatedRules {
           run(() => {});
           const members = await this.#redis.zrangebylex(this.#keys.relatedIndex, from, end, 'LIMIT', 0, PAGE);
           run(() => members.forEach((member) => keys.push(member.slice(start.length))));
+          charge(members.length);
           if (members.length < PAGE) return keys;
           from = `(${members.at(-1)}`;
         }
