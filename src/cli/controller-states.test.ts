@@ -56,10 +56,10 @@ const ROWS: readonly (readonly [ControllerStateWord, string, Partial<ControllerF
   ['partly paused', 'Running', { pausedObjects: 1 }],
   ['waits for recovery', 'WaitsForRecovery', { pauses: [{ scope: 'recovery', sinceMs: 0 }] }],
   // A function that starts is no fault.
-  ['busy', 'Running', { circuit: { sinceMs: 0, untilMs: 1, isStarting: true }, sizes: { ...sizes, queued: 1 } }],
+  ['busy', 'Running', { circuit: { sinceMs: 0, untilMs: 1, reason: undefined }, sizes: { ...sizes, queued: 1 } }],
   ['busy', 'Running', { sizes: { ...sizes, backlog: 1 } }],
   ['problem', 'NotWell', { problems: ['its view is not complete'] }],
-  ['circuit open', 'NotWell', { circuit: { sinceMs: 0, untilMs: 1 }, problems: ['refused'] }],
+  ['circuit open', 'NotWell', { circuit: { sinceMs: 0, untilMs: 1, reason: 'refused' }, problems: ['refused'] }],
   ['remark', 'Running', { remarks: ['an object is kept out'] }],
 ];
 const WELL: readonly ControllerStateWord[] = ['idle', 'busy', 'partly paused', 'remark'];
@@ -77,10 +77,9 @@ function controllerOf({
   circuit,
   sizes: found,
 }: ControllerFacts): RunningController {
-  const levels = { pauses, morePauses: 0, pausedObjects, circuit, sizes: found, low: 0, demand: 0 };
+  const levels = { pauses, morePauses: 0, pausedObjects, sizes: found, low: 0, demand: 0 };
   const queue = {
     name: 'web',
-    circuit,
     inspector: { levels: async () => levels, status: async () => atRest },
     history: { runsOf: async () => [] },
     unfinished: () => ({ totalMs: 0, longestMs: 0 }),
@@ -90,15 +89,19 @@ function controllerOf({
   return {
     name: 'web',
     queue,
+    circuit,
     sources: { refusal: problems[0] },
     failures: { remarks: remarks[0] },
   } as unknown as RunningController;
 }
 
-function apiOf({ queue }: RunningController, { problems, remarks }: ControllerFacts): ReturnType<typeof queueApi> {
+function apiOf(
+  { queue, circuit }: RunningController,
+  { problems, remarks }: ControllerFacts,
+): ReturnType<typeof queueApi> {
   return queueApi({
     queues: () => new Map([['web', queue as WorkQueue]]),
-    controller: () => ({ problems, remarks, namespaced: true, objectOf: async () => ({ state: 'cached' }) }),
+    controller: () => ({ problems, remarks, circuit, namespaced: true, objectOf: async () => ({ state: 'cached' }) }),
     clock: { now: () => NOW },
   });
 }

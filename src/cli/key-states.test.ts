@@ -77,7 +77,8 @@ async function servedKey({ object, ...record }: KeyStatus): Promise<ServedKey> {
   } as unknown as WorkQueue;
   const app = queueApi({
     queues: () => new Map([['web', queue]]),
-    controller: () => object && { problems: [], remarks: [], namespaced: true, objectOf: async () => object },
+    controller: () =>
+      object && { problems: [], remarks: [], circuit: undefined, namespaced: true, objectOf: async () => object },
     clock: { now: () => NOW },
   });
   return (await (await app.request('/web/keys/a/k')).json()) as ServedKey;

@@ -79,7 +79,7 @@ function controllersIn(registry: Readonly<Record<string, string>>): string[] {
 }
 
 async function readQueue(location: RedisLocation, controller: string, clock: Clock): Promise<JudgedQueue> {
-  const own = { clock, circuit: () => undefined, passed: async () => false };
+  const own = { clock, passed: async () => false };
   const inspector = new RedisInspector(location.redis, queueKeys(location, controller), own);
   return { controller, ...(await inspector.levels()) };
 }

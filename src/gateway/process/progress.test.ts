@@ -15,7 +15,7 @@ async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: 
     controllers: () => [
       { name: 'web', queue: { stalledMs: async () => waits.dueMs ?? 0 } } as unknown as RunningController,
     ],
-    notes: () => ({ problems: [], remarks: [] }),
+    notes: () => ({ problems: [], remarks: [], circuit: undefined }),
     isNeededForReady: () => isNeededForReady,
     onChanged: (controller) => void reported.push(controller),
     runtime: quietRuntime({ clock: new InstantClock() }),

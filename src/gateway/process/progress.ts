@@ -77,9 +77,7 @@ export class Progress {
 
   /** The state of a controller, from its keys at the last look, without a request to Redis. */
   stateOf(controller: RunningController): ControllerStateWord {
-    const { queue } = controller;
-    const facts = queue.seenLevels ?? NO_KEYS;
-    return controllerState({ ...this.#options.notes(controller), ...facts, circuit: queue.circuit });
+    return controllerState({ ...this.#options.notes(controller), ...(controller.queue.seenLevels ?? NO_KEYS) });
   }
 
   /** Which controllers of configured functions are not well, in the dashboard's words; undefined when all are well. */
@@ -155,7 +153,6 @@ function keepOnly(ages: Map<string, unknown>, current: readonly { readonly name:
 const NO_KEYS: QueueFacts = {
   pauses: [],
   pausedObjects: 0,
-  circuit: undefined,
   sizes: { queued: 0, running: 0, failing: 0, backlog: 0, dead: 0 },
 };
 /** How many controllers a sentence names at most. */

@@ -176,7 +176,9 @@ class World {
       endsMs: { get: () => (this.clock.now() < this.endsMs ? this.endsMs : Infinity) },
     });
     const controller = Object.defineProperties({ queue, failures } as unknown as RunningController, {
-      openReason: { get: () => this.openReason },
+      circuit: {
+        get: () => (this.openReason === undefined ? undefined : { sinceMs: 0, untilMs: 0, reason: this.openReason }),
+      },
       endpoint: { get: () => ({ lastAnswer: this.lastAnswer }) },
       sources: { get: () => ({ keptOut, refusal: this.refusal }) },
     });

@@ -249,7 +249,7 @@ export class FunctionReconciler {
   #nextMs(): number {
     const controller = this.#options.controllers.get(this.#id);
     if (!controller || !this.#started || this.#starting) return this.#reviewAtMs;
-    const askedMs = this.#leads ? this.#reachability.dueMs(this.#started.hash, controller.openReason) : Infinity;
+    const askedMs = this.#leads ? this.#reachability.dueMs(this.#started.hash, controller.circuit?.reason) : Infinity;
     return Math.min(this.#reviewAtMs, this.#endsMs, askedMs, this.#rereadMs);
   }
 
@@ -429,8 +429,8 @@ export class FunctionReconciler {
     if (isStale || isDue || !this.#facts) await this.#readFacts(controller, resolved.paused);
     // Only the gateway that reports it asks the function.
     if (!this.#leads) return;
-    const { openReason, endpoint } = controller;
-    const heard = { openReason, lastAnswer: endpoint.lastAnswer };
+    const { circuit, endpoint } = controller;
+    const heard = { openReason: circuit?.reason, lastAnswer: endpoint.lastAnswer };
     this.#status.record({ Reachable: await this.#reachability.look(resolved.controller, resolved.hash, heard) });
     await this.#report(resolved.controller.url, undefined, signal);
   }
@@ -475,8 +475,7 @@ export class FunctionReconciler {
     const { controllers, progress } = this.#options;
     const controller = controllers.get(this.#id);
     if (!controller || !this.#facts) return undefined;
-    const notes = notesOf(controller, { controllers, progress });
-    return controllerState({ ...notes, ...this.#facts, circuit: controller.queue.circuit });
+    return controllerState({ ...notesOf(controller, { controllers, progress }), ...this.#facts });
   }
 
   async #report(url: string | undefined, failure: Finding | undefined, signal: AbortSignal): Promise<void> {

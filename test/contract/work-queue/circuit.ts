@@ -6,11 +6,6 @@ import { type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 /** How many keys one gateway may start: where it has no room, other gateways start them. */
 export function circuitContract(create: CreateFixture): void {
   const setting = eachSetting(create);
-  const now = (): number => setting().clock.now();
-
-  /** As the circuit breaker: no key starts until then. */
-  const shut = (queue: WorkQueue, untilMs: number): void => queue.allow(0, { sinceMs: now(), untilMs });
-
   /** One more gateway, with runs of its own. */
   async function openOther(): Promise<{ queue: WorkQueue; process: RecordingProcess }> {
     const other = { queue: await setting().open(), process: setting().newProcess() };
@@ -19,27 +14,20 @@ export function circuitContract(create: CreateFixture): void {
   }
 
   describe('a gateway whose circuit is open', () => {
-    it('starts nothing, however keys come, and says why; they start when it is closed', async () => {
+    it('starts nothing, however keys come; they start when it is closed', async () => {
       const { queue, process } = setting();
       await queue.start(process);
-      const untilMs = now() + 60_000;
-      shut(queue, untilMs);
+      queue.allow(0);
       await queue.add(plain('added'));
       await queue.addLow(['low'], 'initial');
       await queue.addAfter('timer', 5);
       await setting().pass(50_000);
       expect(process.runs).toEqual([]);
-      for (const key of ['added', 'low', 'timer']) {
-        expect((await queue.inspector.status(key)).waits, key).toEqual([{ reason: 'breaker', untilMs }]);
-      }
-      expect(queue.circuit).toEqual({ sinceMs: untilMs - 60_000, untilMs });
       // What they wait for is an outage, in which the oldest grows old.
       expect([await queue.stalledMs(), (await queue.inspector.levels()).oldestDueMs]).toEqual([0, 50_000]);
       queue.allow(Infinity);
-      expect(queue.circuit).toBeUndefined();
       await setting().atRest();
       expect(process.keys().toSorted()).toEqual(['added', 'low', 'timer']);
-      expect((await queue.inspector.status('added')).waits).toEqual([]);
     });
 
     it('lets runs in flight end, and keeps back what they ask for', async () => {
@@ -48,7 +36,7 @@ export function circuitContract(create: CreateFixture): void {
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
-      shut(queue, now() + 60_000);
+      queue.allow(0);
       await queue.add(plain('k'));
       run.release({ kind: 'ended', failures: 'count', againAfterMs: 5 });
       await setting().pass(1000);
@@ -65,14 +53,14 @@ export function circuitContract(create: CreateFixture): void {
       await queue.start(process);
       await queue.add(plain('before'));
       await setting().ran('before');
-      shut(queue, now() + 500);
+      queue.allow(0);
       await queue.add(plain(...numbered('k', 60)));
       await queue.addLow(numbered('low', 60), 'initial');
       // The time alone opens nothing.
       await setting().pass(1000);
       expect(process.runs).toHaveLength(1);
       // The run of the time before takes none of the room.
-      queue.allow(1, { sinceMs: now(), untilMs: now() });
+      queue.allow(1);
       for (let runs = 2; runs <= 6; runs += 1) {
         await setting().pass(1000);
         expect(process.inFlight).toHaveLength(2);
@@ -81,12 +69,12 @@ export function circuitContract(create: CreateFixture): void {
       }
       await setting().pass(1000);
       expect(process.inFlight).toHaveLength(2);
-      shut(queue, now() + 2000);
+      queue.allow(0);
       for (const end of ends) end(done);
       await setting().pass(1990);
       expect(process.inFlight).toEqual([]);
       expect(process.runs).toHaveLength(7);
-      queue.allow(2, { sinceMs: now(), untilMs: now() });
+      queue.allow(2);
       await setting().pass(1000);
       expect(process.inFlight).toHaveLength(2);
       process.onRun = () => done;
@@ -100,7 +88,7 @@ export function circuitContract(create: CreateFixture): void {
       const { queue, process } = setting();
       await queue.pause('namespace/paused');
       await queue.start(process);
-      queue.allow(1, { sinceMs: now(), untilMs: now() });
+      queue.allow(1);
       await queue.add(plain(...numbered('paused/', 60), 'k'));
       await setting().ran('k');
       queue.allow(Infinity);
@@ -118,7 +106,7 @@ export function circuitContract(create: CreateFixture): void {
       await queue.add(plain(...keys));
       await setting().until(() => blocked.length === 4, 'every slot taken');
       const other = await openOther();
-      shut(queue, now() + 600_000);
+      queue.allow(0);
       for (const end of blocked) end();
       await queue.addLow(numbered('low', 50), 'initial');
       await queue.addAfter('timer', 5);
@@ -126,7 +114,7 @@ export function circuitContract(create: CreateFixture): void {
       expect(process.runs).toHaveLength(4);
       expect(other.process.runs).toHaveLength(200 - 4 + 50 + 1);
       queue.allow(Infinity);
-      shut(other.queue, now() + 600_000);
+      other.queue.allow(0);
       process.onRun = () => done;
       await other.queue.add(plain('back'));
       await setting().atRest();
@@ -149,7 +137,7 @@ export function circuitContract(create: CreateFixture): void {
       const { queue, process } = setting();
       await queue.start(process);
       queue.suspend();
-      shut(queue, now() + 60_000);
+      queue.allow(0);
       await queue.add(plain('k'));
       queue.unsuspend();
       await setting().pass(1000);
@@ -158,7 +146,7 @@ export function circuitContract(create: CreateFixture): void {
       queue.allow(Infinity);
       await setting().wait();
       expect(process.runs).toEqual([]);
-      queue.allow(1, { sinceMs: now(), untilMs: now() });
+      queue.allow(1);
       await setting().wait();
       expect(process.runs).toEqual([]);
       queue.unsuspend();
@@ -174,7 +162,7 @@ export function circuitContract(create: CreateFixture): void {
       await queue.add(plain('k'));
       await setting().ran('k');
       blocked.release({ kind: 'unknown' });
-      shut(queue, now() + 300_000);
+      queue.allow(0);
       await setting().pass(30_000);
       expect(process.losses).toMatchObject([{ key: 'k' }]);
       expect(process.runs).toHaveLength(1);
@@ -186,7 +174,7 @@ export function circuitContract(create: CreateFixture): void {
     it('stops as ever, and leaves its keys to the next gateway', async () => {
       const { queue, process } = setting();
       await queue.start(process);
-      shut(queue, now() + 600_000);
+      queue.allow(0);
       await queue.add(plain('k', 'l'));
       await queue.stop(1000);
       const next = await openOther();
@@ -198,7 +186,7 @@ export function circuitContract(create: CreateFixture): void {
     it('has some time to start keys once it may, before they stand still', async () => {
       const { queue, process } = setting();
       await queue.start(process);
-      shut(queue, now() + 60_000);
+      queue.allow(0);
       await queue.add(plain('k'));
       await setting().pass(50_000);
       expect(await queue.stalledMs()).toBe(0);
@@ -206,7 +194,7 @@ export function circuitContract(create: CreateFixture): void {
       queue.suspend();
       queue.allow(Infinity);
       expect(await queue.stalledMs()).toBe(0);
-      setting().clock.step(now() + 7000);
+      setting().clock.step(setting().clock.now() + 7000);
       expect(await queue.stalledMs()).toBe(7000);
       queue.unsuspend();
       await setting().atRest();

@@ -44,6 +44,8 @@ export class ModelHistory implements Process {
   readonly #pauses = new Set<PauseScope>();
   readonly #busy: { key: string; run: number }[] = [];
   readonly #barriers = new Map<string, number>();
+  /** The gateways whose circuit is open, and until when. */
+  readonly #openUntilMs = new Map<WorkQueue, number>();
   /** What was found wrong inside a run, where the queue would take it for its own trouble. */
   readonly #faults: unknown[] = [];
   /** How many runs a gateway began while its circuit was open: they had started before. */
@@ -82,7 +84,7 @@ export class ModelHistory implements Process {
 
   /** As the dispatcher: a run that comes while the circuit of its gateway is open is given back. */
   async #runUnlessOpen(run: Run, queue: WorkQueue): Promise<Finish> {
-    if (queue.circuit && this.#now() < queue.circuit.untilMs) {
+    if (this.#now() < (this.#openUntilMs.get(queue) ?? 0)) {
       this.refused += 1;
       return { kind: 'ended', failures: 'keep', againAfterMs: 0 };
     }
@@ -228,11 +230,16 @@ export class ModelHistory implements Process {
 
   /** Of one gateway at a time: the other starts all that there is. */
   #openOrCloseCircuit(queue: WorkQueue): void {
-    const open = this.#gateways.find(({ circuit }) => circuit);
-    if (open && this.#chance(0.7))
-      open.allow(this.#chance(0.5) ? 1 : Infinity, { sinceMs: this.#now(), untilMs: this.#now() });
-    else if (!open || open === queue)
-      queue.allow(0, { sinceMs: this.#now(), untilMs: this.#now() + this.#below(3000) });
+    const open = this.#gateways.find((each) => this.#openUntilMs.has(each));
+    if (open && this.#chance(0.7)) {
+      const isProbing = this.#chance(0.5);
+      if (isProbing) this.#openUntilMs.set(open, this.#now());
+      else this.#openUntilMs.delete(open);
+      open.allow(isProbing ? 1 : Infinity);
+    } else if (!open || open === queue) {
+      this.#openUntilMs.set(queue, this.#now() + this.#below(3000));
+      queue.allow(0);
+    }
   }
 
   /** A gateway is gone in the middle of its runs, and another comes. */

@@ -2,7 +2,9 @@ import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { silentLogger, systemClock } from '../../../src/core/index.ts';
+import type { OpenCircuit } from '../../../src/gateway/controller/endpoint/open-circuit.ts';
 import { AdminServer } from '../../../src/gateway/http/server/admin-server.ts';
+import type { ServedQueue } from '../../../src/gateway/http/server/queue-api.ts';
 import type { KeyObject, RunPage, WorkQueue } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { NO_LOGIN } from '../../harness/login.ts';
@@ -16,6 +18,7 @@ let process: RecordingProcess;
 let server: AdminServer;
 let redisIsThere = true;
 let problems: readonly string[] = [];
+let circuit: OpenCircuit | undefined;
 let object: KeyObject;
 let namespaced: boolean;
 
@@ -25,6 +28,7 @@ beforeEach(async () => {
   process = new RecordingProcess();
   redisIsThere = true;
   problems = [];
+  circuit = undefined;
   object = { state: 'cached' };
   namespaced = true;
   server = new AdminServer({
@@ -37,7 +41,7 @@ beforeEach(async () => {
       reconcile: new Hono(),
       queues: {
         queues: () => (redisIsThere ? new Map([['controller', queue]]) : 'Redis cannot be asked: not connected'),
-        controller: () => ({ problems, remarks: [], namespaced, objectOf: async () => object }),
+        controller: () => ({ problems, remarks: [], circuit, namespaced, objectOf: async () => object }),
         clock: systemClock,
       },
     },
@@ -178,11 +182,16 @@ describe('/queues', () => {
   });
 
   it('tells while this gateway starts no keys, since it cannot reach the function', async () => {
-    const untilMs = Date.now() + 60_000;
-    const circuit = { sinceMs: untilMs - 60_000, untilMs };
-    queue.allow(0, circuit);
-    expect(await request('/queues')).toMatchObject([200, { queues: [{ pauses: [], circuit }] }]);
-    queue.allow(Infinity);
+    const times = { sinceMs: Date.now(), untilMs: Date.now() + 60_000 };
+    circuit = { ...times, reason: 'the function does not answer' };
+    const served = async (): Promise<unknown> => {
+      const [, { queues }] = (await request('/queues')) as [number, { queues: ServedQueue[] }];
+      return queues[0]?.circuit;
+    };
+    expect(await served()).toEqual(times);
+    circuit = { ...times, reason: undefined };
+    expect(await served()).toEqual({ ...times, isStarting: true });
+    circuit = undefined;
     expect(JSON.stringify(await request('/queues'))).not.toContain('circuit');
   });
 
@@ -343,8 +352,18 @@ describe('levelhook queue', () => {
   });
 
   it('shows why keys wait while the function cannot be reached', async () => {
-    queue.allow(0, { sinceMs: Date.now(), untilMs: Date.now() + 60_000 });
+    const untilMs = Date.now() + 60_000;
+    circuit = { sinceMs: Date.now(), untilMs, reason: 'the function does not answer' };
+    queue.allow(0);
     await queue.add([{ key: 'a/x', reasons: [] }]);
+    await queue.addLow(['a/low'], 'initial');
+    await queue.addAfter('a/timer', 5);
+    for (const key of ['a/x', 'a/low', 'a/timer']) {
+      await eventually(async () => {
+        const waits = [{ reason: 'breaker', untilMs }];
+        expect(await request(`/queues/controller/keys/${key}`)).toMatchObject([200, { state: 'circuit open', waits }]);
+      });
+    }
     expect((await levelhook('list'))[1]).toMatch(/^controller .* breaker$/m);
     expect((await levelhook('list', 'controller'))[1]).toMatch(/^queued +a\/x +20..-.*Z$/m);
     const [, status] = await levelhook('get', 'controller', 'a/x');

@@ -20,6 +20,7 @@ const plain = (keys: readonly string[]) => keys.map((key) => ({ key, reasons: []
 /** One gateway's half of the line from the queue to the function, which it reaches at an address of its own. */
 interface Replica {
   readonly queue: BullMqWorkQueue;
+  readonly dispatcher: Dispatcher;
   /** Closed: this replica cannot reach the function, and others can. */
   readonly way: RawFunction;
   /** Keys whose triggers have come this way, in order. */
@@ -82,7 +83,7 @@ async function startReplica(startWindowMs: number): Promise<Replica> {
     settings: { logTriggers: false, startWindowMs },
   });
   await queue.start(dispatcher);
-  return { queue, way, reached };
+  return { queue, dispatcher, way, reached };
 }
 
 async function run({ requests }: Trigger, reached: string[]): Promise<void> {
@@ -118,10 +119,10 @@ describe.each([2, 3])('of %i gateways', (count) => {
     await addThrough(cut, during);
     await cut?.queue.addLow(keysOf('low', 100), 'resync');
     await cut?.queue.addAfter('ns/timer', 10);
-    await eventually(async () => expect(cut?.queue.circuit).toBeDefined());
+    await eventually(async () => expect(cut?.dispatcher.circuit).toBeDefined());
     await atRest();
     expect(missing([...during, ...keysOf('low', 100), 'ns/timer'], others)).toEqual([]);
-    expect(others.map(({ queue }) => queue.circuit)).toEqual(others.map(() => undefined));
+    expect(others.map(({ dispatcher }) => dispatcher.circuit)).toEqual(others.map(() => undefined));
     // It tries a key from time to time, which another gateway then runs.
     const later = keysOf('later', 50);
     for (const key of later) {
@@ -136,7 +137,7 @@ describe.each([2, 3])('of %i gateways', (count) => {
     await eventually(
       async () => {
         await addThrough(cut, keysOf(`after${(added += 1)}-`, 20));
-        expect(cut?.queue.circuit).toBeUndefined();
+        expect(cut?.dispatcher.circuit).toBeUndefined();
         expect(cut?.reached.length).toBeGreaterThan(before + 10);
       },
       60_000,
@@ -153,7 +154,7 @@ describe.each([2, 3])('of %i gateways', (count) => {
     await eventually(async () => expect(missing(['ns/lone'], others)).toEqual([]));
     await atRest();
     // Without a window a single key is too little to judge by.
-    if (ms === 0) expect(cut?.queue.circuit).toBeUndefined();
+    if (ms === 0) expect(cut?.dispatcher.circuit).toBeUndefined();
   });
 
   it('none loses a key while the function is down for all of them', async () => {
@@ -167,7 +168,7 @@ describe.each([2, 3])('of %i gateways', (count) => {
       );
     }
     await eventually(async () => {
-      for (const { queue } of replicas) expect(queue.circuit).toBeDefined();
+      for (const { dispatcher } of replicas) expect(dispatcher.circuit).toBeDefined();
     });
     await sleep(2000);
     for (const { way } of replicas) await way.open();
@@ -179,7 +180,7 @@ describe.each([2, 3])('of %i gateways', (count) => {
       await eventually(
         async () => {
           await addThrough(replica, keysOf(`after${at}-${(added += 1)}-`, 20));
-          expect(replica.queue.circuit).toBeUndefined();
+          expect(replica.dispatcher.circuit).toBeUndefined();
         },
         60_000,
         200,

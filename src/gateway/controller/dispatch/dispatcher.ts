@@ -27,6 +27,7 @@ import { withSummary, writesOf, wroteOf } from './run-summary.ts';
 import { ColdStart } from '../endpoint/cold-start.ts';
 import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
 import { EndpointCircuitBreaker, type KeyStarts } from '../endpoint/endpoint-circuit-breaker.ts';
+import type { OpenCircuit } from '../endpoint/open-circuit.ts';
 import type { Hold } from '../endpoint/held-bytes.ts';
 import { decodeLine, decodeOutcomes, fromResult, type Outcome, type SentTrigger } from '../endpoint/outcome.ts';
 import { decide, decideLost, NOT_SENT } from './requeue-policy.ts';
@@ -123,9 +124,9 @@ export class Dispatcher implements Process {
     this.#coldStart = new ColdStart({ endpoint, clock: runtime.clock, windowMs: settings.startWindowMs });
   }
 
-  /** Why no triggers are sent at present, if so. */
-  get openReason(): string | undefined {
-    return this.#circuitBreaker.openReason;
+  /** Undefined while triggers are sent freely. */
+  get circuit(): OpenCircuit | undefined {
+    return this.#circuitBreaker.circuit;
   }
 
   run(runs: readonly Run[]): readonly Promise<Finish>[] {

@@ -47,9 +47,9 @@ describe('the circuit breaker of an endpoint', () => {
     guard = new EndpointCircuitBreaker({
       controller: 'web',
       keys: {
-        allow: (room, closed) => {
+        allow: (room) => {
           rooms.push(room);
-          if (room !== 1) stopped.push(closed && closed.untilMs - clock.now());
+          if (room !== 1) stopped.push(guard.circuit && guard.circuit.untilMs - clock.now());
         },
       },
       ending: ending.signal,
@@ -144,13 +144,16 @@ describe('the circuit breaker of an endpoint', () => {
   });
 
   it('stops the starts of keys for as long, and lets them go on when one trigger went well', async () => {
+    expect(guard.circuit).toBeUndefined();
     await sendMany(20, refused);
-    expect(stopped).toEqual([501]);
+    const sinceMs = clock.now();
+    expect(guard.circuit).toEqual({ sinceMs, untilMs: sinceMs + 501, reason: 'the function does not answer' });
     pass(501);
     await send(refused);
-    expect(stopped).toEqual([501, 1001]);
+    expect(guard.circuit).toMatchObject({ sinceMs, untilMs: clock.now() + 1001 });
     pass(1001);
     await send(done);
+    expect(guard.circuit).toBeUndefined();
     expect(stopped).toEqual([501, 1001, undefined]);
     expect(await send(done)).toBe(done);
   });
@@ -250,7 +253,7 @@ describe('the circuit breaker of an endpoint', () => {
       await send(starting);
     }
     expect(open).toEqual({ unreachable: 0, gone: 0, starting: 1 });
-    expect(guard.openReason).toBeUndefined();
+    expect(guard.circuit).toMatchObject({ reason: undefined });
     expect(warnings).toEqual([]);
     pass(2001);
     // It is there, only the time of this run was over.

@@ -1,6 +1,6 @@
 import type { AdmittedLine, BackoffRange, Clock, LogFields, Runtime } from '../../../core/index.ts';
 import { CircuitBreaker, consecutiveFailures, mostlyFailures, type Trip } from './circuit-breaker.ts';
-import type { OpenCircuit } from '../workqueue/key-status.ts';
+import type { OpenCircuit } from './open-circuit.ts';
 import type { Outcome } from './outcome.ts';
 
 export interface EndpointCircuitBreakerOptions {
@@ -19,12 +19,8 @@ export interface EndpointCircuitBreakerOptions {
 
 /** Starts the controller's keys in this gateway: its work queue. */
 export interface KeyStarts {
-  /**
-   * Replaces the limit of runs in flight. Runs that started before the call do not count.
-   * @param circuit for people, unless `most` is Infinity: since when the circuit is open, and until when no run starts,
-   *   by the gateway's clock.
-   */
-  allow(most: number, circuit?: OpenCircuit): void;
+  /** Replaces the limit of runs in flight. Runs that started before the call do not count. */
+  allow(most: number): void;
 }
 
 /**
@@ -56,8 +52,7 @@ type OpenReason = 'unreachable' | 'gone' | 'starting';
 export class EndpointCircuitBreaker {
   readonly #options: Required<EndpointCircuitBreakerOptions>;
   readonly #circuits: readonly Circuit[];
-  /** Since when keys do not start freely; undefined while they do. */
-  #sinceMs: number | undefined;
+  #open: OpenCircuit | undefined;
   /** Aborts the wait of `#allowAt`. */
   #waiting = new AbortController();
 
@@ -114,8 +109,13 @@ export class EndpointCircuitBreaker {
     return open.every(({ reason }) => reason === 'starting') ? 'asleep' : 'failing';
   }
 
+  /** Undefined while all circuits are closed. */
+  get circuit(): OpenCircuit | undefined {
+    return this.#open;
+  }
+
   /** Why a circuit is open; undefined while all are closed, and while the function is starting. */
-  get openReason(): string | undefined {
+  get #reason(): string | undefined {
     const open = this.#circuits.find(({ breaker }) => breaker.state !== 'closed');
     return open && MESSAGES[open.reason];
   }
@@ -130,15 +130,14 @@ export class EndpointCircuitBreaker {
     this.#waiting.abort();
     const { state } = this;
     if (state === 'up') {
-      this.#sinceMs = undefined;
+      this.#open = undefined;
       return keys.allow(Infinity);
     }
     const nowMs = runtime.clock.now();
-    this.#sinceMs ??= nowMs;
     const openForMs = this.#openForMs;
     const untilMs = Math.ceil(nowMs + openForMs);
-    const starting = this.openReason === undefined ? { isStarting: true as const } : {};
-    keys.allow(state === 'probing' ? 1 : 0, { sinceMs: this.#sinceMs, untilMs, ...starting });
+    this.#open = { sinceMs: this.#open?.sinceMs ?? nowMs, untilMs, reason: this.#reason };
+    keys.allow(state === 'probing' ? 1 : 0);
     if (openForMs > 0) void this.#allowAt(untilMs);
   }
 

@@ -1,5 +1,6 @@
 import type { RunningController } from './controller.ts';
 import type { Controllers } from './controllers.ts';
+import type { OpenCircuit } from '../endpoint/open-circuit.ts';
 import type { QueueLevels } from '../workqueue/work-queue.ts';
 
 /** The facts about a controller that a gateway knows without asking Redis. */
@@ -8,10 +9,12 @@ export interface ControllerNotes {
   readonly problems: readonly string[];
   /** Facts that a person may want to know although all is well. */
   readonly remarks: readonly string[];
+  /** Undefined while this gateway sends triggers to its function freely. */
+  readonly circuit: OpenCircuit | undefined;
 }
 
 /** The facts about a controller that its queue knows. */
-export interface QueueFacts extends Pick<QueueLevels, 'pauses' | 'pausedObjects' | 'circuit'> {
+export interface QueueFacts extends Pick<QueueLevels, 'pauses' | 'pausedObjects'> {
   readonly sizes: Pick<QueueLevels['sizes'], 'queued' | 'running' | 'failing' | 'backlog' | 'dead'>;
 }
 
@@ -27,13 +30,13 @@ export interface ControllerWatch {
 
 /** @param watch undefined while the gateway is starting. */
 export function notesOf(controller: RunningController, watch: ControllerWatch | undefined): ControllerNotes {
-  const { name, openReason } = controller;
+  const { name, circuit } = controller;
   const { missesEvents, remarks } = controller.failures;
   const isRunning = watch?.controllers.get(name) === controller;
   const problems = [
     controller.sources.refusal,
     isRunning ? watch.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
-    openReason,
+    circuit?.reason,
     controller.queue.fullReason,
     missesEvents,
     watch?.progress.stalled(name),
@@ -41,6 +44,7 @@ export function notesOf(controller: RunningController, watch: ControllerWatch | 
   return {
     problems: problems.filter((each) => each !== undefined),
     remarks: remarks === undefined ? [] : [remarks],
+    circuit,
   };
 }
 
@@ -72,7 +76,7 @@ export const isWell = (word: ControllerStateWord): boolean => WELL.includes(word
 export function controllerState(facts: ControllerFacts): ControllerStateWord {
   const { problems, remarks, pauses, pausedObjects, circuit, sizes } = facts;
   const has = (scope: string): boolean => pauses.some((each) => each.scope === scope || each.scope.startsWith(scope));
-  if (circuit && !circuit.isStarting) return 'circuit open';
+  if (circuit?.reason !== undefined) return 'circuit open';
   if (problems.length > 0) return 'problem';
   if (has('recovery')) return 'waits for recovery';
   if (sizes.dead > 0) return 'dead letters';

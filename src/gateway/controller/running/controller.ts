@@ -30,6 +30,7 @@ import type { ReviewSender } from '../dispatch/review-sender.ts';
 import { RecordedWrites } from '../dispatch/recorded-writes.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
 import type { KeyStarts } from '../endpoint/endpoint-circuit-breaker.ts';
+import type { OpenCircuit } from '../endpoint/open-circuit.ts';
 import { RelatedObjects } from '../dispatch/related-objects.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
@@ -61,7 +62,7 @@ export interface RunningControllerOptions {
   readonly bounds: ControllerBounds;
   readonly settings: ControllerSettings;
   readonly runtime: Runtime;
-  /** `openReason` or `failures` may have changed. */
+  /** `circuit` or `failures` may have changed. */
   readonly onChanged: () => void;
 }
 
@@ -240,9 +241,9 @@ export class RunningController {
     return this.#scope.views;
   }
 
-  /** Why no triggers are sent to its function at present, if so. */
-  get openReason(): string | undefined {
-    return this.#dispatcher?.openReason;
+  /** Undefined while this gateway sends triggers to its function freely. */
+  get circuit(): OpenCircuit | undefined {
+    return this.#dispatcher?.circuit;
   }
 
   /** The resource of a kind that the controller watches because keys name it. Undefined for any other kind. */
@@ -354,8 +355,8 @@ export class RunningController {
     const { callbacks } = this.#options.target;
     const callback = callbacks && this.callbackMs > 0 ? this.#callbackAt(callbacks) : undefined;
     const keys: KeyStarts = {
-      allow: (most, circuit) => {
-        this.queue.allow(most, circuit);
+      allow: (most) => {
+        this.queue.allow(most);
         this.#options.onChanged();
       },
     };

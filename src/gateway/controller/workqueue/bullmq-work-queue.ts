@@ -25,7 +25,6 @@ import { Upkeep } from './worker/upkeep.ts';
 import { QueueWorker } from './worker/queue-worker.ts';
 import {
   type Finish,
-  type OpenCircuit,
   type PauseScope,
   type LowReason,
   type PausedState,
@@ -122,7 +121,6 @@ export class BullMqWorkQueue implements WorkQueue {
   readonly #inFlight = new Set<Promise<void>>();
   /** Jobs that BullMQ has given to this gateway and whose keys have not all started. */
   readonly #activeJobs = new Set<Promise<void>>();
-  #circuit: OpenCircuit | undefined;
   /** Whether the last ready keys include a key that other gateways should start first (`QueueWorker.passOn`). */
   #passesOn = false;
 
@@ -152,7 +150,6 @@ export class BullMqWorkQueue implements WorkQueue {
     this.relatedRules = new RelatedRules(redis, keys);
     this.inspector = new RedisInspector(redis, keys, {
       clock,
-      circuit: () => this.#circuit,
       passed: async (barrier) => (await this.#barriers?.passed(barrier)) ?? false,
     });
     const samples = new RedisSamples(redis, keys);
@@ -341,14 +338,8 @@ export class BullMqWorkQueue implements WorkQueue {
     this.#poller?.start();
   }
 
-  allow(most: number, circuit?: OpenCircuit): void {
-    if (this.#gate.ended) return;
-    this.#circuit = most === Infinity ? undefined : circuit;
-    this.#gate.allow(most);
-  }
-
-  get circuit(): OpenCircuit | undefined {
-    return this.#circuit;
+  allow(most: number): void {
+    if (!this.#gate.ended) this.#gate.allow(most);
   }
 
   /** Why no run of the controller's tenant may begin here until one has ended; undefined: one may. */
@@ -462,12 +453,12 @@ export class BullMqWorkQueue implements WorkQueue {
   }
 
   /**
-   * Handles keys whose run has passed its deadline. The start of a key settles its run. While the circuit is open no
-   * key starts, so these runs are settled alone.
+   * Handles keys whose run has passed its deadline. The start of a key settles its run. While `allow` limits
+   * the starts, these runs are settled alone.
    */
   async #settleOrStart(keys: readonly string[]): Promise<void> {
     const worker = this.#worker;
-    if (!worker || !this.circuit || keys.length === 0) return this.#startOrEnqueue(keys);
+    if (!worker || this.#gate.room === Infinity || keys.length === 0) return this.#startOrEnqueue(keys);
     // A record that cannot be read must not stop the other keys: each start then reports its own error.
     await this.#startOrEnqueue(await worker.settleLost(keys).catch(() => keys));
   }

@@ -35,24 +35,16 @@ export interface Pause {
   readonly untilMs?: number;
 }
 
-/**
- * The function cannot be reached from this gateway, which therefore starts none of its keys until `untilMs`, and then
- * one at a time. Other gateways may start them.
- */
-export interface OpenCircuit {
-  readonly sinceMs: number;
-  readonly untilMs: number;
-  /** The function is starting, which is no fault. Absent: it is not. */
-  readonly isStarting?: true;
-}
-
 /** Why a key that has something to do does not run. */
 export type Wait =
   /** The cache does not show the writes of the key's last run yet. */
   | { readonly reason: 'barrier'; readonly sinceMs: number; readonly barrier: BarrierText }
   /** Its run goes on elsewhere (a 202); its outcome is unknown after `untilMs`. */
   | { readonly reason: 'busy'; readonly untilMs: number }
-  /** The circuit of the gateway that reports this status is open, see `OpenCircuit`. */
+  /**
+   * The gateway that reports this status does not reach the function, or the function is starting. Absent where the
+   * queue alone was asked (`withCircuit`).
+   */
   | { readonly reason: 'breaker'; readonly untilMs: number; readonly isStarting?: true }
   | { readonly reason: 'recovery'; readonly untilMs?: number }
   | { readonly reason: 'paused'; readonly by: Exclude<PauseScope, 'recovery'> }

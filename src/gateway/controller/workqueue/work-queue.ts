@@ -1,20 +1,10 @@
 import type { Reason } from '../../../contract/index.ts';
-import type { OpenCircuit, Pause, PauseScope, KeyList, KeyPage, KeyStatus } from './key-status.ts';
+import type { Pause, PauseScope, KeyList, KeyPage, KeyStatus } from './key-status.ts';
 import type { PastRun, RunPage, RunQuery } from './history/past-run.ts';
 import type { Finish, Process } from './run.ts';
 import type { Sample } from './history/samples.ts';
 
-export type {
-  OpenCircuit,
-  Pause,
-  PauseScope,
-  PersonScope,
-  KeyList,
-  KeyObject,
-  KeyPage,
-  KeyStatus,
-  Wait,
-} from './key-status.ts';
+export type { Pause, PauseScope, PersonScope, KeyList, KeyObject, KeyPage, KeyStatus, Wait } from './key-status.ts';
 export type { PastRun, PastOutcome, RunPage, RunQuery } from './history/past-run.ts';
 export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
 export type { Sample } from './history/samples.ts';
@@ -77,8 +67,6 @@ export interface PauseSummary {
 export interface QueueLevels extends PauseSummary {
   /** When the first pause ends by itself; Infinity when none does. */
   readonly pauseEndMs: number;
-  /** See `WorkQueue.circuit`. */
-  readonly circuit: OpenCircuit | undefined;
   /** How many keys each list has. */
   readonly sizes: Readonly<Record<KeyList, number>>;
   /** Keys of the backlog that run when there is room; 0 while all keys are paused. */
@@ -169,7 +157,7 @@ export interface WorkQueue {
   drop(keys: readonly string[]): Promise<number>;
   /**
    * For how many milliseconds this gateway has seen no run start although a key is due and a slot is free. 0 while runs
-   * start, while no key is due, and while the circuit of this gateway is open. A long queue alone is not a stall. Redis
+   * start, while no key is due, and while `allow` lets none start. A long queue alone is not a stall. Redis
    * is not asked again before a key can be due.
    */
   stalledMs(): Promise<number>;
@@ -185,11 +173,8 @@ export interface WorkQueue {
   /**
    * Replaces the limit of runs in flight in this gateway; at first there is none. Runs that started before the call do
    * not count. Ready keys beyond the limit go to other gateways. The limit and `suspend` are independent.
-   * @param circuit why `most` is not Infinity, for people.
    */
-  allow(most: number, circuit?: OpenCircuit): void;
-  /** Undefined while the circuit of this gateway is closed. */
-  readonly circuit: OpenCircuit | undefined;
+  allow(most: number): void;
   /**
    * Starts no more runs and waits for those in flight, at most `drainMs`; unfinished ones are settled as lost later.
    */

@@ -380,6 +380,14 @@ test('a key says what it waits for: a barrier with its kinds and versions, a pau
   }
 });
 
+test('the list of keys says that the circuit of their controller is open', async () => {
+  const circuit = { sinceMs: NOW - 5000, untilMs: NOW + 5000, reason: 'the function does not answer' };
+  const queue = queueOf([keyStatus('shop/cart', { queued: true })]);
+  const app = served({ controller: () => access(queue, { summary: async () => summary({ circuit }) }) });
+  const text = await textOf(app, '/dashboard/controllers/web?list=queued');
+  expect(text).toContain('<span class="state warn">circuit open</span>');
+});
+
 test.each(['n\nl', 'n\rl', 'n\u2028l', 'n\u2029l'])(
   'the page of a key is there whatever its name: %j',
   async (name) => {
@@ -486,7 +494,7 @@ test('the overview has the age of the oldest ready key, also while its function 
     return /<dt>Longest wait<\/dt>\s*<dd>(.*?)<\/dd>/s.exec(text)?.[1] ?? '';
   };
   expect(await tile(summary())).toContain('none');
-  const away = { circuit: { sinceMs: NOW - 90_000, untilMs: NOW + 1000 }, oldestDueMs: 90_000 };
+  const away = { circuit: { sinceMs: NOW - 90_000, untilMs: NOW + 1000, reason: 'refused' }, oldestDueMs: 90_000 };
   expect(await tile(summary({ oldestDueMs: 0 }), summary({ id: 'away', ...away }))).toBe('1 min 30 s');
 });
 
@@ -498,7 +506,7 @@ test.each<[string, Partial<ControllerSummary>, boolean]>([
   ['dead letters', { sizes: { ...sizes, dead: 1 } }, false],
   ['paused', { pauses: [{ scope: 'controller', sinceMs: NOW }] }, false],
   ['problem', { problems: ['its view is not complete'] }, false],
-  ['circuit open', { circuit: { sinceMs: NOW, untilMs: NOW + 1000 } }, false],
+  ['circuit open', { circuit: { sinceMs: NOW, untilMs: NOW + 1000, reason: 'refused' } }, false],
 ])(
   'a controller with the state %s counts as well, or comes first and is listed among those with a problem: %o',
   async (_, more, isWell) => {

@@ -1,5 +1,6 @@
 import type { Clock, Condition, KubernetesObject } from '../../../core/index.ts';
 import type { Description, WebhookDescription } from '../../../contract/index.ts';
+import type { ControllerNotes } from '../../controller/running/controller-state.ts';
 import type { KeySelection } from '../../controller/running/requeue.ts';
 import type { SeenReviews } from '../../controller/dispatch/review-sender.ts';
 import type { HealthCheck } from '../../process/health.ts';
@@ -13,7 +14,6 @@ import type { ReplayRecords } from '../../controller/workqueue/records/replay-re
 import type {
   KeyList,
   KeyStatus,
-  OpenCircuit,
   PauseSummary,
   Sample,
   QueueHistory,
@@ -63,22 +63,17 @@ export interface GatewaySummary {
   readonly leader: string;
 }
 
-export interface ControllerSummary extends PauseSummary {
+export interface ControllerSummary extends PauseSummary, ControllerNotes {
   readonly id: string;
   /** Where it is declared: in the settings of the gateway, or in a ReconcileFunction. */
   readonly origin: 'configured' | 'declared';
   /** `apps/v1/ReplicaSet`. */
   readonly kind: string;
-  /** Problems of the controller, the worst first; empty when all is well. */
-  readonly problems: readonly string[];
-  /** Facts that a person may want to know although all is well. */
-  readonly remarks: readonly string[];
   readonly sizes: Readonly<Record<KeyList, number>>;
   /** Keys that may run at a time, over all gateways. */
   readonly concurrency: number;
   /** For how long the key has been due that is due for longest. */
   readonly oldestDueMs: number | undefined;
-  readonly circuit: OpenCircuit | undefined;
   /** The last hour in intervals, the oldest first. May be half a minute old. */
   readonly samples: readonly Sample[];
 }

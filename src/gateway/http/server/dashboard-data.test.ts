@@ -42,6 +42,25 @@ it('no gateway is known to lead while the Lease that was seen last has expired',
   expect(dataOf({ election: expired }).gateway()).toEqual({ role: 'follower', identity: 'a_1', leader: '' });
 });
 
+it('a key waits for its function while the circuit of its controller is open', async () => {
+  const status = { key: 'shop/a', queued: true, backlog: false, waits: [] };
+  const controller = {
+    circuit: { sinceMs: 0, untilMs: 9, reason: 'the function does not answer' },
+    queue: { inspector: { status: async () => status } },
+    objects: { resource: {}, of: async () => ({ state: 'cached' }) },
+    endpoint: {},
+    cacheAccess: {},
+    reconciledViews: [],
+  };
+  const data = dataOf({ manager: { controllers: { known: () => new Map([['web', controller]]) } } });
+  const visitor = { readRefusal: async () => undefined };
+  expect(await data.controller('web')?.status(visitor, 'shop/a')).toEqual({
+    ...status,
+    object: { state: 'cached' },
+    waits: [{ reason: 'breaker', untilMs: 9 }],
+  });
+});
+
 it('a page of objects takes time of its visitor for each object that it looks at', async () => {
   const time = new InstantClock();
   vi.spyOn(performance, 'now').mockImplementation(() => time.now());

@@ -17,6 +17,7 @@ import type { View } from '../../informer/cache/view.ts';
 import { SECRET, settingsFor, transformOf } from '../../informer/cache/view-settings.ts';
 import type { RunningController } from '../../controller/running/controller.ts';
 import { notesOf } from '../../controller/running/controller-state.ts';
+import { withCircuit } from '../../controller/endpoint/open-circuit.ts';
 import type {
   ControllerAccess,
   ControllerSummary,
@@ -150,7 +151,7 @@ async function summaryOf(
   cache: SampleCache,
 ): Promise<ControllerSummary> {
   const { name, origin, queue, description } = controller;
-  const [samples, { oldestDueMs, pauses, morePauses, pausedObjects, circuit, sizes }] = await Promise.all([
+  const [samples, { oldestDueMs, pauses, morePauses, pausedObjects, sizes }] = await Promise.all([
     cache.of(controller),
     queue.inspector.levels(),
   ]);
@@ -164,7 +165,6 @@ async function summaryOf(
     pauses,
     morePauses,
     pausedObjects,
-    circuit,
     sizes,
     samples,
   };
@@ -175,7 +175,7 @@ function functionsOf(parts: DashboardParts | undefined, clock: DashboardData['cl
   const { configured, controllers, declared } = parts.manager;
   const running = (id: string | undefined): Pick<FunctionSummary, 'openReason' | 'lastAnswer'> => {
     const controller = id === undefined ? undefined : controllers.known().get(id);
-    return { openReason: controller?.openReason, lastAnswer: lastAnswerOf(controller, clock) };
+    return { openReason: controller?.circuit?.reason, lastAnswer: lastAnswerOf(controller, clock) };
   };
   return [
     ...configured.all().map((each) => ({ ...each, ...running(each.controller), rights: undefined })),
@@ -247,7 +247,7 @@ function controllerAccess(
     requeue: (which, priority) => controller.requeue({ which, priority, message: 'by the dashboard' }),
     status: async (visitor, key) => {
       const [status, object] = await Promise.all([queue.inspector.status(key), keyObject(controller, visitor, key)]);
-      return { ...status, object };
+      return withCircuit({ ...status, object }, controller.circuit);
     },
     object: (visitor, key) => objectStates(views, key, visitor, parts()),
   };

@@ -29,7 +29,13 @@ describe('a key or a namespace that no key of the controller can have', () => {
     const queue = { name: 'web' } as WorkQueue;
     const app = queueApi({
       queues: () => new Map([['web', queue]]),
-      controller: () => ({ problems: [], remarks: [], namespaced, objectOf: async () => ({ state: 'cached' }) }),
+      controller: () => ({
+        problems: [],
+        remarks: [],
+        circuit: undefined,
+        namespaced,
+        objectOf: async () => ({ state: 'cached' }),
+      }),
       clock: { now: () => 0 },
     });
     app.onError(() => new Response('', { status: 500 }));

@@ -10,6 +10,12 @@ import {
 } from '../../controller/running/controller-state.ts';
 import { audit, type AuditFields, type LoginEnv, type Visitor } from '../login/visitor.ts';
 import { type Awaited, awaitedBy } from '../../controller/dispatch/barrier.ts';
+import {
+  type OpenCircuit,
+  servedCircuit,
+  type ServedCircuit,
+  withCircuit,
+} from '../../controller/endpoint/open-circuit.ts';
 import { dropDeadLetters, replayDeadLetters } from '../../controller/workqueue/records/dead-letters.ts';
 import { keyState, type KeyStateWord } from '../../controller/workqueue/key-state.ts';
 import {
@@ -21,14 +27,7 @@ import {
 } from '../../controller/workqueue/key-status.ts';
 import { isCursor, RUN_OUTCOMES } from '../../controller/workqueue/history/past-run.ts';
 import { SAMPLE_MS } from '../../controller/workqueue/history/samples.ts';
-import type {
-  KeyStatus,
-  OpenCircuit,
-  PastRun,
-  PauseSummary,
-  Wait,
-  WorkQueue,
-} from '../../controller/workqueue/work-queue.ts';
+import type { KeyStatus, PastRun, PauseSummary, Wait, WorkQueue } from '../../controller/workqueue/work-queue.ts';
 
 /** A wait as it is served: a barrier names the versions and deletions that it waits for. */
 export type ServedWait =
@@ -75,7 +74,7 @@ export interface ServedQueue extends PauseSummary {
   /** Sizes by list. */
   readonly keys: Readonly<Record<KeyList, number>>;
   /** Present while the gateway that was asked cannot reach the function. */
-  readonly circuit?: OpenCircuit;
+  readonly circuit?: ServedCircuit;
 }
 
 /** The answer to a pause or a resume. */
@@ -174,7 +173,7 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
       if (mistake !== undefined) return refuse(context, mistake);
       const object = await asked?.objectOf(context.var.visitor, parsed.data);
       const [served, { state, problems }] = await Promise.all([
-        servedKey(queue, { key: parsed.data, object, nowMs: clock.now() }),
+        servedKey(queue, { key: parsed.data, object, circuit: asked?.circuit, nowMs: clock.now() }),
         servedQueue(queue, asked),
       ]);
       return context.json({ ...served, controllerState: state, problems } satisfies ServedKey);
@@ -286,11 +285,17 @@ async function servedKey(
   {
     key: name,
     object,
+    circuit,
     nowMs,
-  }: { readonly key: string; readonly object: KeyObject | undefined; readonly nowMs: number },
+  }: {
+    readonly key: string;
+    readonly object: KeyObject | undefined;
+    readonly circuit: OpenCircuit | undefined;
+    readonly nowMs: number;
+  },
 ): Promise<Omit<ServedKey, 'controllerState' | 'problems'>> {
   const [found, history] = await Promise.all([queue.inspector.status(name), queue.history.runsOf(name)]);
-  const status = object ? { ...found, object } : found;
+  const status = withCircuit(object ? { ...found, object } : found, circuit);
   return { ...status, state: keyState(status, nowMs).word, waits: status.waits.map(servedWait), history };
 }
 
@@ -302,11 +307,10 @@ function servedWait(wait: Wait): ServedWait {
 
 async function servedQueue(queue: WorkQueue, controller: AskedController | undefined): Promise<ServedQueue> {
   const levels = await queue.inspector.levels();
-  const { sizes, circuit } = levels;
-  const { problems = [], remarks = [] } = controller ?? {};
-  const state = controllerState({ ...levels, problems, remarks });
-  const shown = { controller: queue.name, state, problems, remarks, keys: sizes, ...pausesIn(levels) };
-  return { ...shown, ...(circuit ? { circuit } : {}) };
+  const { problems = [], remarks = [], circuit } = controller ?? {};
+  const state = controllerState({ ...levels, problems, remarks, circuit });
+  const shown = { controller: queue.name, state, problems, remarks, keys: levels.sizes, ...pausesIn(levels) };
+  return { ...shown, ...(circuit ? { circuit: servedCircuit(circuit) } : {}) };
 }
 
 /** Most of the names that a sentence lists. */

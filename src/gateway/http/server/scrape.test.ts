@@ -83,12 +83,10 @@ it.each(['away', 'silent'] as const)(
     const controller = {
       name: 'web',
       queue: {
-        circuit: undefined,
         inspector: {
           levels: () =>
             answered({
               pauses: [],
-              circuit: undefined,
               sizes: { queued: 0, running: 0, failing: 0, dead: 0 },
               low: 0,
               demand: 3,

@@ -2,7 +2,6 @@ import { type Clock, systemClock } from '../../../../core/index.ts';
 import { loadScript, type Redis, type Script } from '../../../../ground/redis/redis.ts';
 import { decodeReasons } from './redis-records.ts';
 import {
-  type OpenCircuit,
   type Pause,
   type PauseScope,
   type KeyList,
@@ -17,7 +16,6 @@ import { DEMAND_AHEAD_MS, MOST_PAUSES, type QueueInspector, type QueueLevels } f
 /** The state of this gateway that Redis does not have. */
 export interface OwnView {
   readonly clock: Pick<Clock, 'now'>;
-  readonly circuit: () => OpenCircuit | undefined;
   readonly passed: (barrier: string) => Promise<boolean>;
 }
 
@@ -26,7 +24,7 @@ const PAUSES_PAGE = 500;
 /** Pauses that persons and recovery have set, the latest ends first: keys of the namespaces among them are listed. */
 const MOST_LISTED = 1000;
 
-const NOTHING: OwnView = { clock: systemClock, circuit: () => undefined, passed: async () => false };
+const NOTHING: OwnView = { clock: systemClock, passed: async () => false };
 
 /** Reads the records in Redis for `levelhook queue` and the metrics. */
 export class RedisInspector implements QueueInspector {
@@ -36,7 +34,7 @@ export class RedisInspector implements QueueInspector {
   readonly #weigh: Script;
   readonly #own: OwnView;
 
-  /** @param own Default: the circuit is closed, and no barrier is known to have passed. */
+  /** @param own Default: no barrier is known to have passed. */
   constructor(redis: Redis, keys: QueueKeys, own: OwnView = NOTHING) {
     this.#own = own;
     this.#redis = redis;
@@ -74,11 +72,6 @@ export class RedisInspector implements QueueInspector {
     }
     if (tokenAt !== undefined) waits.push({ reason: 'rate-limit', untilMs: Number(tokenAt) });
     if (added !== null) waits.push({ reason: 'debounce', untilMs: Number(added) });
-    const circuit = this.#own.circuit();
-    if (circuit && !running && (isQueued || low !== null)) {
-      const { sinceMs: _, ...until } = circuit;
-      waits.push({ reason: 'breaker', ...until });
-    }
     return {
       key,
       queued: isQueued,
@@ -137,7 +130,6 @@ export class RedisInspector implements QueueInspector {
       morePauses: Math.max(0, setByHand - pauses.length),
       pausedObjects: Math.max(0, allPauses - setByHand),
       pauseEndMs: timeOf(firstEnd),
-      circuit: this.#own.circuit(),
       sizes: { queued: ready, running, timers: timed, failing: failed, backlog: inBacklog, waiting, dead },
       low,
       started,

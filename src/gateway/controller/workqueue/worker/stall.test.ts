@@ -8,7 +8,6 @@ const NONE: QueueLevels = {
   morePauses: 0,
   pausedObjects: 0,
   pauseEndMs: Infinity,
-  circuit: undefined,
   sizes: { queued: 0, running: 0, timers: 0, failing: 0, backlog: 0, waiting: 0, dead: 0 },
   low: 0,
   started: 7,

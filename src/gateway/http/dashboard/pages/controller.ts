@@ -1,3 +1,4 @@
+import { withCircuit } from '../../../controller/endpoint/open-circuit.ts';
 import type { BullMqLists } from '../../../controller/workqueue/worker/bullmq-jobs.ts';
 import { type KeyList, type KeyStatus, KEY_LISTS } from '../../../controller/workqueue/key-status.ts';
 import { activityPlots } from '../components/activity-plots.ts';
@@ -57,7 +58,7 @@ export async function controllerPage(
   const found = await findKeys(queue.inspector, filter.list, { search: filter, from: filter.from, limit: PAGE, time });
   const [errors, statuses, lists] = await Promise.all([
     queue.history.lastErrors(found.keys.map(({ key }) => key)),
-    Promise.all(found.keys.map(({ key }) => queue.inspector.status(key))),
+    Promise.all(found.keys.map(async ({ key }) => withCircuit(await queue.inspector.status(key), summary.circuit))),
     queue.bullMqLists(),
   ]);
   const rows = found.keys.flatMap(({ key, atMs }, at) => {
