@@ -17,6 +17,7 @@ const started = new Started();
 const secret = generateSecret();
 let project: PlatformProject;
 let templates: PlatformProject;
+let reviews: PlatformProject;
 let account: Account;
 
 /** npm installs the runtimes at the first time, from a registry that may be slow. */
@@ -25,6 +26,7 @@ beforeAll(() => npmTools(), 600_000);
 beforeAll(async () => {
   project = new PlatformProject(await started.directory());
   templates = project.with(await started.directory(), 'test/harness/platforms/templates.ts');
+  reviews = project.with(await started.directory(), 'test/harness/platforms/reviews.ts');
   account = await accountOf(inject('kubeconfig'), await started.directory());
 }, 300_000);
 
@@ -54,7 +56,7 @@ it('the time limits of the platforms are above that of a run, and they run as ma
 });
 
 describe.each(PLATFORMS)('$name', (platform) => {
-  describePlatform(platform, () => ({ project, templates, account, secret }));
+  describePlatform(platform, () => ({ project, templates, reviews, account, secret }));
 });
 
 /** What a kubeconfig says, as variables and a file. */

@@ -10,6 +10,7 @@ import { ChangeWatch } from '../change-watch.ts';
 import { type Cluster, configMaps } from '../cluster.ts';
 import { CuttingProxy } from '../cutting-proxy.ts';
 import { eventually } from '../eventually.ts';
+import { exact } from '../exact-json.ts';
 import { createSetting, type Listening, type Setting, startGateway, uniqueName, untilReady } from '../levelhook.ts';
 import { QueueClient } from '../queue-client.ts';
 import { Started } from '../started.ts';
@@ -25,6 +26,30 @@ const WRITE_MS = 20;
 
 const TOKEN = 'the-token-with-which-the-test-asks-for-runs';
 
+const METERS = 'platforms.example.com';
+/** Integers that JavaScript's numbers do not have, and the last one that they have. */
+const COUNTS = '{"odd":9007199254740993,"max":9223372036854775807,"min":-9223372036854775808,"last":9007199254740991}';
+const meter = (version: string, field: string): string =>
+  `{"apiVersion":"${METERS}/${version}","kind":"Meter","metadata":{"name":"m","namespace":"n"},"spec":{"${field}":${COUNTS}}}`;
+const METER = meter('v2', 'counts');
+const OLD_METER = meter('v1', 'readings');
+/** The reviews of an apiserver, as text, so that no codec of ours has written them. */
+const ADMISSION =
+  '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","name":"m","namespace":"n",' +
+  `"kind":{"group":"${METERS}","version":"v2","kind":"Meter"},"operation":"CREATE","userInfo":{"username":"user"},` +
+  `"resource":{"group":"${METERS}","version":"v2","resource":"meters"},"object":${METER}}}`;
+const conversion = (to: string, object: string): string =>
+  '{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview",' +
+  `"request":{"uid":"u","desiredAPIVersion":"${METERS}/${to}","objects":[${object}]}}`;
+
+/** The body with which the gateway asks for a review. */
+function reviewRequest(webhook: string, review: string): string {
+  const deadline = new Date(Date.now() + 10_000).toISOString();
+  const request = { version: 'v1', controller: 'reviews', webhook, deadline, remainingSeconds: 10 };
+  const text = JSON.stringify({ ...request, authenticated: false, cache: { views: {} }, cacheAgeSeconds: {} });
+  return `${text.slice(0, -1)},"review":${review}}`;
+}
+
 interface PodTemplate extends KubernetesObject {
   template: object;
 }
@@ -34,6 +59,8 @@ export interface PlatformScene {
   readonly project: PlatformProject;
   /** The same with the controller of `templates.ts`. */
   readonly templates: PlatformProject;
+  /** The same with the webhooks of `reviews.ts`. */
+  readonly reviews: PlatformProject;
   readonly account: Account;
   readonly secret: string;
 }
@@ -92,10 +119,17 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
   const untilCopies = (source: string, there: number, limitMs = 30_000) =>
     eventually(async () => expect(watch.of(source).there).toBe(there), limitMs);
 
-  const post = async (body: string, by: { secret?: string; nowMs?: number; id?: string; accept?: string } = {}) => {
+  const post = async (
+    body: string,
+    by: { secret?: string; nowMs?: number; id?: string; accept?: string; url?: string } = {},
+  ) => {
     const { secret = scene.secret, nowMs = Date.now(), id = crypto.randomUUID(), accept = 'application/json' } = by;
     const signed = await sign([await importSecret(secret)], { id, nowMs, body });
-    return fetch(fn.url, { method: 'POST', body, headers: { ...signed, accept, 'content-type': 'application/json' } });
+    return fetch(by.url ?? fn.url, {
+      method: 'POST',
+      body,
+      headers: { ...signed, accept, 'content-type': 'application/json' },
+    });
   };
 
   const trigger = (controller: string, names: readonly string[]): string =>
@@ -231,6 +265,33 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
         expect(sent).toContain(rest);
       });
     }
+  });
+
+  it('reviews and converts integers beyond 2^53 digit by digit', async () => {
+    const { url } = await startFunction(0, scene.reviews);
+    const answerOf = async (webhook: string, review: string): Promise<unknown> => {
+      const answer = await post(reviewRequest(webhook, review), { url });
+      const sent = await answer.text();
+      expect(answer.status, sent).toBe(200);
+      return (exact(sent) as { response: unknown }).response;
+    };
+    const patchOf = async (webhook: string): Promise<unknown> => {
+      const { patch } = (await answerOf(webhook, ADMISSION)) as { patch: string };
+      return exact(Buffer.from(patch, 'base64').toString());
+    };
+    const message =
+      'odd: bigint 9007199254740993, max: bigint 9223372036854775807, min: bigint -9223372036854775808, ' +
+      'last: number 9007199254740991';
+    expect(await answerOf('limits', ADMISSION)).toMatchObject({ allowed: false, status: { message } });
+    expect(await patchOf('titles')).toEqual([{ op: 'add', path: '/spec/title', value: 'changed' }]);
+    const value = exact(COUNTS);
+    expect(await patchOf('copies')).toEqual([{ op: 'add', path: '/spec/copied', value }]);
+    expect(await answerOf('versions', conversion('v1', METER))).toMatchObject({
+      convertedObjects: [{ apiVersion: `${METERS}/v1`, spec: { readings: value } }],
+    });
+    expect(await answerOf('versions', conversion('v2', OLD_METER))).toMatchObject({
+      convertedObjects: [{ apiVersion: `${METERS}/v2`, spec: { counts: value } }],
+    });
   });
 
   it('answers a batch line by line if it can, and as a whole if it is not asked for lines', async () => {
