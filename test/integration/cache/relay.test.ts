@@ -200,6 +200,23 @@ describe('the relay', () => {
     expect(made.indexOf('few.c')).toBeLessThan(4);
   });
 
+  it("makes a tenant's lookup before the long ones of another tenant end", async () => {
+    await change(...Array.from({ length: 500 }, (_, at) => `of-many-${at}`), 'of-few');
+    const relay = relayOf(undefined, undefined, () => ({ ...unlimitedLookups, labelSelector: {} }));
+    await relay.drained();
+    const keys = Array.from({ length: 500 }, (_, at) => `a/of-many-${at}`);
+    const named = [keys, keys.toReversed(), ['a/of-few']];
+    relay.push(
+      ['many.a', 'many.b', 'few.c'].map((controller, at) => {
+        const lookup = { view: view.location.prefix, entries: [], keys: named[at] ?? [] };
+        return { id: `1-${at}`, controller, wakeup: { controller, lookup, reasons: [] } };
+      }),
+    );
+    await relay.drained();
+    expect(queued.slice(-1001).indexOf('a/of-few')).toBe(0);
+    expect(queued.slice(-1001)).toHaveLength(1001);
+  });
+
   it('reads the outbox after an apply that has failed', async () => {
     const relay = relayOf();
     await relay.drained();

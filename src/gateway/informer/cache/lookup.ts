@@ -52,21 +52,30 @@ export const unlimitedLookups: LookupBudget = {
   related: async () => [],
 };
 
+/** Runs a part of a lookup, which reads and decodes a few objects, when it may have its turn. */
+export type Turn = <T>(part: () => Promise<T>) => Promise<T>;
+
 /**
  * The keys that a lookup stands for, as the cache is now.
+ * @param inTurn Default: each part runs at once.
  * @throws HandlerError when the controller's processor time does not suffice.
  */
-export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBudget): Promise<readonly string[]> {
+export async function resolveLookup(
+  view: View,
+  lookup: Lookup,
+  budget: LookupBudget,
+  inTurn: Turn = (part) => part(),
+): Promise<readonly string[]> {
   const { declared, entries, keys: only, selector } = lookup;
   const { labelSelector } = budget;
-  if (only) return filter(view, only, lookup, { budget });
+  if (only) return filter(view, only, lookup, { budget, inTurn });
   // A lookup without time left reads nothing: there may be many candidates.
   budget.run(() => {});
   const charge = chargeOf(budget);
   const anyOf = selector && declared !== undefined ? demandsOf(declared, selector.labels) : [];
   if (declared !== undefined && selector) {
-    const few = await view.objects.findFew({ declared, entries, anyOf });
-    if (few) return filter(view, few.keys, lookup, { budget, charge, read: few.objects });
+    const few = await inTurn(() => view.objects.findFew({ declared, entries, anyOf }));
+    if (few) return filter(view, few.keys, lookup, { budget, inTurn, charge, read: few.objects });
   }
   const complete = declared === undefined || isMade(await view.indexer.complete(), declared, namespaceOf(entries));
   const others = declared === undefined ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
@@ -81,8 +90,8 @@ export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBu
       ? view.indexer.keysWith([...others, uncountedIndex(declared)], { onPage: () => budget.run(() => {}) })
       : [],
   ]);
-  const found = isAnswer ? candidates : await filter(view, candidates, lookup, { budget, charge });
-  const more = uncounted.length > 0 ? await filter(view, uncounted, lookup, { budget, charge }) : [];
+  const found = isAnswer ? candidates : await filter(view, candidates, lookup, { budget, inTurn, charge });
+  const more = uncounted.length > 0 ? await filter(view, uncounted, lookup, { budget, inTurn, charge }) : [];
   return more.length > 0 ? [...new Set([...found, ...more])] : found;
 }
 
@@ -106,10 +115,12 @@ async function filter(
   lookup: Lookup,
   {
     budget,
+    inTurn,
     charge = () => {},
     read,
   }: {
     readonly budget: LookupBudget;
+    readonly inTurn: Turn;
     readonly charge?: (count: number) => void;
     readonly read?: readonly (EncodedObject | undefined)[];
   },
@@ -120,18 +131,20 @@ async function filter(
     // Before they are read: a lookup that has no time left reads nothing.
     if (!only) budget.run(() => {});
     const keys = candidates.slice(from, from + BATCH);
-    const stored = read?.slice(from, from + BATCH) ?? (await view.objects.first(keys));
-    from += stored.length;
     const before = found.length;
-    const slice = new TimeSlice();
-    for (const [at, object] of stored.entries()) {
-      const key = keys[at] ?? '';
-      const isMatch = (): boolean => (object ? matches(object.decode(), lookup, budget.labelSelector) : only);
-      const isFree = !object || (only && object.bytes <= SMALL_BYTES);
-      if (isFree ? isMatch() : budget.run(isMatch)) found.push(key);
-      // Without a rest, because the budget limits this work, and a lookup holds one of two places.
-      if (slice.isOver) await slice.giveWay();
-    }
+    from += await inTurn(async () => {
+      const stored = read?.slice(from, from + BATCH) ?? (await view.objects.first(keys));
+      const slice = new TimeSlice();
+      for (const [at, object] of stored.entries()) {
+        const key = keys[at] ?? '';
+        const isMatch = (): boolean => (object ? matches(object.decode(), lookup, budget.labelSelector) : only);
+        const isFree = !object || (only && object.bytes <= SMALL_BYTES);
+        if (isFree ? isMatch() : budget.run(isMatch)) found.push(key);
+        // Without a rest, because the budget limits this work, and others may wait for their turn.
+        if (slice.isOver) await slice.giveWay();
+      }
+      return stored.length;
+    });
     charge(found.length - before);
   }
   return found;

@@ -1,6 +1,6 @@
 import { type Checkpoint, type Logger, messageOf, type Metrics, tenantOf, TenantTurns } from '../../../core/index.ts';
 import { HandlerError, type KeyWakeup, type LookupWakeup, mergeWakeups, type Wakeup } from './change.ts';
-import { type LookupBudget, resolveLookup } from './lookup.ts';
+import { type LookupBudget, resolveLookup, type Turn } from './lookup.ts';
 import { isDataError } from '../../../ground/redis/redis.ts';
 import type { OutboxEntry } from './outbox.ts';
 import type { View } from './view.ts';
@@ -40,8 +40,9 @@ const CONTROLLER_BATCH = 500;
 /** Entries that wait in memory. More of them stay in the outbox. */
 const MAX_WAITING = 10_000;
 /**
- * Lookups that are resolved at the same time. Each may decode an object of megabytes in one turn of the event loop,
- * while other work waits for a dozen turns. So the tenants take turns.
+ * Parts of lookups that run at the same time, and lookups of one tenant that are under way. Each part may decode an
+ * object of megabytes in one turn of the event loop, while other work waits for a dozen turns. So the tenants take
+ * turns with each part: a lookup may lead to all objects of a tenant.
  */
 const CONCURRENT_LOOKUPS = 2;
 
@@ -62,7 +63,8 @@ const CONCURRENT_LOOKUPS = 2;
  */
 export class Relay {
   readonly #options: RelayOptions;
-  readonly #lookups = new TenantTurns(CONCURRENT_LOOKUPS);
+  readonly #lookups = new TenantTurns(Infinity, CONCURRENT_LOOKUPS);
+  readonly #parts = new TenantTurns(CONCURRENT_LOOKUPS);
   /** Entries that are not being moved yet, in the order of the outbox. */
   #waiting: OutboxEntry[] = [];
   /** Controllers whose wakeups are being moved. */
@@ -252,7 +254,7 @@ export class Relay {
       if ('key' in wakeup) return [wakeup];
       if (!budget) return [];
       try {
-        return await this.#lookups.run(tenantOf(controller), () => this.#resolve(wakeup, budget));
+        return await this.#lookups.run(tenantOf(controller), () => this.#resolve(controller, wakeup, budget));
       } catch (error) {
         if (!isDataError(error) && !(error instanceof HandlerError)) throw error;
         undeliverable = error;
@@ -279,11 +281,12 @@ export class Relay {
     if (undeliverable !== undefined) this.#report(controller, undeliverable);
   }
 
-  async #resolve({ lookup, ...wakeup }: LookupWakeup, budget: LookupBudget): Promise<KeyWakeup[]> {
+  async #resolve(controller: string, { lookup, ...wakeup }: LookupWakeup, budget: LookupBudget): Promise<KeyWakeup[]> {
     if ('related' in lookup) return (await budget.related(lookup.related)).map((key) => ({ ...wakeup, key }));
     const view = this.#options.viewAt(lookup.view);
     if (!view) return [];
-    return (await resolveLookup(view, lookup, budget)).map((key) => ({ ...wakeup, key }));
+    const inTurn: Turn = (part) => this.#parts.run(tenantOf(controller), part);
+    return (await resolveLookup(view, lookup, budget, inTurn)).map((key) => ({ ...wakeup, key }));
   }
 
   #report(controller: string, error: unknown): void {
