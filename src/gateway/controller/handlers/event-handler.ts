@@ -1,8 +1,8 @@
 import { formatKind, formatObjectKey, keyOf, type KubernetesObject } from '../../../core/index.ts';
 import { declaredIndex, type ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { SourceDescription } from '../../../contract/index.ts';
-import { type Change, type ChangeHandler, lookupText, reasonOf, type Wakeup } from '../../informer/cache/change.ts';
-import type { KeyScope, Target } from './key-scope.ts';
+import { type Change, type ChangeHandler, reasonOf, type Wakeup } from '../../informer/cache/change.ts';
+import { type KeyScope, mergeTargets } from './key-scope.ts';
 import type { Mapper } from './mapper.ts';
 import { isPausedEntry, PAUSED_ANNOTATION, PAUSED_INDEX } from './paused.ts';
 import type { EventPredicate } from './predicate.ts';
@@ -94,11 +94,8 @@ export function enqueueMapped(controller: string, source: EventSource, mapper: M
     handle(change) {
       if (!source.covers(change.object) || !source.passes(change)) return [];
       const states = change.type === 'updated' && change.old ? [change.object, change.old] : [change.object];
-      const targets = new Map<string, Target>();
-      for (const target of states.flatMap((object) => mapper.targets(object))) {
-        targets.set('key' in target ? target.key : lookupText(target.lookup), target);
-      }
-      return [...targets.values()].map((target): Wakeup => ({ controller, ...target, reasons: [reasonOf(change)] }));
+      const targets = mergeTargets(states.flatMap((object) => mapper.targets(object)));
+      return targets.map((target): Wakeup => ({ controller, ...target, reasons: [reasonOf(change)] }));
     },
   };
 }

@@ -10,11 +10,27 @@ import {
 } from '../../../core/index.ts';
 import { namespaceIndex } from '../../../contract/cache-layout.ts';
 import type { ReconciledDescription } from '../../../contract/index.ts';
-import type { Lookup, LookupWakeup } from '../../informer/cache/change.ts';
+import { type Lookup, lookupText, type LookupWakeup } from '../../informer/cache/change.ts';
 import type { View } from '../../informer/cache/view.ts';
 
 /** A key to wake, or a lookup of keys after the change is applied. */
 export type Target = { readonly key: string } | Pick<LookupWakeup, 'lookup'>;
+
+/** Each key and each lookup once. Lookups that differ only in the keys that they name become one. */
+export function mergeTargets(targets: readonly Target[]): Target[] {
+  const merged = new Map<string, Target>();
+  const named = new Map<string, Lookup & { readonly keys: readonly string[] }>();
+  for (const target of targets) {
+    if ('key' in target) merged.set(target.key, target);
+    else if (!('keys' in target.lookup)) merged.set(lookupText(target.lookup), target);
+    else {
+      const id = lookupText({ ...target.lookup, keys: [] });
+      const keys = new Set([...(named.get(id)?.keys ?? []), ...target.lookup.keys]);
+      named.set(id, { ...target.lookup, keys: [...keys] });
+    }
+  }
+  return [...merged.values(), ...[...named.values()].map((lookup) => ({ lookup }))];
+}
 
 /** A part of a view in which a controller has keys: the whole view, or one namespace. */
 export interface ViewPart {

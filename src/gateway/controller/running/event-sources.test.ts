@@ -203,6 +203,17 @@ describe('owns', () => {
     expect(wake(added(objectOf(pods, {}, { spec: { names } })))).toEqual([{ view: 'view:', entries: [], keys }]);
   });
 
+  it('asks the cache once for the keys that an object names before and after a change', () => {
+    const labelSelector = { matchLabels: { a: '1' } };
+    const watches = [{ ...pods, map: { by: 'field', path: 'spec.names' } }] as const;
+    const wake = wakes({ for: { ...webs, labelSelector }, watches: [...watches] }, { cached: ['n', 'm'] });
+    const naming = (...names: string[]) => objectOf(pods, {}, { spec: { names } });
+    expect(wake(updated(naming('a', 'b', 'm/a'), naming('b', 'c')))).toEqual([
+      { view: 'view:n', entries: [], keys: ['n/b', 'n/c', 'n/a'] },
+      { view: 'view:m', entries: [], keys: ['m/a'] },
+    ]);
+  });
+
   it('hears the same kind twice, each with its own rules', () => {
     const wake = wakes({
       owns: [
