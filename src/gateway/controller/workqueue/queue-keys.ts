@@ -60,8 +60,9 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     /**
      * ZSET key -> time of its last run: keys with nothing to do whose record has a barrier. No start may ever come to
      * delete these barriers, and without this set `Upkeep` would have to read all records to find them.
+     * In Redis it keeps the name of earlier releases, whose entries a new gateway has to find.
      */
-    idle: `${prefix}:idle`,
+    idle: `${prefix}:resting`,
     /** Counter of runs: the source of fencing numbers. */
     runs: `${prefix}:runs`,
     /** STRING: when the token bucket is full again. */

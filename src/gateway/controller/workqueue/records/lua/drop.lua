@@ -7,7 +7,7 @@
 
 local dropped = 0
 local dead, records = KEYS[1] .. ':dead', KEYS[1] .. ':key:'
-local history, idle = KEYS[1] .. ':history:', KEYS[1] .. ':idle'
+local history, idle = KEYS[1] .. ':history:', KEYS[1] .. ':resting'
 for at = 2, #ARGV do
   local key = ARGV[at]
   if redis.call('ZREM', dead, key) == 1 then

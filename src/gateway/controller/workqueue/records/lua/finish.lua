@@ -111,7 +111,7 @@ local function finish(key, run, mode, again, barrier, told, dead, nonce)
   if barrier ~= '' then
     redis.call('HSET', record, 'barrier', barrier, 'barrierAt', now)
     -- This key may never wake again, so its record is deleted once every view has passed the barrier (forget.lua).
-    if mode == 'forget' and dead ~= '1' and not r[5] then redis.call('ZADD', prefix .. ':idle', now, key) end
+    if mode == 'forget' and dead ~= '1' and not r[5] then redis.call('ZADD', prefix .. ':resting', now, key) end
   end
   -- A key that was added during its run, or whose timer came due, runs once more. A debounced key becomes ready when its
   -- window ends (wake.lua).

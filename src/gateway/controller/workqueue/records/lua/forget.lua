@@ -5,7 +5,7 @@
 -- Answer: how many records were deleted. A key that rests with another barrier stays.
 
 local gone = 0
-local records, idle = KEYS[1] .. ':key:', KEYS[1] .. ':idle'
+local records, idle = KEYS[1] .. ':key:', KEYS[1] .. ':resting'
 for at = 1, #ARGV, 2 do
   local key = ARGV[at]
   local record = records .. key

@@ -45,7 +45,7 @@ local now, deadline, margin = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARG
 local per_token, burst = tonumber(ARGV[5]), tonumber(ARGV[6])
 local records, timers, in_flight = prefix .. ':key:', prefix .. ':timers', prefix .. ':in-flight'
 local backlog, debounced, pauses = prefix .. ':backlog', prefix .. ':debounced', prefix .. ':pauses'
-local queued, idle, slots = prefix .. ':queued', prefix .. ':idle', prefix .. ':slots'
+local queued, idle, slots = prefix .. ':queued', prefix .. ':resting', prefix .. ':slots'
 local runs, bucket, last_taken = prefix .. ':runs', prefix .. ':bucket', prefix .. ':taken:' .. ARGV[14]
 -- Checks once for all keys which sets exist: a queue at rest has none of them.
 local has = {}

@@ -41,7 +41,7 @@ local bytes = usage(prefix .. ':related', 'HLEN', EACH_RULE) + usage(prefix .. '
 bytes = bytes + usage(prefix .. ':pauses', 'HLEN', EACH_PLACE) + usage(ends, 'ZCARD', EACH_PLACE)
 bytes = bytes + usage(prefix .. ':recent', 'XLEN', 64 * EACH_RUN) + weigh(prefix .. ':histories', history)
 local sets = {}
-local names = { 'dead', 'queued', 'backlog', 'timers', 'debounced', 'in-flight', 'idle' }
+local names = { 'dead', 'queued', 'backlog', 'timers', 'debounced', 'in-flight', 'resting' }
 for _, scope in ipairs({ 'controller', 'recovery', 'object', 'key' }) do names[#names + 1] = 'paused:' .. scope end
 for at, name in ipairs(names) do
   sets[at] = prefix .. ':' .. name
