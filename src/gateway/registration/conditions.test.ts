@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Finding, type Findings, statusOf } from './conditions.ts';
+import { type Finding, type Findings, MAX_STATUS, statusOf } from './conditions.ts';
 import type { ReconcileFunctionStatus } from './reconcile-function.ts';
 
 const is = (status: Finding['status'], reason = 'Because'): Finding => ({ status, reason, message: reason });
@@ -69,6 +69,21 @@ describe('the status of a ReconcileFunction', () => {
     expect(of(bounded, 'Ready')).toEqual(of(first, 'Ready'));
   });
 
+  it('drops the last conditions of others when it would be larger than gateways take', () => {
+    const others = Array.from({ length: 10 }, (_, at) => ({
+      type: `example.com/${at}`.padEnd(316, 'x'),
+      status: 'True' as const,
+      reason: 'R'.repeat(1024),
+      message: 'x'.repeat(1024),
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+    }));
+    const status = statusOf({ conditions: others }, fine, at(0));
+    expect(JSON.stringify(status).length).toBeLessThanOrEqual(MAX_STATUS);
+    expect(status.conditions?.slice(0, -6)).toEqual(others.slice(0, 6));
+    expect(status.conditions?.slice(-6)).toEqual(statusOf(undefined, fine, at(0)).conditions);
+    expect(statusOf(status, fine, at(1))).toBe(status);
+  });
+
   it.each<[string, object]>([
     ['the generation', { generation: 2 }],
     ['the address', { url: undefined }],
@@ -90,7 +105,8 @@ describe('the status of a ReconcileFunction', () => {
 
   it('fits into what the definition allows, whatever a function answers', () => {
     const long = statusOf(undefined, { ...fine, Reachable: is('False', 'x'.repeat(100_000)) }, at(0));
-    const lengths = (long.conditions ?? []).map(({ message }) => message.length);
-    expect(Math.max(...lengths)).toBe(4096);
+    const lengths = (long.conditions ?? []).map(({ message }) => JSON.stringify(message).length - 2);
+    expect(Math.max(...lengths)).toBeGreaterThan(2000);
+    expect(Math.max(...lengths)).toBeLessThanOrEqual(2048);
   });
 });

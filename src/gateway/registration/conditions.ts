@@ -1,4 +1,4 @@
-import { boundedText, type Condition, setStatusCondition } from '../../core/index.ts';
+import { boundedText, type Condition, setStatusCondition, textWithin } from '../../core/index.ts';
 import type { ControllerStateWord } from '../controller/running/controller-state.ts';
 import type { ConditionType } from './condition-type.ts';
 import type { ReconcileFunctionStatus } from './reconcile-function.ts';
@@ -24,7 +24,13 @@ export const DEAD_LETTERS = 'DeadLetters';
 /** Its keys are run, and its controller is well. */
 export const RUNNING = 'Running';
 
-const MAX_MESSAGE = 4096;
+/**
+ * Characters of a whole status in JSON. A gateway writes some two thousand, and the conditions of others come on top:
+ * as many as there is room for.
+ */
+export const MAX_STATUS = 16 * 1024;
+/** Bytes of a message in JSON: six of them and a URL of 2,000 characters fit into a status. */
+const MAX_MESSAGE = 2048;
 /** Of conditions that others have added: who may write the status of an object may not make it large. */
 const MAX_OTHERS = 10;
 const MAX_OTHER_MESSAGE = 1024;
@@ -51,16 +57,33 @@ export function statusOf(
     ...(Object.entries(findings) as [ConditionType, Finding][]),
   ];
   const observed = generation === undefined ? {} : { observedGeneration: generation };
-  const conditions = all.reduce(
+  const rest = { ...observed, ...(url === undefined ? {} : { url }) };
+  const ours = new Set(all.map(([type]) => type));
+  const found = all.reduce(
     (set, [type, finding]) => {
       // The definition allows longer messages than a person reads.
-      const message = boundedText(finding.message, MAX_MESSAGE);
+      const message = textWithin(boundedText(finding.message, MAX_MESSAGE), MAX_MESSAGE);
       return setStatusCondition(set, { type, ...finding, message, ...observed }, nowMs);
     },
-    boundedOthers(before?.conditions ?? [], new Set(all.map(([type]) => type))),
+    boundedOthers(before?.conditions ?? [], ours),
   );
+  const conditions = fitting({ ...rest, conditions: found }, ours);
   const isSame = conditions === before?.conditions && before.observedGeneration === generation && before.url === url;
-  return isSame ? before : { ...observed, ...(url === undefined ? {} : { url }), conditions };
+  return isSame ? before : { ...rest, conditions };
+}
+
+/**
+ * The conditions without the last ones of others, as far as the status would be too large. The very same list when it
+ * is not.
+ */
+function fitting(
+  status: ReconcileFunctionStatus & { readonly conditions: readonly Condition[] },
+  ours: ReadonlySet<string>,
+): readonly Condition[] {
+  const { conditions } = status;
+  const last = conditions.findLast(({ type }) => !ours.has(type));
+  if (!last || JSON.stringify(status).length <= MAX_STATUS) return conditions;
+  return fitting({ ...status, conditions: conditions.filter((each) => each !== last) }, ours);
 }
 
 /** The very same list when it is within the bounds. */

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { statusOf } from './conditions.ts';
 import { partialTransform } from './partial-transform.ts';
 import type { ReconcileFunction } from './reconcile-function.ts';
 
@@ -40,6 +41,30 @@ it('keeps identity, generation and status of a ReconcileFunction, and nothing el
   expect(kept(status)).toEqual({ ...partial, status });
   expect(kept()).toEqual(partial);
   expect(partialTransform.text(JSON.stringify(kept()))).toBe('');
+});
+
+it('keeps a status of the longest messages, however JSON writes them, and of the longest conditions of others', () => {
+  const finding = { status: 'False', reason: 'Because', message: '"\u20ac\ud800'.repeat(10_000) } as const;
+  const findings = {
+    Authorized: finding,
+    Synced: finding,
+    EventsHandled: finding,
+    Reachable: finding,
+    Paused: finding,
+  };
+  const url = `https://web.example/${'x'.repeat(1980)}`;
+  const others = Array.from({ length: 10 }, (_, at) => ({
+    type: `example.com/${at}`.padEnd(200, 'x'),
+    status: 'True' as const,
+    reason: 'R'.repeat(400),
+    message: 'x'.repeat(1024),
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+  }));
+  for (const before of [undefined, { conditions: others }]) {
+    const more = { generation: 2, url, failure: undefined, state: undefined, nowMs: 0 };
+    const status = statusOf(before, findings, more);
+    expect(kept(structuredClone(status))).toEqual({ ...partial, status });
+  }
 });
 
 it('takes a status that no gateway writes, because it is too large, for none', () => {

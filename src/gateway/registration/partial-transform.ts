@@ -1,14 +1,12 @@
 import type { KubernetesObject, ObjectMeta } from '../../core/index.ts';
 import type { Transform } from '../informer/reflector/watch-event.ts';
+import { MAX_STATUS } from './conditions.ts';
 import type { PartialReconcileFunction } from './reconcile-function.ts';
-
-/** Characters of JSON. A gateway writes some two thousand, and the conditions of others come on top. */
-const MAX_STATUS = 16 * 1024;
 
 /**
  * Leaves of a ReconcileFunction its identity, generation and status. The spec, labels, annotations, finalizers and
- * managed fields may take 1.5 MB of each of any number of objects. A status above 16 KiB counts as none, and the
- * gateway that leads replaces it.
+ * managed fields may take 1.5 MB of each of any number of objects. A status above `MAX_STATUS`, which no gateway
+ * writes, counts as none, and the gateway that leads replaces it.
  */
 export const partialTransform: Transform = {
   object: (object) => {
