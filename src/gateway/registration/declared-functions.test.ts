@@ -48,6 +48,7 @@ async function start({
     isFull: true,
     tries: 0,
     removed: 0,
+    resolves: 0,
     resolved: new Set<string>(),
     specs: new Map<string, unknown>(),
   };
@@ -62,6 +63,7 @@ async function start({
   };
   const resolver: Pick<FunctionResolver, 'resolve'> = {
     resolve: async ({ metadata, spec }: ReconcileFunction, _signal, onWaiting) => {
+      world.resolves += 1;
       world.resolved.add(metadata.uid);
       world.specs.set(metadata.uid, spec);
       if (world.hasNoTime) onWaiting?.();
@@ -220,14 +222,23 @@ it('an older ReconcileFunction takes the place of the youngest within the limit'
   await server[Symbol.asyncDispose]();
 });
 
-it('a changed spec is read again, and a changed status is not', async () => {
+it('a changed spec is read and resolved again, and a changed status is not', async () => {
   const { live, reads, server, stop, stream, world } = await start({ isTimeless: true });
   await eventually(async () => expect(world.specs.get('first')).toEqual({ of: 'first' }));
-  const changed = { ...declared('first', '3', { generation: 2 }), spec: { of: 'another' } };
+  const withStatus: ReconcileFunction = { ...declared('first', '2'), status: { url: 'http://forged.example/' } };
+  stream.event('MODIFIED', withStatus);
+  // Events are handled in order: a review of `web` would begin before the first one of `other`.
+  live.set('other', () => declared('second', '3', { name: 'other' }));
+  stream.event('ADDED', declared('second', '3', { name: 'other' }));
+  await eventually(async () => expect(world.specs.get('second')).toEqual({ of: 'second' }));
+  expect(reads).toEqual(['web', 'other']);
+  expect(world.resolves).toBe(2);
+  const changed = { ...declared('first', '4', { generation: 2 }), spec: { of: 'another' } };
   live.set('web', () => changed);
-  stream.event('MODIFIED', declared('first', '2')).event('MODIFIED', changed);
+  stream.event('MODIFIED', changed);
   await eventually(async () => expect(world.specs.get('first')).toEqual({ of: 'another' }));
-  expect(reads).toEqual(['web', 'web']);
+  expect(reads).toEqual(['web', 'other', 'web']);
+  expect(world.resolves).toBe(3);
   await stop();
   await server[Symbol.asyncDispose]();
 });

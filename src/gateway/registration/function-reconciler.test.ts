@@ -596,6 +596,17 @@ describe('a ReconcileFunction at rest', () => {
     expect(reviews).toBeLessThanOrEqual(60);
   });
 
+  it('reads its spec from the apiserver once for each generation, however often that is reviewed', async () => {
+    const { reads, apiserver } = world.asked;
+    await pass(MINUTE);
+    expect(world.asked.apiserver - apiserver).toBeGreaterThan(3);
+    expect(world.asked.reads).toBe(reads);
+    world.declare({ hash: 'b' });
+    await eventually(async () => expect(world.said).toEqual(['run a', 'run b']));
+    await pass(MINUTE);
+    expect(world.asked.reads).toBe(reads + 1);
+  });
+
   it.each<[string, Parameters<World['change']>[0], ConditionType, string]>([
     ['its keys are paused by hand', { paused: true }, 'Paused', 'PausedByHand'],
     ['its handlers fail', { misses: 'for.predicate failed' }, 'EventsHandled', 'HandlersFail'],
