@@ -84,7 +84,8 @@ function controllerOf({
     history: { runsOf: async () => [] },
     unfinished: () => ({ totalMs: 0, longestMs: 0 }),
     stalledMs: async () => 0,
-    seenLevels: levels,
+    stall: { levels },
+    gate: { closed: false },
   };
   return {
     name: 'web',

@@ -83,7 +83,7 @@ export class RedisQueueFixture {
     ]);
     // A job waits only while there is no slot for its keys, or while its gateway waits before it asks again. A slot has
     // a run until the finish is sent.
-    const isTaken = held >= this.#concurrency || active > 0 || this.#opened.every(({ queue }) => queue.hasNoRoom);
+    const isTaken = held >= this.#concurrency || active > 0 || this.#opened.every(({ queue }) => queue.gate.room === 0);
     const isIdle = held <= running && (waiting === 0 || isTaken);
     return !isIdle || this.#talking();
   }

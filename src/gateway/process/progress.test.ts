@@ -13,7 +13,7 @@ async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: 
   const progress = new Progress({
     informers: () => [{ name: 'v1/Pod', unappliedMs: waits.unappliedMs ?? 0, view }],
     controllers: () => [
-      { name: 'web', queue: { stalledMs: async () => waits.dueMs ?? 0 } } as unknown as RunningController,
+      { name: 'web', queue: { stall: {}, stalledMs: async () => waits.dueMs ?? 0 } } as unknown as RunningController,
     ],
     notes: () => ({ problems: [], remarks: [], circuit: undefined }),
     isNeededForReady: () => isNeededForReady,

@@ -77,7 +77,7 @@ export class Progress {
 
   /** The state of a controller, from its keys at the last look, without a request to Redis. */
   stateOf(controller: RunningController): ControllerStateWord {
-    return controllerState({ ...this.#options.notes(controller), ...(controller.queue.seenLevels ?? NO_KEYS) });
+    return controllerState({ ...this.#options.notes(controller), ...(controller.queue.stall.levels ?? NO_KEYS) });
   }
 
   /** Which controllers of configured functions are not well, in the dashboard's words; undefined when all are well. */

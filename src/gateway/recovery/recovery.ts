@@ -264,7 +264,7 @@ export class Recovery {
     return controllers.filter((each, at) => {
       if (this.#parts.isUnderRepair(each) || each.failures.missesEvents !== undefined) this.#parts.unsettle(each);
       const isInTurn = (at - from + controllers.length) % controllers.length < IN_TURN;
-      return isInTurn || !this.#parts.is(each, 'sound') || each.queue.suspended;
+      return isInTurn || !this.#parts.is(each, 'sound') || each.queue.gate.closed;
     });
   }
 

@@ -116,7 +116,7 @@ export class Repairs {
     const { clock, logger } = this.#runtime;
     // Of an earlier owner of the name, whose runs are waited for: another gateway led when the controller was started.
     const { isForeign } = await controller.queue.record.state();
-    if (isForeign && !controller.queue.ended && !(await this.#options.garbage.forget(controller.name))) {
+    if (isForeign && !controller.queue.gate.ended && !(await this.#options.garbage.forget(controller.name))) {
       throw new Error('its ReconcileFunction is declared anew');
     }
     let unknown = await this.#unrecordedEnd(controller);
@@ -128,7 +128,7 @@ export class Repairs {
       unknown = await this.#unrecordedEnd(controller);
     }
     // Without a wait, all runs that may have ended without a record have ended before now.
-    const mayHaveEnded = controller.queue.hasRun || this.#unrecorded.hasOthers;
+    const mayHaveEnded = controller.queue.ownRuns.highest > 0 || this.#unrecorded.hasOthers;
     if (waits || (mayHaveEnded && !isListedNow)) {
       signal.throwIfAborted();
       if (!this.isCurrent(controller)) return;

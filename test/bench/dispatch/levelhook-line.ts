@@ -66,7 +66,7 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     },
     stop: async () => {
       await queue.stop(5000);
-      await unlinkAll(redis, `${queue.prefix}:`);
+      await unlinkAll(redis, `${queue.keys.prefix}:`);
       await endpoint.close();
       redis.disconnect();
     },

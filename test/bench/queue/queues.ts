@@ -86,7 +86,7 @@ export const ours: MakeQueue = async (redisUrl, { concurrency }) => {
     },
     async close() {
       await queue.stop(10_000);
-      await unlinkAll(redis, `${queue.prefix}:`);
+      await unlinkAll(redis, `${queue.keys.prefix}:`);
       redis.disconnect();
     },
   };

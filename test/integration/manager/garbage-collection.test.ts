@@ -179,7 +179,7 @@ it('a queue that was made and never used has written nothing', async () => {
     location,
     runtime: quietRuntime({}),
   });
-  await queue.bullMqLists();
+  await queue.jobs.lists();
   await queue.stop(0);
   expect(await left()).toEqual([]);
 });

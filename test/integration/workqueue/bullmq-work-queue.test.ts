@@ -93,7 +93,7 @@ describe('the queue in Redis', () => {
     await leader.start(process);
     const seenDead = async (): Promise<number | undefined> => {
       await leader.stalledMs();
-      return leader.seenLevels?.sizes.dead;
+      return leader.stall.levels?.sizes.dead;
     };
     const follower = await fixture.open();
     const others = new RecordingProcess();

@@ -288,7 +288,7 @@ export class RunningController {
     const { queue } = this;
     const weigh = async (): Promise<ReadonlyMap<string, number>> =>
       new Map([[namespaceOfTenant(tenant), await queue.inspector.weigh()]]);
-    return { prefix: queue.prefix, holding: 'keys', weigh };
+    return { prefix: queue.keys.prefix, holding: 'keys', weigh };
   }
 
   /**
@@ -313,7 +313,7 @@ export class RunningController {
    * @throws HandlerError while there is no memory for its keys: it gets all of them later.
    */
   async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
-    const { leftOut } = this.queue;
+    const leftOut = this.queue.leftOut();
     if (leftOut !== undefined) throw new HandlerError(`its keys are not queued: ${leftOut}`);
     const own = wakeups.filter(({ key }) => this.hasInScope(key));
     for (let from = 0; from < own.length; from += WAKE_CHUNK) {
@@ -400,10 +400,8 @@ export class RunningController {
     const { relatedKinds, watches } = this.#options.spec.description;
     const kinds = new Set(watches.flatMap((each) => (each.map.by === 'related' ? [formatKind(each)] : [])));
     if (kinds.size === 0 && !relatedKinds) return undefined;
-    const { queue } = this;
     const { budget } = this.#options.bounds;
-    const rules = queue.relatedRules;
-    const leftOut = (): string | undefined => queue.leftOut;
+    const { leftOut, relatedRules: rules } = this.queue;
     const exists = (key: string): Promise<boolean> => this.objects.exists(key);
     if (!relatedKinds) return new RelatedObjects({ leftOut, rules, budget, kinds, exists });
     const complete = (): ReadonlySet<string> =>

@@ -84,7 +84,7 @@ export class Resyncer {
     const states = await Promise.all(declared.map(({ view }) => view.record.state()));
     const missed = await Promise.all(declared.map(({ view }) => view.record.missedBy(spec.id)));
     const wanted = this.#initialHash([incarnation, ...states.map((state) => state.incarnation), ...missed]);
-    if (wanted === undefined || wanted === initial || failures.isRecent || queue.leftOut !== undefined) return;
+    if (wanted === undefined || wanted === initial || failures.isRecent || queue.leftOut() !== undefined) return;
     failures.delivered();
     const count = await this.#queueAll('initial');
     await this.#forgetOutOfScope();

@@ -2,7 +2,7 @@ import { type AdmittedLine, LimitedLines, messageOf, type Runtime } from '../../
 import type { Redis } from '../../../ground/redis/redis.ts';
 import type { RedisLocation } from '../../../ground/redis/redis-location.ts';
 import { BarrierChecks } from './worker/barrier-checks.ts';
-import { BullMqJobs, type BullMqLists } from './worker/bullmq-jobs.ts';
+import { BullMqJobs } from './worker/bullmq-jobs.ts';
 import { GroupCommit } from './worker/group-commit.ts';
 import { IdlePace, type PaceShare } from './worker/idle-pace.ts';
 import { OwnRuns, type Unfinished } from './records/own-runs.ts';
@@ -31,7 +31,6 @@ import {
   type Process,
   type QueuedKey,
   type QueueHistory,
-  type QueueLevels,
   type WorkQueue,
 } from './work-queue.ts';
 
@@ -91,28 +90,30 @@ export class BullMqWorkQueue implements WorkQueue {
   readonly record: QueueRecord;
   /** The related objects of its keys. */
   readonly relatedRules: RelatedRules;
+  readonly keys: QueueKeys;
+  readonly jobs: BullMqJobs;
+  /** The runs that this gateway has started. */
+  readonly ownRuns: OwnRuns;
+  readonly stall: Stall;
+  /** See `QueueBounds.leftOut`. */
+  readonly leftOut: () => string | undefined;
   /** The labels of its metrics. As in controller-runtime, a queue has the name of its controller. */
   readonly #labels: { readonly name: string; readonly controller: string };
   readonly #behaviour: QueueOptions;
   readonly #runtime: WorkQueueOptions['runtime'];
   readonly #onPauseChanged: () => void;
-  readonly #ownRuns: OwnRuns;
   readonly #redis: Redis;
-  readonly #keys: QueueKeys;
-  readonly #leftOut: () => string | undefined;
   readonly #admitLine: NonNullable<QueueBounds['admitLine']>;
   readonly #records: RedisRecords;
   /** Undefined while the history is off. */
   readonly #sampler: Sampler | undefined;
   readonly #recorder: RunRecorder | undefined;
-  readonly #jobs: BullMqJobs;
   readonly #idlePace: IdlePace;
   readonly #gate: RunGate;
   #paceShare: PaceShare | undefined;
   /** Set by `start`, as the other parts that run keys. */
   #barriers: BarrierChecks | undefined;
   #poller: Poller | undefined;
-  readonly #stall: Stall;
   #worker: QueueWorker | undefined;
   /** Ready keys whose jobs could not be added: the poller tries again. */
   readonly #keysToRetry = new Set<string>();
@@ -138,14 +139,14 @@ export class BullMqWorkQueue implements WorkQueue {
     const records = new RedisRecords(redis, keys, behaviour, location.owner, isLeftOut);
     const jobs = new BullMqJobs({ redis, keys, name, concurrency, onError: (error, part) => this.#warn(error, part) });
     this.#redis = redis;
-    this.#keys = keys;
-    this.#leftOut = leftOut;
+    this.keys = keys;
+    this.leftOut = leftOut;
     this.name = name;
     this.#labels = { name, controller: name };
     this.#behaviour = behaviour;
     this.#runtime = runtime;
     this.#onPauseChanged = onPauseChanged;
-    this.#ownRuns = ownRuns;
+    this.ownRuns = ownRuns;
     this.#records = records;
     this.relatedRules = new RelatedRules(redis, keys);
     this.inspector = new RedisInspector(redis, keys, {
@@ -162,18 +163,18 @@ export class BullMqWorkQueue implements WorkQueue {
     const history = { name, redis, keys, historyRuns, isLeftOut, clock, logger };
     this.#recorder = historyRuns > 0 ? new RunRecorder(history) : undefined;
     this.#sampler = historyRuns > 0 ? new Sampler({ name, samples, clock, logger }) : undefined;
-    this.#jobs = jobs;
+    this.jobs = jobs;
     this.#idlePace = idlePace;
     this.#gate = new RunGate({ startRate: starts, onRoom: () => this.#roomChanged() });
-    const isOpen = (): boolean => this.hasNoRoom;
-    this.#stall = new Stall({ concurrency, clock, read: () => this.inspector.levels(), isOpen });
+    const isOpen = (): boolean => this.#gate.room === 0;
+    this.stall = new Stall({ concurrency, clock, read: () => this.inspector.levels(), isOpen });
     this.record = new QueueRecord({
       redis,
       key: keys.queue,
       owner: location.owner,
       recordSettings: () => jobs.recordSettings(),
-      written: (write) => this.#stall.mayMakeDue(write),
-      hasEnded: () => this.ended,
+      written: (write) => this.stall.mayMakeDue(write),
+      hasEnded: () => this.#gate.ended,
     });
     this.#adds = new GroupCommit(async (adds) => {
       const { ready, dueMs, changed } = await records.recordAdds(adds.flat(), clock.now());
@@ -191,14 +192,14 @@ export class BullMqWorkQueue implements WorkQueue {
   async add(keys: readonly QueuedKey[]): Promise<readonly string[]> {
     if (keys.length === 0) return [];
     const { metrics } = this.#runtime;
-    const changed = await this.#stall.mayMakeDue(this.#adds.submit(keys));
+    const changed = await this.stall.mayMakeDue(this.#adds.submit(keys));
     this.#sampler?.touch();
     metrics.count('workqueue_adds_total', this.#labels, keys.length);
     return changed;
   }
 
   async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
-    await this.#stall.mayMakeDue(this.#records.addToBacklog(keys, this.#runtime.clock.now(), reason));
+    await this.stall.mayMakeDue(this.#records.addToBacklog(keys, this.#runtime.clock.now(), reason));
     this.#worker?.enterBacklog();
     this.#sampler?.touch();
     this.#runtime.metrics.count('workqueue_adds_total', this.#labels, keys.length);
@@ -206,37 +207,37 @@ export class BullMqWorkQueue implements WorkQueue {
 
   async addAfter(key: string, ms: number): Promise<void> {
     const atMs = this.#runtime.clock.now() + Math.max(0, ms);
-    await this.#stall.mayMakeDue(this.#records.addTimer(key, atMs));
+    await this.stall.mayMakeDue(this.#records.addTimer(key, atMs));
     this.#poller?.wake(atMs);
   }
 
   async settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean> {
     const nowMs = this.#runtime.clock.now();
     const request = { key, run, finish, ended: { key, run, finish, atMs: nowMs } };
-    if (this.#worker) return this.#stall.mayMakeDue(this.#worker.finish(request));
-    this.#ownRuns.finish(request);
-    const [finished] = await this.#stall.mayMakeDue(this.#records.finishAll([request], nowMs, this.#ownRuns));
+    if (this.#worker) return this.stall.mayMakeDue(this.#worker.finish(request));
+    this.ownRuns.finish(request);
+    const [finished] = await this.stall.mayMakeDue(this.#records.finishAll([request], nowMs, this.ownRuns));
     if (finished) this.#recorder?.record(request.ended, finished);
     if (finished?.unreadable !== undefined) throw new Error(finished.unreadable);
     return finished?.current ?? false;
   }
 
   async pause(scope: PauseScope, untilMs?: number): Promise<boolean> {
-    const isNew = await this.#stall.mayMakeDue(this.#records.pause(scope, this.#runtime.clock.now(), untilMs));
+    const isNew = await this.stall.mayMakeDue(this.#records.pause(scope, this.#runtime.clock.now(), untilMs));
     if (untilMs !== undefined) this.#poller?.wake(untilMs);
     if (scope === 'controller') this.#onPauseChanged();
     return isNew;
   }
 
   async resume(scope: PauseScope): Promise<boolean> {
-    const wasPaused = await this.#stall.mayMakeDue(this.#records.resume(scope));
+    const wasPaused = await this.stall.mayMakeDue(this.#records.resume(scope));
     this.#worker?.enterBacklog();
     if (scope === 'controller') this.#onPauseChanged();
     return wasPaused;
   }
 
   async pauseObjects(states: readonly PausedState[]): Promise<readonly string[]> {
-    const changed = await this.#stall.mayMakeDue(this.#records.pauseObjects(states, this.#runtime.clock.now()));
+    const changed = await this.stall.mayMakeDue(this.#records.pauseObjects(states, this.#runtime.clock.now()));
     if (changed.length > 0) this.#worker?.enterBacklog();
     return changed;
   }
@@ -247,16 +248,11 @@ export class BullMqWorkQueue implements WorkQueue {
 
   /** How long the unanswered runs of this gateway have taken so far. */
   unfinished(): Unfinished {
-    return this.#ownRuns.unfinished(this.#runtime.clock.now());
+    return this.ownRuns.unfinished(this.#runtime.clock.now());
   }
 
   stalledMs(): Promise<number> {
-    return this.#stall.ms();
-  }
-
-  /** The levels that `stalledMs` read last, without a round trip to Redis; undefined before its first read. */
-  get seenLevels(): QueueLevels | undefined {
-    return this.#stall.levels;
+    return this.stall.ms();
   }
 
   async start(process: Process): Promise<void> {
@@ -267,10 +263,10 @@ export class BullMqWorkQueue implements WorkQueue {
     const { clock, logger, metrics } = runtime;
     const records = this.#records;
     const onReady = (keys: readonly string[]): Promise<void> => this.#startOrEnqueue([...this.#keysToRetry, ...keys]);
-    const keysOfJobs = (): ReturnType<BullMqJobs['keysOfJobs']> => this.#jobs.keysOfJobs();
-    const pace = this.#idlePace.join((factor) => this.#jobs.pace(factor));
+    const keysOfJobs = (): ReturnType<BullMqJobs['keysOfJobs']> => this.jobs.keysOfJobs();
+    const pace = this.#idlePace.join((factor) => this.jobs.pace(factor));
     this.#paceShare = pace;
-    this.#jobs.pace(pace.factor);
+    this.jobs.pace(pace.factor);
     const onError = (error: unknown): void => this.#warn(error, 'barrier');
     const barriers = new BarrierChecks({ process, clock, onError });
     this.#barriers = barriers;
@@ -281,7 +277,7 @@ export class BullMqWorkQueue implements WorkQueue {
       onReady,
       onOverdue: (keys) => this.#settleOrStart(keys),
       onDue: (due) => {
-        this.#stall.compare(due);
+        this.stall.compare(due);
         if (due.backlog > 0) this.#worker?.enterBacklog();
       },
       upkeep,
@@ -298,14 +294,14 @@ export class BullMqWorkQueue implements WorkQueue {
       ended: (tookMs: number, hasFailed: boolean): void => this.#sampler?.ended(tookMs, hasFailed),
     };
     const queue = { name, timeoutMs, concurrency, maxBatch };
-    const [gate, ownRuns] = [this.#gate, this.#ownRuns];
+    const [gate, ownRuns] = [this.#gate, this.ownRuns];
     this.#worker = new QueueWorker({ queue, records, process, runtime, gate, barriers, ownRuns, on });
     // A gateway before this one may have left keys that wait.
     this.#sampler?.touch();
     this.#poller = poller;
     this.#upkeep = upkeep;
     this.#takeJobs();
-    await this.#jobs.start((keys) => this.#processJob(keys));
+    await this.jobs.start((keys) => this.#processJob(keys));
     if (!this.#gate.closed) this.#poller.start();
   }
 
@@ -318,14 +314,9 @@ export class BullMqWorkQueue implements WorkQueue {
     this.#takeJobs();
   }
 
-  /** Whether it has been stopped. */
-  get ended(): boolean {
-    return this.#gate.ended;
-  }
-
-  /** Whether no run may begin here. */
-  get suspended(): boolean {
-    return this.#gate.closed;
+  /** Whether runs may begin here. */
+  get gate(): Pick<RunGate, 'closed' | 'ended' | 'room'> {
+    return this.#gate;
   }
 
   unsuspend(): void {
@@ -347,11 +338,6 @@ export class BullMqWorkQueue implements WorkQueue {
     return this.#gate.startRate.fullReason();
   }
 
-  /** Whether `allow` lets no run begin here now. */
-  get hasNoRoom(): boolean {
-    return this.#gate.room === 0;
-  }
-
   async stop(drainMs: number): Promise<void> {
     const { clock } = this.#runtime;
     const wasSuspended = this.#gate.closed;
@@ -371,26 +357,7 @@ export class BullMqWorkQueue implements WorkQueue {
     this.#sampler?.stop();
     this.#worker?.close();
     this.#paceShare?.leave();
-    await this.#jobs.close(wasSuspended || !haveEnded);
-  }
-
-  bullMqLists(): Promise<BullMqLists> {
-    return this.#jobs.lists();
-  }
-
-  /** The prefix of all its keys in Redis. */
-  get prefix(): string {
-    return this.#keys.prefix;
-  }
-
-  /** Why Redis has no memory for more of its keys; undefined: it has. */
-  get leftOut(): string | undefined {
-    return this.#leftOut();
-  }
-
-  /** Whether a run of this queue has ever begun in this gateway. */
-  get hasRun(): boolean {
-    return this.#ownRuns.highest > 0;
+    await this.jobs.close(wasSuspended || !haveEnded);
   }
 
   /**
@@ -399,9 +366,9 @@ export class BullMqWorkQueue implements WorkQueue {
    * that, since keys may have started.
    */
   async putBackRuns(runId: string): Promise<void> {
-    if (!this.hasRun) return;
+    if (this.ownRuns.highest === 0) return;
     const nowMs = this.#runtime.clock.now();
-    await this.#stall.mayMakeDue(this.#records.putBack(this.#ownRuns, { runId, nowMs }));
+    await this.stall.mayMakeDue(this.#records.putBack(this.ownRuns, { runId, nowMs }));
   }
 
   #roomChanged(): void {
@@ -415,8 +382,8 @@ export class BullMqWorkQueue implements WorkQueue {
    */
   #takeJobs(): void {
     const { room } = this.#gate;
-    if (this.#gate.closed || room === 0) this.#jobs.take('none');
-    else this.#jobs.take(room < Infinity || this.#passesOn ? 'one' : 'all');
+    if (this.#gate.closed || room === 0) this.jobs.take('none');
+    else this.jobs.take(room < Infinity || this.#passesOn ? 'one' : 'all');
   }
 
   /** Starts ready keys here while slots may be free, and adds jobs for the others. */
@@ -435,15 +402,15 @@ export class BullMqWorkQueue implements WorkQueue {
     if (here.length > 0) void this.#track(this.#startHere(here));
     for (const key of here) this.#keysToRetry.delete(key);
     this.#takeJobs();
-    await this.#stall.mayMakeDue(this.#enqueue(others));
+    await this.stall.mayMakeDue(this.#enqueue(others));
   }
 
   /** Adds jobs for ready keys. If Redis refuses them, the poller tries the keys again, or `Upkeep` finds them. */
   async #enqueue(keys: readonly string[]): Promise<void> {
     try {
       // A removed queue gets no jobs, which no gateway would take.
-      if (this.#gate.isForeign && (await this.#redis.exists(this.#keys.queue)) === 0) return;
-      await this.#jobs.add(keys);
+      if (this.#gate.isForeign && (await this.#redis.exists(this.keys.queue)) === 0) return;
+      await this.jobs.add(keys);
       for (const key of keys) this.#keysToRetry.delete(key);
     } catch (error) {
       for (const key of keys) this.#keysToRetry.add(key);
@@ -474,7 +441,7 @@ export class BullMqWorkQueue implements WorkQueue {
    */
   async #processJob(keys: readonly string[]): Promise<void> {
     const startKeys = async (): Promise<void> => this.#enqueue((await this.#worker?.enter(keys, true)) ?? keys);
-    const job = this.#stall.mayMakeDue(startKeys()).catch((error: unknown) => this.#warn(error, 'job'));
+    const job = this.stall.mayMakeDue(startKeys()).catch((error: unknown) => this.#warn(error, 'job'));
     this.#activeJobs.add(job);
     await job;
     this.#activeJobs.delete(job);
@@ -485,7 +452,7 @@ export class BullMqWorkQueue implements WorkQueue {
    * may fail during a run: the run is on record and is settled at its deadline.
    */
   async #track(work: Promise<unknown>): Promise<void> {
-    const run = this.#stall.mayMakeDue(work).then(
+    const run = this.stall.mayMakeDue(work).then(
       () => undefined,
       (error: unknown) => this.#warn(error, 'run'),
     );

@@ -99,7 +99,7 @@ function queueOf(
       await change(`resume ${scope}`);
       return true;
     },
-    bullMqLists: async () => ({ queue: 'web', prefix: 'levelhook', jobs: { waiting: 4, active: 1 } }),
+    jobs: { lists: async () => ({ queue: 'web', prefix: 'levelhook', jobs: { waiting: 4, active: 1 } }) },
   };
 }
 

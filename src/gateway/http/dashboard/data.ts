@@ -7,7 +7,7 @@ import type { HealthCheck } from '../../process/health.ts';
 import type { ReadingTimes } from '../cache-api/reading-time.ts';
 import type { Visitor } from '../login/visitor.ts';
 import type { ListedReplica, ReplicaRole } from '../../election/replica-record.ts';
-import type { BullMqLists } from '../../controller/workqueue/worker/bullmq-jobs.ts';
+import type { BullMqJobs } from '../../controller/workqueue/worker/bullmq-jobs.ts';
 import type { DeadLetterQueue } from '../../controller/workqueue/records/dead-letters.ts';
 import type { RightsReview } from '../../registration/rights-review.ts';
 import type { ReplayRecords } from '../../controller/workqueue/records/replay-records.ts';
@@ -51,7 +51,7 @@ export interface DashboardData {
 export type ShownQueue = DeadLetterQueue &
   Pick<WorkQueue, 'pause' | 'resume'> & {
     readonly history: Omit<QueueHistory, 'samples'>;
-    bullMqLists(): Promise<BullMqLists>;
+    readonly jobs: Pick<BullMqJobs, 'lists'>;
   };
 
 /** This gateway among its replicas. */

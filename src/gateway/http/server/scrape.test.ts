@@ -83,6 +83,7 @@ it.each(['away', 'silent'] as const)(
     const controller = {
       name: 'web',
       queue: {
+        gate: { closed: false },
         inspector: {
           levels: () =>
             answered({
@@ -163,7 +164,11 @@ it.each([
       low: 0,
       demand: 0,
     });
-    const queue = { suspended, inspector: { levels }, unfinished: () => ({ totalMs: 0, longestMs: 0 }) };
+    const queue = {
+      gate: { closed: suspended },
+      inspector: { levels },
+      unfinished: () => ({ totalMs: 0, longestMs: 0 }),
+    };
     return [`web-${at}`, { queue, sources: {}, failures: {} } as unknown as RunningController];
   });
   const parts = state && {

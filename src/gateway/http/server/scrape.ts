@@ -120,7 +120,7 @@ function isSuspended(parts: ScrapedParts | undefined): boolean {
   if (!parts) return true;
   const { controllers, recovery } = parts;
   const running = [...controllers.known().keys()].flatMap((name) => controllers.get(name) ?? []);
-  return running.length > 0 ? running.every(({ queue }) => queue.suspended) : !recovery.healthy;
+  return running.length > 0 ? running.every(({ queue }) => queue.gate.closed) : !recovery.healthy;
 }
 
 type Levels = readonly (readonly [controller: string, level: QueueLevels])[];

@@ -59,7 +59,7 @@ export async function controllerPage(
   const [errors, statuses, lists] = await Promise.all([
     queue.history.lastErrors(found.keys.map(({ key }) => key)),
     Promise.all(found.keys.map(async ({ key }) => withCircuit(await queue.inspector.status(key), summary.circuit))),
-    queue.bullMqLists(),
+    queue.jobs.lists(),
   ]);
   const rows = found.keys.flatMap(({ key, atMs }, at) => {
     const status = statuses[at];
