@@ -70,3 +70,8 @@ it('keeps a status of the longest messages, however JSON writes them, and of the
 it('takes a status that no gateway writes, because it is too large, for none', () => {
   expect(kept({ conditions: [{ type: 'Mine', message: large }] })).toEqual(partial);
 });
+
+it('keeps a status with the largest integers that an apiserver takes', () => {
+  const status = { observedGeneration: 2n ** 63n - 1n, conditions: [] };
+  expect(kept(status)).toEqual({ ...partial, status });
+});

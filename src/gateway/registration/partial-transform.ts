@@ -1,4 +1,4 @@
-import type { KubernetesObject, ObjectMeta } from '../../core/index.ts';
+import { formatJson, type KubernetesObject, type ObjectMeta } from '../../core/index.ts';
 import type { Transform } from '../informer/reflector/watch-event.ts';
 import { MAX_STATUS } from './conditions.ts';
 import type { PartialReconcileFunction } from './reconcile-function.ts';
@@ -12,7 +12,7 @@ export const partialTransform: Transform = {
   object: (object) => {
     const { apiVersion, kind, metadata, status } = object as PartialReconcileFunction;
     for (const name of Object.keys(object)) delete (object as unknown as Record<string, unknown>)[name];
-    const isKept = status !== undefined && JSON.stringify(status).length <= MAX_STATUS;
+    const isKept = status !== undefined && formatJson(status).length <= MAX_STATUS;
     const kept: PartialReconcileFunction = {
       apiVersion,
       kind,

@@ -1,7 +1,8 @@
 import { createServer, type RequestListener } from 'node:http';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { resource } from '../../../src/core/index.ts';
+import { resource, resourcePath } from '../../../src/core/index.ts';
 import { generateSecret } from '../../../src/contract/index.ts';
+import { ReconcileFunction } from '../../../src/gateway/registration/reconcile-function.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
@@ -255,6 +256,17 @@ it('a selector of 1,000 values is not malformed, to the apiserver and to the gat
   const labelSelector = { matchLabels, matchExpressions: [{ key: 'a', operator: 'In', values }] };
   await tenant.declare('selective', { ...at(selective.url), ...configMapWith({ labelSelector }) });
   await tenant.until('selective', 'Ready', { status: 'True' });
+});
+
+it('a status with the largest integers stops no declaration', async () => {
+  await cluster.client.json({
+    method: 'PATCH',
+    path: `${resourcePath(ReconcileFunction, { namespace, name: 'healthy' })}/status`,
+    body: { status: { observedGeneration: 2n ** 63n - 1n } },
+    contentType: 'application/merge-patch+json',
+  });
+  await tenant.declare('later', { ...at(healthy.url) });
+  await tenant.until('later', 'Ready', { status: 'False', reason: 'NameMismatch' });
 });
 
 describe('a malformed ReconcileFunction', () => {
