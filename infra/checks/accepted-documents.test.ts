@@ -22,9 +22,11 @@ import { keyBackoffMs } from '../../src/gateway/controller/workqueue/rate-limite
 import type { Finish } from '../../src/gateway/controller/workqueue/work-queue.ts';
 import { listRequest } from '../../src/gateway/http/cache-api/list-options.ts';
 import { answeredReview } from '../../src/gateway/http/webhooks/review-answer.ts';
+import { readBody } from '../../src/gateway/http/write-proxy/bodies.ts';
 import { proxiedRequest } from '../../src/gateway/http/write-proxy/proxied-request.ts';
 import { requestOptions } from '../../src/gateway/http/write-proxy/request-options.ts';
 import { decodeSpec, type ReconcileFunction } from '../../src/gateway/registration/reconcile-function.ts';
+import { ownBounds } from '../../test/harness/own-bounds.ts';
 import { type AcceptedDocument, acceptedDocuments, UnreachedBounds, writtenOut } from './accepted-documents.ts';
 import { AcceptingGateway, withTime } from './accepting-gateway.ts';
 import { repositoryRoot } from './temp-repository.ts';
@@ -197,13 +199,15 @@ describe('a gateway accepts', () => {
     expect(() => listRequest(kind, new URLSearchParams(query), namespace)).not.toThrow();
   });
 
-  it.each(documentsOf('write'))('%s', (_, { value }) => {
+  it.each(documentsOf('write'))('%s', async (_, { value }) => {
     const { method, path, body } = value as { method: string; path: string; body?: object };
-    const { pathname, searchParams } = new URL(path, 'http://gateway');
+    const { href, pathname, searchParams } = new URL(path, 'http://gateway');
     const request = proxiedRequest(method, pathname, searchParams, 'user');
     expect(request).toMatchObject({ isWrite: true, path: pathname.replaceAll(':', '%3A') });
     expect(Object.fromEntries(request.query)).toEqual(Object.fromEntries(searchParams));
-    expect(() => requestOptions(request, Buffer.from(JSON.stringify(body) ?? ''))).not.toThrow();
+    const sent = new Request(href, { method, body: JSON.stringify(body) ?? null });
+    const taken = await readBody(sent, ownBounds().openHold(), new AbortController().signal);
+    expect(() => requestOptions(request, taken)).not.toThrow();
   });
 
   it.each(documentsOf('verdict'))('%s', (_, { value }) => {

@@ -1,7 +1,15 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { messageOf, resource, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
+import {
+  formatKind,
+  type GroupVersionKind,
+  messageOf,
+  resource,
+  silentLogger,
+  silentMetrics,
+  systemClock,
+} from '../../src/core/index.ts';
 import {
   type CallbackBody,
   type Description,
@@ -13,12 +21,14 @@ import {
   sign,
 } from '../../src/contract/index.ts';
 import { importExtractableSecret } from '../../src/contract/signature.ts';
+import { checkEncryptedKinds, checkSecretReviews } from '../../src/gateway/controller/access/encrypted-kinds.ts';
 import { CacheAccess } from '../../src/gateway/controller/access/cache-access.ts';
 import { Expressions } from '../../src/gateway/controller/cel/expressions.ts';
 import { Dispatcher } from '../../src/gateway/controller/dispatch/dispatcher.ts';
 import { RelatedObjects } from '../../src/gateway/controller/dispatch/related-objects.ts';
 import { describeFunction } from '../../src/gateway/controller/endpoint/describe.ts';
 import { Endpoint } from '../../src/gateway/controller/endpoint/endpoint.ts';
+import { checkScopes } from '../../src/gateway/controller/handlers/check-sources.ts';
 import { KeyScope } from '../../src/gateway/controller/handlers/key-scope.ts';
 import { EventSources } from '../../src/gateway/controller/running/event-sources.ts';
 import { queueOptions } from '../../src/gateway/controller/running/queue-options.ts';
@@ -68,6 +78,10 @@ export class AcceptingGateway {
       const { budget } = ownBounds();
       return new EventSources(description, scope, new Expressions({ controller, budget, ...runtime }));
     });
+    const { owns, watches, reads, webhooks = [] } = description;
+    checkScopes(description, [reconciled, ...owns, ...watches, ...reads, ...webhooks].map(discovered));
+    checkEncryptedKinds(description, { defaults: {}, kinds: {} }, true);
+    checkSecretReviews(description, 'https://example.com');
     queueOptions(description);
     return description;
   }
@@ -128,6 +142,12 @@ export class AcceptingGateway {
     }
   }
 }
+
+/** Kinds of the documents that a cluster serves without namespaces. */
+const CLUSTER_SCOPED: ReadonlySet<string> = new Set(['v1/Namespace', 'v1/Node', 'v1/PersistentVolume']);
+
+const discovered = (of: GroupVersionKind) =>
+  resource(of.apiVersion, of.kind, { namespaced: !CLUSTER_SCOPED.has(formatKind(of)) });
 
 /**
  * Repeats work that reads expressions: on a busy machine an expression may take longer than the gateway allows, which
