@@ -39,10 +39,15 @@ export const objectName = z
   .regex(/^([^/%.][^/%]*|\.[^/%.][^/%]*|\.\.[^/%]+)$/, 'must be the name of an object')
   .refine(isName, 'must be the name of an object');
 
-/** The name of an object in a request or a rule. See `isNamedName`. */
-export const namedName = objectName.refine(isNamedName, {
-  message: 'must be a name of 1024 characters at most, without control characters or invisible ones',
-});
+/**
+ * The name of an object in a request or a rule. See `isNamedName`. The description has the bound: as a `maxLength` it
+ * would make the published schemas narrower than those of earlier releases.
+ */
+export const namedName = objectName
+  .refine(isNamedName, {
+    message: 'must be a name of 1024 characters at most, without control characters or invisible ones',
+  })
+  .describe('At most 1024 characters, without control characters or invisible ones.');
 
 export const labelKey = z.string().max(MAX_LABEL_KEY).regex(LABEL_KEY, 'must be the key of a label or an annotation');
 export const fieldPath = z

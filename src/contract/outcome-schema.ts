@@ -62,7 +62,8 @@ const related = z
   .exactOptional()
   .describe(
     'The objects on which the key depends from now on, instead of those that an earlier run has named; empty for ' +
-      'none, absent for no change. Each kind must be a source of the description with the map `related`.',
+      'none, absent for no change. Each kind must be a source of the description with the map `related`. At most 32 ' +
+      'KiB of JSON in UTF-8.',
   );
 
 /** A year. */

@@ -25,6 +25,7 @@ export interface Write {
 export interface RelatedRule extends GroupVersionKind {
   /** Default: any namespace. */
   readonly namespace?: string;
+  /** Each of 1024 characters at most, without control characters or invisible ones. */
   readonly names?: readonly string[];
   /** Excludes `names`. */
   readonly labelSelector?: LabelSelector;
