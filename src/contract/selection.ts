@@ -128,10 +128,10 @@ export function declaredIndexOf({ index }: Selection): IndexSpec | undefined {
 
 const specOf = (index: NonNullable<Selection['index']>): IndexSpec => (index === 'labels' ? index : index.spec);
 
-/** Index entries for the labels that must have one certain value. */
 /** Index entries of labels in one query. It may find more objects, so further labels are compared with the objects. */
 const MOST_LABELS = 8;
 
+/** Index entries for the labels that must have one certain value. */
 function labelEntries(labels: readonly LabelRequirement[]): string[] {
   const entries = labels.flatMap(({ key, operator, values: [only, ...others] }) =>
     operator === 'In' && only !== undefined && others.length === 0
