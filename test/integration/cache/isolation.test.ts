@@ -421,6 +421,32 @@ describe('a view that several controllers share', () => {
       expect([await outbox(), lost, missed]).toEqual([[], ['second'], ['', '1', '1']]);
     });
 
+    it('whose entries of one tenant are bounded, and weighed: its controllers miss further changes, and no others', async () => {
+      const { outbox: stream } = viewKeys(view.location.prefix);
+      const hostile = Array.from({ length: 10 }, (_, at) => `hostile.${at}`);
+      for (const user of [...hostile, 'victim.a']) handlers.set(user, [waking(user)]);
+      for (const user of ['first', 'second', 'third']) handlers.set(user, []);
+      for (let from = 0; from < 600; from += 50) {
+        await applier.apply(changed(...Array.from({ length: 50 }, (_, at) => thing(`o${from + at}`, 100 + from + at))));
+      }
+      // 4,000 entries, and those of the last write.
+      const count = (await redis.xlen(stream)) - 3 - 600;
+      expect(count).toBeGreaterThanOrEqual(4000);
+      expect(count).toBeLessThan(4600);
+      expect(new Set(failures.map(({ user }) => user))).toEqual(new Set(hostile));
+      expect(await view.record.missedBy('hostile.0')).not.toBe('');
+      expect(await view.record.missedBy('victim.a')).toBe('');
+      const bytes = Number(await redis.call('MEMORY', 'USAGE', stream, 'SAMPLES', '0'));
+      const weighed = [...view.outbox.weigh().values()].reduce((all, each) => all + each, 0);
+      expect(weighed / bytes).toBeGreaterThan(1 / 2);
+      expect(weighed / bytes).toBeLessThan(2);
+      expect((await view.weigh()).get('hostile')).toBe(view.outbox.weigh().get('hostile'));
+      await relay({}, []).drained();
+      expect(view.outbox.weigh()).toEqual(new Map());
+      await applier.apply(changed(thing('z', 1000)));
+      expect(await redis.xlen(stream)).toBe(hostile.length + 1);
+    });
+
     it('past a controller that cannot take its wakeups for what they are', async () => {
       const queued: string[] = [];
       await relay({ second: new TypeError('no key') }, queued).drained();

@@ -82,8 +82,13 @@ export class ChangeHandlers {
    * have a change of another one wait for fifty rests.
    * @param slice of the work that this is a part of: with one of its own it would wait, and the wait would count there
    *   as work.
+   * @param isFull whether no more wakeups of a tenant may wait in the outbox. Default: any number may.
    */
-  async handle(change: Change, slice = new TimeSlice()): Promise<Wakeup[]> {
+  async handle(
+    change: Change,
+    slice = new TimeSlice(),
+    isFull: (tenant: string) => boolean = () => false,
+  ): Promise<Wakeup[]> {
     const wakeups: Wakeup[] = [];
     const lengths = new Map<string, number>();
     if (slice.isOver) await slice.next();
@@ -93,6 +98,7 @@ export class ChangeHandlers {
         const keys = woken.reduce((sum, wakeup) => sum + Math.max(1, keysOf(wakeup)), 0);
         if (keys > MOST_KEYS) throw new RangeError(`one change wakes more than ${MOST_KEYS} keys`);
         const tenant = tenantOf(user);
+        if (keys > 0 && isFull(tenant)) throw new RangeError('too many of the wakeups before this one wait');
         const length = woken.reduce((sum, wakeup) => sum + lengthOf(wakeup), lengths.get(tenant) ?? 0);
         if (length > MOST_CHARACTERS) {
           throw new RangeError(`the keys that one change wakes have more than ${MOST_CHARACTERS} characters`);

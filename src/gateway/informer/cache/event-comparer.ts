@@ -179,10 +179,12 @@ export class EventComparer {
 
   /** The keys that a change wakes. */
   async wake(change: Change, { listing, slice }: ComparisonContext): Promise<readonly Wakeup[]> {
-    const { handlers, metrics } = this.#options;
+    const { handlers, metrics, view } = this.#options;
     metrics.count('levelhook_cache_changes_total', { resource: formatKind(change.object), type: change.type });
     // All keys are queued after a view's first list. Deleted objects are not among them, and may have had work before.
-    return listing?.silent && change.type !== 'deleted' ? [] : handlers.handle(change, slice);
+    return listing?.silent && change.type !== 'deleted'
+      ? []
+      : handlers.handle(change, slice, (tenant) => view.outbox.isFull(tenant));
   }
 
   #needsOld({ kind, object }: ObjectEvent, entry: ObjectEntry, listing: Listing | undefined): boolean {

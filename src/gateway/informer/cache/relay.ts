@@ -37,8 +37,8 @@ export interface RelayOptions {
 const PAGE = 500;
 /** Entries of one controller that are moved at a time. */
 const CONTROLLER_BATCH = 500;
-/** Entries that wait in memory. More of them stay in the outbox. */
-const MAX_WAITING = 10_000;
+/** Entries that wait in memory. More of them stay in the outbox, which bounds those of each tenant. */
+const MAX_WAITING = 20_000;
 /**
  * Parts of lookups that run at the same time, and lookups of one tenant that are under way. Each part may decode an
  * object of megabytes in one turn of the event loop, while other work waits for a dozen turns. So the tenants take
@@ -168,6 +168,7 @@ export class Relay {
       if (this.#moving.size > 0) await this.#wake.promise;
     }
     if (this.#stuck.size > 0) this.#readAgain();
+    else if (this.#isCurrent && this.#waiting.length === 0) this.#options.view.outbox.recordNoneWaiting();
     this.#stuck.clear();
     // In the same turn of the event loop as the last check of the loop, so that a later kick starts a new run.
     this.#running = undefined;

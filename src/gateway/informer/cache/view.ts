@@ -119,7 +119,7 @@ export class View implements MemoryHolder {
 
   /** See `MemoryHolder`. */
   async weigh(): Promise<ReadonlyMap<string, number>> {
-    const sums = new Map<string, number>();
+    const sums = new Map(this.outbox.weigh());
     if (!this.resource.namespaced) return sums;
     const { entries, objects, order } = this.#keys;
     for (let from = '-'; ;) {
@@ -180,6 +180,8 @@ export class View implements MemoryHolder {
     this.record.recordPosition(position);
     this.outbox.recordDeleted(relayed);
     known.recordApplied(chunk, changed === chunk.operations.length);
-    return chunk.wakeups.map((wakeup, at) => ({ id: ids[at] ?? '', controller: wakeup.controller, wakeup }));
+    const added = chunk.wakeups.map((wakeup, at) => ({ id: ids[at] ?? '', controller: wakeup.controller, wakeup }));
+    this.outbox.recordWaiting(added);
+    return added;
   }
 }
