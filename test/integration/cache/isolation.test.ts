@@ -421,10 +421,18 @@ describe('a view that several controllers share', () => {
       expect([await outbox(), lost, missed]).toEqual([[], ['second'], ['', '1', '1']]);
     });
 
-    it('whose entries of one tenant are bounded, and weighed: its controllers miss further changes, and no others', async () => {
+    it('whose lookups of one tenant are bounded, and weighed: its controllers miss further changes, and no others', async () => {
       const { outbox: stream } = viewKeys(view.location.prefix);
+      const looking = (controller: string): ChangeHandler => ({
+        needsOld: () => false,
+        handle({ object }) {
+          const lookup = { view: view.location.prefix, entries: [], keys: [`a/${object.metadata.name}`] };
+          return [{ controller, lookup, reasons: [] }];
+        },
+      });
       const hostile = Array.from({ length: 10 }, (_, at) => `hostile.${at}`);
-      for (const user of [...hostile, 'victim.a']) handlers.set(user, [waking(user)]);
+      for (const user of hostile) handlers.set(user, [looking(user)]);
+      handlers.set('victim.a', [waking('victim.a')]);
       for (const user of ['first', 'second', 'third']) handlers.set(user, []);
       for (let from = 0; from < 600; from += 50) {
         await applier.apply(changed(...Array.from({ length: 50 }, (_, at) => thing(`o${from + at}`, 100 + from + at))));

@@ -82,7 +82,7 @@ export class ChangeHandlers {
    * have a change of another one wait for fifty rests.
    * @param slice of the work that this is a part of: with one of its own it would wait, and the wait would count there
    *   as work.
-   * @param isFull whether no more wakeups of a tenant may wait in the outbox. Default: any number may.
+   * @param isFull whether no more lookups of a tenant may wait in the outbox. Default: any number may.
    */
   async handle(
     change: Change,
@@ -98,7 +98,9 @@ export class ChangeHandlers {
         const keys = woken.reduce((sum, wakeup) => sum + Math.max(1, keysOf(wakeup)), 0);
         if (keys > MOST_KEYS) throw new RangeError(`one change wakes more than ${MOST_KEYS} keys`);
         const tenant = tenantOf(user);
-        if (keys > 0 && isFull(tenant)) throw new RangeError('too many of the wakeups before this one wait');
+        const hasLookup = woken.some((wakeup) => 'lookup' in wakeup);
+        if (hasLookup && isFull(tenant))
+          throw new RangeError('too many lookups of keys wait before those of this change');
         const length = woken.reduce((sum, wakeup) => sum + lengthOf(wakeup), lengths.get(tenant) ?? 0);
         if (length > MOST_CHARACTERS) {
           throw new RangeError(`the keys that one change wakes have more than ${MOST_CHARACTERS} characters`);

@@ -17,14 +17,14 @@ const IDLE_MS = 250;
 /** Acknowledged entries that one apply deletes. */
 const MAX_DELETED_BY_APPLY = 2000;
 /**
- * Entries and characters of one tenant that may wait in the outbox of a view. The relay makes two lookups at a time, so
+ * Lookups and their characters of one tenant that may wait in the outbox of a view. The relay makes two at a time, so
  * a tenant's changes may cause lookups faster than they are made: 37 changes a second for fifty controllers left 42,000
  * entries and 32 MiB in 15 s, with the wakeups of other tenants behind them.
  */
-const MOST_ENTRIES = 4000;
+const MOST_LOOKUPS = 4000;
 const MOST_CHARACTERS = 4 * 1024 * 1024;
 
-/** What waits for one tenant. */
+/** The lookups that wait for one tenant. */
 interface Waiting {
   entries: number;
   characters: number;
@@ -46,7 +46,7 @@ export class Outbox {
   readonly #redis: Redis;
   readonly #key: string;
   readonly #acknowledged = new Set<string>();
-  /** The entries of tenants that wait, by id, and their sums by tenant. */
+  /** The lookups of tenants that wait, by the id of their entry, and their sums by tenant. */
   readonly #lengths = new Map<string, { readonly tenant: string; readonly characters: number }>();
   readonly #waiting = new Map<string, Waiting>();
   /** The value of `connection` when `#acknowledged` was last cleared. */
@@ -80,32 +80,35 @@ export class Outbox {
     return entries;
   }
 
-  /** Records that these entries are in the outbox. */
+  /**
+   * Records that these entries are in the outbox. Counts the lookups among them alone: keys are moved as fast as they
+   * come.
+   */
   recordWaiting(entries: readonly OutboxEntry[]): void {
     for (const { id, controller, wakeup } of entries) {
-      if (!wakeup || originOf(controller) !== 'declared' || this.#lengths.has(id)) continue;
+      if (!wakeup || 'key' in wakeup || originOf(controller) !== 'declared' || this.#lengths.has(id)) continue;
       const entry = { tenant: tenantOf(controller), characters: lengthOf(wakeup) };
       this.#lengths.set(id, entry);
       this.#count(entry, 1);
     }
   }
 
-  /** Records that no entry waits, whatever was recorded before: Redis may have lost some. */
+  /** Records that no lookup waits, whatever was recorded before: Redis may have lost some. */
   recordNoneWaiting(): void {
     this.#lengths.clear();
     this.#waiting.clear();
   }
 
   /**
-   * Whether so much waits for a tenant that its controllers miss further changes and get all their keys later. A
+   * Whether so many lookups wait for a tenant that its controllers miss further changes and get all their keys later. A
    * configured function has no such bound.
    */
   isFull(tenant: string): boolean {
     const { entries = 0, characters = 0 } = this.#waiting.get(tenant) ?? {};
-    return entries >= MOST_ENTRIES || characters >= MOST_CHARACTERS;
+    return entries >= MOST_LOOKUPS || characters >= MOST_CHARACTERS;
   }
 
-  /** The bytes in Redis that wait for each tenant, about, by its namespace. */
+  /** The bytes in Redis of the lookups that wait for each tenant, about, by its namespace. */
   weigh(): ReadonlyMap<string, number> {
     return new Map([...this.#waiting].map(([tenant, { characters }]) => [namespaceOfTenant(tenant), characters]));
   }
