@@ -426,8 +426,7 @@ export class BullMqWorkQueue implements WorkQueue {
   async #settleOrStart(keys: readonly string[]): Promise<void> {
     const worker = this.#worker;
     if (!worker || this.#gate.room === Infinity || keys.length === 0) return this.#startOrEnqueue(keys);
-    // A record that cannot be read must not stop the other keys: each start then reports its own error.
-    await this.#startOrEnqueue(await worker.settleLost(keys).catch(() => keys));
+    await this.#startOrEnqueue(await worker.settleLost(keys));
   }
 
   /** Keys that have not started when this gateway ends go into jobs again, and other gateways start them. */

@@ -70,6 +70,8 @@ export type Start =
   | { readonly kind: 'lost'; readonly run: number; readonly failures: number; readonly error: string | undefined }
   /** The cache lacks writes of the key's last run; a timer is set. */
   | { readonly kind: 'barrier'; readonly barrier: BarrierText }
+  /** The key's record cannot be read. `Upkeep` finds the key again. */
+  | { readonly kind: 'refused'; readonly error: string }
   /** There is no free slot; nothing has changed. */
   | { readonly kind: 'full' }
   /** The key gets its token of the rate limit at `untilMs`; a timer is set. */

@@ -335,6 +335,8 @@ function decodeStart(answer: StartAnswer, incarnation: string): Start {
       return { kind, run: first as number, failures: second as number, error: (third as string) || undefined };
     case 'barrier':
       return { kind, barrier: first as string };
+    case 'refused':
+      return { kind, error: first as string };
     case 'limited':
       return { kind, untilMs: Number(first) };
     case 'paused':

@@ -31,11 +31,6 @@ export class BacklogTurn {
     this.#mayHaveKeys = true;
   }
 
-  /** Makes no more requests until `mayHave`: Redis refuses to start keys of the backlog. */
-  giveUp(): void {
-    this.#mayHaveKeys = false;
-  }
-
   /** Must be called when a slot may be free. */
   resume(): void {
     this.#isFull = false;

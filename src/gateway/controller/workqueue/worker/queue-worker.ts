@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { backoffMs, messageOf, NewestMap, type Runtime } from '../../../../core/index.ts';
 import type { Reason } from '../../../../contract/index.ts';
-import { isAboutOneCommand } from '../../../../ground/redis/redis.ts';
 import { BacklogTurn } from './backlog-turn.ts';
 import type { BarrierChecks } from './barrier-checks.ts';
 import { batchesOf } from './batches.ts';
@@ -61,8 +60,6 @@ export interface QueueWorkerEvents {
 
 /** How soon starts that Redis refused are tried again. */
 const START_AGAIN_MS = [20, 1000] as const;
-/** How often Redis may refuse a start for its key's own record before the start is given up for a while. */
-const OWN_FAILURES = 3;
 const MOST_IN_CALL = 200;
 /**
  * Keys that found every slot taken by other gateways ask again after this time. If the backlog has got no slot for this
@@ -84,9 +81,8 @@ let calls = 0;
  * free, and keys of the backlog when slots are left. One call for starts is under way at a time: keys that come
  * during a call go with the next one. Many starts, and many finishes, share a round trip.
  *
- * A key leaves the line when Redis has decided about it, when Redis has refused its record three times, or when it
- * finds every slot taken and has no job. It leaves undecided when this gateway ends or has no room, or when the queue
- * has another owner.
+ * A key leaves the line when Redis has decided about it, or when it finds every slot taken and has no job. It leaves
+ * undecided when this gateway ends or has no room, or when the queue has another owner.
  */
 export class QueueWorker {
   readonly #options: QueueWorkerOptions;
@@ -274,8 +270,6 @@ export class QueueWorker {
       try {
         answer = await records.startAll(requests, times, taken.low);
       } catch (error) {
-        // The script may have failed because of one key's record.
-        if (isAboutOneCommand(error)) return this.#startAlone(taken, error);
         if (!this.#failing) {
           logger.warn({ controller: name, error: messageOf(error) }, 'runs could not be started, trying again');
           this.#failing = true;
@@ -300,40 +294,6 @@ export class QueueWorker {
         return passedBarrier === undefined ? request : { ...request, passedBarrier };
       }),
     );
-  }
-
-  /**
-   * Redis refused the call because of one key's record. Starts each key in its own call, so that only that key fails.
-   */
-  async #startAlone({ keys }: Taken, error: unknown): Promise<void> {
-    const [only, ...others] = keys;
-    if (only === undefined) {
-      const { queue, runtime } = this.#options;
-      const { name } = queue;
-      runtime.logger.error({ controller: name, error: messageOf(error) }, 'Redis refuses to start low-priority keys');
-      this.#backlog.giveUp();
-      return;
-    }
-    if (others.length > 0) {
-      for (const each of keys) await this.#start({ keys: [each], low: undefined });
-      return;
-    }
-    only.failures += 1;
-    if (only.failures < OWN_FAILURES) return this.#start({ keys, low: undefined });
-    this.#refuse(only, error);
-  }
-
-  /**
-   * Gives up a key whose record stops the script. The key is still on record as queued or due, and comes back when
-   * `Upkeep` looks for keys without a job.
-   */
-  #refuse(refused: Waiting, error: unknown): void {
-    const { queue, runtime } = this.#options;
-    const { name } = queue;
-    const fields = { controller: name, key: refused.request.key, error: messageOf(error) };
-    runtime.logger.error(fields, 'Redis refuses to start a key because of its record');
-    runtime.metrics.count('levelhook_refused_starts_total', this.#controller);
-    this.#waiting.leave(refused);
   }
 
   /**
@@ -384,6 +344,9 @@ export class QueueWorker {
         case 'limited':
           on.due(start.untilMs);
           break;
+        case 'refused':
+          this.#reportRefused(key, start.error);
+          break;
         case 'lost':
           this.#settle(key, start);
           break;
@@ -408,6 +371,13 @@ export class QueueWorker {
       }
     }
     for (const batch of batchesOf(together, queue.maxBatch)) this.#run(batch, times);
+  }
+
+  #reportRefused(key: string, error: string): void {
+    const { queue, runtime } = this.#options;
+    const fields = { controller: queue.name, key, error };
+    runtime.logger.error(fields, 'Redis refuses to start a key because of its record');
+    runtime.metrics.count('levelhook_refused_starts_total', this.#controller);
   }
 
   /** If the barrier has not passed, the timer of the key brings it back. */

@@ -6,8 +6,6 @@ export interface Waiting {
   /** Whether the key is in a job of BullMQ, which waits for it. */
   readonly hasJob: boolean;
   readonly entry: Entry | undefined;
-  /** How often Redis has refused its start because of its record. */
-  failures: number;
 }
 
 /** Keys that entered together. */
@@ -30,7 +28,7 @@ export class WaitingKeys {
     return new Promise((resolve) => {
       if (requests.length === 0) return resolve([]);
       const entry = { remaining: requests.length, undecided: [], resolve };
-      for (const request of requests) this.#waiting.push({ request, hasJob, entry, failures: 0 });
+      for (const request of requests) this.#waiting.push({ request, hasJob, entry });
     });
   }
 
@@ -39,7 +37,7 @@ export class WaitingKeys {
    * it back if it does not start here.
    */
   enterFirst(request: StartRequest): void {
-    this.#waiting.unshift({ request, hasJob: true, entry: undefined, failures: 0 });
+    this.#waiting.unshift({ request, hasJob: true, entry: undefined });
   }
 
   /** The first keys, `count` at most. */

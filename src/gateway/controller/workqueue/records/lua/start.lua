@@ -31,6 +31,7 @@
 --   {'barrier', barrier}      the cache lacks writes of the last run; a timer is set
 --   {'full'}                  there is no free slot; nothing has changed
 --   {'limited', when}         the key gets its token at that time; a timer is set
+--   {'refused', message}      the key's record cannot be read; the key is among the queued keys
 
 local prefix = KEYS[1]
 local queue = prefix .. ':queue'
@@ -202,6 +203,20 @@ local function start(key, nonce, passed_barrier)
   return { 'go', run, failures, reasons, queued_at, low_reason, held_at or '', (dead or r[5]) and '1' or '' }
 end
 
+-- As `start`. A record that cannot be read must not stop the other keys.
+local function try(key, nonce, passed_barrier)
+  local is_read, answer = pcall(start, key, nonce, passed_barrier)
+  if is_read then return answer end
+  local message = type(answer) == 'table' and answer.err or tostring(answer)
+  -- These are errors of Redis rather than of one record.
+  for _, code in ipairs({ 'OOM', 'READONLY', 'MISCONF', 'NOREPLICAS' }) do
+    if string.find(message, code, 1, true) then error(answer) end
+  end
+  -- A gateway finds the key among the queued keys, since it has no job.
+  redis.call('ZADD', queued, 'NX', now, key)
+  return { 'refused', message }
+end
+
 local taken = {}
 
 -- Starts up to `count` keys from the head of the backlog.
@@ -216,14 +231,8 @@ local function take(count)
     local keys = redis.call('ZRANGEBYSCORE', backlog, '-inf', now, 'LIMIT', 0, per_token > 0 and 1 or count)
     if #keys == 0 then return end
     for _, key in ipairs(keys) do
-      local is_read, answer = pcall(start, key, ARGV[11], '')
-      if not is_read then
-        -- A record that cannot be read must not stop the other keys. The gateway finds this key without a job.
-        redis.call('ZADD', queued, 'NX', now, key)
-        answer = { 'idle' }
-      else
-        ended[#ended + 1] = key
-      end
+      local answer = try(key, ARGV[11], '')
+      if answer[1] ~= 'refused' then ended[#ended + 1] = key end
       -- A key that does not start waits in another set.
       if answer[1] == 'go' then
         count = count - 1
@@ -256,9 +265,8 @@ if low_count > 0 then
   if again and again[1] ~= ARGV[11] then again = nil end
   -- The caller did not get the first answer: it gets the same keys.
   for at = 2, again and #again or 1 do
-    local is_read, answer = pcall(start, again[at], ARGV[11], '')
     taken[#taken + 1] = again[at]
-    taken[#taken + 1] = is_read and answer or { 'idle' }
+    taken[#taken + 1] = try(again[at], ARGV[11], '')
   end
 end
 local takes = low_count > 0 and not again and not pauses_all and has[backlog]
@@ -266,9 +274,9 @@ if takes then reserved_slots = math.min(first, redis.call('ZCARD', backlog)) end
 
 local answers = {}
 for at = 15, #ARGV, 3 do
-  local answer = start(ARGV[at], ARGV[at + 1], ARGV[at + 2])
+  local answer = try(ARGV[at], ARGV[at + 1], ARGV[at + 2])
   answers[#answers + 1] = answer
-  if answer[1] ~= 'full' then ended[#ended + 1] = ARGV[at] end
+  if answer[1] ~= 'full' and answer[1] ~= 'refused' then ended[#ended + 1] = ARGV[at] end
 end
 if takes then
   -- Keys that were added go first, including the keys that other gateways are about to start.
