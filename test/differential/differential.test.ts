@@ -256,7 +256,7 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
     return canonical(objects, leaving ? { leaving } : {});
   }
 
-  it('have the same Nodes, and evict the same pods in the same words', { timeout: 3 * AT_REST_MS }, async () => {
+  it('have the same Nodes, and evict the same pods in the same words', { timeout: 4 * AT_REST_MS }, async () => {
     await both((cluster) =>
       eventually(async () => {
         const found = (await cluster.list(Node)).items.filter(isTaintedAsLost);
@@ -273,6 +273,8 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
     await expectEqual((cluster) => nodesAndPods(cluster, leaving));
     const evicted = (await nodesAndPods(clusters[0], leaving)).filter((text) => text.includes('Marking for deletion'));
     expect(evicted.length).toBeGreaterThanOrEqual(10);
+    // What has followed the evictions: endpoints, and the pods that ReplicaSets have made instead.
+    await expectEqual(async (cluster) => canonical(await objectsOf(cluster), { leaving }));
   });
 });
 
