@@ -22,6 +22,11 @@ const condition = (type: string, lastTransitionTime = time) => ({
   message: `ReplicaSet "web-${HASH}" is there`,
   lastTransitionTime,
 });
+const complete = {
+  ...condition('Progressing'),
+  reason: 'NewReplicaSetAvailable',
+  message: `ReplicaSet "web-${HASH}" has successfully progressed.`,
+};
 const ownerOf = (kind: string, name: string) => [{ apiVersion: 'apps/v1', kind, name, uid: 'u-1', controller: true }];
 const targetOf = (name: string) => ({ kind: 'Pod', namespace: 'n', name, uid: 'u-2' });
 
@@ -65,7 +70,7 @@ const SAMPLES: readonly KubernetesObject[] = [
     { name: 'web', labels: {}, annotations: { team: 'a', 'kubectl.kubernetes.io/restartedAt': time }, generation: 3 },
     {
       spec: { replicas: 2, template: { metadata: { labels: { app: 'web' } }, spec: { containers } } },
-      status: { observedGeneration: 3, replicas: 2, conditions: [condition('Available'), condition('Progressing')] },
+      status: { observedGeneration: 3, replicas: 2, conditions: [condition('Available'), complete] },
     },
   ),
   object(
@@ -221,11 +226,13 @@ function changes(): Change[] {
     ];
   });
   const rewritten = (each: unknown): unknown => mapped(each, (text) => text.replaceAll(HASH, '8f6e4d'));
+  const renamed = (each: unknown): unknown => mapped(each, (text) => text.replace(/".*" has/, '"other" has'));
   const sets = SAMPLES.map((each) => (each.metadata.name === `web-${HASH}` ? afterWrite(each) : each));
   return [
     ...ofFields,
     ...ofAll,
     { title: 'another hash', fields: [], objects: SAMPLES.map(rewritten) as KubernetesObject[] },
+    { title: 'a complete rollout of another ReplicaSet', fields: ['message'], objects: SAMPLES.map(renamed) as never },
     { title: 'a further write of a ReplicaSet', fields: ['generation'], objects: sets },
   ];
 }

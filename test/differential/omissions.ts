@@ -60,7 +60,7 @@ export interface Copy {
     containers?: { volumeMounts?: Named[] }[];
     initContainers?: { volumeMounts?: Named[] }[];
   };
-  status?: { observedGeneration?: unknown; conditions?: { type: string }[] };
+  status?: { observedGeneration?: unknown; conditions?: { type: string; reason?: string; message?: string }[] };
   /** Null in a slice without endpoints. */
   endpoints?: Endpoint[] | null;
   ports?: unknown[] | null;
@@ -176,6 +176,14 @@ export const OMISSIONS: readonly Omission[] = [
         for (const subset of copy.subsets ?? []) order(subset, 'addresses', 'notReadyAddresses', 'ports');
       }
       if (copy.kind === 'Node' && copy.spec) order(copy.spec, 'taints');
+    },
+  },
+  {
+    row: 'the name of the ReplicaSet in the `message` of a Deployment whose rollout is complete',
+    edit: ({ kind, status }) => {
+      const found =
+        kind === 'Deployment' && status?.conditions?.find((each) => each.reason === 'NewReplicaSetAvailable');
+      if (found) found.message = found.message?.replace(/^ReplicaSet "[^"]+"/, 'ReplicaSet "*"') ?? '';
     },
   },
   {
