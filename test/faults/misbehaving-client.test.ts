@@ -2,24 +2,33 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { createSetting, startFunction, startGateway, untilReady } from '../harness/levelhook.ts';
+import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
 import type { TestProcess } from '../harness/process.ts';
 import { Started } from '../harness/started.ts';
+import { WatchedVictim } from './hostile-tenant/watched-victim.ts';
 
 const TOKEN = 'the-token-of-the-operator';
 const MIB = 1024 * 1024;
+const ATTACK_MS = 4000;
 
 describe('a client that does not behave', () => {
   const started = new Started();
   let gateway: { process: TestProcess; url: string };
   let fn: { process: TestProcess; url: string };
+  let victim: WatchedVictim;
 
   beforeAll(async () => {
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     fn = started.keep(await startFunction(setting, 'examples/01-minimal'));
-    gateway = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_API_TOKENS: TOKEN }));
+    const namespace = uniqueName('misbehaving');
+    const cluster = await started.cluster(inject('kubeconfig'), namespace);
+    victim = await WatchedVictim.start(started, setting, { cluster, namespace });
+    gateway = started.keep(
+      await startGateway(setting, [fn.url, victim.url], { LEVELHOOK_API_TOKENS: TOKEN, ...victim.variables }),
+    );
     await untilReady(gateway.url);
+    await victim.watch(gateway);
   });
 
   afterAll(() => started.stop());
@@ -80,6 +89,32 @@ describe('a client that does not behave', () => {
       expect(answer.statusCode).toBe(status);
       asked.destroy();
     }
+  });
+
+  it('that asks for metrics and sends callbacks without a signature all the time delays no other', async () => {
+    const from = gateway.process.lines.length;
+    let refused = 0;
+    await victim.during(async () => {
+      const endsAtMs = machineMs() + ATTACK_MS;
+      const repeat = async (ask: () => Promise<Response>): Promise<void> => {
+        while (machineMs() < endsAtMs) {
+          const answer = await ask();
+          if (answer.status === 401) refused += 1;
+          await answer.arrayBuffer();
+        }
+      };
+      const scrape = (): Promise<Response> => fetch(`${gateway.url}/metrics`);
+      const callBack = (): Promise<Response> =>
+        fetch(`${gateway.url}/cache/callbacks/greeting`, { method: 'POST', body: ' '.repeat(10_000) });
+      await Promise.all([
+        ...Array.from({ length: 200 }, () => repeat(scrape)),
+        ...Array.from({ length: 20 }, () => repeat(callBack)),
+      ]);
+    });
+    const lines = gateway.process.lines.slice(from).filter(({ msg }) => String(msg).includes('callback'));
+    process.stdout.write(`${refused} callbacks were refused, in ${lines.length} lines\n`);
+    expect(refused).toBeGreaterThan(200);
+    expect(lines.length).toBeLessThan(50);
   });
 
   it.each(['/livez', '/readyz', '/metrics', '/queues', '/dashboard/', '/reconcile', '/'])(

@@ -100,7 +100,7 @@ export class Monitor {
   /** @param observers functions that must see each change of the victim's objects. */
   static start(
     kubeconfig: string,
-    { namespace, canary }: Victim,
+    { namespace, canary }: Pick<Victim, 'namespace' | 'canary'>,
     observers: readonly Observer[],
     gateway: { process: TestProcess; url: string },
   ): Monitor {

@@ -16,6 +16,9 @@ export const CONFIG_LABEL = 'config';
 /** ConfigMaps, each with a pod that it owns and a Secret that leads to it. */
 export const VICTIM_OBJECTS = 6;
 
+/** A text that is nowhere else. */
+export const newCanary = (): string => `canary-${randomBytes(8).toString('hex')}`;
+
 /** The names of the victim's objects: each holds the canary. */
 export function victimNames(canary: string): { configMap: string; pod: string; secret: string }[] {
   return Array.from({ length: VICTIM_OBJECTS }, (_, at) => ({
@@ -31,7 +34,7 @@ export function victimNames(canary: string): { configMap: string; pod: string; s
  * and data: where that is seen outside of the namespace, something was leaked.
  */
 export class Victim {
-  readonly canary = `canary-${randomBytes(8).toString('hex')}`;
+  readonly canary = newCanary();
   readonly tenant: Tenant;
   /** The UID of the last of its ConfigMaps that own a pod; '' until it has started. */
   ownerUid = '';
@@ -57,7 +60,7 @@ export class Victim {
     const { tenant, namespace } = this;
     await tenant.create();
     await tenant.allow('own', [{ apiGroups: [''], resources: ['configmaps', 'pods', 'secrets'] }]);
-    await this.#createObjects();
+    this.ownerUid = await createVictimObjects(this.#cluster, namespace, this.canary);
     this.#observer = started.keep(
       await startObserver(
         { ...setting, secret: tenant.secret },
@@ -103,27 +106,29 @@ export class Victim {
     });
     return [this.canary, ...inBase64];
   }
+}
 
-  async #createObjects(): Promise<void> {
-    const { canary, namespace } = this;
-    const labels = { canary };
-    const annotations = { canary };
-    for (const names of victimNames(canary)) {
-      const owner = await this.#cluster.create(configMaps, {
-        metadata: { namespace, name: names.configMap, labels, annotations },
-        data: { canary },
-      });
-      const { name, uid } = owner.metadata;
-      this.ownerUid = uid;
-      const ownerReferences = [{ apiVersion: 'v1', kind: 'ConfigMap', name, uid, controller: true }];
-      await this.#cluster.create(pods, {
-        metadata: { namespace, name: names.pod, labels, annotations, ownerReferences },
-        spec: { containers: [{ name: 'main', image: canary }] },
-      });
-      await this.#cluster.create(secrets, {
-        metadata: { namespace, name: names.secret, labels: { ...labels, [CONFIG_LABEL]: name }, annotations },
-        stringData: { canary, password: canary },
-      });
-    }
+/** Creates the objects of a victim. @returns the UID of the last of the ConfigMaps that own a pod. */
+export async function createVictimObjects(cluster: Cluster, namespace: string, canary: string): Promise<string> {
+  const labels = { canary };
+  const annotations = { canary };
+  let ownerUid = '';
+  for (const names of victimNames(canary)) {
+    const owner = await cluster.create(configMaps, {
+      metadata: { namespace, name: names.configMap, labels, annotations },
+      data: { canary },
+    });
+    const { name, uid } = owner.metadata;
+    ownerUid = uid;
+    const ownerReferences = [{ apiVersion: 'v1', kind: 'ConfigMap', name, uid, controller: true }];
+    await cluster.create(pods, {
+      metadata: { namespace, name: names.pod, labels, annotations, ownerReferences },
+      spec: { containers: [{ name: 'main', image: canary }] },
+    });
+    await cluster.create(secrets, {
+      metadata: { namespace, name: names.secret, labels: { ...labels, [CONFIG_LABEL]: name }, annotations },
+      stringData: { canary, password: canary },
+    });
   }
+  return ownerUid;
 }
