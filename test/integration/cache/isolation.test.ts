@@ -434,13 +434,13 @@ describe('a view that several controllers share', () => {
       for (const user of hostile) handlers.set(user, [looking(user)]);
       handlers.set('victim.a', [waking('victim.a')]);
       for (const user of ['first', 'second', 'third']) handlers.set(user, []);
-      for (let from = 0; from < 600; from += 50) {
+      for (let from = 0; from < 1000; from += 50) {
         await applier.apply(changed(...Array.from({ length: 50 }, (_, at) => thing(`o${from + at}`, 100 + from + at))));
       }
-      // 4,000 entries, and those of the last write.
-      const count = (await redis.xlen(stream)) - 3 - 600;
-      expect(count).toBeGreaterThanOrEqual(4000);
-      expect(count).toBeLessThan(4600);
+      // 8,000 entries, and those of the last write.
+      const count = (await redis.xlen(stream)) - 3 - 1000;
+      expect(count).toBeGreaterThanOrEqual(8000);
+      expect(count).toBeLessThan(8600);
       expect(new Set(failures.map(({ user }) => user))).toEqual(new Set(hostile));
       expect(await view.record.missedBy('hostile.0')).not.toBe('');
       expect(await view.record.missedBy('victim.a')).toBe('');
@@ -451,7 +451,7 @@ describe('a view that several controllers share', () => {
       expect((await view.weigh()).get('hostile')).toBe(view.outbox.weigh().get('hostile'));
       await relay({}, []).drained();
       expect(view.outbox.weigh()).toEqual(new Map());
-      await applier.apply(changed(thing('z', 1000)));
+      await applier.apply(changed(thing('z', 2000)));
       expect(await redis.xlen(stream)).toBe(hostile.length + 1);
     });
 

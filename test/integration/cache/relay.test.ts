@@ -14,7 +14,7 @@ import type { KeyWakeup } from '../../../src/gateway/informer/cache/change.ts';
 import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
 import { type LookupBudget, unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
 import type { OutboxEntry } from '../../../src/gateway/informer/cache/outbox.ts';
-import { Relay } from '../../../src/gateway/informer/cache/relay.ts';
+import { MAX_WAITING, Relay } from '../../../src/gateway/informer/cache/relay.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import type { WatchEvent } from '../../../src/gateway/informer/reflector/watch-event.ts';
@@ -149,7 +149,7 @@ describe('the relay', () => {
   it('delivers more entries than it keeps in memory, in order and each once', async () => {
     const relay = relayOf();
     await relay.drained();
-    const names = Array.from({ length: 12_500 }, (_, at) => `n${at}`);
+    const names = Array.from({ length: MAX_WAITING + 2500 }, (_, at) => `n${at}`);
     for (let from = 0; from < names.length; from += 2500) relay.push(await change(...names.slice(from, from + 2500)));
     await relay.drained();
     expect(queued).toEqual(names.map((name) => `a/${name}`));

@@ -21,7 +21,7 @@ const MAX_DELETED_BY_APPLY = 2000;
  * a tenant's changes may cause lookups faster than they are made: 37 changes a second for fifty controllers left 42,000
  * entries and 32 MiB in 15 s, with the wakeups of other tenants behind them.
  */
-const MOST_LOOKUPS = 4000;
+const MOST_LOOKUPS = 8000;
 const MOST_CHARACTERS = 4 * 1024 * 1024;
 
 /** The lookups that wait for one tenant. */

@@ -38,7 +38,7 @@ const PAGE = 500;
 /** Entries of one controller that are moved at a time. */
 const CONTROLLER_BATCH = 500;
 /** Entries that wait in memory. More of them stay in the outbox, which bounds those of each tenant. */
-const MAX_WAITING = 20_000;
+export const MAX_WAITING = 40_000;
 /**
  * Parts of lookups that run at the same time, and lookups of one tenant that are under way. Each part may decode an
  * object of megabytes in one turn of the event loop, while other work waits for a dozen turns. So the tenants take
