@@ -20,6 +20,7 @@ import { Started } from '../../harness/started.ts';
 const GROUP = 'answers.levelhook.test';
 const deployments = resource('apps/v1', 'Deployment');
 const daemonSets = resource('apps/v1', 'DaemonSet');
+const autoscalers = resource('autoscaling/v1', 'HorizontalPodAutoscaler');
 const services = resource('v1', 'Service');
 const namespaces = resource('v1', 'Namespace', { namespaced: false });
 const leases = resource('coordination.k8s.io/v1', 'Lease');
@@ -37,6 +38,7 @@ const KINDS: readonly Resource[] = [
   replicaSets,
   deployments,
   daemonSets,
+  autoscalers,
   services,
   namespaces,
   leases,
@@ -279,6 +281,7 @@ beforeAll(async () => {
     { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'list'] },
     { apiGroups: [GROUP], resources: ['gizmos', 'oddities'], verbs: ['get', 'list'] },
     { apiGroups: ['batch'], resources: ['jobs'], verbs: ['get', 'list'] },
+    { apiGroups: ['autoscaling'], resources: ['horizontalpodautoscalers'], verbs: ['get', 'list'] },
   ];
   const kind = 'ClusterRole';
   await cluster.create(roles, { metadata: { name: controller }, rules });
@@ -354,6 +357,22 @@ beforeAll(async () => {
   await cluster.create(replicaSets, replicaSet({ namespace, name: 'rs' }, 3));
   await cluster.create(deployments, {
     ...replicaSet({ namespace, name: 'web' }, 2),
+  });
+  // Fields of other versions, which this one has as annotations.
+  await cluster.create(deployments, {
+    ...replicaSet({ namespace, name: 'rolled-back' }, 0),
+    metadata: { namespace, name: 'rolled-back', annotations: { 'deprecated.deployment.rollback.to': '1' } },
+  });
+  await cluster.create(resource('autoscaling/v2', 'HorizontalPodAutoscaler'), {
+    metadata: { namespace, name: 'web' },
+    spec: {
+      scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web' },
+      maxReplicas: 3,
+      metrics: [
+        { type: 'Resource', resource: { name: 'memory', target: { type: 'Utilization', averageUtilization: 80 } } },
+      ],
+      behavior: { scaleDown: { stabilizationWindowSeconds: 60 } },
+    },
   });
   const { selector, template: daemon } = replicaSet({ namespace, name: 'daemon' }, 0).spec;
   for (const annotations of [undefined, { note: 'kept' }]) {
@@ -439,6 +458,8 @@ const cm = `/api/v1/namespaces/${namespace}/configmaps`;
 const numbered = `/api/v1/namespaces/${numbers}/configmaps`;
 const pod = `/api/v1/namespaces/${namespace}/pods`;
 const daemons = `/apis/apps/v1/namespaces/${namespace}/daemonsets`;
+const rolledBack = `/apis/apps/v1/namespaces/${namespace}/deployments/rolled-back`;
+const autoscaled = `/apis/autoscaling/v1/namespaces/${namespace}/horizontalpodautoscalers`;
 const TABLE =
   'application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json';
 const PARTIAL = 'application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json';
@@ -513,6 +534,10 @@ describe('the same request to apiserver and cache API, as a user with the same r
     [`${cm}/one`, 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'],
     [daemons],
     [daemons, PARTIAL],
+    [rolledBack],
+    [rolledBack, 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'],
+    [autoscaled],
+    [autoscaled, PARTIAL],
     [`${daemons}/daemon`, 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'],
     [`${cm}/one`, 'application/vnd.kubernetes.protobuf;as=Table;v=v9;g=meta.k8s.io,application/json'],
   ])('%s %s', async (path, accept) => {
@@ -589,7 +614,7 @@ describe('the same request to apiserver and cache API, as a user with the same r
     expect((await world.cached.ask('/apis/policy/v1')).status).toBe(404);
     const groups = JSON.parse((await world.cached.ask('/apis')).text) as { groups: { name: string }[] };
     expect(groups.groups.map(({ name }) => name).toSorted()).toEqual(
-      [GROUP, 'apps', 'batch', 'coordination.k8s.io'].toSorted(),
+      [GROUP, 'apps', 'autoscaling', 'batch', 'coordination.k8s.io'].toSorted(),
     );
   });
 });

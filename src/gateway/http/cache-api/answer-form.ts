@@ -72,16 +72,25 @@ export async function answerForm(form: Form, kind: ServedKind, options: FormOpti
 
 const META = 'meta.k8s.io/v1';
 
-/** The annotation that the apiserver adds to whole DaemonSets alone (pkg/apis/apps/v1/conversion.go). */
-const TEMPLATE_GENERATION = 'deprecated.daemonset.template.generation';
+/**
+ * The annotations that the apiserver makes of fields, and that whole objects alone have (`conversion.go` of
+ * pkg/apis/apps/v1 and pkg/apis/autoscaling/v1).
+ */
+const OF_WHOLE_OBJECTS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['apps/v1/DaemonSet', ['deprecated.daemonset.template.generation']],
+  [
+    'autoscaling/v1/HorizontalPodAutoscaler',
+    ['metrics', 'current-metrics', 'conditions', 'behavior'].map((each) => `autoscaling.alpha.kubernetes.io/${each}`),
+  ],
+]);
 
 function partial(of: Resource, { metadata }: KubernetesObject) {
   const type = { kind: 'PartialObjectMetadata', apiVersion: META };
-  if (formatKind(of) !== 'apps/v1/DaemonSet' || metadata.annotations?.[TEMPLATE_GENERATION] === undefined)
-    return { ...type, metadata };
+  const left = OF_WHOLE_OBJECTS.get(formatKind(of));
   const { annotations, ...rest } = metadata;
-  const { [TEMPLATE_GENERATION]: _, ...others } = annotations;
-  return { ...type, metadata: Object.keys(others).length > 0 ? { ...rest, annotations: others } : rest };
+  if (!left?.some((each) => annotations?.[each] !== undefined)) return { ...type, metadata };
+  const others = Object.entries(annotations ?? {}).filter(([name]) => !left.includes(name));
+  return { ...type, metadata: others.length > 0 ? { ...rest, annotations: Object.fromEntries(others) } : rest };
 }
 
 function listForm(type: { kind: string; apiVersion: string }, item: AnswerForm['item']): AnswerForm {
