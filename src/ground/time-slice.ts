@@ -22,13 +22,14 @@ const LONGEST_REST_MS = 250;
  */
 export class TimeSlice {
   static readonly #rests = new TenantTurns(1);
-  readonly #tenant: string;
+  /** Whose work it is. Empty: the gateway's own. */
+  readonly tenant: string;
   #from = performance.now();
   #usedMs = threadMs();
 
   /** @param tenant whose work it is. Default: the gateway's own. */
   constructor(tenant = '') {
-    this.#tenant = tenant;
+    this.tenant = tenant;
   }
 
   get isOver(): boolean {
@@ -61,7 +62,7 @@ export class TimeSlice {
   /** The pause of `next` after work that took `ms`, for a caller that measures its work itself. */
   rest(ms: number): Promise<void> {
     if (ms <= LONG_MS) return nextTurn();
-    return TimeSlice.#rests.run(this.#tenant, async () => {
+    return TimeSlice.#rests.run(this.tenant, async () => {
       // The slice that has rested before this one works until the next turn.
       await nextTurn();
       await sleep(Math.min(ms, LONGEST_REST_MS));

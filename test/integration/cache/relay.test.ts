@@ -8,6 +8,7 @@ import {
   resource,
   silentLogger,
   silentMetrics,
+  tenantOf,
 } from '../../../src/core/index.ts';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { KeyWakeup } from '../../../src/gateway/informer/cache/change.ts';
@@ -202,7 +203,11 @@ describe('the relay', () => {
 
   it("makes a tenant's lookup before the long ones of another tenant end", async () => {
     await change(...Array.from({ length: 500 }, (_, at) => `of-many-${at}`), 'of-few');
-    const relay = relayOf(undefined, undefined, () => ({ ...unlimitedLookups, labelSelector: {} }));
+    const relay = relayOf(undefined, undefined, (controller) => ({
+      ...unlimitedLookups,
+      tenant: tenantOf(controller),
+      labelSelector: {},
+    }));
     await relay.drained();
     const keys = Array.from({ length: 500 }, (_, at) => `a/of-many-${at}`);
     const named = [keys, keys.toReversed(), ['a/of-few']];

@@ -3,6 +3,7 @@ import {
   formatObjectKey,
   keyOf,
   namespaceOfTenant,
+  tenantOf,
   type KubernetesObject,
   type Resource,
   type Runtime,
@@ -265,6 +266,7 @@ export class RunningController {
     const run = <T>(work: () => T): T => within(() => budget.within(work, () => true));
     const chargeKeys = (count: number, before: number): void => within(() => budget.chargeKeys(count, before));
     return {
+      tenant: tenantOf(this.name),
       labelSelector: this.#scope.labelSelector,
       run,
       chargeKeys,

@@ -31,6 +31,8 @@ const SMALL_BYTES = 100_000;
  * up.
  */
 export interface LookupBudget {
+  /** The controller's tenant, with whom other tenants take turns. Empty: it has none. */
+  readonly tenant: string;
   /** The controller's own label selector: a lookup finds no other objects. */
   readonly labelSelector: LabelSelector | undefined;
   /** Runs work over one object. */
@@ -46,6 +48,7 @@ export interface LookupBudget {
 
 /** Of a controller that may take whatever it likes. */
 export const unlimitedLookups: LookupBudget = {
+  tenant: '',
   labelSelector: undefined,
   run: (work) => work(),
   chargeKeys() {},
@@ -74,7 +77,7 @@ export async function resolveLookup(
   const charge = chargeOf(budget);
   const anyOf = selector && declared !== undefined ? demandsOf(declared, selector.labels) : [];
   if (declared !== undefined && selector) {
-    const few = await inTurn(() => view.objects.findFew({ declared, entries, anyOf }));
+    const few = await inTurn(() => view.objects.findFew({ declared, entries, anyOf }, budget.tenant));
     if (few) return filter(view, few.keys, lookup, { budget, inTurn, charge, read: few.objects });
   }
   const complete = declared === undefined || isMade(await view.indexer.complete(), declared, namespaceOf(entries));
@@ -133,7 +136,7 @@ async function filter(
     const keys = candidates.slice(from, from + BATCH);
     const before = found.length;
     from += await inTurn(async () => {
-      const stored = read?.slice(from, from + BATCH) ?? (await view.objects.first(keys));
+      const stored = read?.slice(from, from + BATCH) ?? (await view.objects.first(keys, budget.tenant));
       const slice = new TimeSlice();
       for (const [at, object] of stored.entries()) {
         const key = keys[at] ?? '';

@@ -255,7 +255,7 @@ export class Relay {
       if ('key' in wakeup) return [wakeup];
       if (!budget) return [];
       try {
-        return await this.#lookups.run(tenantOf(controller), () => this.#resolve(controller, wakeup, budget));
+        return await this.#lookups.run(tenantOf(controller), () => this.#resolve(wakeup, budget));
       } catch (error) {
         if (!isDataError(error) && !(error instanceof HandlerError)) throw error;
         undeliverable = error;
@@ -282,11 +282,11 @@ export class Relay {
     if (undeliverable !== undefined) this.#report(controller, undeliverable);
   }
 
-  async #resolve(controller: string, { lookup, ...wakeup }: LookupWakeup, budget: LookupBudget): Promise<KeyWakeup[]> {
+  async #resolve({ lookup, ...wakeup }: LookupWakeup, budget: LookupBudget): Promise<KeyWakeup[]> {
     if ('related' in lookup) return (await budget.related(lookup.related)).map((key) => ({ ...wakeup, key }));
     const view = this.#options.viewAt(lookup.view);
     if (!view) return [];
-    const inTurn: Turn = (part) => this.#parts.run(tenantOf(controller), part);
+    const inTurn: Turn = (part) => this.#parts.run(budget.tenant, part);
     return (await resolveLookup(view, lookup, budget, inTurn)).map((key) => ({ ...wakeup, key }));
   }
 

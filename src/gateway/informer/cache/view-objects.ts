@@ -1,4 +1,10 @@
-import { compareResourceVersions, decodeObjectKey, type KubernetesObject, parseJson } from '../../../core/index.ts';
+import {
+  compareResourceVersions,
+  decodeObjectKey,
+  type KubernetesObject,
+  parseJson,
+  TenantTurns,
+} from '../../../core/index.ts';
 import {
   decodeEntry,
   KEPT_OUT_INDEX,
@@ -46,6 +52,13 @@ export interface FoundObjects {
 const MOST_FEW = 20;
 /** Objects that one answer holds, unless it is a single one. */
 const ANSWER_BYTES = 2 * 1024 * 1024;
+/**
+ * Such answers that are under way on a connection, of all its views. Redis holds them in its memory, and each other
+ * command of the connection waits behind them: all keys of fifty controllers, read at once, were 67 MB, and a start
+ * of a run took a second.
+ */
+const MOST_ANSWERS = 4;
+const answers = new WeakMap<Redis, TenantTurns>();
 
 /** The objects of a view: reads, their form in Redis, and its change to another key of encryption. */
 export class ViewObjects {
@@ -54,6 +67,7 @@ export class ViewObjects {
   readonly #writer: ViewWriter;
   readonly #lastWritten: LastWritten;
   readonly #codec: ObjectCodec;
+  readonly #answers: TenantTurns;
   readonly #reencrypt: Script;
   readonly #findFew: Script;
   readonly #read: Script;
@@ -65,6 +79,8 @@ export class ViewObjects {
     this.#writer = writer;
     this.#lastWritten = lastWritten;
     this.#codec = codec;
+    this.#answers = answers.get(redis) ?? new TenantTurns(MOST_ANSWERS);
+    answers.set(redis, this.#answers);
     this.#reencrypt = loadScript(redis, import.meta.url, 'reencrypt');
     this.#read = loadScript(redis, import.meta.url, 'read', 'buffers');
     this.#findFew = loadScript(redis, import.meta.url, 'find-few', 'buffers');
@@ -136,7 +152,7 @@ export class ViewObjects {
     slice = new TimeSlice(),
   ): AsyncGenerator<{ key: string; encoded: EncodedObject | undefined }> {
     for (let from = 0; from < keys.length;) {
-      const found = await this.first(keys.slice(from));
+      const found = await this.first(keys.slice(from), slice.tenant);
       slice.restart();
       for (const [at, encoded] of found.entries()) {
         yield { key: keys[from + at] ?? '', encoded };
@@ -149,21 +165,25 @@ export class ViewObjects {
   /**
    * The first of these objects, one at least and as many as have `ANSWER_BYTES`, because Redis holds an answer in its
    * memory; not yet decoded, because that costs this thread time.
+   * @param tenant for whom they are read: the tenants take turns. Default: the gateway itself.
    */
-  async first(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
-    const stored = (await this.#read([this.#keys.objects], [ANSWER_BYTES, ...keys])) as (Buffer | null)[];
+  async first(keys: readonly string[], tenant = ''): Promise<(EncodedObject | undefined)[]> {
+    const read = (): Promise<unknown> => this.#read([this.#keys.objects], [ANSWER_BYTES, ...keys]);
+    const stored = (await this.#answers.run(tenant, read)) as (Buffer | null)[];
     return this.#encoded(keys.slice(0, stored.length), stored);
   }
 
   /**
    * Objects by a declared index, in one trip.
+   * @param tenant see `first`.
    * @returns undefined while the index is not complete, and if there may be more of them than are read at a time
    */
-  async findFew({ entries, anyOf, declared }: IndexQuery): Promise<FoundObjects | undefined> {
+  async findFew({ entries, anyOf, declared }: IndexQuery, tenant = ''): Promise<FoundObjects | undefined> {
     const keys = [this.#keys.view, this.#keys.objects, this.#keys.indexPrefix];
     const made = `${namespaceOf(entries) ?? ''}/${declared}`;
     const most = [MOST_FEW, ANSWER_BYTES];
-    const answer = await this.#findFew(keys, [declared, made, ...most, entries.length, ...entries, ...anyOf]);
+    const args = [declared, made, ...most, entries.length, ...entries, ...anyOf];
+    const answer = await this.#answers.run(tenant, () => this.#findFew(keys, args));
     if (answer === null) return undefined;
     const [names, objects] = answer as [Buffer[], (Buffer | null)[]];
     const found = names.map((name) => name.toString('utf8'));
