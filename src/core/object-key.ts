@@ -11,7 +11,9 @@ export function formatObjectKey(key: ObjectKey): string {
   return key.namespace ? `${key.namespace}/${key.name}` : key.name;
 }
 
-/** The namespace in a key of the cache, also in one that names no object (`cachedName`). */
+/**
+ * The namespace in a key of the cache. Unlike `decodeObjectKey` it takes the key of a long name, too (`cachedName`).
+ */
 export function namespaceOfKey(key: string): string | undefined {
   const slash = key.indexOf('/');
   return slash < 0 ? undefined : key.slice(0, slash);

@@ -273,7 +273,7 @@ describe(`objects of kube-controller-manager and of our functions (TEST_SEED=${S
     await expectEqual((cluster) => nodesAndPods(cluster, leaving));
     const evicted = (await nodesAndPods(clusters[0], leaving)).filter((text) => text.includes('Marking for deletion'));
     expect(evicted.length).toBeGreaterThanOrEqual(10);
-    // What has followed the evictions: endpoints, and the pods that ReplicaSets have made instead.
+    // The evictions change endpoints, and ReplicaSets replace the pods.
     await expectEqual(async (cluster) => canonical(await objectsOf(cluster), { leaving }));
   });
 });

@@ -7,9 +7,8 @@ const BEGINNING = 64;
 /**
  * The name under which the cache has an object. The apiserver limits the names of most kinds to 253 characters, and
  * those of roles not at all; each index entry holds the name. An object with a name of more than `MAX_NAMED` characters
- * is kept out of the cache, and its mark has the beginning of the name and a hash in its place. No object has a name
- * with `%` in it, so the mark takes no other object's place, and `decodeObjectKey` knows that nobody can ask for its
- * key.
+ * is kept out of the cache; its mark has the beginning of the name, `%` and a hash for a name. The apiserver refuses
+ * `%` in names, so the mark never takes the place of another object, and `decodeObjectKey` refuses the mark's key.
  */
 export function cachedName(name: string): string {
   if (name.length <= MAX_NAMED) return name;

@@ -70,8 +70,8 @@ export class WatchedVictim {
   }
 
   /**
-   * Does the work, and goes on until its last change must have been seen. Fails when the victim was not served
-   * meanwhile as if it were alone.
+   * Does the work, and waits until the victim's function must have seen the last change. Fails if the work slowed the
+   * victim down.
    */
   async during<T>(work: () => Promise<T>): Promise<T> {
     const monitor = this.#monitor;

@@ -27,7 +27,7 @@ const WRITE_MS = 20;
 const TOKEN = 'the-token-with-which-the-test-asks-for-runs';
 
 const METERS = 'platforms.example.com';
-/** Integers that JavaScript's numbers do not have, and the last one that they have. */
+/** Three integers that JavaScript's numbers round, and the largest one that they do not. */
 const COUNTS = '{"odd":9007199254740993,"max":9223372036854775807,"min":-9223372036854775808,"last":9007199254740991}';
 const meter = (version: string, field: string): string =>
   `{"apiVersion":"${METERS}/${version}","kind":"Meter","metadata":{"name":"m","namespace":"n"},"spec":{"${field}":${COUNTS}}}`;

@@ -47,7 +47,7 @@ export class PlatformProject {
     mkdirSync(join(modules, '@levelhook'), { recursive: true });
     renameSync(join(built, 'function'), join(modules, '@levelhook/function'));
     const { dependencies } = packageSchema.parse(JSON.parse(readFileSync(this.path('package.json'), 'utf8')));
-    // yaml is for a kubeconfig, of which a pod has none; rfc6902 is for webhooks, of which the example has none.
+    // The SDK needs yaml to read a kubeconfig, and rfc6902 to serve webhooks. The example has neither.
     const names = ['hono', 'yaml', 'rfc6902', ...Object.keys(dependencies)];
     for (const name of names.filter((each) => each !== '@levelhook/function')) {
       mkdirSync(dirname(join(modules, name)), { recursive: true });

@@ -2,16 +2,7 @@ import { expect, it } from 'vitest';
 import type { KeyStatus } from '../workqueue/key-status.ts';
 import { withCircuit } from './open-circuit.ts';
 
-const rest: KeyStatus = {
-  key: 'a/k',
-  queued: false,
-  dirty: false,
-  backlog: false,
-  waits: [],
-  pauses: [],
-  failures: 0,
-  reasons: [],
-};
+const rest = { queued: false, backlog: false, waits: [] };
 const circuit = { sinceMs: 1, untilMs: 9, reason: 'refused' };
 const breaker = { reason: 'breaker', untilMs: 9 } as const;
 const paused = { reason: 'paused', by: 'controller' } as const;

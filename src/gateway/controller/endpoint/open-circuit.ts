@@ -24,7 +24,10 @@ export function servedCircuit({ sinceMs, untilMs, reason }: OpenCircuit): Served
 }
 
 /** The status of a key, as its queue has it, with the wait of a key that could run but for the open circuit. */
-export function withCircuit(status: KeyStatus, circuit: OpenCircuit | undefined): KeyStatus {
+export function withCircuit<T extends Pick<KeyStatus, 'running' | 'queued' | 'backlog' | 'waits'>>(
+  status: T,
+  circuit: OpenCircuit | undefined,
+): T {
   const { running, queued, backlog, waits } = status;
   if (!circuit || running || !(queued || backlog)) return status;
   const { sinceMs: _, ...until } = servedCircuit(circuit);

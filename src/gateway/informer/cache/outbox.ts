@@ -26,7 +26,7 @@ const MOST_CHARACTERS = 4 * 1024 * 1024;
 
 /** The lookups that wait for one tenant. */
 interface Waiting {
-  entries: number;
+  lookups: number;
   characters: number;
 }
 
@@ -100,12 +100,12 @@ export class Outbox {
   }
 
   /**
-   * Whether so many lookups wait for a tenant that its controllers miss further changes and get all their keys later. A
-   * configured function has no such bound.
+   * Whether a tenant has as many lookups in the outbox as it may: its controllers miss further changes, and get all
+   * their keys later. A configured function has no such bound.
    */
   isFull(tenant: string): boolean {
-    const { entries = 0, characters = 0 } = this.#waiting.get(tenant) ?? {};
-    return entries >= MOST_LOOKUPS || characters >= MOST_CHARACTERS;
+    const { lookups = 0, characters = 0 } = this.#waiting.get(tenant) ?? {};
+    return lookups >= MOST_LOOKUPS || characters >= MOST_CHARACTERS;
   }
 
   /** The bytes in Redis of the lookups that wait for each tenant, about, by its namespace. */
@@ -114,10 +114,10 @@ export class Outbox {
   }
 
   #count({ tenant, characters }: { readonly tenant: string; readonly characters: number }, by: 1 | -1): void {
-    const waiting = this.#waiting.get(tenant) ?? { entries: 0, characters: 0 };
-    waiting.entries += by;
+    const waiting = this.#waiting.get(tenant) ?? { lookups: 0, characters: 0 };
+    waiting.lookups += by;
     waiting.characters += by * characters;
-    if (waiting.entries === 0) this.#waiting.delete(tenant);
+    if (waiting.lookups === 0) this.#waiting.delete(tenant);
     else this.#waiting.set(tenant, waiting);
   }
 

@@ -165,7 +165,7 @@ export class ViewObjects {
   /**
    * The first of these objects, one at least and as many as have `ANSWER_BYTES`, because Redis holds an answer in its
    * memory; not yet decoded, because that costs this thread time.
-   * @param tenant for whom they are read: the tenants take turns. Default: the gateway itself.
+   * @param tenant reads them, and waits for its turn among the tenants. Default: the gateway itself.
    */
   async first(keys: readonly string[], tenant = ''): Promise<(EncodedObject | undefined)[]> {
     const read = (): Promise<unknown> => this.#read([this.#keys.objects], [ANSWER_BYTES, ...keys]);

@@ -79,7 +79,7 @@ export class RelatedRules {
       run,
       charge,
     );
-    // Rules without names. Those that match are charged below.
+    // Rules without names: the loop below charges the keys of those that match.
     const selecting = await this.#keysAfter(
       places.map((place) => `${place}\n`),
       run,
