@@ -69,6 +69,19 @@ describe('the status of a ReconcileFunction', () => {
     expect(of(bounded, 'Ready')).toEqual(of(first, 'Ready'));
   });
 
+  it('keeps the conditions of others whose numbers have 64 bits', () => {
+    const observedGeneration = 9007199254740993n as unknown as number;
+    const other = {
+      type: 'example.com/other',
+      status: 'True',
+      reason: 'Other',
+      message: '',
+      observedGeneration,
+    } as const;
+    const stored = { conditions: [{ ...other, lastTransitionTime: '2026-01-01T00:00:00Z' }] };
+    expect(of(statusOf(stored, fine, at(1)), other.type)).toEqual(stored.conditions[0]);
+  });
+
   it('drops the last conditions of others when it would be larger than gateways take', () => {
     const others = Array.from({ length: 10 }, (_, at) => ({
       type: `example.com/${at}`.padEnd(316, 'x'),

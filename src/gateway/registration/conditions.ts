@@ -1,4 +1,4 @@
-import { boundedText, type Condition, setStatusCondition, textWithin } from '../../core/index.ts';
+import { boundedText, type Condition, formatJson, setStatusCondition, textWithin } from '../../core/index.ts';
 import type { ControllerStateWord } from '../controller/running/controller-state.ts';
 import type { ConditionType } from './condition-type.ts';
 import type { ReconcileFunctionStatus } from './reconcile-function.ts';
@@ -82,7 +82,7 @@ function fitting(
 ): readonly Condition[] {
   const { conditions } = status;
   const last = conditions.findLast(({ type }) => !ours.has(type));
-  if (!last || JSON.stringify(status).length <= MAX_STATUS) return conditions;
+  if (!last || formatJson(status).length <= MAX_STATUS) return conditions;
   return fitting({ ...status, conditions: conditions.filter((each) => each !== last) }, ours);
 }
 

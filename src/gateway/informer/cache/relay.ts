@@ -37,7 +37,7 @@ export interface RelayOptions {
 const PAGE = 500;
 /** Entries of one controller that are moved at a time. */
 const CONTROLLER_BATCH = 500;
-/** Entries that wait in memory. More of them stay in the outbox, which bounds those of each tenant. */
+/** Entries that wait in memory. More of them stay in the outbox, which bounds the lookups of each tenant. */
 export const MAX_WAITING = 40_000;
 /**
  * Parts of lookups that run at the same time, and lookups of one tenant that are under way. Each part may decode an
