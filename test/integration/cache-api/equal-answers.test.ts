@@ -302,6 +302,9 @@ beforeAll(async () => {
     { name: 'First', type: 'string', jsonPath: '.spec.parts[0].name' },
     { name: 'Born', type: 'date', jsonPath: '.metadata.creationTimestamp' },
     { name: 'On', type: 'boolean', jsonPath: '.spec.on' },
+    // The apiserver takes it, and shows no column from there on.
+    { name: 'None', type: 'string', jsonPath: '.spec.parts[?("a"!="with )")]' },
+    { name: 'Behind', type: 'string', jsonPath: '.spec.on' },
   ];
   const version = { name: 'v1', served: true, storage: true, schema, additionalPrinterColumns };
   await cluster.create(definitions, {

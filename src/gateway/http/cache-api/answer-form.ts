@@ -66,7 +66,7 @@ export async function answerForm(form: Form, kind: ServedKind, options: FormOpti
         options.pace(() => formatJson(partial(kind.resource, decode()))),
       );
     case 'table':
-      return tableForm(kind, await columnsOf(kind, options.catalog), options);
+      return tableForm(kind, await columnsOf(kind, options.catalog, options.pace), options);
   }
 }
 

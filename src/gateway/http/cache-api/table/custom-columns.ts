@@ -12,18 +12,25 @@ export const MOST_COLUMNS = 64;
 export const MOST_PATH_CHARACTERS = 1024;
 
 /**
- * The columns of a custom resource: its name and the columns of its definition (apiextensions-apiserver,
- * tableconvertor.go). Its author bounds neither the number nor the paths of the columns, and the gateway serves other
- * tenants in the same thread, so columns beyond the bounds are left out.
+ * The columns of a custom resource: its name and the columns of its definition up to the first whose path is none
+ * (apiextensions-apiserver, tableconvertor.go). Its author bounds neither the number nor the paths of the columns, and
+ * the gateway serves other tenants in the same thread, so columns beyond the bounds are left out.
  */
 export function customColumns(columns: readonly CustomColumn[]): readonly Column[] {
-  return [nameColumn, ...columns.filter(isShort).slice(0, MOST_COLUMNS).map(customColumn)];
+  const shown: Column[] = [nameColumn];
+  for (const column of columns) {
+    if (column.jsonPath.length > MOST_PATH_CHARACTERS) continue;
+    const path = JsonPath.parse(column.jsonPath);
+    if (!path || shown.length > MOST_COLUMNS) break;
+    shown.push(customColumn(column, path));
+  }
+  return shown;
 }
 
-const isShort = ({ jsonPath }: CustomColumn): boolean => jsonPath.length <= MOST_PATH_CHARACTERS;
-
-function customColumn({ name, type, format = '', description = '', priority = 0, jsonPath }: CustomColumn): Column {
-  let parsed: { readonly path: JsonPath | undefined } | undefined;
+function customColumn(
+  { name, type, format = '', description = '', priority = 0, jsonPath }: CustomColumn,
+  path: JsonPath,
+): Column {
   return {
     definition: {
       name: cutText(name),
@@ -33,11 +40,9 @@ function customColumn({ name, type, format = '', description = '', priority = 0,
       priority,
     },
     cell: (object, nowMs) => {
-      // By the first cell, so that the reader's time pays for it.
-      parsed ??= { path: JsonPath.parse(jsonPath) };
       const steps = new Steps();
       try {
-        const results = parsed.path?.find(object, steps) ?? [];
+        const results = path.find(object, steps);
         // As the apiserver: the first of them.
         return results.length === 0 ? null : cellOf(type, results[0], nowMs, steps);
       } catch (error) {

@@ -1,4 +1,6 @@
 import { goNumber } from './go-text.ts';
+import { Literal, type Node, parsePath } from './json-path-parser.ts';
+import { PathError } from './path-error.ts';
 import type { Steps } from './steps.ts';
 
 /**
@@ -6,57 +8,17 @@ import type { Steps } from './steps.ts';
  * Written after that package rather than taken from a library: other dialects differ in escaped dots, quoted names,
  * comparisons and indexes beyond the end.
  */
-
-type Node =
-  | { readonly kind: 'field'; readonly name: string }
-  | { readonly kind: 'slice'; readonly from: Bound; readonly to: Bound; readonly step: Bound }
-  | { readonly kind: 'wildcard' }
-  | { readonly kind: 'recursive' }
-  | { readonly kind: 'union'; readonly paths: readonly (readonly Node[])[] }
-  | {
-      readonly kind: 'filter';
-      readonly left: readonly Node[];
-      readonly operator: string;
-      readonly right: readonly Node[];
-    }
-  | { readonly kind: 'value'; readonly value: string | boolean | Literal };
-
-/** Of a slice; `derived` when only the first index is named: `[2]`. */
-interface Bound {
-  readonly value: number | undefined;
-  readonly derived?: boolean;
-}
-
-/** A number of the path: an int as a bigint, and a float as a number, even `5.0`. */
-class Literal {
-  readonly number: bigint | number;
-
-  constructor(number: bigint | number) {
-    this.number = number;
-  }
-}
-
-class PathError extends Error {
-  /** The values that client-go returns along with the error. A filter for existence ignores the error. */
-  readonly results: readonly unknown[];
-
-  constructor(message: string, results: readonly unknown[] = []) {
-    super(message);
-    this.results = results;
-  }
-}
-
 export class JsonPath {
-  readonly #nodes: readonly Node[];
+  readonly #parts: readonly (readonly Node[])[];
 
-  private constructor(nodes: readonly Node[]) {
-    this.#nodes = nodes;
+  private constructor(parts: readonly (readonly Node[])[]) {
+    this.#parts = parts;
   }
 
   /** @returns undefined for text that is no path. */
   static parse(text: string): JsonPath | undefined {
     try {
-      return new JsonPath(parseNodes(text));
+      return new JsonPath(parsePath(text));
     } catch (error) {
       if (error instanceof PathError) return undefined;
       throw error;
@@ -69,108 +31,14 @@ export class JsonPath {
    */
   find(object: unknown, steps: Steps): readonly unknown[] {
     try {
-      return walkAll([object], this.#nodes, steps).map((each) => (each instanceof Literal ? each.number : each));
+      // The results of the first part; an error of each counts.
+      const [results = []] = this.#parts.map((nodes) => walkAll([object], nodes, steps));
+      return results.map((each) => (each instanceof Literal ? each.number : each));
     } catch (error) {
       if (error instanceof PathError) return [];
       throw error;
     }
   }
-}
-
-/** As `parseInsideAction`, up to the end of the text or a closing brace. */
-function parseNodes(text: string): Node[] {
-  const nodes: Node[] = [];
-  let at = 0;
-  const take = (pattern: RegExp): RegExpExecArray | undefined => {
-    pattern.lastIndex = at;
-    const found = pattern.exec(text);
-    if (found) at = pattern.lastIndex;
-    return found ?? undefined;
-  };
-  const field = (name: string): Node =>
-    name === '*' ? { kind: 'wildcard' } : { kind: 'field', name: unescaped(name) };
-  while (at < text.length && text[at] !== '}') {
-    let found: RegExpExecArray | undefined;
-    if (take(/[ @$]/y)) continue;
-    if (text.startsWith('[?(', at)) {
-      const end = endOfFilter(text, at + 3);
-      nodes.push(parseFilter(text.slice(at + 3, end)));
-      at = end + 2;
-    } else if (take(/\.\./y)) {
-      if (nodes.at(-1)?.kind === 'recursive') throw new PathError('two recursive descents');
-      nodes.push({ kind: 'recursive' });
-      if ((found = take(/(?=[\p{L}\p{Nd}_])((?:\\[^]|[^\s.,[\]$@{}\\])*)/uy))) nodes.push(field(found[1] ?? ''));
-    } else if ((found = take(/\[([^\]\n]*)\]/y))) nodes.push(...parseArray(found[1] ?? ''));
-    else if ((found = take(/(["'])((?:\\[^\n]|(?!\1)[^\\\n])*)\1/y)))
-      nodes.push({ kind: 'value', value: unquoted(found[2] ?? '') });
-    else if ((found = take(/\.((?:\\[^]|[^\s.,[\]$@{}\\])*)/y))) nodes.push(field(found[1] ?? ''));
-    else if ((found = take(/[+-]?[0-9.]+/y))) nodes.push({ kind: 'value', value: parseNumber(found[0]) });
-    else if ((found = take(/(true|false)(?=[\s.,[\]$@{}]|$)/y)))
-      nodes.push({ kind: 'value', value: found[1] === 'true' });
-    else throw new PathError('no path');
-  }
-  return nodes;
-}
-
-const unescaped = (name: string): string => name.replaceAll('\\', '');
-
-function unquoted(text: string): string {
-  return text.replaceAll(/\\(?:u([0-9a-fA-F]{4})|([^]))/g, (_, code: string | undefined, letter: string) =>
-    code === undefined ? (ESCAPES[letter] ?? letter) : String.fromCharCode(Number.parseInt(code, 16)),
-  );
-}
-const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f', v: '\v', a: '\u0007' };
-
-/** As `strconv.Atoi`, and beyond its range, or with a point, as `strconv.ParseFloat`. */
-function parseNumber(text: string): Literal {
-  const [, sign = '', digits] = /^([+-]?)0*([0-9]{1,19})$/.exec(text) ?? [];
-  if (digits !== undefined) return new Literal(goNumber(BigInt(sign + digits)));
-  const number = Number(text);
-  if (!Number.isFinite(number)) throw new PathError('no number');
-  return new Literal(number);
-}
-
-/** Where the `)` of a filter is: the first one outside of a quoted text. */
-function endOfFilter(text: string, from: number): number {
-  let quote: string | undefined;
-  let isClosed = false;
-  for (let at = from; at < text.length && text[at] !== '\n'; at += 1) {
-    const char = text[at];
-    if (char === ')' && (quote === undefined || isClosed)) {
-      if (text[at + 1] !== ']') break;
-      return at;
-    }
-    if (char !== '"' && char !== "'") continue;
-    if (quote === undefined) quote = char;
-    else if (char === quote && text[at - 1] !== '\\') isClosed = true;
-  }
-  throw new PathError('an unterminated filter');
-}
-
-function parseFilter(text: string): Node {
-  const [, left, operator = 'exists', right = ''] = /^([^!<>=]+)([!<>=]+)(.+?)$/.exec(text) ?? [];
-  return { kind: 'filter', left: parseNodes(left ?? text), operator, right: parseNodes(right) };
-}
-
-/** Parses the text between brackets. */
-function parseArray(inner: string): readonly Node[] {
-  const text = inner === '*' ? ':' : inner;
-  const parts = text.split(',');
-  if (parts.length > 1) return [{ kind: 'union', paths: parts.map((part) => parseArray(part.trim())) }];
-  const quoted = /^'([^']*)'$/.exec(text);
-  if (quoted) return parseNodes(`.${quoted[1]}`);
-  const found = /^(-?[0-9]*)(:-?[0-9]*)?(:-?[0-9]*)?$/.exec(text);
-  if (!found) throw new PathError('no index');
-  const [first, second, third] = [1, 2, 3].map((at) => found[at] ?? '');
-  const numberOf = (digits: string | undefined): number | undefined => {
-    if (digits === undefined || digits === '' || digits === ':') return undefined;
-    const value = Number(digits.replace(/^:/, ''));
-    if (Number.isNaN(value)) throw new PathError('no index');
-    return value;
-  };
-  const from = { value: numberOf(first) };
-  const to = second ? { value: numberOf(second) } : { value: (from.value ?? 0) + 1, derived: true };
-  return [{ kind: 'slice', from, to, step: { value: numberOf(third) } }];
 }
 
 function walkAll(values: readonly unknown[], nodes: readonly Node[], steps: Steps): readonly unknown[] {
@@ -182,8 +50,13 @@ function walk(values: readonly unknown[], node: Node, steps: Steps): readonly un
   steps.take(1 + values.length);
   const present = (): readonly unknown[] => values.filter((value) => value !== null && value !== undefined);
   switch (node.kind) {
+    case 'text':
+      return [node.text];
     case 'value':
       return values.map(() => node.value);
+    case 'identifier':
+      // `range` and `end` work in templates alone.
+      throw new PathError('a keyword', node.name === 'range' || node.name === 'end' ? [] : values);
     case 'field':
       return present().flatMap((value) => {
         const isMap = typeof value === 'object' && !Array.isArray(value);

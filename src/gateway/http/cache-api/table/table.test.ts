@@ -327,6 +327,47 @@ describe('other kinds', () => {
     expect(shown({ list: [{ name: 'a', v }] }, `.spec.list[?(${filter})].name`)).toBe(expected);
   });
 
+  // What tableconvertor of apiextensions-apiserver 0.36.3 says; `undefined` for its "unrecognized column definition".
+  it.each<[string, unknown]>([
+    ['[?(@.v=="with )")].name', 'n'],
+    ['[?("a">"with )")]', undefined],
+    ['[?(@.v)', undefined],
+    ['[?(word)].name', 'n'],
+    ['[?(end)].name', null],
+    ['.a b', null],
+    ['.a&b', null],
+    ['..*', undefined],
+    ['[-]', undefined],
+    ['[0,', undefined],
+    ['[99999999999999999999]', undefined],
+    [".a'b'", null],
+    [" 'x'", 'x'],
+    [" 'it\\\"s'", undefined],
+    [" '\\x41\\101\\u00e9\\U0001F600\\''", "AAé😀'"],
+    [" '\\ud800'", undefined],
+    [" '\\400'", undefined],
+    [' 5', '5'],
+    [' 1.5', '1.5'],
+    [' 1.2.3', undefined],
+    [' +', undefined],
+    ['\ttab', undefined],
+    [' true', 'true'],
+    [' "a"b', null],
+    ['}x', '[{"name":"n","v":"with )"}]'],
+    ['}{end', null],
+    ['}{.a[', undefined],
+    ["['a{b']", undefined],
+    ['\\', undefined],
+  ])('read paths as client-go does: .spec%s', (end, expected) => {
+    expect(shown([{ name: 'n', v: 'with )' }], `.spec${end}`)).toBe(expected);
+  });
+
+  it('end before the first whose path is none', () => {
+    const named = (name: string, jsonPath: string) => ({ name, type: 'string', jsonPath });
+    const columns = customColumns([named('a', '.a'), named('none', '.a['), named('b', '.b')]);
+    expect(columns.map(({ definition }) => definition.name)).toEqual(['Name', 'a']);
+  });
+
   it('print an integer beyond 64 bits as the float that it is for Go', () => {
     expect(shown({ v: 10_000_000_000_000_000_000n }, '.spec.v')).toBe('1e+19');
     expect(shown({ v: 9223372036854775807n }, '.spec.v')).toBe('9223372036854775807');
