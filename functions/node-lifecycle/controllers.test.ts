@@ -108,6 +108,7 @@ describe('the controller node-lifecycle', () => {
     ['was not ready when it fell silent', { ready: 'False', taints: [{ key: NOT_READY, effect: 'NoSchedule' }] }, 403],
     ['was not ready when it fell silent', { ready: 'False', taints: [{ key: NOT_READY, effect: 'NoSchedule' }] }, 409],
     ['is unknown, and has no taint', { ready: 'Unknown' }, 409],
+    ['fell silent long ago, and has lost its taint', { ready: 'Unknown', reason: 'NodeStatusUnknown' }, 403],
   ])('leaves ready the pods of a node that %s, when its taint fails first: %j, %i', async (_, parts, code) => {
     apiserver.put(node('n', parts));
     apiserver.put(podOn('n', 'here'));

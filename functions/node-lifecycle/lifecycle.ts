@@ -10,7 +10,7 @@ import { Lease, Node, Pod } from 'levelhook/function/kinds';
 import { asError } from '../lib/in-parallel.ts';
 import { followingLabels } from './labels.ts';
 import { markPodsNotReady, ON_NODE, recorder } from './pods.ts';
-import { retrySoon } from './retry.ts';
+import { MAX_SECONDS, retrySoon } from './retry.ts';
 import type { NodeSettings } from './settings.ts';
 import {
   graceSeconds,
@@ -24,6 +24,7 @@ import {
 import { conditionOf, mirroredTaints, NOT_READY, readyStatus, taintsOf, timestamp } from './taints.ts';
 import { nodeChanged } from './wakes.ts';
 
+const TIMEOUT_SECONDS = 15;
 /** A node is checked this long after its grace period, when the period is certainly over. */
 const MARGIN_SECONDS = 0.05;
 /** After a conflict the cache has the newer node by then. */
@@ -42,7 +43,7 @@ export function nodeLifecycle(settings: NodeSettings): Controller {
       { resource: Lease, field: RENEWAL },
     ],
     concurrency: 20,
-    timeoutSeconds: 15,
+    timeoutSeconds: TIMEOUT_SECONDS,
   }).reconcile((request, context) => reconcile(request, context, settings));
 }
 
@@ -76,7 +77,7 @@ async function reconcile(request: ReconcileRequest, context: Context, settings: 
   }
   const tainting = await settled(writeTaintsAndLabels(node, context));
   // Only when a ready node falls silent: a kubelet that reports itself as not ready reports its pods too.
-  const marks = fellSilent || (request.attempt > 1 && mayHaveReadyPods(found));
+  const marks = fellSilent || (request.attempt > 1 && mayHaveReadyPods(found, request.attempt));
   const marking = marks ? await settled(markPodsNotReady(node, context)) : undefined;
   // Another client has changed the node since. This is no failed attempt, after which pods would be marked.
   if (!marking && tainting instanceof ApiError && tainting.code === 409) return { requeueAfterSeconds: AGAIN_SECONDS };
@@ -86,11 +87,15 @@ async function reconcile(request: ReconcileRequest, context: Context, settings: 
 }
 
 /**
- * Whether pods may still be marked as ready after a run that has found the node silent, and has failed. The taint of a
- * node that was not ready before is still there: only its pods' kubelet has marked them.
+ * Whether pods may still be marked as ready after a run that has found the node silent, and has failed: the node has
+ * fallen silent since the first attempt. The taint of a node that was not ready before is still there: only its pods'
+ * kubelet has marked them. kube-controller-manager remembers such nodes instead (`nodesToRetry`).
  */
-function mayHaveReadyPods(node: Node): boolean {
-  return conditionOf(node, 'Ready')?.reason === SILENT_REASON && !taintsOf(node).some(({ key }) => key === NOT_READY);
+function mayHaveReadyPods(node: Node, attempt: number): boolean {
+  const { reason, lastTransitionTime = '' } = conditionOf(node, 'Ready') ?? {};
+  const attemptsMs = attempt * (TIMEOUT_SECONDS + MAX_SECONDS) * 1000;
+  const isRecent = Date.now() - Date.parse(lastTransitionTime) < attemptsMs;
+  return reason === SILENT_REASON && isRecent && !taintsOf(node).some(({ key }) => key === NOT_READY);
 }
 
 const settled = (work: Promise<void>): Promise<Error | undefined> => work.then(() => undefined, asError);

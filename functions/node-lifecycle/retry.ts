@@ -1,6 +1,7 @@
 import { RetryAfterError } from 'levelhook/function';
 
-const MAX_SECONDS = 10;
+/** The longest wait for the next attempt. */
+export const MAX_SECONDS = 10;
 
 /**
  * Retries a run as the gateway's backoff would, but after 10 s at the latest, and not later than the run is due anyway.

@@ -11,13 +11,21 @@ export function node(
     ready = 'True',
     taints = [],
     ...parts
-  }: { ready?: string | null; taints?: Taint[]; labels?: Record<string, string>; since?: string; uid?: string } = {},
+  }: {
+    ready?: string | null;
+    taints?: Taint[];
+    labels?: Record<string, string>;
+    since?: string;
+    reason?: string;
+    uid?: string;
+  } = {},
 ): Node {
   const condition = (type: string, status: string): NodeCondition => ({
     type,
     status,
     lastHeartbeatTime: HEARTBEAT_TIME,
     lastTransitionTime: parts.since ?? HEARTBEAT_TIME,
+    ...(parts.reason ? { reason: parts.reason } : {}),
   });
   const healthy = ['MemoryPressure', 'DiskPressure', 'PIDPressure'].map((type) => condition(type, 'False'));
   return {
