@@ -126,15 +126,24 @@ export class ViewReader {
   readonly #redis: ViewCommands;
   readonly #keys: ViewKeys;
   readonly #codec: ReadingCodec;
+  readonly #inTurn: <T>(read: () => Promise<T>) => Promise<T>;
 
   /**
    * @param prefix of the view's keys.
    * @param codec of the view. Default: a codec without keys, which reads no encrypted view.
+   * @param inTurn runs a command that reads large objects: Redis holds its answer in memory, and the connection's other
+   *   commands wait behind it. Default: at once.
    */
-  constructor(redis: ViewCommands, prefix: string, codec: ReadingCodec = new ObjectCodec({ prefix })) {
+  constructor(
+    redis: ViewCommands,
+    prefix: string,
+    codec: ReadingCodec = new ObjectCodec({ prefix }),
+    inTurn: <T>(read: () => Promise<T>) => Promise<T> = (read) => read(),
+  ) {
     this.#redis = redis;
     this.#keys = viewKeys(prefix);
     this.#codec = codec;
+    this.#inTurn = inTurn;
   }
 
   /**
@@ -194,8 +203,11 @@ export class ViewReader {
     const { commandBytes = Infinity, onKeptOut, pace = atOnce } = options;
     for await (const selected of this.#candidates(selection, options)) {
       if (selected.length === 0) continue;
-      for (const keys of commandBytes === Infinity ? [selected] : await this.#parts(selected, commandBytes, pace)) {
-        const { stored, isCertain } = await this.#read(keys, selection, options);
+      const unknown = [{ keys: selected, bytes: Infinity }];
+      const parts = commandBytes === Infinity ? unknown : await this.#parts(selected, commandBytes, pace);
+      for (const { keys, bytes } of parts) {
+        const read = () => this.#read(keys, selection, options);
+        const { stored, isCertain } = bytes < LARGE_BYTES ? await read() : await this.#inTurn(read);
         let batch: Found[] = [];
         let size = 0;
         for (const [at, key] of keys.entries()) {
@@ -230,7 +242,7 @@ export class ViewReader {
    * part alone. The objects of a part may have far more bytes when they are decompressed, so that is done to one after
    * another, and only selected ones stay in memory.
    */
-  async #parts(keys: readonly string[], bytes: number, pace: Pace): Promise<string[][]> {
+  async #parts(keys: readonly string[], bytes: number, pace: Pace): Promise<Part[]> {
     const sizes = (await this.#inOneTrip(keys.map((key) => ['hstrlen', this.#keys.objects, key]))) as number[];
     return pace(() => partsOf(keys, sizes, bytes), keys.length * OBJECT_MS);
   }
@@ -392,24 +404,28 @@ const atOnce: Pace = (work) => work();
 const INDEX_KEYS = 5000;
 /** Objects read in one round trip. */
 const BATCH = 500;
+/** Bytes of objects from which on a command waits for its turn. Smaller answers together are small. */
+const LARGE_BYTES = 64 * 1024;
 /** Time of the thread, in milliseconds, to take one key from an answer of Redis, or to send it. */
 const KEY_MS = 0.0005;
 /** The same for one object: a command for its size, and a part of the command that reads it. */
 const OBJECT_MS = 0.005;
 
-function partsOf(keys: readonly string[], sizes: readonly number[], bytes: number): string[][] {
-  const parts: string[][] = [];
-  let room = 0;
+/** Keys of objects that one command reads, and how many bytes they have in Redis. */
+interface Part {
+  readonly keys: string[];
+  bytes: number;
+}
+
+function partsOf(keys: readonly string[], sizes: readonly number[], most: number): Part[] {
+  const parts: Part[] = [];
   for (const [at, key] of keys.entries()) {
     const size = sizes[at] ?? 0;
     const part = parts.at(-1);
-    if (part && size <= room) {
-      part.push(key);
-      room -= size;
-    } else {
-      parts.push([key]);
-      room = bytes - size;
-    }
+    if (part && part.bytes + size <= most) {
+      part.keys.push(key);
+      part.bytes += size;
+    } else parts.push({ keys: [key], bytes: size });
   }
   return parts;
 }

@@ -118,7 +118,7 @@ it('a list is charged for the objects that it asks Redis for, and less for keys 
       ms += spentMs;
       return work();
     };
-    const { reader } = configMapsView;
+    const reader = configMapsView.reader();
     const state = await reader.state(selection);
     if (!state) throw new Error('the view is not complete');
     for await (const batch of reader.select(selection, { state, commandBytes: 1e6, pace })) found += batch.length;

@@ -65,8 +65,8 @@ describe('an encrypted view', () => {
     expect(view.objects.encrypted).toBe(true);
     expect(await view.objects.get('a/s1')).toEqual(secret(1));
     expect(await view.objects.get('a/none')).toBeUndefined();
-    const { stored } = await view.reader.get('a/s2');
-    expect(view.reader.found('a/s2', stored)?.decode()).toEqual(secret(2));
+    const { stored } = await view.reader().get('a/s2');
+    expect(view.reader().found('a/s2', stored)?.decode()).toEqual(secret(2));
     expect(() => new ViewReader(redis, prefix).found('a/s2', stored)).toThrow('read it through the cache API');
     await expect(new View(redis, secrets, { prefix }).objects.get('a/s2')).rejects.toThrow(UnreadableObjectError);
   });

@@ -84,10 +84,10 @@ describe('the index values of large objects', () => {
     for (let at = 0; at < 10; at += 1) await change(thing('hostile', 'large', 30_000));
     await backfill(view, SPECS, new AbortController().signal);
     const selection = { index: { spec: SPECS[0] as IndexSpec, value: 'x29999' } };
-    const state = await view.reader.state(selection);
+    const state = await view.reader().state(selection);
     if (!state) throw new Error('the view is not complete');
     const found: string[] = [];
-    for await (const batch of view.reader.select(selection, { state })) found.push(...batch.map(({ key }) => key));
+    for await (const batch of view.reader().select(selection, { state })) found.push(...batch.map(({ key }) => key));
     expect(found).toEqual(['hostile/large']);
   });
 });

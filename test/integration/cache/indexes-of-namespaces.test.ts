@@ -65,7 +65,7 @@ describe.each(['as objects are written', 'by a backfill'])(
       [undefined, undefined],
     ])('gives readers of the namespace %s the right objects', async (namespace, candidates) => {
       const selection: Selection = { index: { spec: REF, value: 'x' }, ...(namespace ? { namespace } : {}) };
-      const { reader } = view;
+      const reader = view.reader();
       for (const most of [Infinity, 0]) {
         const state = await reader.state(selection, most);
         if (!state) throw new Error('the view is not complete');

@@ -242,11 +242,11 @@ describe('a view that several controllers share', () => {
       await view.indexer.record([index]);
       for (const most of [Infinity, 0]) {
         const selection = { index: { spec: index, value: 'none' } };
-        const state = await view.reader.state(selection, most);
+        const state = await view.reader().state(selection, most);
         if (!state) throw new Error('the view is not complete');
         const told: string[] = [];
         const options = { state, onKeptOut: ({ key }: { key: string }) => void told.push(key) };
-        for await (const batch of view.reader.select(selection, options)) expect(batch).toEqual([]);
+        for await (const batch of view.reader().select(selection, options)) expect(batch).toEqual([]);
         expect(told).toEqual(['a/deep', 'a/listed']);
         expect(state.keys === undefined).toBe(most === 0);
       }
@@ -277,12 +277,12 @@ describe('a view that several controllers share', () => {
 
     it('tells of it once, also when it was taken out while a list was being read', async () => {
       await list(deep('before', 8), thing('deep', 9));
-      const state = await view.reader.state({});
+      const state = await view.reader().state({});
       if (!state) throw new Error('the view is not complete');
       await applier.apply(deepChange(12));
       const told: string[] = [];
       const options = { state, onKeptOut: ({ key }: { key: string }) => void told.push(key) };
-      for await (const batch of view.reader.select({}, options)) expect(batch).toEqual([]);
+      for await (const batch of view.reader().select({}, options)) expect(batch).toEqual([]);
       expect(told).toEqual(['a/before', 'a/deep']);
     });
 

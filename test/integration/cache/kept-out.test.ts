@@ -35,10 +35,10 @@ it('an object with a long name is found by it, and is not the object that the se
       ...(namespace === undefined ? {} : { namespace }),
       fields: [{ field: 'metadata.name', operator: '=' as const, value: long.metadata.name }],
     };
-    const state = await view.reader.state(selection);
+    const state = await view.reader().state(selection);
     if (!state) throw new Error('the view is not complete');
     const keptOut: ObjectKeptOutError[] = [];
-    for await (const found of view.reader.select(selection, { state, onKeptOut: (error) => keptOut.push(error) })) {
+    for await (const found of view.reader().select(selection, { state, onKeptOut: (error) => keptOut.push(error) })) {
       expect(found).toEqual([]);
     }
     expect(keptOut.map(({ metadataOnly }) => metadataOnly.metadata.uid)).toEqual([long.metadata.uid]);
@@ -60,9 +60,9 @@ it.each([
   const object = objectOf(name);
   const key = cachedKey({ namespace: 'n', name: object.metadata.name });
   const kept = async (): Promise<readonly string[] | undefined> => {
-    const { stored } = await view.reader.get(key);
+    const { stored } = await view.reader().get(key);
     try {
-      view.reader.found(key, stored);
+      view.reader().found(key, stored);
     } catch (error) {
       if (error instanceof ObjectKeptOutError) return Object.keys(error.metadataOnly.metadata);
     }

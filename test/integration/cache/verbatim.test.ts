@@ -53,7 +53,7 @@ describe.each([
     selection: Selection,
     between: () => Promise<unknown> = () => Promise.resolve(),
   ): Promise<string[]> {
-    const { reader } = view;
+    const reader = view.reader();
     const state = await reader.state(selection, most);
     if (!state) throw new Error('the view is not complete');
     await between();

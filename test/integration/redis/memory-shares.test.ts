@@ -47,8 +47,8 @@ const dataMiB = async (): Promise<number> => {
 };
 const usedMiB = async (): Promise<number> => (await readMemory(redis)).used / MIB;
 const found = async (key: string): Promise<boolean> => {
-  const { stored } = await view.reader.get(key);
-  return view.reader.found(key, stored) !== undefined;
+  const { stored } = await view.reader().get(key);
+  return view.reader().found(key, stored) !== undefined;
 };
 const reasonOf = async (key: string): Promise<string | undefined> => {
   try {
@@ -123,12 +123,13 @@ describe('Redis of 64 MB', () => {
     await applier.waitForPendingWrite();
     expect(takeOutOfMemory(redis)).toBe(false);
     expect(await usedMiB()).toBeLessThan(56);
-    const state = await view.reader.state({});
+    const state = await view.reader().state({});
     if (!state) throw new Error('the view is not complete');
     const told: string[] = [];
     const names: string[] = [];
     const onKeptOut = ({ key }: ObjectKeptOutError): void => void told.push(key);
-    for await (const batch of view.reader.select({}, { state, onKeptOut })) names.push(...batch.map(({ key }) => key));
+    for await (const batch of view.reader().select({}, { state, onKeptOut }))
+      names.push(...batch.map(({ key }) => key));
     expect(told.every((key) => key.startsWith('large/'))).toBe(true);
     expect(told.length + names.length).toBe(180);
     expect(names.filter((key) => key.startsWith('small/'))).toHaveLength(90);

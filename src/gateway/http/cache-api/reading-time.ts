@@ -105,7 +105,7 @@ export class ReadingTimes {
 /** The thread's time of one request. Its tenant pays for it. */
 export class ReadingTime {
   readonly #times: ReadingTimes;
-  readonly #tenant: string;
+  readonly tenant: string;
   readonly #bucket: TokenBucket;
   readonly #slice: TimeSlice;
   /** Of the last object, which cannot be divided. */
@@ -113,7 +113,7 @@ export class ReadingTime {
 
   constructor(times: ReadingTimes, tenant: string, bucket: TokenBucket) {
     this.#times = times;
-    this.#tenant = tenant;
+    this.tenant = tenant;
     this.#bucket = bucket;
     this.#slice = new TimeSlice(tenant);
   }
@@ -128,7 +128,7 @@ export class ReadingTime {
 
   /** Runs work when few others of the tenant are under way, because each has objects in memory while it waits. */
   inPlace<T>(work: () => Promise<T>): Promise<T> {
-    return this.#times.places.run(this.#tenant, work);
+    return this.#times.places.run(this.tenant, work);
   }
 
   /** Runs a read `inPlace`. @throws StatusError 429, and errors of the read */
@@ -153,7 +153,7 @@ export class ReadingTime {
     if (this.#times.isTurnOver || this.#bucket.tokens < -SLICE_MS) {
       const { waitMs } = this.#bucket;
       if (waitMs > 0) await this.#times.clock.sleep(waitMs);
-      await this.#times.nextTurn(this.#tenant);
+      await this.#times.nextTurn(this.tenant);
     }
     return this.#times.measure(work, spentMs, (ms) => {
       this.#bucket.spend(ms);

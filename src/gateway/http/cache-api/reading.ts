@@ -35,6 +35,7 @@ import {
   tooManyRequests,
 } from './kubernetes-status.ts';
 import { type ListRequest, listRequest, readVersion } from './list-options.ts';
+import { ANSWER_BYTES } from '../../informer/cache/view-objects.ts';
 import type { ReadingTime } from './reading-time.ts';
 import type { ResourceRequest } from './request-info.ts';
 import type { VersionWaits } from './version-waits.ts';
@@ -71,10 +72,8 @@ interface Reading {
 
 /** How long a version is waited for: the apiserver's `blockTimeout` (storage/cacher/watch_cache.go). */
 const VERSION_WAIT_MS = 3000;
-/** Of objects that one command reads: Redis holds its answer in memory, which a list of large ones would fill. */
-const COMMAND_BYTES = 4 * 1024 * 1024;
 /** Objects of a list and their bytes that are read before it is sent: a longer list is sent as it is read. */
-const WHOLE = { objects: 500, bytes: COMMAND_BYTES };
+const WHOLE = { objects: 500, bytes: 4 * 1024 * 1024 };
 
 /** @throws StatusError */
 export async function readObject(asked: ReadRequest, options: ReadingOptions): Promise<Response> {
@@ -109,7 +108,7 @@ async function readOne(
   asked: ReadRequest,
   { time }: ReadingOptions,
 ): Promise<{ pieces: readonly Piece[] | undefined; position: number }> {
-  const { reader } = readable.view;
+  const reader = readable.view.reader(time.tenant);
   const { position, stored } = await reader.get(key);
   checkPosition(readable, position, asked);
   try {
@@ -315,7 +314,7 @@ async function* select(list: List, first?: number): AsyncGenerator<Found[], void
     const onPosition = (position: number): void => void (list.positions[at] = position);
     for await (const batch of reader.select(wanted.selection, {
       state,
-      commandBytes: COMMAND_BYTES,
+      commandBytes: ANSWER_BYTES,
       pace: time.pace,
       onPosition,
       ...options,
@@ -345,12 +344,12 @@ async function readings(
   selection: Selection,
   notOlderThan: ResourceVersion | undefined,
   asked: ReadRequest,
-  { clock, versionWaits }: ReadingOptions,
+  { clock, time, versionWaits }: ReadingOptions,
 ): Promise<Reading[]> {
   const until = clock.now() + VERSION_WAIT_MS;
   return Promise.all(
     views.map(async (readable) => {
-      const { reader } = readable.view;
+      const reader = readable.view.reader(time.tenant);
       for (;;) {
         const state = await reader.state(selection);
         if (!state) throw initializing();

@@ -13,6 +13,7 @@ import {
 } from '../../../core/index.ts';
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import { type Informer, MOST_AT_REST_MS } from '../../informer/cache/informer.ts';
+import { ANSWER_BYTES } from '../../informer/cache/view-objects.ts';
 import type { View } from '../../informer/cache/view.ts';
 import { SECRET, settingsFor, transformOf } from '../../informer/cache/view-settings.ts';
 import type { RunningController } from '../../controller/running/controller.ts';
@@ -63,8 +64,6 @@ export interface DashboardParts {
 
 /** Objects whose labels one page looks at, at most. */
 const MOST_LOOKED_AT = 2000;
-/** Bytes of objects that one command reads: this number takes Redis some 0.2 ms. */
-const COMMAND_BYTES = 1_000_000;
 /** How long a page waits for an object of the server. */
 const SERVER_MS = 3000;
 /** All visitors share samples and summaries that are younger. */
@@ -349,11 +348,15 @@ const NO_OBJECTS: ObjectPage = { objects: [], next: undefined };
 async function objectPage(
   view: View,
   { namespace, labels = '' }: ObjectSelection,
-  { after, limit, time }: { readonly after: string; readonly limit: number; readonly time: Pick<ReadingTime, 'pace'> },
+  {
+    after,
+    limit,
+    time,
+  }: { readonly after: string; readonly limit: number; readonly time: Pick<ReadingTime, 'pace' | 'tenant'> },
 ): Promise<ObjectPage> {
   const requirements = parseLabelSelector(labels);
   const selection = namespace === undefined ? {} : { namespace };
-  const { reader } = view;
+  const reader = view.reader(time.tenant);
   const state = await reader.state();
   if (!state) return NO_OBJECTS;
   const objects: KubernetesObject[] = [];
@@ -363,7 +366,7 @@ async function objectPage(
     state: { ...state, keys: undefined },
     after,
     first: limit,
-    commandBytes: COMMAND_BYTES,
+    commandBytes: ANSWER_BYTES,
     pace: time.pace,
   };
   for await (const batch of reader.select(selection, options)) {

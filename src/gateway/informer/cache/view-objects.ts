@@ -50,8 +50,8 @@ export interface FoundObjects {
 
 /** Objects may be large, and Redis does nothing else while it collects them. */
 const MOST_FEW = 20;
-/** Objects that one answer holds, unless it is a single one. */
-const ANSWER_BYTES = 2 * 1024 * 1024;
+/** Bytes of the objects that one answer of Redis holds, unless it is a single one. */
+export const ANSWER_BYTES = 2 * 1024 * 1024;
 /**
  * Such answers that are under way on a connection, of all its views. Redis holds them in its memory, and each other
  * command of the connection waits behind them: all keys of fifty controllers, read at once, were 67 MB, and a start
@@ -169,7 +169,7 @@ export class ViewObjects {
    */
   async first(keys: readonly string[], tenant = ''): Promise<(EncodedObject | undefined)[]> {
     const read = (): Promise<unknown> => this.#read([this.#keys.objects], [ANSWER_BYTES, ...keys]);
-    const stored = (await this.#answers.run(tenant, read)) as (Buffer | null)[];
+    const stored = (await this.inTurn(tenant, read)) as (Buffer | null)[];
     return this.#encoded(keys.slice(0, stored.length), stored);
   }
 
@@ -183,11 +183,16 @@ export class ViewObjects {
     const made = `${namespaceOf(entries) ?? ''}/${declared}`;
     const most = [MOST_FEW, ANSWER_BYTES];
     const args = [declared, made, ...most, entries.length, ...entries, ...anyOf];
-    const answer = await this.#answers.run(tenant, () => this.#findFew(keys, args));
+    const answer = await this.inTurn(tenant, () => this.#findFew(keys, args));
     if (answer === null) return undefined;
     const [names, objects] = answer as [Buffer[], (Buffer | null)[]];
     const found = names.map((name) => name.toString('utf8'));
     return { keys: found, objects: this.#encoded(found, objects) };
+  }
+
+  /** Runs a read of up to `ANSWER_BYTES`, of which few are under way on a connection, the tenants' in turn. */
+  inTurn<T>(tenant: string, read: () => Promise<T>): Promise<T> {
+    return this.#answers.run(tenant, read);
   }
 
   #encoded(keys: readonly string[], stored: readonly (Buffer | null)[]): (EncodedObject | undefined)[] {

@@ -95,11 +95,13 @@ export class View implements MemoryHolder {
     return this.location.prefix;
   }
 
-  /** Reads it as functions and clients do. */
-  get reader(): ViewReader {
+  /** Reads it as functions and clients do. @param tenant see `ViewObjects.inTurn`. Default: the gateway itself */
+  reader(tenant = ''): ViewReader {
     const { encryptedBy } = this.objects;
     const decode = (key: string, stored: Buffer): Buffer => this.objects.decode(key, stored);
-    return new ViewReader(this.#redis, this.location.prefix, { decode, encryptedBy });
+    return new ViewReader(this.#redis, this.location.prefix, { decode, encryptedBy }, (read) =>
+      this.objects.inTurn(tenant, read),
+    );
   }
 
   /** Whether an object of this namespace would be here. */
