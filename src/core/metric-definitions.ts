@@ -155,6 +155,10 @@ export const METRICS = {
       help: 'Age of the oldest key that is due and has not been started; 0 when there is none.',
       labels: ['name'],
     },
+    levelhook_queue_oldest_failing_seconds: {
+      help: 'For how long the key has been failing that fails for longest, since its first failure; 0 when there is none.',
+      labels: ['name'],
+    },
     levelhook_controller_state: {
       help:
         '1 for the state of a controller, as pages and `levelhook queue list` show it: circuit open, problem, waits ' +

@@ -118,7 +118,7 @@ describe('the doctor, where a controller has a queue and', () => {
       smembers: async () => [],
       defineCommand: () => {},
       // The answer of levels.lua: no key is in the list `queued`, one has a timer.
-      levelhook_levels: async () => [[0, 0, 1, 0, 0, 0, 0], 0, 0, 1, String(nowMs - dueMs), 0, 0, '', []],
+      levelhook_levels: async () => [[0, 0, 1, 0, 0, 0, 0], 0, 0, 1, String(nowMs - dueMs), '', 0, 0, '', []],
     };
     return redis as unknown as Redis;
   }

@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import type { Finish, QueueLevels } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { done } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, plain } from './setting.ts';
 
-/** A queue that stands still says so by the age of its oldest key. */
+const ONE = { offset: 0, limit: 1 };
+
+/** A queue that stands still, or whose keys fail, says so by the age of its oldest key. */
 export function oldestDueContract(create: CreateFixture): void {
   const setting = eachSetting(create);
   const later = (ms: number): void => {
@@ -92,6 +95,74 @@ export function oldestDueContract(create: CreateFixture): void {
       await setting().pass(61_000);
       const expected = ['later', 'paused/k', 'paused/l', 'running', 'running', 'written', 'written'];
       expect(process.keys().toSorted()).toEqual(expected);
+    });
+  });
+
+  describe('for how long a key has been failing', () => {
+    const failed: Finish = { kind: 'ended', failures: 'count', againAfterMs: 20_000 };
+    const ages = async (): Promise<Pick<QueueLevels, 'oldestDueMs' | 'oldestFailingMs'>> => {
+      const { oldestDueMs, oldestFailingMs } = await setting().queue.inspector.levels();
+      return { oldestDueMs, oldestFailingMs };
+    };
+    const none = { oldestDueMs: undefined, oldestFailingMs: undefined };
+
+    it.each<[string, Finish, () => Promise<unknown>]>([
+      ['a success', done, async () => {}],
+      ['its last attempt, as a dead letter', { ...failed, dead: true }, async () => {}],
+      ['the deletion of its dead letter', { ...failed, dead: true }, () => setting().queue.drop(['k'])],
+    ])('counts from its first failure through backoffs and further failures until %s', async (_, last, end) => {
+      const { queue, process, clock } = setting();
+      const outcomes = new Map<string, Finish>([['k', failed]]);
+      process.onRun = ({ key }) => outcomes.get(key) ?? failed;
+      await queue.start(process);
+      expect(await ages()).toEqual(none);
+      await queue.add(plain('k'));
+      await setting().settle();
+      const sinceMs = clock.now();
+      for (const failures of [1, 2, 3]) {
+        expect((await queue.inspector.status('k')).failures).toBe(failures);
+        expect(await ages()).toEqual({ ...none, oldestFailingMs: clock.now() - sinceMs });
+        expect((await queue.inspector.list('failing', ONE)).keys).toEqual([{ key: 'k', atMs: sinceMs }]);
+        if (failures < 3) await setting().pass(20_000 + setting().lateMs);
+      }
+      await queue.add(plain('later'));
+      await setting().settle();
+      const laterMs = clock.now();
+      await setting().pass(5000);
+      expect(await ages()).toEqual({ ...none, oldestFailingMs: clock.now() - sinceMs });
+
+      outcomes.set('k', last).set('later', done);
+      await queue.add(plain('k'));
+      await setting().settle();
+      await end();
+      expect(await ages()).toEqual({ ...none, oldestFailingMs: clock.now() - laterMs });
+      await queue.add(plain('later'));
+      await setting().settle();
+      expect(await ages()).toEqual(none);
+
+      outcomes.set('k', failed);
+      await queue.add(plain('k'));
+      await setting().settle();
+      expect(await ages()).toEqual({ ...none, oldestFailingMs: 0 });
+    });
+
+    it('counts while its next attempt runs, and while it is paused', async () => {
+      const { queue, process, clock } = setting();
+      process.onRun = () => failed;
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().settle();
+      const sinceMs = clock.now();
+      await setting().pass(5000);
+      const blocked = setting().blockRuns('k');
+      await queue.add(plain('k'));
+      await setting().ran('k', 2);
+      expect(await ages()).toEqual({ ...none, oldestFailingMs: clock.now() - sinceMs });
+      await queue.pause('key/k');
+      blocked.release(failed);
+      await setting().pass(60_000);
+      expect(process.runs).toHaveLength(2);
+      expect(await ages()).toEqual({ ...none, oldestFailingMs: clock.now() - sinceMs });
     });
   });
 }

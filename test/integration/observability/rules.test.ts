@@ -53,6 +53,24 @@ it.each([
 });
 
 it.each([
+  [1700, 10, false],
+  [1801, 4, false],
+  [1801, 10, true],
+])(
+  'a key that has been failing for %i s, as seen for %i minutes, is an alert: %s',
+  async (seconds, afterMinutes, isLong) => {
+    const series = 'levelhook_queue_oldest_failing_seconds{job="levelhook", pod="a", name="web"}';
+    await checkAlert(started, RULES, {
+      alert: 'LevelhookKeysFail',
+      series: { [series]: seconds },
+      afterMinutes,
+      labels: ['name'],
+      firing: isLong ? ['{name="web"}'] : [],
+    });
+  },
+);
+
+it.each([
   [70, false],
   [7200, true],
 ])('a cache that is %i s behind while no gateway leads is behind: %s', async (seconds, isBehind) => {

@@ -101,7 +101,7 @@ export interface KeyPage {
   readonly total: number;
   /**
    * The keys from `offset` on, in order of time. `atMs` depends on the list: when the key became ready or dead, failed
-   * last, began to wait or was added to the backlog, or when its timer or its deadline comes.
+   * first, began to wait or was added to the backlog, or when its timer or its deadline comes.
    */
   readonly keys: readonly { readonly key: string; readonly atMs: number }[];
 }

@@ -89,8 +89,8 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
      */
     histories: `${prefix}:histories`,
     /**
-     * ZSET: key that has failed and is tried again -> time of its last failure. Apart from `timers`, because such a key
-     * leaves `timers` when it runs or is paused, and `timers` has the requeues of keys that do well, too.
+     * ZSET: key that has failed and is tried again -> time of its first failure. Apart from `timers`, because such a
+     * key leaves `timers` when it runs or is paused, and `timers` has the requeues of keys that do well, too.
      */
     failing: `${prefix}:failing`,
     /** STREAM: the last runs of all keys, several in each entry, one in each line. */

@@ -87,6 +87,11 @@ export interface QueueLevels extends PauseSummary {
    * end of a pause, an outcome, a barrier or a token are not due. In an outage of the function they grow old.
    */
   readonly oldestDueMs: number | undefined;
+  /**
+   * For how long the key has been failing that fails for longest, since its first failure; undefined when no key is in
+   * the list `failing`. A key between two attempts is not due, so `oldestDueMs` does not show it. Paused keys count.
+   */
+  readonly oldestFailingMs: number | undefined;
 }
 
 /** Reads the runs of a queue that have ended. */

@@ -26,7 +26,7 @@ function summary(more: Partial<ControllerSummary> = {}): ControllerSummary {
     remarks: [],
     sizes,
     concurrency: 2,
-    oldestDueMs: undefined,
+    oldestMs: undefined,
     pauses: [],
     morePauses: 0,
     pausedObjects: 0,
@@ -488,14 +488,14 @@ test.each([
   expect(Object.fromEntries(tabs)).toEqual(sizesNow);
 });
 
-test('the overview has the age of the oldest ready key, also while its function is away', async () => {
+test('the overview has the age of the oldest key that waits, also while its function is away', async () => {
   const tile = async (...summaries: readonly ControllerSummary[]): Promise<string> => {
     const text = await textOf(served({ controllers: async () => summaries }), '/dashboard');
     return /<dt>Longest wait<\/dt>\s*<dd>(.*?)<\/dd>/s.exec(text)?.[1] ?? '';
   };
   expect(await tile(summary())).toContain('none');
-  const away = { circuit: { sinceMs: NOW - 90_000, untilMs: NOW + 1000, reason: 'refused' }, oldestDueMs: 90_000 };
-  expect(await tile(summary({ oldestDueMs: 0 }), summary({ id: 'away', ...away }))).toBe('1 min 30 s');
+  const away = { circuit: { sinceMs: NOW - 90_000, untilMs: NOW + 1000, reason: 'refused' }, oldestMs: 90_000 };
+  expect(await tile(summary({ oldestMs: 0 }), summary({ id: 'away', ...away }))).toBe('1 min 30 s');
 });
 
 test.each<[string, Partial<ControllerSummary>, boolean]>([

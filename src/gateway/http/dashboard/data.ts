@@ -72,8 +72,11 @@ export interface ControllerSummary extends PauseSummary, ControllerNotes {
   readonly sizes: Readonly<Record<KeyList, number>>;
   /** Keys that may run at a time, over all gateways. */
   readonly concurrency: number;
-  /** For how long the key has been due that is due for longest. */
-  readonly oldestDueMs: number | undefined;
+  /**
+   * The age of the oldest key that waits, in milliseconds: for how long it has been due, or has been failing. Undefined
+   * when no key is due and none fails.
+   */
+  readonly oldestMs: number | undefined;
   /** The last hour in intervals, the oldest first. May be half a minute old. */
   readonly samples: readonly Sample[];
 }

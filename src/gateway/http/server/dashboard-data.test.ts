@@ -61,6 +61,24 @@ it('a key waits for its function while the circuit of its controller is open', a
   });
 });
 
+it.each([
+  ['none that is due and none that fails', {}, undefined],
+  ['one that is due', { oldestDueMs: 0 }, 0],
+  ['one that fails', { oldestFailingMs: 90_000 }, 90_000],
+  ['one that fails for longer than another is due', { oldestDueMs: 4000, oldestFailingMs: 90_000 }, 90_000],
+  ['one that is due for longer than another fails', { oldestDueMs: 90_000, oldestFailingMs: 4000 }, 90_000],
+])('the oldest key of a controller with %s has the longer of both ages: %o', async (_, ages, oldestMs) => {
+  const controller = {
+    queue: { inspector: { levels: async () => ages }, history: { samples: async () => [] } },
+    description: { for: { apiVersion: 'v1', kind: 'ConfigMap' } },
+    sources: {},
+    failures: {},
+  };
+  const controllers = { known: () => new Map([['web', controller]]), get: () => undefined };
+  const data = dataOf({ manager: { controllers, progress: { stalled: () => undefined } } });
+  expect(await data.controllers()).toMatchObject([{ oldestMs }]);
+});
+
 it('a page of objects takes time of its visitor for each object that it looks at', async () => {
   const time = new InstantClock();
   vi.spyOn(performance, 'now').mockImplementation(() => time.now());

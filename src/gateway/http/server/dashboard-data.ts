@@ -150,7 +150,7 @@ async function summaryOf(
   cache: SampleCache,
 ): Promise<ControllerSummary> {
   const { name, origin, queue, description } = controller;
-  const [samples, { oldestDueMs, pauses, morePauses, pausedObjects, sizes }] = await Promise.all([
+  const [samples, { oldestDueMs, oldestFailingMs, pauses, morePauses, pausedObjects, sizes }] = await Promise.all([
     cache.of(controller),
     queue.inspector.levels(),
   ]);
@@ -160,7 +160,7 @@ async function summaryOf(
     kind: formatKind(description.for),
     ...notesOf(controller, parts?.manager),
     concurrency: description.concurrency,
-    oldestDueMs,
+    oldestMs: oldestFailingMs === undefined ? oldestDueMs : Math.max(oldestFailingMs, oldestDueMs ?? 0),
     pauses,
     morePauses,
     pausedObjects,

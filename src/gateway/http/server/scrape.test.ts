@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { VirtualClock } from '../../../../test/harness/test-clock.ts';
 import type { Informer } from '../../informer/cache/informer.ts';
 import type { RunningController } from '../../controller/running/controller.ts';
+import type { QueueLevels } from '../../controller/workqueue/work-queue.ts';
 import { PrometheusMetrics } from '../../process/metrics.ts';
 import { renderMetrics, Scrapes } from './scrape.ts';
 
@@ -68,6 +69,7 @@ const ABOUT_REDIS: readonly string[] = [
   'levelhook_outbox_oldest_seconds',
   'levelhook_queue_demand',
   'levelhook_queue_oldest_due_seconds',
+  'levelhook_queue_oldest_failing_seconds',
   'levelhook_redis_read',
   'workqueue_depth',
 ];
@@ -77,7 +79,7 @@ it.each(['away', 'silent'] as const)(
   async (outage) => {
     const clock = new VirtualClock();
     let state: 'there' | 'away' | 'silent' = 'there';
-    let oldestDueMs = 0;
+    let oldest: Partial<QueueLevels> = { oldestDueMs: 0 };
     const answered = <T>(value: T): Promise<T> =>
       state === 'there' ? Promise.resolve(value) : new Promise<never>(() => {});
     const controller = {
@@ -91,7 +93,7 @@ it.each(['away', 'silent'] as const)(
               sizes: { queued: 0, running: 0, failing: 0, dead: 0 },
               low: 0,
               demand: 3,
-              oldestDueMs,
+              ...oldest,
             }),
         },
         unfinished: () => ({ totalMs: 0, longestMs: 0 }),
@@ -120,6 +122,7 @@ it.each(['away', 'silent'] as const)(
       levelhook_outbox_oldest_seconds: 0,
       levelhook_queue_demand: 3,
       levelhook_queue_oldest_due_seconds: 0,
+      levelhook_queue_oldest_failing_seconds: 0,
       levelhook_redis_read: 1,
       workqueue_depth: 0,
     };
@@ -127,8 +130,9 @@ it.each(['away', 'silent'] as const)(
     state = outage;
     expect(await scrape()).toEqual({ levelhook_queue_demand: 3, levelhook_redis_read: 0 });
     state = 'there';
-    oldestDueMs = 60_000;
-    expect(await scrape()).toEqual({ ...known, levelhook_queue_oldest_due_seconds: 60 });
+    oldest = { oldestDueMs: 60_000, oldestFailingMs: 1_801_000 };
+    const ages = { levelhook_queue_oldest_due_seconds: 60, levelhook_queue_oldest_failing_seconds: 1801 };
+    expect(await scrape()).toEqual({ ...known, ...ages });
   },
 );
 

@@ -175,6 +175,10 @@ function setLevels(metrics: PrometheusMetrics, parts: ScrapedParts, levels: Leve
     seriesOf('name', levels, ({ oldestDueMs = 0 }) => oldestDueMs / 1000),
   );
   metrics.replace(
+    'levelhook_queue_oldest_failing_seconds',
+    seriesOf('name', levels, ({ oldestFailingMs = 0 }) => oldestFailingMs / 1000),
+  );
+  metrics.replace(
     'controller_runtime_active_workers',
     seriesOf('controller', levels, ({ sizes }) => sizes.running),
   );

@@ -118,9 +118,9 @@ export class RedisInspector implements QueueInspector {
     const nowMs = this.#own.clock.now();
     const args = [nowMs + DEMAND_AHEAD_MS, MOST_PAUSES, MOST_LISTED];
     const answer = (await this.#levels(this.#keys.script, args)) as LevelsAnswer;
-    const [sizes, low, started, demand, firstDue, allPauses, setByHand, firstEnd, listed] = answer;
+    const [sizes, low, started, demand, firstDue, failingSince, allPauses, setByHand, firstEnd, listed] = answer;
     const [ready = 0, running = 0, timed = 0, failed = 0, inBacklog = 0, waiting = 0, dead = 0] = sizes;
-    const firstDueMs = timeOf(firstDue);
+    const [firstDueMs, failingSinceMs] = [timeOf(firstDue), timeOf(failingSince)];
     const pauses: Pause[] = [];
     for (let at = 0; at < listed.length; at += 3) {
       pauses.push(decodePause(listed[at] as PauseScope, listed[at + 1] ?? '', listed[at + 2]));
@@ -136,6 +136,7 @@ export class RedisInspector implements QueueInspector {
       demand,
       firstDueMs,
       oldestDueMs: firstDueMs > nowMs ? undefined : nowMs - firstDueMs,
+      oldestFailingMs: failingSinceMs === Infinity ? undefined : Math.max(0, nowMs - failingSinceMs),
     };
   }
 
@@ -197,6 +198,7 @@ type LevelsAnswer = [
   started: number,
   demand: number,
   firstDue: string,
+  failingSince: string,
   pauses: number,
   setByHand: number,
   firstEnd: string,

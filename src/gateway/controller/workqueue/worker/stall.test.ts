@@ -14,6 +14,7 @@ const NONE: QueueLevels = {
   demand: 0,
   firstDueMs: Infinity,
   oldestDueMs: undefined,
+  oldestFailingMs: undefined,
 };
 
 function create(first: QueueLevels = NONE) {

@@ -189,7 +189,7 @@ const TIME_TITLES: Readonly<Record<KeyList, string>> = {
   queued: 'Since',
   running: 'Over at the latest',
   timers: 'Due',
-  failing: 'Time',
+  failing: 'Since',
   waiting: 'Time',
   backlog: 'Since',
   dead: 'Since',

@@ -71,7 +71,7 @@ function tiles(controllers: readonly ControllerSummary[], views: readonly ViewSu
     controllers.reduce((total, each) => total + of(each), 0);
   const well = controllers.filter((each) => !isIll(each)).length;
   const failing = sum(({ sizes }) => sizes.failing);
-  const oldestMs = Math.max(-1, ...controllers.map(({ oldestDueMs = -1 }) => oldestDueMs));
+  const oldestMs = Math.max(-1, ...controllers.map((each) => each.oldestMs ?? -1));
   const dead = sum(({ sizes }) => sizes.dead);
   const entries: [string, Content][] = [
     ['Controllers well', html`${formatCount(well)} <small>of ${formatCount(controllers.length)}</small>`],
@@ -142,10 +142,9 @@ function controllerTable(
       },
       { title: 'Ready', look: 'number', cell: ({ id, sizes }) => listLink(id, 'queued', sizes.queued) },
       {
-        title: 'Oldest',
+        title: html`<abbr title="For how long the oldest key has been due, or has been failing">Oldest</abbr>`,
         look: 'number optional',
-        cell: ({ oldestDueMs }) =>
-          oldestDueMs === undefined ? html`<span class="zero">–</span>` : formatDuration(oldestDueMs),
+        cell: ({ oldestMs }) => (oldestMs === undefined ? html`<span class="zero">–</span>` : formatDuration(oldestMs)),
       },
       {
         title: 'Running',

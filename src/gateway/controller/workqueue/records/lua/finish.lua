@@ -96,7 +96,8 @@ local function finish(key, run, mode, again, barrier, told, dead, nonce)
   if dead == '1' or mode == 'forget' then
     redis.call('ZREM', failing, key)
   elseif mode == 'count' then
-    redis.call('ZADD', failing, now, key)
+    -- NX: the score stays the time of the first failure, so that it shows for how long the key has been failing.
+    redis.call('ZADD', failing, 'NX', now, key)
   end
   -- Only failures, and the success that ends them, go into the history.
   if told ~= '' and (mode ~= 'forget' or dead == '1' or r[3]) then

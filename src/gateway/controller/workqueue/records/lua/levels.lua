@@ -1,5 +1,6 @@
--- Reads how many keys wait and run, when the first of them was or will be due, and which pauses there are, at one moment:
--- a key that moves from one set to another one is not missed. Costs the same however many objects are paused.
+-- Reads how many keys wait and run, when the first of them was or will be due, since when a key has been failing, and
+-- which pauses there are, at one moment: a key that moves from one set to another one is not missed. Costs the same
+-- however many objects are paused.
 --
 -- ARGV[1] until when a timed key counts as demand
 -- ARGV[2] how many pauses to list
@@ -7,8 +8,9 @@
 --
 -- Answer: {the sizes of queued, in-flight, timers, failing, backlog, the sets of keys that wait for the end of a debounce
 -- or a pause, and dead; the size of the backlog, how many runs have ever been started, demand, the lowest score of queued,
--- timers, debounced and backlog, or '', how many pauses there are, how many of them a person or recovery has set, when the
--- first of these ends or '', the pauses of all keys and then of namespaces and keys, as scope, since when, until when}.
+-- timers, debounced and backlog, or '', the lowest score of failing or '', how many pauses there are, how many of them a
+-- person or recovery has set, when the first of these ends or '', the pauses of all keys and then of namespaces and keys,
+-- as scope, since when, until when}.
 -- The backlog's size, demand and lowest score are without the backlog while all keys are paused, because its keys stay
 -- there.
 
@@ -51,9 +53,10 @@ local sets = { queued, timers, debounced }
 if low > 0 then
   if paused[1] or paused[2] then low = 0 else sets[4] = backlog end
 end
+local function lowest(set) return redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2] end
 local timed, first_due = 0, ''
 for at, set in ipairs(sets) do
-  local score = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
+  local score = lowest(set)
   if score then
     if first_due == '' or tonumber(score) < tonumber(first_due) then first_due = score end
     if at == 2 or at == 3 then timed = timed + redis.call('ZCOUNT', set, '-inf', ARGV[1]) end
@@ -62,4 +65,5 @@ end
 local started = tonumber(redis.call('GET', prefix .. ':runs') or 0)
 -- A key whose time has come is ready and keeps its time until it starts.
 local demand = low + running + math.max(ready, timed)
-return { sizes, low, started, demand, first_due, total, set_by_hand, first_end, listed }
+local failing_since = lowest(prefix .. ':failing') or ''
+return { sizes, low, started, demand, first_due, failing_since, total, set_by_hand, first_end, listed }
