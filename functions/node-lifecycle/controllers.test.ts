@@ -139,6 +139,14 @@ describe('the controller node-lifecycle', () => {
     ]);
   });
 
+  it('marks the other pods of a silent node when an outage ends', async () => {
+    const since = timestamp(Date.now() - 300_000);
+    apiserver.put(node('n', { ready: 'Unknown', reason: 'NodeStatusUnknown', since }));
+    apiserver.put(podOn('n', 'here'));
+    expect((await run({}, { attempt: 2 })).outcome).toMatchObject({ status: 'done' });
+    expect(podReady('here')).toBe('False');
+  });
+
   it('marks the pods of a silent node although its taint is refused', async () => {
     apiserver.put(node('n'));
     apiserver.put(podOn('n', 'here'));

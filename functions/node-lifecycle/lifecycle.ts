@@ -10,7 +10,7 @@ import { Lease, Node, Pod } from 'levelhook/function/kinds';
 import { asError } from '../lib/in-parallel.ts';
 import { followingLabels } from './labels.ts';
 import { markPodsNotReady, ON_NODE, recorder } from './pods.ts';
-import { MAX_SECONDS, retrySoon } from './retry.ts';
+import { retrySoon } from './retry.ts';
 import type { NodeSettings } from './settings.ts';
 import {
   graceSeconds,
@@ -24,7 +24,8 @@ import {
 import { conditionOf, mirroredTaints, NOT_READY, readyStatus, taintsOf, timestamp } from './taints.ts';
 import { nodeChanged } from './wakes.ts';
 
-const TIMEOUT_SECONDS = 15;
+/** Attempts follow one another in seconds, but for an outage of the function or of the gateway. */
+const RETRIED_MS = 3_600_000;
 /** A node is checked this long after its grace period, when the period is certainly over. */
 const MARGIN_SECONDS = 0.05;
 /** After a conflict the cache has the newer node by then. */
@@ -43,7 +44,7 @@ export function nodeLifecycle(settings: NodeSettings): Controller {
       { resource: Lease, field: RENEWAL },
     ],
     concurrency: 20,
-    timeoutSeconds: TIMEOUT_SECONDS,
+    timeoutSeconds: 15,
   }).reconcile((request, context) => reconcile(request, context, settings));
 }
 
@@ -77,7 +78,7 @@ async function reconcile(request: ReconcileRequest, context: Context, settings: 
   }
   const tainting = await settled(writeTaintsAndLabels(node, context));
   // Only when a ready node falls silent: a kubelet that reports itself as not ready reports its pods too.
-  const marks = fellSilent || (request.attempt > 1 && mayHaveReadyPods(found, request.attempt));
+  const marks = fellSilent || (request.attempt > 1 && mayHaveReadyPods(found));
   const marking = marks ? await settled(markPodsNotReady(node, context)) : undefined;
   // Another client has changed the node since. This is no failed attempt, after which pods would be marked.
   if (!marking && tainting instanceof ApiError && tainting.code === 409) return { requeueAfterSeconds: AGAIN_SECONDS };
@@ -88,13 +89,12 @@ async function reconcile(request: ReconcileRequest, context: Context, settings: 
 
 /**
  * Whether pods may still be marked as ready after a run that has found the node silent, and has failed: the node has
- * fallen silent since the first attempt. The taint of a node that was not ready before is still there: only its pods'
- * kubelet has marked them. kube-controller-manager remembers such nodes instead (`nodesToRetry`).
+ * fallen silent in the last hour. The taint of a node that was not ready before is still there: only its pods' kubelet
+ * has marked them. kube-controller-manager remembers such nodes instead, while it runs (`nodesToRetry`).
  */
-function mayHaveReadyPods(node: Node, attempt: number): boolean {
+function mayHaveReadyPods(node: Node): boolean {
   const { reason, lastTransitionTime = '' } = conditionOf(node, 'Ready') ?? {};
-  const attemptsMs = attempt * (TIMEOUT_SECONDS + MAX_SECONDS) * 1000;
-  const isRecent = Date.now() - Date.parse(lastTransitionTime) < attemptsMs;
+  const isRecent = Date.now() - Date.parse(lastTransitionTime) < RETRIED_MS;
   return reason === SILENT_REASON && isRecent && !taintsOf(node).some(({ key }) => key === NOT_READY);
 }
 

@@ -1,7 +1,6 @@
 import { RetryAfterError } from 'levelhook/function';
 
-/** The longest wait for the next attempt. */
-export const MAX_SECONDS = 10;
+const MAX_SECONDS = 10;
 
 /**
  * Retries a run as the gateway's backoff would, but after 10 s at the latest, and not later than the run is due anyway.
