@@ -1,17 +1,21 @@
+import { setImmediate } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Pace } from '../../../../contract/node/view-reader.ts';
 import { resource } from '../../../../core/index.ts';
 import { answerForm } from '../answer-form.ts';
 import { Catalog, type CustomColumn } from '../catalog.ts';
 import { columnsOf } from './columns-of.ts';
-import { customColumns, MOST_COLUMNS, MOST_PATH_CHARACTERS } from './custom-columns.ts';
+import { customColumn, customColumns, MOST_COLUMNS, MOST_PATH_CHARACTERS } from './custom-columns.ts';
 import { CELL_BYTES } from './go-text.ts';
 import { CELL_STEPS } from './steps.ts';
 
 const column = (jsonPath: string, name = 'c'): CustomColumn => ({ name, type: 'string', jsonPath });
 
+const atOnce: Pace = (work) => work();
+
 function cellOf(object: object, jsonPath: string): unknown {
-  return customColumns([column(jsonPath)])[1]?.cell(object as never, 0);
+  return customColumn(column(jsonPath))?.cell(object as never, 0);
 }
 
 /** Counts how often the values of an object are read, also where a cell reads one many times. */
@@ -131,25 +135,34 @@ function catalogOf(additionalPrinterColumns: readonly CustomColumn[]): Catalog {
 }
 
 describe('the columns of a definition', () => {
-  it('are the first 64 with a path of 1,024 characters or fewer', () => {
+  it('are the first 64 with a path of 1,024 characters or fewer', async () => {
     const longest = `.${'x'.repeat(MOST_PATH_CHARACTERS - 1)}`;
     const named = many(MOST_COLUMNS + 1).map((name) => column('.spec', name));
-    const shown = customColumns([column(`${longest}x`, 'too long'), column(longest, 'long'), ...named]);
+    const shown = await customColumns([column(`${longest}x`, 'too long'), column(longest, 'long'), ...named], atOnce);
     expect(shown.map(({ definition }) => definition.name)).toEqual(['Name', 'long', ...many(MOST_COLUMNS - 1)]);
     const [, long] = shown;
     expect(long?.definition.description).toBe(`Custom resource definition column (in JSONPath format): ${longest}`);
   });
 
   it('have names and descriptions of bounded length', () => {
-    const [, shown] = customColumns([{ ...column('.spec', 'n'.repeat(1e5)), description: 'd'.repeat(1e5) }]);
+    const shown = customColumn({ ...column('.spec', 'n'.repeat(1e5)), description: 'd'.repeat(1e5) });
     expect(shown?.definition.name).toBe(`${'n'.repeat(CELL_BYTES - 3)}…`);
     expect(shown?.definition.description).toBe(`${'d'.repeat(CELL_BYTES - 3)}…`);
   });
 
-  it('are made once', async () => {
-    const catalog = catalogOf([column('.spec')]);
-    const columns = () => columnsOf(thing, catalog, async (work) => work());
-    expect(await columns()).toBe(await columns());
+  it('are made once, a path at a time, also for requests that come together', async () => {
+    const catalog = catalogOf([column('.spec'), column('.status')]);
+    let paced = 0;
+    const pace: Pace = async (work) => {
+      paced += 1;
+      await setImmediate();
+      return work();
+    };
+    const columns = (): ReturnType<typeof columnsOf> => columnsOf(thing, catalog, pace);
+    const [first, second] = await Promise.all([columns(), columns()]);
+    expect(first).toBe(second);
+    expect(await columns()).toBe(first);
+    expect([first.length, paced]).toEqual([3, 2]);
   });
 });
 

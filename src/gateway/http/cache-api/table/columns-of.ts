@@ -12,10 +12,13 @@ export async function columnsOf(kind: ServedKind, catalog: Catalog, pace: Pace):
   const custom = await catalog.columns(kind);
   if (!custom) return [nameColumn, ageColumn];
   let columns = REMEMBERED.get(custom);
-  // In the reader's time: 64 paths take up to 30 ms to parse.
-  if (!columns) REMEMBERED.set(custom, (columns = await pace(() => customColumns(custom))));
+  if (!columns) {
+    columns = customColumns(custom, pace);
+    REMEMBERED.set(custom, columns);
+    columns.catch(() => REMEMBERED.delete(custom));
+  }
   return columns;
 }
 
 /** By definition, as long as the catalog has it: paths are parsed once, not for each request. */
-const REMEMBERED = new WeakMap<readonly CustomColumn[], readonly Column[]>();
+const REMEMBERED = new WeakMap<readonly CustomColumn[], Promise<readonly Column[]>>();

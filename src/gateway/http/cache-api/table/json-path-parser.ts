@@ -34,8 +34,8 @@ export class Literal {
 }
 
 /**
- * The parts of a path, as client-go reads `{PATH}` (util/jsonpath/parser.go): one, and one more for each `{` behind a
- * `}` of its own.
+ * The parts of a path, as client-go reads `{PATH}` (util/jsonpath/parser.go): one, and further ones where the path
+ * itself ends it with `}` and begins another one with `{`.
  *
  * @throws PathError where client-go's parser has an error.
  */
@@ -133,7 +133,7 @@ function arrayOf(inner: string): readonly Node[] {
   const text = inner === '*' ? ':' : inner;
   const parts = text.split(',');
   if (parts.length > 1) {
-    return [{ kind: 'union', paths: parts.map((part) => nodesOf(`[${part.replaceAll(/^ +| +$/g, '')}]`)) }];
+    return [{ kind: 'union', paths: parts.map((part) => nodesOf(`[${part.replaceAll(/^ +|(?<! ) +$/g, '')}]`)) }];
   }
   const quoted = /^'([^']*)'$/.exec(text);
   if (quoted) return nodesOf(`.${quoted[1]}`);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KubernetesObject } from '../../../../core/index.ts';
 import { BUILT_IN_COLUMNS } from './built-in-columns.ts';
-import { customColumns } from './custom-columns.ts';
+import { customColumn, customColumns } from './custom-columns.ts';
 import { ageOf, humanDuration } from './human-duration.ts';
 import { podSummary } from './pod-status.ts';
 
@@ -272,7 +272,7 @@ describe('other kinds', () => {
       },
     };
     const cell = (type: string, jsonPath: string): unknown =>
-      customColumns([{ name: 'c', type, jsonPath }])[1]?.cell(object as never, NOW);
+      customColumn({ name: 'c', type, jsonPath })?.cell(object as never, NOW);
     expect(cell('string', '.spec.list[?(@.type=="B")].v')).toBe('2');
     expect(cell('integer', ".spec.list[?(@.type=='A')].v")).toBe(1);
     expect(cell('integer', '.spec.list[-1].v')).toBe(2);
@@ -305,7 +305,7 @@ describe('other kinds', () => {
   });
 
   const shown = (spec: object, jsonPath: string): unknown =>
-    customColumns([{ name: 'c', type: 'string', jsonPath }])[1]?.cell({ metadata: {}, spec } as never, NOW);
+    customColumn({ name: 'c', type: 'string', jsonPath })?.cell({ metadata: {}, spec } as never, NOW);
 
   it.each<[string, unknown, unknown]>([
     // strconv.Atoi reads a literal of 64 bits.
@@ -362,9 +362,10 @@ describe('other kinds', () => {
     expect(shown([{ name: 'n', v: 'with )' }], `.spec${end}`)).toBe(expected);
   });
 
-  it('end before the first whose path is none', () => {
+  it('end before the first whose path client-go cannot parse', async () => {
     const named = (name: string, jsonPath: string) => ({ name, type: 'string', jsonPath });
-    const columns = customColumns([named('a', '.a'), named('none', '.a['), named('b', '.b')]);
+    const all = [named('a', '.a'), named('none', '.a['), named('b', '.b')];
+    const columns = await customColumns(all, (work) => work());
     expect(columns.map(({ definition }) => definition.name)).toEqual(['Name', 'a']);
   });
 
