@@ -3,7 +3,14 @@ import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, noCheckpoint, resource, silentLogger, silentMetrics } from '../../../src/core/index.ts';
+import {
+  type KubernetesObject,
+  noCheckpoint,
+  resource,
+  silentLogger,
+  silentMetrics,
+  tenantOf,
+} from '../../../src/core/index.ts';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import { ObjectCodec } from '../../../src/contract/node/codec.ts';
 import { KeyRing } from '../../../src/contract/node/key-ring.ts';
@@ -15,7 +22,7 @@ import { ChangeHandlers } from '../../../src/gateway/informer/cache/change-handl
 import { forgetUsers } from '../../../src/gateway/informer/cache/forget-users.ts';
 import { type LookupBudget, unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
 import { connectRedis, isDataError, type Redis } from '../../../src/ground/redis/redis.ts';
-import { Relay } from '../../../src/gateway/informer/cache/relay.ts';
+import { MAX_WAITING, Relay } from '../../../src/gateway/informer/cache/relay.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/informer/cache/view-writer.ts';
 import type { WatchEvent } from '../../../src/gateway/informer/reflector/watch-event.ts';
@@ -453,6 +460,22 @@ describe('a view that several controllers share', () => {
       expect(view.outbox.weigh()).toEqual(new Map());
       await applier.apply(changed(thing('z', 2000)));
       expect(await redis.xlen(stream)).toBe(hostile.length + 1);
+    });
+
+    it('whose lookups of all tenants together are bounded, and each tenant may have some', () => {
+      const { outbox: own } = view;
+      const lookup = { view: view.location.prefix, entries: [], keys: ['a/x'] };
+      const sizes = Array.from({ length: 100 }, (_, tenant) => {
+        const controller = `tenant-${tenant}.reader`;
+        let size = 0;
+        for (; !own.isFull(tenantOf(controller)); size += 1) {
+          own.recordWaiting([{ id: `${tenant}-${size}`, controller, wakeup: { controller, lookup, reasons: [] } }]);
+        }
+        return size;
+      });
+      expect(sizes.slice(0, 4)).toEqual([8000, 8000, 8000, 4000]);
+      expect(Math.min(...sizes)).toBe(50);
+      expect(sizes.reduce((sum, each) => sum + each, 0)).toBeLessThan(MAX_WAITING);
     });
 
     it('past a controller that cannot take its wakeups for what they are', async () => {

@@ -14,17 +14,24 @@ export interface OutboxEntry {
 
 /** Without an apply for this long, a command of its own deletes the acknowledged entries. */
 const IDLE_MS = 250;
-/** Acknowledged entries that one apply deletes. */
-const MAX_DELETED_BY_APPLY = 2000;
+/** Acknowledged entries that one command or one apply deletes. */
+const MAX_DELETED = 2000;
 /**
  * Lookups and their characters of one tenant that may wait in the outbox of a view. The relay makes two at a time, so
  * a tenant's changes may cause lookups faster than they are made: 37 changes a second for fifty controllers left 42,000
  * entries and 32 MiB in 15 s, with the wakeups of other tenants behind them.
  */
-const MOST_LOOKUPS = 8000;
-const MOST_CHARACTERS = 4 * 1024 * 1024;
+const MOST_OF_TENANT: Waiting = { lookups: 8000, characters: 4 * 1024 * 1024 };
+/**
+ * The same of all tenants. The relay holds 40,000 entries in memory (`MAX_WAITING`), and the wakeups of others wait in
+ * Redis behind more. Each tenant may have as many as all tenants have left (dynamic thresholds, Choudhury and Hahne
+ * 1998): four tenants that take all they can have 6,400 each.
+ */
+const MOST_OF_ALL: Waiting = { lookups: 32_000, characters: 16 * 1024 * 1024 };
+/** Each tenant may have these in any case. */
+const FEW: Waiting = { lookups: 50, characters: 64 * 1024 };
 
-/** The lookups that wait for one tenant. */
+/** Lookups that wait. */
 interface Waiting {
   lookups: number;
   characters: number;
@@ -46,9 +53,10 @@ export class Outbox {
   readonly #redis: Redis;
   readonly #key: string;
   readonly #acknowledged = new Set<string>();
-  /** The lookups of tenants that wait, by the id of their entry, and their sums by tenant. */
+  /** The lookups of tenants that wait, by the id of their entry, their sums by tenant, and of all. */
   readonly #lengths = new Map<string, { readonly tenant: string; readonly characters: number }>();
   readonly #waiting = new Map<string, Waiting>();
+  readonly #all: Waiting = { lookups: 0, characters: 0 };
   /** The value of `connection` when `#acknowledged` was last cleared. */
   #losses = 0;
   #idleTimer: NodeJS.Timeout | undefined;
@@ -97,6 +105,7 @@ export class Outbox {
   recordNoneWaiting(): void {
     this.#lengths.clear();
     this.#waiting.clear();
+    Object.assign(this.#all, { lookups: 0, characters: 0 });
   }
 
   /**
@@ -104,8 +113,10 @@ export class Outbox {
    * their keys later. A configured function has no such bound.
    */
   isFull(tenant: string): boolean {
-    const { lookups = 0, characters = 0 } = this.#waiting.get(tenant) ?? {};
-    return lookups >= MOST_LOOKUPS || characters >= MOST_CHARACTERS;
+    const own = this.#waiting.get(tenant) ?? { lookups: 0, characters: 0 };
+    const hasAll = (of: keyof Waiting): boolean =>
+      own[of] >= Math.min(MOST_OF_TENANT[of], Math.max(FEW[of], MOST_OF_ALL[of] - this.#all[of]));
+    return hasAll('lookups') || hasAll('characters');
   }
 
   /** The bytes in Redis of the lookups that wait for each tenant, about, by its namespace. */
@@ -115,8 +126,10 @@ export class Outbox {
 
   #count({ tenant, characters }: { readonly tenant: string; readonly characters: number }, by: 1 | -1): void {
     const waiting = this.#waiting.get(tenant) ?? { lookups: 0, characters: 0 };
-    waiting.lookups += by;
-    waiting.characters += by * characters;
+    for (const each of [waiting, this.#all]) {
+      each.lookups += by;
+      each.characters += by * characters;
+    }
     if (waiting.lookups === 0) this.#waiting.delete(tenant);
     else this.#waiting.set(tenant, waiting);
   }
@@ -155,7 +168,7 @@ export class Outbox {
     this.#voidAfterLoss();
     if (this.#acknowledged.size === 0) return [];
     this.#flushWhenIdle();
-    return [...this.#acknowledged].slice(0, MAX_DELETED_BY_APPLY);
+    return [...this.#acknowledged].slice(0, MAX_DELETED);
   }
 
   /** Records that these entries are gone from the outbox. */
@@ -166,10 +179,11 @@ export class Outbox {
   /** Deletes acknowledged entries at once. */
   async flush(): Promise<void> {
     this.#voidAfterLoss();
-    const ids = [...this.#acknowledged];
-    if (ids.length === 0) return;
-    await this.#redis.xdel(this.#key, ...ids);
-    this.recordDeleted(ids);
+    while (this.#acknowledged.size > 0) {
+      const ids = [...this.#acknowledged].slice(0, MAX_DELETED);
+      await this.#redis.xdel(this.#key, ...ids);
+      this.recordDeleted(ids);
+    }
   }
 
   /** Each call starts the timer anew. */

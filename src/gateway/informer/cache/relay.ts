@@ -177,7 +177,11 @@ export class Relay {
   async #read(): Promise<void> {
     const { view, logger } = this.#options;
     const { outbox } = view;
-    if (this.#connection !== outbox.connection) this.#readAgain();
+    if (this.#connection !== outbox.connection) {
+      this.#readAgain();
+      // Redis may have lost entries. The read counts those that are there.
+      outbox.recordNoneWaiting();
+    }
     this.#connection = outbox.connection;
     // Entries that are pushed during the read must be read as well: put before this page, they would be out of order.
     this.#isComplete = false;
