@@ -67,7 +67,12 @@ export class Connections {
   #add(redis: Redis): Redis {
     follow(redis.options, this.#secrets);
     if (redis.options.sentinels) keepLooking(redis);
-    redis.on('ready', () => this.#open.add(redis));
+    redis.on('ready', () => {
+      this.#open.add(redis);
+      // `maxmemory-clients` is for functions that do not read their answers. A Redis before 7, or without the right,
+      // refuses.
+      redis.call('CLIENT', 'NO-EVICT', 'ON').catch(() => {});
+    });
     redis.on('close', () => this.#open.delete(redis));
     return redis;
   }
