@@ -54,10 +54,11 @@ export class TenantTurns {
     const left = (this.#running.get(ended) ?? 0) - 1;
     if (left > 0) this.#running.set(ended, left);
     else this.#running.delete(ended);
-    for (const [tenant, [next, ...others]] of this.#waiting) {
+    for (const [tenant, tasks] of this.#waiting) {
       if (!this.#mayBegin(tenant)) continue;
+      const next = tasks.shift();
       this.#waiting.delete(tenant);
-      if (others.length > 0) this.#waiting.set(tenant, others);
+      if (tasks.length > 0) this.#waiting.set(tenant, tasks);
       this.#begin(tenant);
       next?.();
       return;

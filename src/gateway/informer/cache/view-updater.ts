@@ -65,6 +65,8 @@ const ATTEMPTS = 3;
  * The least time between two lists that bring back objects left out for lack of memory, because they may fail again.
  */
 const TAKE_BACK_MS = 60_000;
+/** Between two calls that marks have changed. */
+const MARKS_MS = 30_000;
 const HEARD_MS = 3000;
 const HEARD_AGAIN_MS = 10;
 /** How long a stop waits for a Redis that does not answer. */
@@ -109,6 +111,8 @@ export class ViewUpdater {
   #mayLackKey = false;
   /** Not before this time. */
   #takeBackAtMs = 0;
+  /** The users of the view are told of marks that came or went. */
+  #tellsOfMarks = false;
 
   constructor(options: ViewUpdaterOptions) {
     const { informer, listWatch, handlers, needs, term } = options;
@@ -350,9 +354,7 @@ export class ViewUpdater {
    * its data is applied event by event.
    */
   async #apply(events: readonly WatchEvent[], readMs: number | undefined): Promise<void> {
-    const { handlers, informer } = this.#options;
-    const { listeners, runtime } = informer;
-    const { clock, logger } = runtime;
+    const { clock, logger } = this.#options.informer.runtime;
     const resource = this.#view.name;
     if (!this.#isOutdated && events.some((event) => 'object' in event && !this.#isInScope(event.object))) {
       this.#isOutdated = true;
@@ -368,7 +370,7 @@ export class ViewUpdater {
         const each = dataErrors >= ATTEMPTS;
         const result = await (each ? this.#applier.applyEach(events, readMs) : this.#applier.apply(events, readMs));
         this.#relay.kick();
-        if (this.#applier.resetMarksChanged()) listeners.onViewChanged(handlers.users);
+        void this.#tellOfMarks();
         if (result === 'contradiction') {
           logger.warn({ resource }, 'the apiserver has other or older data than the cache: listing anew');
           this.#reflector.relist(true);
@@ -384,6 +386,25 @@ export class ViewUpdater {
         else logger.error({ resource, error: messageOf(error) }, 'a chunk could not be applied');
         await clock.sleep(200, this.#signal);
       }
+    }
+  }
+
+  /**
+   * Tells the users of the view that marks have come or gone: at once, and then not for a while. Those of one tenant
+   * may come and go all the time, and each user writes a status for it.
+   */
+  async #tellOfMarks(): Promise<void> {
+    if (this.#tellsOfMarks) return;
+    this.#tellsOfMarks = true;
+    const { handlers, informer } = this.#options;
+    const { listeners, runtime } = informer;
+    try {
+      while (!this.#signal.aborted && this.#applier.resetMarksChanged()) {
+        listeners.onViewChanged(handlers.users);
+        await runtime.clock.sleep(MARKS_MS, this.#signal);
+      }
+    } finally {
+      this.#tellsOfMarks = false;
     }
   }
 
