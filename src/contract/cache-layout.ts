@@ -249,12 +249,16 @@ export function valuesAt(object: unknown, path: string): unknown[] {
   return values;
 }
 
-/** Replaces lists by their items. A loop, not recursion: lists may be nested ten thousand levels deep. */
+/**
+ * Replaces lists by their items, and leaves out absent values: a long path would pass over each of them with each of
+ * its names. A loop, not recursion: lists may be nested ten thousand levels deep.
+ */
 function itemsOf(values: readonly unknown[]): unknown[] {
   const found: unknown[] = [];
   const left = values.toReversed();
   while (left.length > 0) {
     const value = left.pop();
+    if (value === undefined || value === null) continue;
     if (!Array.isArray(value)) found.push(value);
     else for (let at = value.length - 1; at >= 0; at -= 1) left.push(value[at]);
   }
@@ -267,9 +271,9 @@ const MAX_INDEX_VALUE = 1024;
 /**
  * Bounds of the entries that the values of an object's lists make, in all declared indexes together: one entry takes
  * some 250 bytes of Redis besides the object's key, and 5 us of its time. So the entries of an object take about as
- * much as the object itself, or as the entries of a small list.
+ * much as the object itself, or as the entries of a small list. Its name is the value, encoded, which may be long.
  */
-const LIST_ENTRIES = { bytesEach: 256, least: 32, most: 1000 };
+const LIST_ENTRIES = { bytesEach: 256, least: 32, most: 1000, charactersEach: 1024, leastCharacters: 32 * 1024 };
 
 /**
  * The index entries of an object, `name:value`. The applier keeps the SETs in step with them. If the object has several
@@ -300,10 +304,16 @@ export function indexEntriesOf(
     object,
     lists.reduce((sum, { values }) => sum + values.length, 0),
   );
+  let characters = Math.max(LIST_ENTRIES.leastCharacters, room * LIST_ENTRIES.charactersEach);
   for (const { spec, values } of lists.toSorted((a, b) => a.values.length - b.values.length)) {
     room -= values.length;
-    if (room < 0) entries.push(uncountedIndex(spec));
-    else for (const value of values) entries.push(declaredIndex(spec, value));
+    const made = room < 0 ? [] : values.map((value) => declaredIndex(spec, value));
+    const length = made.reduce((sum, entry) => sum + entry.length, 0);
+    if (room < 0 || length > characters) entries.push(uncountedIndex(spec));
+    else {
+      for (const entry of made) entries.push(entry);
+      characters -= length;
+    }
   }
   return entries;
 }
@@ -333,13 +343,6 @@ export interface ObjectEntry {
 export function encodeEntry({ resourceVersion, uid, terminating, indexEntries }: ObjectEntry): string {
   const lines = indexEntries.filter((entry) => !entry.includes('\n'));
   return [resourceVersion, isUid(uid) ? uid : '', terminating ? 'T' : '', ...lines].join('\n');
-}
-
-/** How many index entries an encoded entry has. */
-export function indexEntriesIn(text: string): number {
-  let count = -2;
-  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) count += 1;
-  return count;
 }
 
 export function decodeEntry(text: string): ObjectEntry {

@@ -82,6 +82,21 @@ describe('the items of a field with braces', () => {
     expect(items.join('').length).toBeLessThanOrEqual(2048);
   });
 
+  it('are looked for among the first 2,000 alone, and so are the values of other fields', () => {
+    let looks = 0;
+    const taint = {
+      get effect() {
+        looks += 1;
+        return 'NoExecute';
+      },
+    };
+    const spec = { taints: Array.from({ length: 100_000 }, () => taint) };
+    const long = { ...node, metadata: { ...node.metadata, resourceVersion: '7' }, spec };
+    expect(observedItems(long as never, 'spec.taints[effect=NoExecute]{effect}')).toEqual(['["NoExecute"]']);
+    expect(observedValue(long as never, 'spec.taints[effect=NoExecute].key')).toBe('7');
+    expect(looks).toBeLessThan(5000);
+  });
+
   it('have each a time of their own in what is stored', () => {
     const stored = '30 uid\n10 ["a","b"]\n30 ["a",""]';
     expect(observedAtMs(stored)).toBe(30);

@@ -24,16 +24,22 @@ const partsByField = new NewestMap<string, readonly Part[]>(1000);
 /** Limits of a value, nested values included. A larger one would cost every reader of the object's events. */
 const MAX_LEVELS = 32;
 const MAX_NODES = 2000;
-/** Characters of the identities of an object's items that have a time of their own. Items beyond this have no time. */
+/**
+ * Items of an object that may have a time of their own, and the characters of their identities. Items beyond this have
+ * no time.
+ */
+const MAX_ITEMS = 500;
 const MAX_IDENTITIES = 2048;
 
 /**
  * A field's value as text that is equal for equal values: `[]` where there is none. A list on the way counts with all
- * of its items. A value of more than 32 levels or 2000 nodes counts as changed with each version of the object.
+ * of its items. A value of more than 32 levels or 2000 nodes counts as changed with each version of the object, and so
+ * does one behind lists of more than 2000 items.
  */
 export function observedValue(object: KubernetesObject, field: string): string {
-  const values = valuesOf(object, field);
-  return sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES ? formatJson(values) : object.metadata.resourceVersion;
+  const { values, isWhole } = valuesOf(object, field, MAX_NODES);
+  const isSmall = isWhole && sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES;
+  return isSmall ? formatJson(values) : object.metadata.resourceVersion;
 }
 
 /** Whether a field has braces: each item of its list has a time. */
@@ -45,9 +51,14 @@ export const hasItems = (field: string): boolean => ITEM_FIELDS.test(field);
  */
 export function observedItems(object: KubernetesObject, field: string): string[] | undefined {
   if (!hasItems(field)) return undefined;
-  const identities = valuesOf(object, field).flatMap((item) => observedItem(field, item) ?? []);
+  const found = new Set<string>();
   let room = MAX_IDENTITIES;
-  return [...new Set(identities)].filter((identity) => (room -= identity.length) >= 0);
+  for (const item of valuesOf(object, field, MAX_NODES).values.slice(0, MAX_ITEMS)) {
+    const identity = observedItem(field, item);
+    if (identity === undefined || found.has(identity) || (room -= identity.length) < 0) continue;
+    found.add(identity);
+  }
+  return [...found];
 }
 
 /**
@@ -61,13 +72,28 @@ export function observedItem(field: string, item: unknown): string | undefined {
   return identity.length <= MAX_IDENTITIES ? identity : undefined;
 }
 
-function valuesOf(object: KubernetesObject, field: string): unknown[] {
+/** Looks at `most` items of each step, and says whether there are no more. */
+function valuesOf(
+  object: KubernetesObject,
+  field: string,
+  most: number,
+): { readonly values: readonly unknown[]; readonly isWhole: boolean } {
   let values: unknown[] = [object];
+  let isWhole = true;
   for (const { name, only } of partsOf(field)) {
-    values = values.flatMap((value) => itemsOf(memberOf(value, name)));
-    if (only) values = values.filter((value) => isNamed(memberOf(value, only.key), only.value));
+    const found: unknown[] = [];
+    let left = most;
+    for (const value of values) {
+      const items = itemsOf(memberOf(value, name));
+      isWhole &&= items.length <= left;
+      for (const item of items.slice(0, left)) {
+        if (!only || isNamed(memberOf(item, only.key), only.value)) found.push(item);
+      }
+      left = Math.max(0, left - items.length);
+    }
+    values = found;
   }
-  return values;
+  return { values, isWhole };
 }
 
 /** Whether a value is written so: a path has text, also for numbers and booleans. */
@@ -102,7 +128,7 @@ function memberOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? ownValue(value as Record<string, unknown>, name) : undefined;
 }
 
-function itemsOf(value: unknown): unknown[] {
+function itemsOf(value: unknown): readonly unknown[] {
   if (value === undefined || value === null) return [];
   return Array.isArray(value) ? value : [value];
 }

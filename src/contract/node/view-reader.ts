@@ -157,12 +157,10 @@ export class ViewReader {
     const named = keyOf(selection);
     const queries = named === undefined ? indexQueries(selection) : [];
     const isSmall = await this.#isSmall(queries, most);
-    const [fields, keys, position] = await Promise.all([
+    const [fields, [keys, position]] = await Promise.all([
       // Sent first, so answered first: the keys are not older than the version.
       this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'indexes', 'position'),
-      isSmall ? this.#keysOf(queries, most) : undefined,
-      // Sent last. Should Redis lose writes between the answers, this one shows it.
-      this.position(),
+      this.#keysOf(isSmall ? queries : [], most),
     ]);
     const [version, incarnation, text] = fields;
     const first = Number(fields[3] ?? 0);
@@ -174,7 +172,8 @@ export class ViewReader {
     // An index that is still being filled cannot give keys.
     const others = indexQueries(selection, false);
     const isOtherSmall = await this.#isSmall(others, most);
-    return { ...state, keys: isOtherSmall ? await this.#keysOf(others, most) : undefined, queries: others };
+    const [ofOthers, later] = await this.#keysOf(isOtherSmall ? others : [], most);
+    return later === undefined || later < first ? undefined : { ...state, keys: ofOthers, queries: others };
   }
 
   /** The view's position now; undefined while the view may not be read. */
@@ -205,9 +204,9 @@ export class ViewReader {
       if (selected.length === 0) continue;
       const unknown = [{ keys: selected, bytes: Infinity }];
       const parts = commandBytes === Infinity ? unknown : await this.#parts(selected, commandBytes, pace);
-      for (const { keys, bytes } of parts) {
+      for (const { keys, bytes: inRedis } of parts) {
         const read = () => this.#read(keys, selection, options);
-        const { stored, isCertain } = bytes < LARGE_BYTES ? await read() : await this.#inTurn(read);
+        const { stored, isCertain } = inRedis < LARGE_BYTES ? await read() : await this.#inTurn(read);
         let batch: Found[] = [];
         let size = 0;
         for (const [at, key] of keys.entries()) {
@@ -366,11 +365,19 @@ export class ViewReader {
     return (await Promise.all(bounds)).reduce((sum, each) => sum + each, 0);
   }
 
-  /** Keys by index; undefined without queries, and where an index alone has more than `most`. */
-  async #keysOf(queries: readonly EntryQuery[], most: number): Promise<string[] | undefined> {
-    if (queries.length === 0) return undefined;
-    const found = await Promise.all(queries.map((query) => this.#keysWith(query, most)));
-    return found.some(({ length }) => length > most) ? undefined : [...new Set(found.flat())];
+  /**
+   * Keys by index, and the position of the view after they were read: should Redis lose writes before, it shows that.
+   * No keys without queries, and where an index alone has more than `most`.
+   */
+  async #keysOf(
+    queries: readonly EntryQuery[],
+    most: number,
+  ): Promise<[keys: string[] | undefined, position: number | undefined]> {
+    if (queries.length === 0) return [undefined, await this.position()];
+    const read = (): Promise<[string[][], number | undefined]> =>
+      Promise.all([Promise.all(queries.map((query) => this.#keysWith(query, most))), this.position()]);
+    const [found, position] = await this.#inTurn(read);
+    return [found.some(({ length }) => length > most) ? undefined : [...new Set(found.flat())], position];
   }
 
   /** Keys of the objects with all these index entries; of one entry alone `most` and one more at most. */

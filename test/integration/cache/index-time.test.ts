@@ -68,7 +68,7 @@ describe('the index values of large objects', () => {
     expect(await marksOf('hostile/large')).toBe(SPECS.length);
     // Small ones cost nothing, and another namespace has time of its own.
     await change(thing('hostile', 'small', 10));
-    await change(thing('victim', 'large', 2000));
+    await change(thing('victim', 'large', 100));
     expect([await marksOf('hostile/small'), await marksOf('victim/large')]).toEqual([0, 1]);
   });
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { declaredIndex, namespaceIndex, viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { Selection } from '../../../src/contract/selection.ts';
@@ -40,7 +40,10 @@ describe.each(['as objects are written', 'by a backfill'])(
       const { kept } = boundedIndexes([{ specs: [REF, SELECTOR], namespaces: ['a'], tenant: 'a.' }]);
       if (how !== 'by a backfill') view.indexer.maintain(kept);
       await applierOf(view).apply(listOf('900', webs));
+      const read = vi.spyOn(view.objects, 'eachEncoded');
       await backfill(view, kept, new AbortController().signal);
+      expect(read.mock.calls.flatMap(([keys]) => keys).filter((key) => !key.startsWith('a/'))).toEqual([]);
+      read.mockRestore();
     });
     afterAll(async () => {
       await view.discard();

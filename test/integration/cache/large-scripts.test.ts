@@ -13,10 +13,12 @@ import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { ANSWER_BYTES } from '../../../src/gateway/informer/cache/view-objects.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
+import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { expectShortScripts } from '../../harness/slow-commands.ts';
 import { createView } from '../../harness/views.ts';
 
+const MIB = 2 ** 20;
 let server: RedisServer;
 let redis: Redis;
 
@@ -59,9 +61,65 @@ it('many observed fields of many objects are written in scripts that block Redis
   });
 });
 
+it('many observed items of many objects are compared in scripts that block Redis no longer than a few objects', async () => {
+  const view = createView(redis, configMaps);
+  await view.writer.claim('writer');
+  const fields = Array.from({ length: 64 }, (_, at) => `items{name,f${at}}`);
+  const objects = (version: number): KubernetesObject[] =>
+    Array.from({ length: 60 }, (_, at) => ({
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { namespace: 'a', name: `object-${at}`, uid: `uid-${at}`, resourceVersion: String(version + at) },
+      items: Array.from({ length: 340 }, (__, item) => ({ name: `${item}` })),
+    }));
+  view.observations.maintain(fields.map(observedSpec), () => 1);
+  const applier = applierOf(view);
+  await applier.apply(listOf('1000', objects(1)));
+  await expectShortScripts(redis, (round) =>
+    applier.apply(objects(1000 + 1000 * round).map((object) => ({ kind: 'changed' as const, object }))),
+  );
+  await expectShortScripts(redis, (round) => {
+    const specs = fields.map((field) => observedSpec(field.replace('name', `name,x${round}`)));
+    view.observations.maintain(specs, () => 1);
+    return compareObserved(view, specs, new AbortController().signal);
+  });
+});
+
+it('long entries are read a few at a time, also on a connection that has few bytes', async () => {
+  const view = createView(redis, configMaps);
+  const keys = Array.from({ length: 40 }, (_, at) => `a/large-${at}`);
+  const { entries } = viewKeys(view.location.prefix);
+  for (const key of keys) {
+    await redis.hset(entries, key, ['1', key.replace('a/', ''), '', 'x'.repeat(1e6)].join('\n'));
+  }
+  const before = (await readMemory(redis)).used;
+  let read: unknown[] = [];
+  const most = await mostMemory(async () => (read = await view.objects.entries(keys)));
+  expect(read).toHaveLength(keys.length);
+  expect((most - before) / MIB).toBeLessThan(12);
+  // For clients that do not read their answers, and not for the gateway.
+  await redis.config('SET', 'maxmemory-clients', '1mb');
+  expect(await redis.hget(entries, keys[0] ?? '')).toHaveLength(1e6 + 11);
+  expect(await view.objects.entries(keys)).toHaveLength(keys.length);
+});
+
+/** The most memory that Redis uses during the work, in bytes. */
+async function mostMemory(work: () => Promise<unknown>): Promise<number> {
+  const admin = await connectRedis(server.url);
+  const over = new AbortController();
+  let most = 0;
+  const watching = (async (): Promise<void> => {
+    for (; !over.signal.aborted; await sleep(1)) most = Math.max(most, (await readMemory(admin)).used);
+  })();
+  await work();
+  over.abort();
+  await watching;
+  admin.disconnect();
+  return most;
+}
+
 /** The apiserver limits no name of a role, and the key of an object is a member of each of its indexes. */
 const roles = resource('rbac.authorization.k8s.io/v1', 'Role');
-const MIB = 2 ** 20;
 
 function roleOf(name: string, version: number, names: number): KubernetesObject {
   const resourceNames = Array.from({ length: names }, (_, at) => `${version}-${at}`);
@@ -132,17 +190,11 @@ it.each(Object.entries(READS))(
     }
     const keys = names.map((name) => `a/${name}`);
     const before = (await readMemory(redis)).used;
-    const admin = await connectRedis(server.url);
-    let most = 0;
-    const over = new AbortController();
-    const watching = (async (): Promise<void> => {
-      for (; !over.signal.aborted; await sleep(1)) most = Math.max(most, (await readMemory(admin)).used - before);
-    })();
-    const read = await Promise.all(Array.from({ length: 50 }, () => readAll(view, keys)));
-    over.abort();
-    await watching;
-    admin.disconnect();
+    let read: number[] = [];
+    const most = await mostMemory(async () => {
+      read = await Promise.all(Array.from({ length: 50 }, () => readAll(view, keys)));
+    });
     expect(read).toEqual(Array.from({ length: 50 }, () => 8));
-    expect(most / 2 ** 20).toBeLessThan(20);
+    expect((most - before) / MIB).toBeLessThan(20);
   },
 );

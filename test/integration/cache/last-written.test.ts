@@ -115,6 +115,14 @@ describe('the values that the writer of a view remembers', () => {
     expect(await versionOf('x')).toBe('50');
   });
 
+  it('do not include long entries, of which a tenant can make many', async () => {
+    view.indexer.maintain(['field:spec.refs']);
+    const refs = Array.from({ length: 30 }, (_, at) => `${at}`.padEnd(100, 'x'));
+    await applier.apply([{ kind: 'changed', object: { ...pod('x', 14), spec: { refs } } as KubernetesObject }]);
+    await replaceInRedis();
+    expect(await versionOf('x')).toBe('3');
+  });
+
   it('do not include entries that a backfill has changed', async () => {
     const [from] = await view.objects.entries(['a/x']);
     if (!from) throw new Error('there is no entry');

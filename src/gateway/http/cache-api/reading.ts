@@ -72,6 +72,8 @@ interface Reading {
 
 /** How long a version is waited for: the apiserver's `blockTimeout` (storage/cacher/watch_cache.go). */
 const VERSION_WAIT_MS = 3000;
+/** Time of this thread and of Redis for each key of an index, whatever becomes of the list. */
+const INDEX_KEY_MS = 0.001;
 /** Objects of a list and their bytes that are read before it is sent: a longer list is sent as it is read. */
 const WHOLE = { objects: 500, bytes: 4 * 1024 * 1024 };
 
@@ -79,13 +81,14 @@ const WHOLE = { objects: 500, bytes: 4 * 1024 * 1024 };
 export async function readObject(asked: ReadRequest, options: ReadingOptions): Promise<Response> {
   const { kind, request, query } = asked;
   const name = request.name ?? '';
-  const form = await formOf(asked, options);
   const key = kind.resource.namespaced ? cachedKey({ namespace: request.namespace ?? '', name }) : cachedName(name);
   const view = kind.views.find((each) => each.view.contains(request.namespace) || !kind.resource.namespaced);
   const notOlderThan = readVersion(query.get('resourceVersion') ?? '');
   if (!view) throw notFound(request, name);
   if (notOlderThan !== undefined) await readings([view], {}, notOlderThan, asked, options);
-  const { pieces, position } = await options.time.read(() => readOne(view, key, form, asked, options));
+  const { pieces, position } = await options.time.read(async () =>
+    readOne(view, key, await formOf(asked, options), asked, options),
+  );
   if (!pieces) {
     const missing = statusResponse(notFound(request, name).status);
     missing.headers.set(POSITION_HEADER, String(position));
@@ -137,11 +140,28 @@ function checkPosition(
 export async function readList(asked: ReadRequest, options: ReadingOptions): Promise<Response> {
   const { kind, query } = asked;
   const { namespace } = asked.request;
+  const { time } = options;
   const customFields = query.get('fieldSelector') ? await asked.catalog.selectableFields(kind) : [];
-  const request = listRequest(kind.resource, query, namespace, customFields);
+  time.check();
+  const request = await time.pace(() => listRequest(kind.resource, query, namespace, customFields));
   const wanted = { ...request, selection: withOwnerKinds(request.selection, asked) };
-  const form = await formOf(asked, options);
   const views = kind.views.filter(({ view }) => namespace === undefined || view.contains(namespace));
+  // Not in place, because the wait may be long, and without the keys of an index, which would stay in memory.
+  if (wanted.notOlderThan !== undefined) await readings(views, {}, wanted.notOlderThan, asked, options);
+  try {
+    return await time.read(() => listOf(views, wanted, asked, options));
+  } catch (error) {
+    throw error instanceof LostWritesError ? beingChecked() : error;
+  }
+}
+
+async function listOf(
+  views: readonly ReadableView[],
+  wanted: ListRequest,
+  asked: ReadRequest,
+  options: ReadingOptions,
+): Promise<Response> {
+  const form = await formOf(asked, options);
   const found = await readings(views, wanted.selection, wanted.notOlderThan, asked, options);
   const incarnations = found.map(({ state }) => state.incarnation).join(' ');
   if (wanted.continue && wanted.continue.incarnations !== incarnations) {
@@ -162,12 +182,8 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
     keptOut: [],
     positions: found.map(({ state }) => state.position),
   };
-  try {
-    const { limit } = wanted;
-    return await options.time.read(() => (limit === undefined ? all(list, options) : page(list, limit, options)));
-  } catch (error) {
-    throw error instanceof LostWritesError ? beingChecked() : error;
-  }
+  const { limit } = wanted;
+  return limit === undefined ? all(list, options) : page(list, limit, options);
 }
 
 /**
@@ -354,6 +370,7 @@ async function readings(
         const state = await reader.state(selection);
         if (!state) throw initializing();
         checkPosition(readable, state.position, asked);
+        if (state.keys) await time.pace(() => {}, state.keys.length * INDEX_KEY_MS);
         if (notOlderThan === undefined || compareResourceVersions(state.version, notOlderThan) >= 0) {
           return { reader, state };
         }

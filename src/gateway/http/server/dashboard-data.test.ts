@@ -97,7 +97,7 @@ it('a page of objects takes time of its visitor for each object that it looks at
     },
   };
   const resource = { group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps', namespaced: true };
-  const view = { resource, objects: { encrypted: false }, location: {}, reader };
+  const view = { resource, objects: { encrypted: false }, location: {}, reader: () => reader };
   const data = dataOf({ manager: { informers: { all: () => [{ name: 'v1/ConfigMap', view }] } } }, times);
   const visitor = { name: 'ann', readRefusal: async () => undefined };
   const shown = await data.view('v1/ConfigMap')?.list(visitor, { labels: 'app=none' }, { after: '', limit: 50 });

@@ -12,7 +12,7 @@ import {
   type ResourceVersion,
 } from '../../../core/index.ts';
 import { cachedKey } from '../../../contract/node/cached-name.ts';
-import { indexEntriesIn, type ObjectEntry } from '../../../contract/cache-layout.ts';
+import { decodeEntry, type ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { lengthOf, mergeWakeups, type Wakeup } from './change.ts';
 import type { ChangeHandlers } from './change-handlers.ts';
@@ -271,7 +271,7 @@ export class Applier {
       keys.forEach((key, at) => {
         const entry = entries[at];
         if (!entry || !gone(key, entry)) return;
-        const cost = costOfEntries(key, entry.indexEntries.length);
+        const cost = costOfEntries(key, entry.indexEntries);
         operations.push({ operation: this.#comparer.deletionOf(key, entry), cost });
       });
       for (const some of pagesOf(operations)) {
@@ -347,12 +347,12 @@ export class Applier {
       version = event.object.metadata.resourceVersion;
       onlyNew &&= event.kind !== 'deleted' && !listing?.names(formatObjectKey(keyOf(event.object)));
       const key = formatObjectKey(keyOf(event.object));
-      const entriesBefore = cached.get(key)?.entry.indexEntries.length ?? 0;
+      const entriesBefore = cached.get(key)?.entry.indexEntries ?? [];
       const woken: Wakeup[] = [];
       const operation = await this.#comparer.operationFor(event, { cached, wakeups: woken, listing, slice });
-      const entriesAfter = cached.get(key)?.entry.indexEntries.length ?? 0;
+      const entriesAfter = cached.get(key)?.entry.indexEntries ?? [];
       for (const wakeup of woken) wakeups.push(wakeup);
-      cost += costOfEntries(key, entriesBefore + entriesAfter) + costOfWakeups(woken);
+      cost += costOfEntries(key, entriesBefore) + costOfEntries(key, entriesAfter) + costOfWakeups(woken);
       if (operation) operations.set(operation.key, operation);
       if (operation) cost += costOf(operation);
       sent.set(key, event);
@@ -432,11 +432,11 @@ function payerOf({ controller }: Wakeup): string | undefined {
   return originOf(controller) === 'declared' ? objectNamed(controller).namespace : undefined;
 }
 
-/** The size that an operation adds to Redis, about. Each index entry is the name of a SET. */
+/** The size that an operation adds to Redis, about. */
 function sizeOf(operation: ViewOperation): number {
   if (operation.kind === 'D') return 0;
   const { key, entry, object } = operation;
-  return object.length + entry.length + bytesOfEntries(key, indexEntriesIn(entry));
+  return object.length + entry.length + bytesOfEntries(key, decodeEntry(entry).indexEntries);
 }
 
 function isFrame({ kind }: WatchEvent): boolean {

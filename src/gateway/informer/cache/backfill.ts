@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf, namespaceOfKey } from '../../../core/index.ts';
+import { type Clock, type Logger, messageOf, namespaceOfKey, tenantNamed } from '../../../core/index.ts';
 import {
   encodeEntry,
   KEPT_OUT_INDEX,
@@ -195,22 +195,37 @@ export class Backfill {
  */
 export async function compareObserved(view: View, fields: readonly MadeIndex[], signal: AbortSignal): Promise<void> {
   const { observations } = view;
-  for await (const keys of view.objects.keys(50)) {
+  for await (const { keys, tenant } of coveredBy(fields, view)) {
     signal.throwIfAborted();
     const entries = await view.objects.entries(keys);
     const objects = [];
     let at = 0;
-    for await (const { key, object } of view.objects.each(keys)) {
+    for await (const { key, encoded } of view.objects.eachEncoded(keys, new TimeSlice(tenant))) {
       const version = entries[at++]?.resourceVersion;
+      const object = encoded?.decode();
       // An object of another version than its entry has just been written, with its values.
       if (!object || object.metadata.resourceVersion !== version) continue;
-      const values = observations.valuesOf(object, fields);
+      const values = observations.valuesOf(object, encoded?.bytes ?? Infinity, fields);
       if (values) objects.push({ key, version, values });
     }
     await observations.record(objects);
   }
   for (const field of observedFields(fields)) {
     if (!(await observations.isComplete(field))) await observations.removeOthers(field);
+  }
+}
+
+/**
+ * The keys of the objects that these indexes or fields cover, a few at a time, and the tenant that they are read for.
+ */
+async function* coveredBy(
+  made: readonly MadeIndex[],
+  view: View,
+): AsyncGenerator<{ readonly keys: readonly string[]; readonly tenant: string }> {
+  const places = new Set(made.map((each) => parseMade(each).place));
+  for (const place of places.has(undefined) ? [undefined] : places) {
+    const tenant = place === undefined ? '' : tenantNamed(place);
+    for await (const keys of view.objects.keys(50, place)) yield { keys, tenant };
   }
 }
 
@@ -237,13 +252,14 @@ export async function backfill(
   // unfinished indexes.
   const underWay = new Set([...cutOff, ...complete, ...specs]);
   await view.indexer.record(known, [...underWay]);
-  for await (const keys of view.objects.keys(50)) {
+  const changed = [...underWay].filter((each) => !known.includes(each));
+  for await (const { keys, tenant } of coveredBy(changed, view)) {
     signal.throwIfAborted();
     const entries = await view.objects.entries(keys);
     let moves: { key: string; from: ObjectEntry; to: ObjectEntry }[] = [];
     let left = MAX_ENTRIES;
     let at = 0;
-    const slice = new TimeSlice();
+    const slice = new TimeSlice(tenant);
     for await (const { key, object } of view.objects.each(keys, slice)) {
       const from = entries[at++];
       // Read one after the other: an object of another version than its entry has just been written, with the new
@@ -256,7 +272,7 @@ export async function backfill(
       };
       if (encodeEntry(to) === encodeEntry(from)) continue;
       moves.push({ key, from, to });
-      left -= costOfEntries(key, from.indexEntries.length + to.indexEntries.length);
+      left -= costOfEntries(key, from.indexEntries) + costOfEntries(key, to.indexEntries);
       if (left > 0) continue;
       await view.reserve(() => moves.map(sizeOf));
       if (!goesOn()) return false;
@@ -275,6 +291,7 @@ export async function backfill(
 
 /** The bytes that an object's new index entries add, about. */
 function sizeOf({ key, from, to }: { key: string; from: ObjectEntry; to: ObjectEntry }): [string | undefined, number] {
-  const added = Math.max(0, to.indexEntries.length - from.indexEntries.length);
+  const known = new Set(from.indexEntries);
+  const added = to.indexEntries.filter((entry) => !known.has(entry));
   return [namespaceOfKey(key), bytesOfEntries(key, added)];
 }

@@ -1,5 +1,5 @@
 import type { ResourceVersion } from '../../../core/index.ts';
-import type { ObservedValues } from './observations.ts';
+import { CHARACTERS_OF_ENTRY, type ObservedValues } from './observations.ts';
 import { lengthOf, type Wakeup } from './change.ts';
 
 /**
@@ -14,21 +14,22 @@ const OBSERVED_ENTRIES = 3;
 const BYTES_OF_ENTRY = 512;
 const WAKEUP_ENTRIES = 0.6;
 
-/** The cost of an object's index entries: each is a SET, and the object's key is a member of it. */
-export function costOfEntries(key: string, count: number): number {
-  return count * (1 + key.length / BYTES_OF_ENTRY);
+/** The cost of an object's index entries: each names a SET, and the object's key is a member of it. */
+export function costOfEntries(key: string, entries: readonly string[]): number {
+  return entries.reduce((sum, { length }) => sum + 1 + (key.length + length) / BYTES_OF_ENTRY, 0);
 }
 
 /** The memory that an object's index entries take in Redis, about. */
-export function bytesOfEntries(key: string, count: number): number {
-  return count * (ENTRY_BYTES + key.length);
+export function bytesOfEntries(key: string, entries: readonly string[]): number {
+  return entries.reduce((sum, { length }) => sum + ENTRY_BYTES + key.length + length, 0);
 }
 
 /** The cost of an operation apart from its index entries, counted in index entries. */
 export function costOf(operation: ViewOperation): number {
   if (operation.kind === 'D') return 1;
   const { object, observed = {} } = operation;
-  return 1 + Object.keys(observed).length * OBSERVED_ENTRIES + object.length / BYTES_OF_ENTRY;
+  const ofObserved = Object.values(observed).map(({ length }) => OBSERVED_ENTRIES + length / CHARACTERS_OF_ENTRY);
+  return 1 + ofObserved.reduce((sum, each) => sum + each, 0) + object.length / BYTES_OF_ENTRY;
 }
 
 /** The same of wakeups. */

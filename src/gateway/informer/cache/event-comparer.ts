@@ -167,7 +167,7 @@ export class EventComparer {
     const entry = view.indexer.entryOf(object, marks, json.length);
     const stored =
       reason === undefined ? view.objects.encode(key, json) : view.objects.encodeMark(key, { reason, object });
-    const observed = view.observations.valuesOf(object);
+    const observed = view.observations.valuesOf(object, json.length);
     return { entry, operation: { kind: 'S', key, entry: encodeEntry(entry), object: stored, observed } };
   }
 

@@ -17,7 +17,9 @@ import {
 import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import type { ViewWriter } from './view-writer.ts';
 
-/** Processor time for the values of the objects of one namespace, in milliseconds. */
+/**
+ * Processor time for the values of the objects of one namespace, in milliseconds: those in indexes, and observed ones.
+ */
 export interface IndexTime {
   /** The processor time that may be used now; 0: none. */
   readonly limitMs: number;
@@ -25,8 +27,8 @@ export interface IndexTime {
   run<T>(work: () => T): T;
 }
 
-/** Of an object with less JSON the values cost less than the change itself. */
-const LARGE_LENGTH = 32 * 1024;
+/** JSON that is looked through for the values of all indexes: for less it costs less than the change itself. */
+export const LARGE_LENGTH = 32 * 1024;
 /** Keys that one command looks at, or returns of a small index: Redis takes less than a millisecond for them. */
 const PAGE = 2000;
 
@@ -79,7 +81,7 @@ export class Indexer {
   indexEntriesOf(object: KubernetesObject, made: readonly MadeIndex[], length = Infinity): string[] {
     const { namespace } = object.metadata;
     const specs = madeIn(made, namespace);
-    const isLarge = namespace !== undefined && length > LARGE_LENGTH && specs.some(isLong);
+    const isLarge = namespace !== undefined && length * specs.filter(isLong).length > LARGE_LENGTH;
     const time = isLarge ? this.#timeOf(namespace) : undefined;
     if (!time) return indexEntriesOf(object, specs);
     return indexEntriesOf(object, specs, (_, spec) => {

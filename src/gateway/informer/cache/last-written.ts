@@ -27,6 +27,8 @@ export interface ViewState {
 
 /** Entries that are remembered, about 200 bytes each: enough for the objects that change often. */
 const MAX_ENTRIES = 2000;
+/** Of an entry that is remembered. */
+const MAX_CHARACTERS = 2000;
 /** Recovery reads the state of each view once a second. Without an answer for two seconds, Redis is asked again. */
 const TRUSTED_MS = 2000;
 
@@ -102,7 +104,9 @@ export class KnownView {
     for (const operation of operations) {
       const { key } = operation;
       // The many entries of a first list would only replace the entries of objects that change often.
-      if (allChanged && !onlyNew) this.#entries.set(key, operation.kind === 'S' ? operation.entry : undefined);
+      const entry = operation.kind === 'S' ? operation.entry : undefined;
+      const isShort = entry === undefined || entry.length <= MAX_CHARACTERS;
+      if (allChanged && !onlyNew && isShort) this.#entries.set(key, entry);
       else this.#entries.delete(key);
     }
   }

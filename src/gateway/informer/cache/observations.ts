@@ -3,11 +3,14 @@ import { madeIn, type MadeIndex, namespaceIndex, parseMade, type ViewKeys } from
 import { hasItems, observedAtMs, observedItems, observedValue } from '../../../contract/observed.ts';
 import { loadScript, type Redis, type Script } from '../../../ground/redis/redis.ts';
 import { createHash } from 'node:crypto';
+import { type IndexTime, LARGE_LENGTH } from './indexer.ts';
 import type { ViewWriter } from './view-writer.ts';
 
+/** Characters of an observed value that cost as much as a short one: Lua compares its items one by one. */
+export const CHARACTERS_OF_ENTRY = 40;
 /** Longer values are stored as their hash. */
 const MAX_VALUE = 64;
-/** Values that one script compares, because a large script blocks Redis. */
+/** Short values that one script compares, because a large script blocks Redis. */
 const PAGE_VALUES = 1000;
 
 /** An observed field as the bounds of indexes count it. */
@@ -37,10 +40,18 @@ export class Observations {
   readonly #writer: ViewWriter;
   readonly #observe: Script;
   readonly #forget: Script;
+  readonly #timeOf: (namespace: string) => IndexTime | undefined;
   #made: readonly MadeIndex[] = [];
   #now: () => number = () => 0;
 
-  constructor(redis: Redis, keys: ViewKeys, writer: ViewWriter) {
+  /** @param timeOf Default: objects may take any time. */
+  constructor(
+    redis: Redis,
+    keys: ViewKeys,
+    writer: ViewWriter,
+    timeOf: (namespace: string) => IndexTime | undefined = () => undefined,
+  ) {
+    this.#timeOf = timeOf;
     this.#redis = redis;
     this.#keys = keys;
     this.#writer = writer;
@@ -64,14 +75,28 @@ export class Observations {
     return fields.reduce((sum, field) => sum + (hasItems(field) ? ITEMS_BYTES : TIME_BYTES), 0);
   }
 
-  /** The values with which an object is written; undefined when no field of it is observed. */
-  valuesOf(object: KubernetesObject, made = this.#made): ObservedValues | undefined {
-    const { namespace, uid } = object.metadata;
-    const fields = madeIn(made, namespace).map(fieldOf);
+  /**
+   * The values with which an object is written; undefined when no field of it is observed. A large object pays for them
+   * with the time of its namespace; when that is used up, the fields that are left count as changed with each version,
+   * and the items of a list have no times.
+   * @param length of its JSON; Infinity: it is not known.
+   * @param passed the fields of a pass over the view, which leaves those without time as they are. Default: the fields
+   *   that are maintained.
+   */
+  valuesOf(object: KubernetesObject, length: number, passed?: readonly MadeIndex[]): ObservedValues | undefined {
+    const { namespace, uid, resourceVersion } = object.metadata;
+    const fields = madeIn(passed ?? this.#made, namespace).map(fieldOf);
     if (fields.length === 0) return undefined;
-    const valueOf = (field: string): string => {
+    const isLarge = namespace !== undefined && length * fields.length > LARGE_LENGTH;
+    const time = isLarge ? this.#timeOf(namespace) : undefined;
+    const read = (field: string): string => {
       const items = observedItems(object, field);
       return items ? [uid, ...items].join('\n') : `${uid} ${shortened(observedValue(object, field))}`;
+    };
+    const valueOf = (field: string): string => {
+      if (!time) return read(field);
+      if (time.limitMs > 0) return time.run(() => read(field));
+      return passed ? '' : hasItems(field) ? uid : `${uid} ${resourceVersion}`;
     };
     return Object.fromEntries(fields.map((field) => [field, valueOf(field)]));
   }
@@ -116,11 +141,13 @@ export class Observations {
   async record(objects: readonly { key: string; version: string; values: ObservedValues }[]): Promise<void> {
     if (objects.length === 0) return;
     const fields = observedFields(this.#made);
-    const page = Math.max(1, Math.floor(PAGE_VALUES / Math.max(1, fields.length)));
-    for (let from = 0; from < objects.length; from += page) {
+    for (let from = 0; from < objects.length;) {
       const args: (string | number)[] = [this.#time(), fields.length, ...fields];
-      for (const { key, version, values } of objects.slice(from, from + page)) {
-        args.push(key, version, ...fields.map((field) => values[field] ?? ''));
+      for (let left = PAGE_VALUES; left > 0 && from < objects.length; from += 1) {
+        const { key = '', version = '', values = {} } = objects[from] ?? {};
+        const texts = fields.map((field) => values[field] ?? '');
+        args.push(key, version, ...texts);
+        left -= texts.reduce((sum, { length }) => sum + 1 + length / CHARACTERS_OF_ENTRY, 0);
       }
       await this.#writer.run(this.#observe, [this.#keys.entries], [this.#keys.observedPrefix, ...args]);
     }

@@ -48,14 +48,16 @@ export interface FoundObjects {
   readonly objects: readonly (EncodedObject | undefined)[];
 }
 
+/** Lua's stack has room for 8000 arguments of a command. */
+const MOST_ENTRIES = 1000;
 /** Objects may be large, and Redis does nothing else while it collects them. */
 const MOST_FEW = 20;
 /** Bytes of the objects that one answer of Redis holds, unless it is a single one. */
 export const ANSWER_BYTES = 2 * 1024 * 1024;
 /**
- * Such answers that are under way on a connection, of all its views. Redis holds them in its memory, and each other
- * command of the connection waits behind them: all keys of fifty controllers, read at once, were 67 MB, and a start
- * of a run took a second.
+ * Such answers that are under way on a connection, of all its views; a client's read of a single object is not counted.
+ * Redis holds them in its memory, and each other command of the connection waits behind them: all keys of fifty
+ * controllers, read at once, were 67 MB, and a start of a run took a second.
  */
 const MOST_ANSWERS = 4;
 const answers = new WeakMap<Redis, TenantTurns>();
@@ -101,11 +103,23 @@ export class ViewObjects {
     this.#onUnreadable = listener;
   }
 
-  /** Entries of these keys, in their order; undefined where the view has none. */
+  /**
+   * Entries of these keys, in their order; undefined where the view has none. An object of a tenant with long values in
+   * many indexes has a long one.
+   */
   async entries(keys: readonly string[]): Promise<(ObjectEntry | undefined)[]> {
-    if (keys.length === 0) return [];
-    const texts = await this.#redis.hmget(this.#keys.entries, ...keys);
-    return texts.map((text) => (text === null ? undefined : decodeEntry(text)));
+    const found: (ObjectEntry | undefined)[] = [];
+    while (found.length < keys.length) {
+      for (const text of await this.#first(this.#keys.entries, keys.slice(found.length, found.length + MOST_ENTRIES))) {
+        found.push(text ? decodeEntry(text.toString('utf8')) : undefined);
+      }
+    }
+    return found;
+  }
+
+  /** The first of these fields of a HASH, one at least and as many as have `ANSWER_BYTES`. */
+  async #first(hash: string, fields: readonly string[]): Promise<(Buffer | null)[]> {
+    return (await this.#read([hash], [ANSWER_BYTES, ...fields])) as (Buffer | null)[];
   }
 
   /** As `entries`, without a trip to Redis for objects that this process has written last (see `LastWritten`). */
@@ -128,7 +142,7 @@ export class ViewObjects {
   async keptOutReason(key: string): Promise<string | undefined> {
     const [entry] = await this.entries([key]);
     if (!entry?.indexEntries.includes(KEPT_OUT_INDEX)) return undefined;
-    const [stored] = (await this.#read([this.#keys.objects], [ANSWER_BYTES, key])) as (Buffer | null)[];
+    const [stored] = await this.#first(this.#keys.objects, [key]);
     try {
       if (stored) this.decode(key, stored);
     } catch (error) {
@@ -168,8 +182,7 @@ export class ViewObjects {
    * @param tenant reads them, and waits for its turn among the tenants. Default: the gateway itself.
    */
   async first(keys: readonly string[], tenant = ''): Promise<(EncodedObject | undefined)[]> {
-    const read = (): Promise<unknown> => this.#read([this.#keys.objects], [ANSWER_BYTES, ...keys]);
-    const stored = (await this.inTurn(tenant, read)) as (Buffer | null)[];
+    const stored = await this.inTurn(tenant, () => this.#first(this.#keys.objects, keys));
     return this.#encoded(keys.slice(0, stored.length), stored);
   }
 
@@ -190,7 +203,10 @@ export class ViewObjects {
     return { keys: found, objects: this.#encoded(found, objects) };
   }
 
-  /** Runs a read of up to `ANSWER_BYTES`, of which few are under way on a connection, the tenants' in turn. */
+  /**
+   * Runs a read of up to `ANSWER_BYTES`, of which few are under way on a connection.
+   * @param tenant waits for its turn among the tenants; '' is the gateway itself.
+   */
   inTurn<T>(tenant: string, read: () => Promise<T>): Promise<T> {
     return this.#answers.run(tenant, read);
   }
@@ -245,15 +261,18 @@ export class ViewObjects {
     if (encryptedBy === undefined) return;
     if ((await this.#redis.hget(this.#keys.view, 'encryptedBy')) === encryptedBy) return;
     for await (const keys of this.keys(50)) {
-      const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
-      const slice = new TimeSlice();
-      const pairs: (string | Buffer)[] = [];
-      for (const [at, key] of keys.entries()) {
-        const bytes = stored[at];
-        if (bytes) pairs.push(key, this.#reencoded(key, bytes));
-        if (slice.isOver) await slice.next();
+      for (let from = 0; from < keys.length;) {
+        const stored = await this.#first(this.#keys.objects, keys.slice(from));
+        const slice = new TimeSlice();
+        const pairs: (string | Buffer)[] = [];
+        for (const [at, bytes] of stored.entries()) {
+          const key = keys[from + at] ?? '';
+          if (bytes) pairs.push(key, this.#reencoded(key, bytes));
+          if (slice.isOver) await slice.next();
+        }
+        await this.#runReencrypt(pairs);
+        from += stored.length;
       }
-      await this.#runReencrypt(pairs);
     }
     // Last: a gateway that ended before this begins again.
     await this.#runReencrypt([], encryptedBy);

@@ -79,7 +79,7 @@ export class View implements MemoryHolder {
     this.outbox = new Outbox(redis, keys.outbox);
     const onMoved = (moved: readonly string[]): void => lastWritten.current.forgetEntries(moved);
     this.indexer = new Indexer(redis, keys, writer, onMoved, indexTime);
-    this.observations = new Observations(redis, keys, writer);
+    this.observations = new Observations(redis, keys, writer, indexTime);
     this.#apply = loadScript(redis, import.meta.url, 'apply');
     this.#weigh = loadScript(redis, import.meta.url, 'weigh-objects');
   }

@@ -89,8 +89,10 @@ at = at + 1
 if operations > 0 then
   local before = redis.call('HGET', view, 'users')
   if before ~= users then
+    local present = {}
+    for user in string.gmatch(users, '[^\n]+') do present[user] = true end
     for user in string.gmatch(before or '', '[^\n]+') do
-      if not string.find('\n' .. users .. '\n', '\n' .. user .. '\n', 1, true) then
+      if not present[user] then
         redis.call('HINCRBY', view, 'missed:' .. user, 1)
       end
     end

@@ -1,10 +1,10 @@
--- Reads the first of some objects of a view, no more bytes than Redis should hold in memory for one answer.
+-- Reads the first of some fields of a view's HASH, no more bytes than Redis should hold in memory for one answer.
 --
--- KEYS[1] objects HASH
--- ARGV[1] bytes; the first object is read whatever its size
--- then    keys
+-- KEYS[1] objects or entries HASH
+-- ARGV[1] bytes; the first field is read whatever its size
+-- then    fields: keys of objects
 --
--- Answer: the objects of the first keys, nil where there is none.
+-- Answer: the values of the first fields, nil where there is none.
 
 local left, count = tonumber(ARGV[1]), 0
 for at = 2, #ARGV do
