@@ -174,8 +174,8 @@ export class ApiRequests {
   }
 }
 
-/** The path of an object in a namespace, or of all objects of a kind there: `resourcePath` writes no other form. */
-const IN_NAMESPACE = /^\/(?:api|apis\/[^/]+)\/[^/]+\/namespaces\/([^/?]+)\/[^/?]+/;
+/** The path of an object in a namespace, or of all objects of a kind there; a Namespace's own parts are not in it. */
+const IN_NAMESPACE = /^\/api(?:s\/[^/]+)?\/[^/]+\/namespaces\/([^/?]+)\/(?!(?:status|finalize)(?:\?|$))[^/?]+/;
 
 const OVER = 'the run is over: nothing more may be sent';
 

@@ -118,6 +118,16 @@ describe('a callback', () => {
     expect(run.deadlineMs).toBeGreaterThan((posted[0]?.at ?? 0) + 60_000);
   });
 
+  it('writes where the run may write alone, and does not tell the gateway where that is', async () => {
+    answers = [ours(200, { withinSeconds: 60 })];
+    const bound = { ...token, writesTo: 'a' };
+    const run = await passing(heartbeat(bound, { ...options, withinSeconds: 60, api: never }));
+    const write = (namespace: string) => run.api.delete(pods, { namespace, name: 'x' });
+    await expect(write('b')).rejects.toThrow(/the namespace of its key alone, a\./);
+    await expect(write('a')).rejects.toThrow('cut');
+    expect(posted[0]?.body).not.toHaveProperty('writesTo');
+  });
+
   it('says that nothing is known after a write without an answer, whatever it was told', async () => {
     const run = await passing(heartbeat(token, { ...options, withinSeconds: 60, api: never }));
     answers = [ours(200, { withinSeconds: 60 })];

@@ -4,7 +4,11 @@ import type { CallbackBody, CallbackLocation, KubernetesLocation } from '../cont
  * A run that may go on after the answer to its trigger, as plain JSON. It is no secret, because it grants nothing by
  * itself.
  */
-export type RunToken = Omit<CallbackBody, 'version' | 'result'> & Pick<CallbackLocation, 'url' | 'maxSeconds'>;
+export type RunToken = Omit<CallbackBody, 'version' | 'result'> &
+  Pick<CallbackLocation, 'url' | 'maxSeconds'> & {
+    /** The only namespace that the run writes to. Default: any, see `writesAcrossNamespaces`. */
+    readonly writesTo?: string;
+  };
 
 /**
  * The Kubernetes credentials of a run whose ReconcileFunction has `credentials: token` or `proxy`, as plain JSON.

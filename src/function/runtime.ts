@@ -92,7 +92,13 @@ async function runRequest(
   const within = controller.writesAcrossNamespaces ? undefined : namespace;
   const api = new ApiWriter(options.api(run), options.scope, within);
   const key = namespace === undefined ? { name } : { namespace, name };
-  const runToken = callback && { ...callback, controller: controller.name, ...key, run };
+  const runToken = callback && {
+    ...callback,
+    controller: controller.name,
+    ...key,
+    run,
+    ...(within && { writesTo: within }),
+  };
   const runCredentials = kubernetes && { ...kubernetes, run };
   const result = await resultOf(controller, request, api, { runToken, runCredentials }, options);
   await api.finish();

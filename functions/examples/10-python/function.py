@@ -153,9 +153,17 @@ def reconcile(key, api):
         owner = {"name": key["name"], "uid": source["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}
         metadata = {"name": name, "ownerReferences": [{**CONFIG_MAP, **owner}]}
         api.write("POST", path, {**CONFIG_MAP, "metadata": metadata, "data": {"words": words}})
+    elif not is_controlled_by(found, source):
+        raise RuntimeError(f"the ConfigMap {name} is there already, and belongs to another owner or to none")
     elif found.get("data", {}).get("words") != words:
-        patch = {"data": {"words": words}}
+        patch = {"metadata": {"uid": found["metadata"]["uid"]}, "data": {"words": words}}
         api.write("PATCH", f"{path}/{name}", patch, "application/merge-patch+json")
+
+
+def is_controlled_by(found, owner):
+    """Whether a controller reference names the owner: an earlier object of the same name had another UID."""
+    references = found["metadata"].get("ownerReferences", [])
+    return any(each.get("controller") and each["uid"] == owner["metadata"]["uid"] for each in references)
 
 
 def run(request, api):

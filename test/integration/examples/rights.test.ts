@@ -148,6 +148,7 @@ it('webhooks: the validating one needs no right but to read what it compares wit
 
 describe('the examples without the SDK, behind a gateway and with their shipped rights', () => {
   let cluster: Cluster;
+  let gatewayUrl: string;
 
   beforeAll(async () => {
     cluster = await Cluster.connect(plane.kubeconfig);
@@ -161,6 +162,7 @@ describe('the examples without the SDK, behind a gateway and with their shipped 
       await startGoExample(started, await as('pod-count'), await buildGoExample(started)),
     ];
     const { url } = started.keep(await openGateway(setting, urls));
+    gatewayUrl = url;
     await untilReady(url);
   });
 
@@ -175,6 +177,18 @@ describe('the examples without the SDK, behind a gateway and with their shipped 
     expect(owner).toMatchObject({ name: 'text', blockOwnerDeletion: true });
     await cluster.patch(configMaps, source, { data: { a: 'to be or not' } });
     await says('4');
+  });
+
+  it('the one in Python leaves alone a ConfigMap that it does not own', async () => {
+    const foreign = { namespace: NAMESPACE, name: 'foreign-words' };
+    await cluster.create(configMaps, { metadata: foreign, data: { words: 'mine' } });
+    const source = { namespace: NAMESPACE, name: 'foreign', labels: { count: 'words' } };
+    await cluster.create(configMaps, { metadata: source, data: { a: 'to be' } });
+    await eventually(async () => {
+      const metrics = await (await fetch(`${gatewayUrl}/metrics`)).text();
+      expect(metrics).toMatch(/controller_runtime_reconcile_errors_total\{controller="word-count"\} [1-9]/);
+    });
+    expect((await cluster.get(configMaps, foreign))?.data).toEqual({ words: 'mine' });
   });
 
   it('the one in Go changes its ServiceAccount', async () => {
