@@ -50,11 +50,17 @@ it('the webhook of Routes converts without loss, in both directions', async () =
 
 it('gives the host to the oldest Route, if two were made at the same time', async () => {
   const apiserver = new MemoryApiserver({ objects: [copy, shop] });
-  for (const name of ['shop', 'copy']) await runReconciler(route, { namespace: 'a', name }, { apiserver });
+  const run = (name: string) => runReconciler(route, { namespace: 'a', name }, { apiserver });
+  // The one that is without the host runs again when the owner of the host changes.
+  expect((await run('shop')).outcome).toMatchObject({ related: [] });
+  expect((await run('copy')).outcome).toMatchObject({ related: [{ kind: 'Route', namespace: 'a', names: ['shop'] }] });
   const statusOf = (name: string) => apiserver.object(Route, { namespace: 'a', name })?.status;
   expect(statusOf('shop')).toMatchObject({ url: 'https://shop.example.com:443', conditions: [{ status: 'True' }] });
   expect(statusOf('copy')).toMatchObject({
     conditions: [{ status: 'False', message: 'a/shop has the host shop.example.com' }],
   });
-  expect((await runReconciler(route, { namespace: 'a', name: 'shop' }, { apiserver })).writes).toEqual([]);
+  expect((await run('shop')).writes).toEqual([]);
+  apiserver.remove(Route, { namespace: 'a', name: 'shop' });
+  await run('copy');
+  expect(statusOf('copy')).toMatchObject({ conditions: [{ status: 'True' }] });
 });

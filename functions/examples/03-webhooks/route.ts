@@ -6,9 +6,10 @@ import { defaults, hosts, versions } from './webhooks.ts';
 export const route = controller({
   name: 'route',
   for: { resource: Route, predicate: generationChanged },
+  watches: [{ resource: Route, map: { by: 'related' } }],
   indexes: [{ resource: Route, index: 'field:spec.host' }],
   webhooks: [hosts, defaults, versions],
-}).reconcile(async (request, { cache, api }) => {
+}).reconcile(async (request, { cache, api, related }) => {
   const found = await cache.get(Route, request);
   if (!found || found.metadata.deletionTimestamp) return;
   const { host, port = 443 } = found.spec;
@@ -16,6 +17,9 @@ export const route = controller({
   const { items } = await cache.list(Route, { index: { spec: 'field:spec.host', value: host } });
   const [oldest = found] = items.toSorted((a, b) => (age(a) < age(b) ? -1 : 1));
   const isOwn = oldest.metadata.uid === found.metadata.uid;
+  // The next one gets the host when the oldest is deleted, or takes another host.
+  const { namespace = '', name } = oldest.metadata;
+  related(isOwn ? [] : [{ resource: Route, namespace, names: [name] }]);
 
   const { generation: observedGeneration = 0 } = found.metadata;
   const before = found.status?.conditions;

@@ -1,4 +1,4 @@
-import { controller, controllerReference, type KubernetesObject, resource } from '@levelhook/function';
+import { controller, controllerReference, equal, type KubernetesObject, resource } from '@levelhook/function';
 
 type ConfigMap = KubernetesObject & { data?: Record<string, string> };
 const ConfigMap = resource<ConfigMap>('v1', 'ConfigMap');
@@ -29,9 +29,7 @@ export const copies = controller({
   const kept = items.slice(0, Math.min(wanted, MOST));
   for (const { metadata } of items.slice(kept.length)) await api.delete(ConfigMap, metadata);
   for (const copy of kept) {
-    if (copy.data?.['text'] !== data['text']) {
-      await api.patch(ConfigMap, copy.metadata, { type: 'merge', body: { data } });
-    }
+    if (!equal(copy.data ?? {}, data)) await api.replace(ConfigMap, { ...copy, data });
   }
   const ownerReferences = [controllerReference(ConfigMap, source)];
   for (let at = kept.length; at < Math.min(wanted, MOST); at += 1) {
