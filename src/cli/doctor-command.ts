@@ -1,4 +1,4 @@
-import { formatKind, type GroupVersionKind, messageOf, type Resource } from '../core/index.ts';
+import { formatKind, type GroupVersionKind, messageOf, type Resource, UserError } from '../core/index.ts';
 import type { Description, SigningKey } from '../contract/index.ts';
 import { isLoopback } from '../contract/secure-url.ts';
 import { ApiClient } from '../ground/apiserver/api-client.ts';
@@ -14,6 +14,7 @@ import { readSigningKeys } from '../ground/config/signing-keys.ts';
 import { checkFunctionUrls } from '../gateway/controller/endpoint/endpoint-rules.ts';
 import { type GatewayConfig, readConfig } from '../gateway/index.ts';
 import { electionLease } from '../ground/config/lease.ts';
+import { webhookCertificates } from '../ground/config/webhook-certificates.ts';
 import { leaseName, NAMESPACE } from '../gateway/recovery/dispatch-lease.ts';
 import { connectRedis, type Redis } from '../ground/redis/redis.ts';
 import { ReconcileFunction } from '../gateway/registration/reconcile-function.ts';
@@ -197,13 +198,22 @@ class ClusterCheck {
   async checkRights(findings: Diagnoses): Promise<void> {
     const client = this.#client;
     if (!client) return;
-    const { allowedHosts, clusterId, host, keyPrefix } = this.#config;
+    const { allowedHosts, clusterId, host, keyPrefix, loginOnLoopback, webhookListen, webhookTls } = this.#config;
+    const podNamespace = this.#credentials?.podNamespace;
+    let certificates: ReturnType<typeof webhookCertificates>;
+    try {
+      if (webhookListen && !webhookTls) certificates = webhookCertificates(this.#config, podNamespace, variableOf);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      findings.problem(error.message);
+    }
     const rights = neededRights({
       clusterNamed: clusterId !== undefined,
       lease: { namespace: NAMESPACE, name: leaseName(keyPrefix, clusterId) },
-      election: electionLease(this.#config.lease, this.#credentials?.podNamespace),
+      election: electionLease(this.#config.lease, podNamespace),
       reconcileFunctions: this.#hasReconcileFunctions,
-      login: !isLoopback(host) || allowedHosts.length > 0,
+      webhookSecret: certificates?.secret,
+      login: loginOnLoopback || !isLoopback(host) || allowedHosts.length > 0,
       kinds: await this.#kinds(client, findings),
     });
     await checkRights(findings, client, rights);

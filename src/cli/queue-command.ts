@@ -37,7 +37,7 @@ export async function listCommand(
   }
   const pages = await Promise.all(options.lists.map(async (list) => [list, await read(list)] as const));
   const answer = Object.fromEntries(pages);
-  print(options, answer, describeLists(answer));
+  print(options, answer, describeLists(answer, options.offset));
 }
 
 /** `levelhook queue get`: everything about one key. */

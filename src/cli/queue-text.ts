@@ -26,14 +26,15 @@ export function pausedIn({ pauses, morePauses, pausedObjects }: PauseSummary): s
   ];
 }
 
-/** The lists of one controller that have keys, with the first keys of each. */
-export function describeLists(pages: Readonly<Record<string, KeyPage>>): string {
+/** The lists of one controller that have keys, with the keys of each from `offset` on. */
+export function describeLists(pages: Readonly<Record<string, KeyPage>>, offset: number): string {
   const filled = Object.entries(pages).filter(([, { total }]) => total > 0);
   if (filled.length === 0) return 'no key waits, runs or has given up\n';
   const rows = filled.flatMap(([list, { keys }]) => keys.map(({ key, atMs }) => [list, key, time(atMs)]));
   const more = filled
-    .filter(([, { total, keys }]) => total > keys.length)
-    .map(([list, { total, keys }]) => `${total - keys.length} more: --list ${list} --offset ${keys.length}\n`);
+    .map(([list, { total, keys }]) => ({ list, next: offset + keys.length, rest: total - offset - keys.length }))
+    .filter(({ rest }) => rest > 0)
+    .map(({ list, next, rest }) => `${rest} more: --list ${list} --offset ${next}\n`);
   return table([['LIST', 'KEY', 'TIME'], ...rows]) + more.join('');
 }
 

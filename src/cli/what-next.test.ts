@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { whatNext } from './what-next.ts';
 
-const SCALE = 'kubectl scale replicaset hello --replicas=10';
+const SCALE = 'kubectl -n default scale replicaset hello --replicas=10';
 const EXPLAIN = 'levelhook explain replicaset default/hello';
 const LIST = 'levelhook queue list';
 
@@ -15,4 +15,14 @@ it.each<[string, boolean, readonly string[], readonly string[]]>([
   const at = { kubeconfig: '/k', url: 'http://127.0.0.1:1', kubectl: undefined };
   const text = whatNext({ ...at, sample, replaced, fromSources: false });
   expect([SCALE, EXPLAIN, LIST].filter((command) => text.includes(command))).toEqual(expected);
+});
+
+it('suggests nothing that acts in another namespace than the sample has, and quotes what a shell would divide', () => {
+  const at = { kubeconfig: "/my files/ann's", url: 'http://127.0.0.1:1', kubectl: undefined, replaced: [] };
+  const lines = whatNext({ ...at, sample: true, fromSources: false }).split('\n');
+  expect(lines.filter((line) => /kubectl .*(scale|delete)/.test(line)).map((line) => line.trim())).toEqual([
+    SCALE,
+    'kubectl -n default delete pod -l app=hello',
+  ]);
+  expect(lines.map((line) => line.trim())).toContain("export KUBECONFIG='/my files/ann'\\''s'");
 });

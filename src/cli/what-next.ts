@@ -32,10 +32,12 @@ export function whatNext(at: {
   const paragraphs = [
     [
       'Try in another terminal:',
-      `  export KUBECONFIG=${kubeconfig}`,
+      `  export KUBECONFIG=${quoted(kubeconfig)}`,
       ...(kubectl && !kubectl.onPath ? [`  export PATH="$PATH:${kubectl.directory}"`] : []),
       '  kubectl get replicasets,pods -A',
-      ...(sample ? ['  kubectl scale replicaset hello --replicas=10', '  kubectl delete pod -l app=hello'] : []),
+      ...(sample
+        ? ['  kubectl -n default scale replicaset hello --replicas=10', '  kubectl -n default delete pod -l app=hello']
+        : []),
       ...(hasSample
         ? [`  ${npm} levelhook explain replicaset default/hello${dashes} --gateway ${url}`]
         : [`  ${npm} levelhook queue list${dashes} --gateway ${url}`]),
@@ -45,3 +47,6 @@ export function whatNext(at: {
   ];
   return `\n${paragraphs.map((lines) => lines.map((line) => `  ${line}\n`).join('')).join('\n')}\n`;
 }
+
+/** For a shell, where a path may have a space. */
+const quoted = (path: string): string => (/^[\w./:@%+=-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);

@@ -23,6 +23,7 @@ const all = neededRights({
   lease: { namespace: 'kube-system', name: 'levelhook-dispatch' },
   election: { namespace: 'levelhook', name: 'levelhook' },
   reconcileFunctions: true,
+  webhookSecret: { namespace: 'levelhook', name: 'levelhook-webhooks' },
   login: true,
   kinds,
 });
@@ -50,9 +51,11 @@ function textsOf({ group, resource: name, name: object, verbs }: Right): string[
 }
 
 describe('the rights that the doctor asks for', () => {
-  it('are those that infra/rbac/gateway.yaml grants', () => {
-    const text = readFileSync(new URL('../../../infra/rbac/gateway.yaml', import.meta.url), 'utf8');
-    const documents = parseAllDocuments(text).map((each) => each.toJS() as Document);
+  it('are those that infra/rbac grants', () => {
+    const documents = ['gateway', 'webhooks'].flatMap((name) => {
+      const text = readFileSync(new URL(`../../../infra/rbac/${name}.yaml`, import.meta.url), 'utf8');
+      return parseAllDocuments(text).map((each) => each.toJS() as Document);
+    });
     const granted = documents
       .flatMap(({ rules = [], roleRef }) => (roleRef?.name === 'system:auth-delegator' ? AUTH_DELEGATOR : rules))
       .flatMap(({ apiGroups, resources, resourceNames = ['*'], verbs }) =>

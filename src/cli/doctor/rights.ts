@@ -10,6 +10,7 @@ import {
 import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { CACHE_VERBS, missingRight, type NeededRight } from '../../ground/apiserver/missing-right.ts';
 import type { LeaseKey } from '../../ground/config/lease.ts';
+import type { NamespacedName } from '../../ground/config/webhook-certificates.ts';
 import type { Diagnoses, Level } from './diagnosis.ts';
 
 /** The verbs that the gateway uses on one resource. */
@@ -31,19 +32,23 @@ export interface NeededFor {
   /** Whether the settings name the cluster. */
   readonly clusterNamed: boolean;
   /** The Lease of `DispatchLease`. */
-  readonly lease: { readonly namespace: string; readonly name: string };
+  readonly lease: NamespacedName;
   /** The Lease for leader election; undefined without election. */
   readonly election?: LeaseKey | undefined;
   /** Whether the gateway runs ReconcileFunctions. */
   readonly reconcileFunctions: boolean;
-  /** Whether the gateway can be reached under names other than those of loopback. */
+  /** The Secret in which the gateway keeps the certificate of its webhooks; undefined when it makes none. */
+  readonly webhookSecret?: NamespacedName | undefined;
+  /**
+   * Whether the gateway asks for a login: it can be reached under other names than those of loopback, or is told to.
+   */
   readonly login: boolean;
   readonly kinds: readonly CachedKind[];
 }
 
 /** All rights that the gateway uses. `infra/rbac/gateway.yaml` grants the ones that do not depend on functions. */
 export function neededRights(needed: NeededFor): Right[] {
-  const { clusterNamed, lease, election, reconcileFunctions, login, kinds } = needed;
+  const { clusterNamed, lease, election, reconcileFunctions, webhookSecret, login, kinds } = needed;
   const rights: Right[] = [];
   const add = (right: Omit<Right, 'level'> & { level?: Right['level'] }): void => {
     rights.push({ level: 'problem', ...right });
@@ -94,6 +99,17 @@ export function neededRights(needed: NeededFor): Right[] {
     });
     const events = { group: 'events.k8s.io', resource: 'events', verbs: ['create'] };
     add({ ...events, purpose: 'to report on ReconcileFunctions', level: 'warning' });
+  }
+  if (webhookSecret) {
+    const { namespace, name } = webhookSecret;
+    const purpose = 'to make the certificate of its webhooks (infra/rbac/webhooks.yaml)';
+    const verbs = ['list', 'watch', 'patch'];
+    for (const resource of ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations']) {
+      add({ group: 'admissionregistration.k8s.io', resource, verbs, purpose });
+    }
+    add({ group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions', verbs, purpose });
+    add({ group: '', resource: 'secrets', namespace, name, verbs: ['get', 'watch', 'update'], purpose });
+    add({ group: '', resource: 'secrets', namespace, verbs: ['create'], purpose });
   }
   if (login) {
     // Only logins through Kubernetes need these rights; static tokens do not.

@@ -136,7 +136,11 @@ describe('levelhook doctor', () => {
   });
 
   it('warns that reviews come without the cache where the gateway cannot know the apiserver', async () => {
-    const webhooks = { LEVELHOOK_WEBHOOK_LISTEN: '127.0.0.1:0', LEVELHOOK_WEBHOOK_URL: 'https://127.0.0.1:1' };
+    const webhooks = {
+      LEVELHOOK_WEBHOOK_LISTEN: '127.0.0.1:0',
+      LEVELHOOK_WEBHOOK_URL: 'https://127.0.0.1:1',
+      LEVELHOOK_WEBHOOK_SECRET: 'default/levelhook-webhooks',
+    };
     const said = await doctor(webhooks);
     expect(said.code, said.output).toBe(0);
     expect(said.of('settings', 'warning')).toEqual([expect.stringContaining('set LEVELHOOK_WEBHOOK_CLIENT_CA_FILE')]);

@@ -68,10 +68,20 @@ afterAll(() => started.stop());
 
 async function render(
   chart: string,
-  values?: string,
+  valuesFile?: string,
   { release, namespace } = { release: 'test', namespace: 'render' },
+  set: readonly string[] = [],
 ): Promise<{ text: string; objects: Manifest[] }> {
-  const args = ['template', release, chart, '--namespace', namespace, ...(values ? ['--values', values] : [])];
+  const values = valuesFile === undefined ? [] : ['--values', valuesFile];
+  const args = [
+    'template',
+    release,
+    chart,
+    '--namespace',
+    namespace,
+    ...values,
+    ...set.flatMap((each) => ['--set', each]),
+  ];
   const text = await installed.helm(args, HELM);
   const objects = parseAllDocuments(text).map((each) => (each as { toJS(): Manifest | null }).toJS());
   return { text, objects: objects.filter((each) => each !== null) };
@@ -390,6 +400,18 @@ it('the right to the Lease in kube-system names the Lease that the gateway takes
   const { objects } = await render('levelhook', 'levelhook/ci/production-values.yaml');
   const role = objects.find(({ kind, metadata }) => kind === 'Role' && metadata.namespace === 'kube-system');
   expect(role?.rules?.[0]?.resourceNames).toEqual([leaseName('shop', undefined)]);
+});
+
+it.each<[string[], string, string | undefined]>([
+  [[], 'levelhook', undefined],
+  [['LEVELHOOK_KEY_PREFIX=2024'], '2024', undefined],
+  [['LEVELHOOK_CLUSTER_ID=0'], 'levelhook', '0'],
+  [['LEVELHOOK_KEY_PREFIX=1000000', 'LEVELHOOK_CLUSTER_ID=2024'], '1000000', '2024'],
+])('also when settings are numbers: %s', async (settings, prefix, cluster) => {
+  const set = settings.map((each) => `settings.${each}`);
+  const { objects } = await render('levelhook', 'levelhook/ci/small-values.yaml', undefined, set);
+  const role = objects.find(({ kind, metadata }) => kind === 'Role' && metadata.namespace === 'kube-system');
+  expect(role?.rules?.[0]?.resourceNames).toEqual([leaseName(prefix, cluster)]);
 });
 
 it('alerts and dashboard name metrics of the gateway only', () => {

@@ -47,8 +47,9 @@ app.kubernetes.io/component: redis
 
 {{/* The Lease in kube-system that names the Redis process: leaseName of src/gateway/recovery/dispatch-lease.ts. */}}
 {{- define "levelhook.dispatchLease" -}}
-{{- $prefix := get .Values.settings "LEVELHOOK_KEY_PREFIX" | default "levelhook" -}}
-{{- $cluster := get .Values.settings "LEVELHOOK_CLUSTER_ID" | default "" -}}
+{{- $environment := include "levelhook.environment" . | fromYaml -}}
+{{- $prefix := get $environment "LEVELHOOK_KEY_PREFIX" | default "levelhook" -}}
+{{- $cluster := get $environment "LEVELHOOK_CLUSTER_ID" | default "" -}}
 {{- if and (eq $prefix "levelhook") (eq $cluster "") -}}
 levelhook-dispatch
 {{- else -}}

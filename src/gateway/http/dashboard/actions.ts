@@ -70,13 +70,12 @@ export function actions({ data, grouping, logger }: ActionsOptions): Hono<LoginE
 
   forController('pause', async ({ queue }, { scope: given, namespace: named }) => {
     const scope = pauseScope(given ?? `namespace/${named}`);
-    await queue.pause(scope);
-    return `Paused: ${pauseName(scope)}. Runs in flight end.`;
+    const done = (await queue.pause(scope)) ? 'Paused' : 'Was paused already';
+    return `${done}: ${pauseName(scope)}. Runs in flight end.`;
   });
   forController('resume', async ({ queue }, { scope: given }) => {
     const scope = pauseScope(given ?? '');
-    await queue.resume(scope);
-    return `Resumed: ${pauseName(scope)}.`;
+    return `${(await queue.resume(scope)) ? 'Resumed' : 'Was not paused'}: ${pauseName(scope)}.`;
   });
   forController('reconcile-all', async (controller) => {
     const count = await controller.requeue({ selection: {} }, 'low');

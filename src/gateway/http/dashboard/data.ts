@@ -73,8 +73,8 @@ export interface ControllerSummary extends PauseSummary, ControllerNotes {
   /** Keys that may run at a time, over all gateways. */
   readonly concurrency: number;
   /**
-   * The age of the oldest key that waits, in milliseconds: for how long it has been due, or has been failing. Undefined
-   * when no key is due and none fails.
+   * For how long the oldest key has been due or has been failing, in milliseconds. Undefined when no key is due and
+   * none fails.
    */
   readonly oldestMs: number | undefined;
   /** The last hour in intervals, the oldest first. May be half a minute old. */

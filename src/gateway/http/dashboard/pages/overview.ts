@@ -118,7 +118,7 @@ function controllerTable(
   if (total === 0)
     return empty(
       html`No controller runs. Name a function with <code>${variableOf('functionUrls')}</code> or
-        <code>levelhook start FOLDER</code>, or apply a ReconcileFunction to the cluster.`,
+        <code>levelhook start --functions NAMES</code>, or apply a ReconcileFunction to the cluster.`,
     );
   if (shown.length === 0) {
     return empty(
