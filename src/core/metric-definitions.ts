@@ -156,7 +156,7 @@ export const METRICS = {
       labels: ['name'],
     },
     levelhook_queue_oldest_failing_seconds: {
-      help: 'For how long the key has been failing that fails for longest, since its first failure; 0 when there is none.',
+      help: 'Time since the first failure of the key that has failed for longest; 0 when no key is failing.',
       labels: ['name'],
     },
     levelhook_controller_state: {

@@ -88,8 +88,8 @@ export interface QueueLevels extends PauseSummary {
    */
   readonly oldestDueMs: number | undefined;
   /**
-   * For how long the key has been failing that fails for longest, since its first failure; undefined when no key is in
-   * the list `failing`. A key between two attempts is not due, so `oldestDueMs` does not show it. Paused keys count.
+   * The time since the first failure of the key that has failed for longest; undefined when no key is in the list
+   * `failing`. A key between two attempts is not due, so `oldestDueMs` does not show it. Paused keys count.
    */
   readonly oldestFailingMs: number | undefined;
 }
