@@ -63,6 +63,7 @@ export default defineConfig({
     testTimeout: 180_000,
     hookTimeout: 240_000,
     teardownTimeout: 60_000,
+    expect: { poll: { timeout: 60_000 } },
     // A test that passes at the second try is a finding, not a pass.
     retry: 0,
     allowOnly: false,

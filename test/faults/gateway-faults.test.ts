@@ -57,7 +57,7 @@ describe('one gateway', () => {
       alone: true,
       observers: 2,
       // What a killed gateway leaves in flight is settled when this has passed.
-      observer: { timeoutSeconds: 5, delayMs: 200, concurrency: 30 },
+      observer: { timeoutSeconds: 15, delayMs: 200, concurrency: 30 },
       variables: HeldFunction.gatewayVariables,
       functions: async (setting) => {
         held = started.keep(await HeldFunction.open(setting));

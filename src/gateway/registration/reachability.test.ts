@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { VirtualClock } from '../../../test/harness/test-clock.ts';
 import { CONTRACT_VERSION, type Description, LEVELHOOK_HEADER } from '../../contract/index.ts';
 import type { ControllerSpec } from '../controller/running/controller-spec.ts';
@@ -90,7 +90,7 @@ describe('whether a function answers', () => {
     });
     let found: unknown;
     const looking = look().then((finding) => (found = finding));
-    await vi.waitFor(() => expect(requests).toBe(1));
+    await expect.poll(() => requests).toBe(1);
     await sleep(50);
     expect(found).toBeUndefined();
     turn.resolve();

@@ -3,7 +3,7 @@ import { type KubernetesObject, messageOf, type Resource, resourcePath } from '.
 import { ChangeWatch } from '../../harness/change-watch.ts';
 import { Cluster, configMaps, pods } from '../../harness/cluster.ts';
 import { measureSlowdown } from '../../harness/pace.ts';
-import type { Changed, Paced, Polled, Reviewed, Told } from './monitor.ts';
+import type { Changed, Lagged, Paced, Polled, Reviewed, Told } from './monitor.ts';
 import { secrets, victimNames } from './victim.ts';
 
 /**
@@ -16,19 +16,22 @@ const POLL_EVERY_MS = 200;
 const POLL_LIMIT_MS = 20_000;
 /** How often it is looked whether this process itself comes late. */
 const LAG_EVERY_MS = 50;
+const TOLD_LAG_MS = 100;
 /** How often it is measured what the processor gives. */
 const PACE_EVERY_MS = 1000;
 
 const [kubeconfig = '', namespace = '', canary = '', gatewayUrl = ''] = process.argv.slice(2);
 const cluster = await Cluster.connect(kubeconfig);
-const say = (line: Changed | Told | Polled | Paced | Reviewed): void =>
+const say = (line: Changed | Told | Polled | Paced | Reviewed | Lagged): void =>
   void process.stdout.write(`${JSON.stringify(line)}\n`);
 
 let lagMs = 0;
 let lookedAtMs = performance.now();
 setInterval(() => {
   const now = performance.now();
-  lagMs += Math.max(0, now - lookedAtMs - LAG_EVERY_MS);
+  const late = Math.max(0, now - lookedAtMs - LAG_EVERY_MS);
+  lagMs += late;
+  if (late > TOLD_LAG_MS) say({ msg: 'lagged', fromMs: Date.now() - late, toMs: Date.now() });
   lookedAtMs = now;
 }, LAG_EVERY_MS);
 

@@ -44,6 +44,13 @@ export interface Polled {
   readonly text: string;
 }
 
+/** The monitor's process had no processor: the machine stood still, or others had it. */
+export interface Lagged {
+  readonly msg: 'lagged';
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
 /** What the processors gave to a program that computed for a moment, beside the gateway. */
 export interface Paced {
   readonly msg: 'paced';
@@ -135,7 +142,9 @@ export class Monitor {
         if (seenAtMs === undefined && nowMs - fromMs <= SEEN_WITHIN_MS) continue;
         const lateMs = (seenAtMs ?? nowMs) - fromMs;
         delays.push(lateMs);
-        if (isWithin(SEEN_WITHIN_MS, lateMs, fromMs)) continue;
+        if (lateMs <= SEEN_WITHIN_MS) continue;
+        const runningMs = lateMs - this.#lag(fromMs, fromMs + lateMs);
+        if (isWithin(SEEN_WITHIN_MS, runningMs, fromMs, fromMs + lateMs)) continue;
         waiting ||= seenAtMs === undefined;
         const pace = `while everything took ${this.#pace(fromMs, fromMs + lateMs).toFixed(1)} times as long`;
         const how = `${seenAtMs === undefined ? 'not seen for' : 'seen after'} ${lateMs} ms, ${pace}`;
@@ -173,6 +182,14 @@ export class Monitor {
   #strangeWakeups(): string[] {
     return this.#observers.flatMap((observer) =>
       strangeReasons(this.#namespace, observer.seen()).map((reason) => `stranger: ${observer.name} ran ${reason}`),
+    );
+  }
+
+  /** For how much of that time the monitor's process had no processor. */
+  #lag(fromMs: number, toMs: number): number {
+    return this.#lines<Lagged>('lagged').reduce(
+      (sum, each) => sum + Math.max(0, Math.min(toMs, each.toMs) - Math.max(fromMs, each.fromMs)),
+      0,
     );
   }
 

@@ -293,8 +293,7 @@ describe('the terms of an informer', () => {
         await next.lead();
         await (await next.start()).waitForSync(AbortSignal.timeout(20_000));
       };
-      const isWhole = (): Promise<void> =>
-        untilCacheEqualsServer(own, cluster, [{ resource: configMaps, settings }], 5000);
+      const isWhole = (): Promise<void> => untilCacheEqualsServer(own, cluster, [{ resource: configMaps, settings }]);
       return { isWhole, removal, stalling, untilTaken };
     }
 

@@ -18,9 +18,9 @@ it('a follower says that the gateways of another deployment hold its Lease, unti
     started.keep(
       await openGateway(setting, [], {
         LEVELHOOK_LEASE: `${namespace}/levelhook`,
-        LEVELHOOK_LEASE_SECONDS: '6',
-        LEVELHOOK_LEASE_RENEW_SECONDS: '4',
-        LEVELHOOK_LEASE_RETRY_SECONDS: '1',
+        LEVELHOOK_LEASE_SECONDS: '15',
+        LEVELHOOK_LEASE_RENEW_SECONDS: '10',
+        LEVELHOOK_LEASE_RETRY_SECONDS: '2',
       }),
     );
   const leader = await start(first);

@@ -252,9 +252,10 @@ it('lines that have arrived at the deadline are given, and then the answer ends'
     return first.promise;
   };
   let isEnded = false;
-  const request = { method: 'POST', body: '{}', id: 'msg', timeoutMs: 100, onLine } as const;
+  const request = { method: 'POST', body: '{}', id: 'msg', timeoutMs: 2000, onLine } as const;
   const answered = endpoint.send(request).finally(() => (isEnded = true));
-  await sleep(200);
+  await expect.poll(() => given.length).toBe(1);
+  await sleep(2500);
   expect({ given: given.length, isEnded }).toEqual({ given: 1, isEnded: false });
   first.resolve();
   expect(await answered).toMatchObject({ kind: 'failed', reason: 'timeout' });
