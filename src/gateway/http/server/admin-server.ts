@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { createAdaptorServer } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
-import { LimitedLines, type Logger, messageOf, type Metrics, systemClock } from '../../../core/index.ts';
+import { type Clock, LimitedLines, type Logger, messageOf, type Metrics, systemClock } from '../../../core/index.ts';
 import type { CertificateFiles } from '../../../contract/node/certificate-files.ts';
 import { FileCertificate } from '../../certificates/serving-certificate.ts';
 import { variableOf } from '../../../ground/config/config.ts';
@@ -36,6 +36,8 @@ export interface AdminServerOptions {
   readonly apis: MountedApis;
   readonly login: AdminLogin;
   readonly logger: Logger;
+  /** Of the rates of connections. Default: the system's. */
+  readonly clock?: Clock;
 }
 
 /** The login for the dashboard, `/queues` and profiles. */
@@ -131,7 +133,7 @@ export class AdminServer {
         : { ...handler, serverOptions: limits },
     ) as Server;
     this.#server = server;
-    new ClientConnections(systemClock, MAX_CONNECTIONS).bound(server);
+    new ClientConnections(this.#options.clock ?? systemClock, MAX_CONNECTIONS).bound(server);
     server.prependListener('request', refuseScattered);
     server.on('request', readRest);
     this.#listener = Listener.start(server, { host, port }, { remedy: 'with --port' });
