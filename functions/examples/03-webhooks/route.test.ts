@@ -51,7 +51,7 @@ it('the webhook of Routes converts without loss, in both directions', async () =
 it('gives the host to the oldest Route, if two were made at the same time', async () => {
   const apiserver = new MemoryApiserver({ objects: [copy, shop] });
   const run = (name: string) => runReconciler(route, { namespace: 'a', name }, { apiserver });
-  // The one that is without the host runs again when the owner of the host changes.
+  // A change of the host's owner wakes the Route that waits for the host.
   expect((await run('shop')).outcome).toMatchObject({ related: [] });
   expect((await run('copy')).outcome).toMatchObject({ related: [{ kind: 'Route', namespace: 'a', names: ['shop'] }] });
   const statusOf = (name: string) => apiserver.object(Route, { namespace: 'a', name })?.status;

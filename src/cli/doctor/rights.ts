@@ -39,9 +39,7 @@ export interface NeededFor {
   readonly reconcileFunctions: boolean;
   /** The Secret in which the gateway keeps the certificate of its webhooks; undefined when it makes none. */
   readonly webhookSecret?: NamespacedName | undefined;
-  /**
-   * Whether the gateway asks for a login: it can be reached under other names than those of loopback, or is told to.
-   */
+  /** Whether the gateway asks for a login: its names are not those of loopback alone, or a setting says so. */
   readonly login: boolean;
   readonly kinds: readonly CachedKind[];
 }

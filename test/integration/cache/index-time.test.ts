@@ -72,6 +72,13 @@ describe('the index values of large objects', () => {
     expect([await marksOf('hostile/small'), await marksOf('victim/large')]).toEqual([0, 1]);
   });
 
+  it('cost a small object their time, too, where many indexes look through it', async () => {
+    await change(thing('hostile', 'alone', 10));
+    expect(spentMs).toBe(0);
+    await change(thing('hostile', 'small', 1000));
+    expect(spentMs).toBeGreaterThan(0);
+  });
+
   it('are bounded in a backfill as well', async () => {
     view.indexer.maintain([]);
     for (let at = 0; at < 10; at += 1) await change(thing('hostile', `large${at}`, 2000));

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import {
   type KubernetesObject,
   noCheckpoint,
@@ -476,6 +476,14 @@ describe('a view that several controllers share', () => {
       expect(sizes.slice(0, 4)).toEqual([8000, 8000, 8000, 4000]);
       expect(Math.min(...sizes)).toBe(50);
       expect(sizes.reduce((sum, each) => sum + each, 0)).toBeLessThan(MAX_WAITING);
+    });
+
+    it('and deletes many acknowledged entries in commands of 2,000', async () => {
+      view.outbox.acknowledge(Array.from({ length: 5000 }, (_, at) => `1-${at}`));
+      const sent = vi.spyOn(redis, 'xdel');
+      await view.outbox.flush();
+      expect(sent.mock.calls.map(({ length }) => length - 1)).toEqual([2000, 2000, 1000]);
+      sent.mockRestore();
     });
 
     it('past a controller that cannot take its wakeups for what they are', async () => {

@@ -27,7 +27,7 @@ export interface ViewState {
 
 /** Entries that are remembered, about 200 bytes each: enough for the objects that change often. */
 const MAX_ENTRIES = 2000;
-/** Of an entry that is remembered. */
+/** A longer entry is not remembered. */
 const MAX_CHARACTERS = 2000;
 /** Recovery reads the state of each view once a second. Without an answer for two seconds, Redis is asked again. */
 const TRUSTED_MS = 2000;

@@ -179,7 +179,7 @@ export class Relay {
     const { outbox } = view;
     if (this.#connection !== outbox.connection) {
       this.#readAgain();
-      // Redis may have lost entries. The read counts those that are there.
+      // This read counts the entries that Redis still has.
       outbox.recordNoneWaiting();
     }
     this.#connection = outbox.connection;

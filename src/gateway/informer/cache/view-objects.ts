@@ -204,7 +204,7 @@ export class ViewObjects {
   }
 
   /**
-   * Runs a read of up to `ANSWER_BYTES`, of which few are under way on a connection.
+   * Runs a read of up to `ANSWER_BYTES`. A connection has `MOST_ANSWERS` of them under way.
    * @param tenant waits for its turn among the tenants; '' is the gateway itself.
    */
   inTurn<T>(tenant: string, read: () => Promise<T>): Promise<T> {

@@ -111,7 +111,7 @@ export class ViewUpdater {
   #mayLackKey = false;
   /** Not before this time. */
   #takeBackAtMs = 0;
-  /** The users of the view are told of marks that came or went. */
+  /** `#tellOfMarks` runs. */
   #tellsOfMarks = false;
 
   constructor(options: ViewUpdaterOptions) {

@@ -15,7 +15,7 @@ export type Node =
     }
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'value'; readonly value: boolean | Literal }
-  /** A word alone, which is a keyword of templates. */
+  /** A word without a dot: a keyword of templates. */
   | { readonly kind: 'identifier'; readonly name: string };
 
 /** Of a slice; `derived` when only the first index is named: `[2]`. */
@@ -107,7 +107,9 @@ class Parser {
     return name === '*' ? { kind: 'wildcard' } : { kind: 'field', name: name.replaceAll('\\', '') };
   }
 
-  /** Up to its first `)` outside of a quoted text, of which a filter has one at most, and a `]`. */
+  /**
+   * Reads up to the first `)` outside of the quoted text, and the `]` behind it. A filter has one quoted text at most.
+   */
   #filter(): Node {
     const input = this.#input;
     const from = this.#at;
