@@ -28,6 +28,7 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
     runtime: quietRuntime(),
     location: { redis, keyPrefix: uniqueName('test'), clusterId: 'c' },
     ring: cacheKeyRing(),
+    namespaces: [],
     mayCome: () => false,
   });
   const readable = [...views, ...Object.values(location.views).flat()];

@@ -91,8 +91,15 @@ export class Manager implements KnownParts {
     this.tokenKeys = new TokenKeys({ ring, callbackRing, cluster: location, clock: runtime.clock });
     const userRing = ring ?? callbackRing;
     this.readerUsers =
-      config.redisUsers && userRing
-        ? new ReaderUsers({ runtime, location, ring: userRing, mayCome: (id) => this.mayCome(id), leads })
+      config.redisUsers.length > 0 && userRing
+        ? new ReaderUsers({
+            runtime,
+            location,
+            ring: userRing,
+            namespaces: config.redisUsers,
+            mayCome: (id) => this.mayCome(id),
+            leads,
+          })
         : undefined;
     this.memory = new MemoryShares({
       redis: location.redis,

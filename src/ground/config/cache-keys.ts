@@ -34,7 +34,7 @@ export function checkSharedKeys(
       `${variableOf('cacheUrl')} needs ${keys}, since any gateway may be sent a token there: ${how}.`,
     );
   }
-  if (redisUsers && signingSecrets.length === 0) {
+  if (redisUsers.length > 0 && signingSecrets.length === 0) {
     throw new UserError(
       `${variableOf('redisUsers')} needs ${keys}, since the names of the users follow from it: ${how}.`,
     );

@@ -11,7 +11,7 @@ it('without any variable all defaults hold, and an empty variable is an unset on
     port: 8787,
     resyncMs: 36_000_000,
     cacheCompressAbove: 16_384,
-    redisUsers: false,
+    redisUsers: [],
     apiserverLimits: { total: { perSecond: 200, burst: 400 }, perFlow: { perSecond: 20, burst: 30 } },
     leaseTiming: { leaseMs: 15_000, renewMs: 10_000, retryMs: 2000 },
     webhookTimes: { authorityMs: 365 * 86_400_000, certificateMs: 90 * 86_400_000 },
@@ -117,7 +117,7 @@ it.each([
 });
 
 it('refuses users for functions on a Redis Cluster', () => {
-  const environment = { REDIS_URL: 'redis+cluster://:hidden@a', LEVELHOOK_REDIS_USERS: 'true' };
-  expect(() => readConfig(environment)).toThrow(/^LEVELHOOK_REDIS_USERS cannot be true with a Redis Cluster: /);
+  const environment = { REDIS_URL: 'redis+cluster://:hidden@a', LEVELHOOK_REDIS_USERS: '*' };
+  expect(() => readConfig(environment)).toThrow(/^LEVELHOOK_REDIS_USERS cannot be set with a Redis Cluster: /);
   expect(() => readConfig(environment)).not.toThrow('hidden');
 });

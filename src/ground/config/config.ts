@@ -99,9 +99,9 @@ function joined({
   ...settings
 }: z.output<typeof schema>) {
   const { allowedHosts, cacheUrl, redisUrl, redisUsers } = settings;
-  if (redisUsers && parseRedisUrl(redisUrl).kind === 'cluster') {
+  if (redisUsers.length > 0 && parseRedisUrl(redisUrl).kind === 'cluster') {
     const why = 'each node of a Redis Cluster has users of its own, so functions need a user in their own URL';
-    throw new UserError(`${variableOf('redisUsers')} cannot be true with a Redis Cluster: ${why}.`);
+    throw new UserError(`${variableOf('redisUsers')} cannot be set with a Redis Cluster: ${why}.`);
   }
   return {
     ...settings,

@@ -180,7 +180,7 @@ export class World {
         // Nothing but rights keeps Secrets from the tenant, and what is in Redis can be searched.
         LEVELHOOK_CACHE_KEYS: `test:${Buffer.alloc(32, 7).toString('base64')}`,
         LEVELHOOK_CACHE_COMPRESS_ABOVE: 'off',
-        LEVELHOOK_REDIS_USERS: 'true',
+        LEVELHOOK_REDIS_USERS: '*',
         LEVELHOOK_LOG_TRIGGERS: 'false',
         ...variables,
       }),

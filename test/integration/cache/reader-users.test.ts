@@ -70,13 +70,18 @@ describe('the Redis users of functions', () => {
   /** As a gateway with these secrets has them. */
   async function usersOf(
     secrets: readonly string[],
-    options: { of?: Redis; mayCome?: (controller: string) => boolean; ring?: readonly CacheKey[] } = {},
+    options: {
+      of?: Redis;
+      mayCome?: (controller: string) => boolean;
+      ring?: readonly CacheKey[];
+      namespaces?: readonly string[];
+    } = {},
   ) {
-    const { of = redis, mayCome = () => false, ring = [oldKey] } = options;
+    const { of = redis, mayCome = () => false, ring = [oldKey], namespaces = [] } = options;
     const keys = await Promise.all(secrets.map(importSecret));
     const location = { redis: of, ...scope };
     const runtime = quietRuntime({ logger });
-    const users = new ReaderUsers({ runtime, location, ring: new KeyRing(ring), mayCome });
+    const users = new ReaderUsers({ runtime, location, ring: new KeyRing(ring), mayCome, namespaces });
     void users.run(stop.signal);
     return {
       allow: (controller: string, views: readonly ViewLocation[], declaration?: string) =>
@@ -348,6 +353,27 @@ describe('the Redis users of functions', () => {
     await started.allow('web', [view.location]);
     expect((await all()).toSorted()).toEqual(
       ['admin', 'default', 'gateway', started.userOf('web') ?? '', 'test:v1:other:reader:old'].toSorted(),
+    );
+  });
+
+  it('are made for configured functions, and of the others for those of the namespaces that are named', async () => {
+    const view = await filled(pods);
+    const all = async (): Promise<string[]> => ((await admin.call('ACL', 'USERS')) as string[]).filter(isReader);
+    const isReader = (user: string): boolean => user.includes(':reader:');
+    const everywhere = await usersOf([first], { namespaces: ['*'], mayCome: () => true });
+    for (const name of ['web', 'shop.greeting', 'other.greeting', 'shop2.greeting']) {
+      await everywhere.allow(name, [view.location]);
+    }
+    expect(await all()).toHaveLength(4);
+    // Users that were made before the operator has changed the setting are taken away.
+    const named = await usersOf([first], { namespaces: ['shop', 'more'], mayCome: () => true });
+    for (const name of ['web', 'shop.greeting', 'other.greeting', 'shop2.greeting']) {
+      await named.allow(name, [view.location]);
+    }
+    expect(named.userOf('other.greeting')).toBeUndefined();
+    expect(named.userOf('shop2.greeting')).toBeUndefined();
+    expect((await all()).toSorted()).toEqual(
+      [named.userOf('shop.greeting') ?? '', named.userOf('web') ?? ''].toSorted(),
     );
   });
 

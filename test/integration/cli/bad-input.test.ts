@@ -188,8 +188,13 @@ describe('levelhook gateway ends with one sentence when', () => {
     ],
     [
       'the names of Redis users follow from no key',
-      { LEVELHOOK_REDIS_USERS: 'true', LEVELHOOK_SIGNING_SECRETS: '' },
+      { LEVELHOOK_REDIS_USERS: '*', LEVELHOOK_SIGNING_SECRETS: '' },
       /LEVELHOOK_REDIS_USERS needs LEVELHOOK_CACHE_KEYS, the same for all gateways/,
+    ],
+    [
+      'the namespaces of Redis users are not named',
+      { LEVELHOOK_REDIS_USERS: 'true' },
+      /LEVELHOOK_REDIS_USERS is wrong: must name namespaces, separated by commas, or be \* for all/,
     ],
     [
       'a threshold is no number',

@@ -70,7 +70,7 @@ beforeAll(async () => {
     LEVELHOOK_LEASE: `${namespace}/levelhook`,
     LEVELHOOK_CACHE_KEYS: CACHE_KEYS,
     LEVELHOOK_CACHE_FILE: cacheFile,
-    LEVELHOOK_REDIS_USERS: 'true',
+    LEVELHOOK_REDIS_USERS: '*',
   };
   gateways = [];
   while (gateways.length < 2) gateways.push(started.keep(await startGateway(setting, [], settings)));

@@ -25,7 +25,10 @@ interface Deployment {
   readonly spec: {
     readonly template: {
       readonly spec: {
-        readonly containers: readonly { readonly lifecycle?: object }[];
+        readonly containers: readonly {
+          readonly lifecycle?: object;
+          readonly env: readonly { readonly name: string; readonly value?: string }[];
+        }[];
         readonly terminationGracePeriodSeconds: number;
       };
     };
@@ -161,22 +164,29 @@ it('a gateway that takes reviews goes on for a moment after its pod has left the
 
 it('the bundled Redis is reached from its own namespace, and from others that are named', async () => {
   const file = join(await started.directory(), 'values.yaml');
-  const reachedFrom = async (values: string): Promise<object | undefined> => {
+  const reachedFrom = async (values: string): Promise<readonly [object | undefined, string | undefined]> => {
     await writeFile(file, values);
     const { objects } = await render('levelhook', file);
+    const deployment = objects.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'test');
+    const { env } = (deployment as unknown as Deployment).spec.template.spec.containers[0] ?? { env: [] };
+    const users = env.find(({ name }) => name === 'LEVELHOOK_REDIS_USERS')?.value;
     const policy = objects.find(({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === 'test-redis');
     const [rule] = (policy as unknown as NetworkPolicy).spec.ingress;
     const [gateway, functions, ...others] = rule?.from ?? [];
     expect([Object.keys(gateway ?? {}), others]).toEqual([['podSelector'], []]);
     expect(functions?.podSelector).toEqual({ matchLabels: { 'levelhook.dev/reads-redis': 'true' } });
-    return functions?.namespaceSelector;
+    return [functions?.namespaceSelector, users];
   };
   const named = (...values: string[]): object => ({
     matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'In', values }],
   });
-  expect(await reachedFrom('')).toEqual(named('render'));
-  expect(await reachedFrom('networkPolicy: { redisNamespaces: [web, shop] }')).toEqual(named('render', 'web', 'shop'));
-  expect(await reachedFrom('networkPolicy: { redisNamespaces: ["*"] }')).toEqual({ matchLabels: {} });
+  // Functions there, and no others, have Redis users.
+  expect(await reachedFrom('')).toEqual([named('render'), 'render']);
+  expect(await reachedFrom('networkPolicy: { redisNamespaces: [web, shop] }')).toEqual([
+    named('render', 'web', 'shop'),
+    'render,web,shop',
+  ]);
+  expect(await reachedFrom('networkPolicy: { redisNamespaces: ["*"] }')).toEqual([{ matchLabels: {} }, 'render,*']);
 });
 
 it('a new gateway is ready before an old one stops', async () => {

@@ -58,7 +58,7 @@ describe('functions that are told where Redis is, and no password', () => {
     const redisUrl = server.url.replace('//', '//admin:admins@');
     gateway = started.keep(
       await startGateway({ ...setting, redisUrl }, [fn.url, secretive.url], {
-        LEVELHOOK_REDIS_USERS: 'true',
+        LEVELHOOK_REDIS_USERS: '*',
         LEVELHOOK_CACHE_KEYS: `k:${randomBytes(32).toString('base64')}`,
       }),
     );

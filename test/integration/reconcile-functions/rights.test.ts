@@ -65,7 +65,7 @@ it.beforeAll(async ({ world: made }) => {
       // With a key Secrets can be cached, so that nothing but rights keeps them from her.
       LEVELHOOK_CACHE_KEYS: `test:${Buffer.alloc(32, 7).toString('base64')}`,
       LEVELHOOK_CACHE_FILE: cacheFile,
-      LEVELHOOK_REDIS_USERS: 'true',
+      LEVELHOOK_REDIS_USERS: '*',
       // A run that is held here does not end by itself before a test is over.
       LEVELHOOK_DRAIN_SECONDS: '900',
       LEVELHOOK_API_TOKENS: 'a-token-that-mallory-does-not-have',

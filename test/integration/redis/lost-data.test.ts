@@ -83,7 +83,7 @@ describe('Redis after all of its data was lost', () => {
       ...(await reviewServing(started, setting.kubeconfig)).settings,
       LEVELHOOK_CLUSTER_ID: CLUSTER,
       LEVELHOOK_CACHE_KEYS: CACHE_KEYS,
-      LEVELHOOK_REDIS_USERS: 'true',
+      LEVELHOOK_REDIS_USERS: '*',
       LEVELHOOK_LEASE: `${namespace}/levelhook`,
     };
     gatewayUrls = [];

@@ -65,7 +65,7 @@ levelhook-dispatch-{{ list $prefix $cluster | toJson | sha256sum | trunc 16 }}
   "LEVELHOOK_HOST" "0.0.0.0"
   "LEVELHOOK_LEASE" (printf "%s/%s" .Release.Namespace $name)
   "LEVELHOOK_DRAIN_SECONDS" "20"
-  "LEVELHOOK_REDIS_USERS" (ternary "false" "true" (ne $redis.url ""))
+  "LEVELHOOK_REDIS_USERS" (ternary "" (join "," (prepend .Values.networkPolicy.redisNamespaces .Release.Namespace | uniq)) (ne $redis.url ""))
 -}}
 {{- if .Values.tls.secretName -}}
 {{- $_ := set $environment "LEVELHOOK_CACHE_URL" (printf "https://%s.%s.svc:8787/cache" $name .Release.Namespace) -}}

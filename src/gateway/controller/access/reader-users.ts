@@ -1,5 +1,5 @@
 import { createHash, createHmac } from 'node:crypto';
-import { messageOf, type Runtime } from '../../../core/index.ts';
+import { messageOf, objectNamed, originOf, type Runtime } from '../../../core/index.ts';
 import type { SigningKey, ViewLocation } from '../../../contract/index.ts';
 import {
   READER_COMMANDS,
@@ -16,6 +16,11 @@ export interface ReaderUsersOptions {
   readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'>;
   /** Keys that Redis does not hold and that all gateways share: the names of the users follow from them. */
   readonly ring: KeyRing;
+  /**
+   * Namespaces whose functions may read Redis, `*`: all. The operator trusts them not to take all of Redis' time.
+   * Configured functions are the operator's own and always may.
+   */
+  readonly namespaces: readonly string[];
   /** Whether a controller that has no user here may still come. Its users stay until then. */
   readonly mayCome: (controller: string) => boolean;
   /** Whether this gateway leads: only then it takes users away. Default: it does. */
@@ -29,13 +34,15 @@ export interface Reader {
 }
 
 /**
- * Creates the Redis users of functions: one for each controller, which may use the reading commands on the keys of its
- * views and nothing else. The name of a user ends with a MAC of the declaration, so a function that is declared
- * otherwise gets another user, and the holder of an earlier trigger cannot guess its name. As with tokens, the first
- * key of the ring makes the name in triggers, and there is a user for each key, so that a rotation of the ring takes no
- * user away from a run in flight. Redis keeps users in memory, so they are lost with its process and missing on a
- * replica that takes over. The gateway therefore creates them again at each new connection, and every few seconds in
- * case they were removed. Creating an existing user changes nothing and breaks none of its connections.
+ * Creates the Redis users of functions: one for each controller that may read Redis. It may use the reading commands on
+ * the keys of its views and nothing else. Redis bounds neither the arguments of a command nor its time, so a user can
+ * make all others wait; functions that nobody vouches for read the cache API, where they pay. The name of a user ends
+ * with a MAC of the declaration, so a function that is declared otherwise gets another user, and the holder of an
+ * earlier trigger cannot guess its name. As with tokens, the first key of the ring makes the name in triggers, and
+ * there is a user for each key, so that a rotation of the ring takes no user away from a run in flight. Redis keeps
+ * users in memory, so they are lost with its process and missing on a replica that takes over. The gateway therefore
+ * creates them again at each new connection, and every few seconds in case they were removed. Creating an existing user
+ * changes nothing and breaks none of its connections.
  *
  * If Redis refuses (no right, no ACL, Redis before 7), the gateway logs this once and triggers name no user, so
  * functions read as the user in their own URL.
@@ -68,10 +75,12 @@ export class ReaderUsers {
   }
 
   /**
-   * Makes the user of a controller, or changes its rights to read. Rejects only when the connection is closed for good.
+   * Makes the user of a controller that may read Redis, or changes its rights to read. Rejects only when the connection
+   * is closed for good.
    * @param keys that sign its triggers: each gives the user a password.
    */
   async allow(reader: Reader, views: readonly ViewLocation[], keys: readonly SigningKey[]): Promise<void> {
+    if (!this.#mayRead(reader.controller)) return;
     for (const user of this.#usersOf(reader)) {
       const passwords = await Promise.all(keys.map((key) => readerPassword(key, user)));
       this.#unwanted.delete(user);
@@ -175,13 +184,19 @@ export class ReaderUsers {
     }
   }
 
+  #mayRead(controller: string): boolean {
+    const { namespaces } = this.#options;
+    if (originOf(controller) === 'configured' || namespaces.includes('*')) return true;
+    return namespaces.includes(objectNamed(controller).namespace);
+  }
+
   get #leads(): boolean {
     return this.#options.leads?.() ?? true;
   }
 
   /**
-   * Removes the users of controllers and declarations that this gateway does not have and that will not come, whichever
-   * gateway has created them. Redis ends their connections.
+   * Removes the users of controllers and declarations that this gateway does not have and that will not come, or that
+   * may not read Redis (any more), whichever gateway has created them. Redis ends their connections.
    */
   async #removeOthers(): Promise<void> {
     const { mayCome } = this.#options;
@@ -189,8 +204,9 @@ export class ReaderUsers {
     const { redis } = this.#options.location;
     const users = (await redis.call('ACL', 'USERS')) as string[];
     const controllerOf = (user: string): string => user.slice(this.#prefix.length).split(':', 1)[0] ?? '';
+    const mayStay = (controller: string): boolean => this.#mayRead(controller) && mayCome(controller);
     const others = users.filter(
-      (user) => user.startsWith(this.#prefix) && !this.#wanted.has(user) && !mayCome(controllerOf(user)),
+      (user) => user.startsWith(this.#prefix) && !this.#wanted.has(user) && !mayStay(controllerOf(user)),
     );
     if (others.length === 0) return;
     await redis.call('ACL', 'DELUSER', ...others);

@@ -1,7 +1,8 @@
 import { z } from 'zod';
+import { isNamespace } from '../../../core/index.ts';
 import { isSecureUrl } from '../../../contract/secure-url.ts';
 import { COMPRESS_ABOVE } from '../../../contract/node/codec.ts';
-import { flag, number, setting, words } from './setting.ts';
+import { number, setting, words } from './setting.ts';
 
 /** Which data is cached, and how functions reach the cache and the apiserver. */
 export const cacheSettings = {
@@ -27,8 +28,14 @@ export const cacheSettings = {
   ),
   redisUsers: setting(
     'LEVELHOOK_REDIS_USERS',
-    flag.prefault('false'),
-    'make a read-only Redis user for each controller, see below',
+    words
+      .refine(
+        (names) => names.every((name) => name === '*' || (isNamespace(name) && !/^(true|false)$/.test(name))),
+        'must name namespaces, separated by commas, or be * for all',
+      )
+      .prefault(''),
+    'namespaces whose functions, with the configured ones, read Redis as users of their own, see below; `*`: all',
+    'none: there are no users',
   ),
   // Triggers to functions at https or loopback URLs contain it, with a token.
   cacheUrl: setting(
