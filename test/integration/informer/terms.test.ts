@@ -2,7 +2,14 @@ import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { compareResourceVersions, resource, silentLogger } from '../../../src/core/index.ts';
+import {
+  type Clock,
+  compareResourceVersions,
+  type Resource,
+  resource,
+  silentLogger,
+  systemClock,
+} from '../../../src/core/index.ts';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import { clusterIdentity } from '../../../src/ground/apiserver/discovery.ts';
 import type { ChangeHandler } from '../../../src/gateway/informer/cache/change.ts';
@@ -23,10 +30,13 @@ const namespace = uniqueName('terms');
 /** Other tests write ConfigMaps of other namespaces meanwhile. */
 const settings = { namespaces: [namespace] };
 const secrets = resource('v1', 'Secret');
+const roles = resource('rbac.authorization.k8s.io/v1', 'Role');
 
 /** One replica's part of the cache: what it relays to queues is kept. */
 class Replica {
   readonly woken: string[] = [];
+  /** How often the users of a view were told of its marks. */
+  toldOfView = 0;
   /** Whether the queues take no wakeups. */
   refuses = false;
   replaced = 0;
@@ -35,7 +45,7 @@ class Replica {
   readonly requests: ProgressRequests;
   #term = new AbortController();
 
-  constructor(cluster: Cluster, redis: Redis, setting: Setting, clusterId: string) {
+  constructor(cluster: Cluster, redis: Redis, setting: Setting, clusterId: string, clock = systemClock) {
     const location = redisLocation(redis, setting.keyPrefix, clusterId);
     this.requests = new ProgressRequests({ location, informers: () => this.informers, logger: silentLogger });
     this.writer = new GatewayWriter({
@@ -56,14 +66,14 @@ class Replica {
         onHandlerError: () => {},
         lookupBudget: () => undefined,
         onUndeliverable: () => {},
-        onViewChanged: () => {},
+        onViewChanged: () => (this.toldOfView += 1),
       },
-      runtime: quietRuntime(),
+      runtime: quietRuntime({ clock }),
     });
   }
 
-  async start(): Promise<Informer> {
-    const [informer] = await this.informers.ensure(configMaps, USER);
+  async start(of: Resource = configMaps): Promise<Informer> {
+    const [informer] = await this.informers.ensure(of, USER);
     if (!informer) throw new Error('no informer');
     const handler: ChangeHandler = {
       needsOld: () => false,
@@ -271,6 +281,47 @@ describe('the terms of an informer', () => {
     await next.lead();
     await eventually(async () => expect(next.woken).toContain(last));
     expect(await informer.view.record.missedBy('late')).toBe('1');
+  });
+
+  it('the users of a view are told of marks at once, and of those that come and go after it half a minute later', async () => {
+    const rests: (() => void)[] = [];
+    const rest = (signal?: AbortSignal): Promise<void> =>
+      new Promise((resolve) => {
+        rests.push(resolve);
+        signal?.addEventListener('abort', () => resolve());
+      });
+    const sleepOrRest: Clock['sleep'] = (ms, signal) => (ms === 30_000 ? rest(signal) : systemClock.sleep(ms, signal));
+    const own = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+    const clusterId = await clusterIdentity(cluster.client);
+    const leading = new Replica(cluster, redis, own, clusterId, { ...systemClock, sleep: sleepOrRest });
+    started.add(() => leading.informers.stop());
+    await leading.lead();
+    const informer = await leading.start(roles);
+    await informer.waitForSync(AbortSignal.timeout(20_000));
+    const key = { namespace, name: 'long'.repeat(500) };
+    const counted = (count: number): Promise<void> =>
+      eventually(async () => expect(await informer.view.indexer.keptOutCount()).toBe(count));
+    const come = async (): Promise<void> => {
+      await cluster.create(roles, { metadata: key });
+      await counted(1);
+    };
+    const go = async (): Promise<void> => {
+      await cluster.delete(roles, key);
+      await counted(0);
+    };
+    await come();
+    await eventually(async () => expect(leading.toldOfView).toBe(1));
+    for (let round = 0; round < 3; round += 1) {
+      await go();
+      await come();
+    }
+    expect([leading.toldOfView, rests.length]).toEqual([1, 1]);
+    rests[0]?.();
+    await eventually(async () => expect([leading.toldOfView, rests.length]).toEqual([2, 2]));
+    // Nothing has changed since: the next mark is told of at once.
+    rests[1]?.();
+    await go();
+    await eventually(async () => expect([leading.toldOfView, rests.length]).toEqual([3, 3]));
   });
 
   describe('a view that is being removed', () => {
