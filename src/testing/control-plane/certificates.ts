@@ -31,7 +31,7 @@ interface Authority {
  * pair of ServiceAccount tokens (`service-account.key`, `.pub`). Returns the CA's certificate.
  */
 export async function createCertificates(directory: string): Promise<string> {
-  await mkdir(directory, { mode: 0o700 });
+  await mkdir(directory, { recursive: true, mode: 0o700 });
   const { ExtendedKeyUsage, SubjectAlternativeNameExtension } = await loadX509();
   const write = async (name: string, pem: string): Promise<void> =>
     writeFile(join(directory, name), `${pem}\n`, { mode: 0o600 });

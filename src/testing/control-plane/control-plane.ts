@@ -32,8 +32,9 @@ export interface KubeControllerManagerOptions {
 /** `env`, `envtestIndex` and `onProgress` are the options of `resolveBinary`. */
 export interface ControlPlaneOptions extends ResolveBinaryOptions {
   /**
-   * The directory for data, keys and logs. It must be empty or absent, and `stop()` leaves it in place.
-   * Default: a new temporary directory, which `stop()` removes.
+   * The directory for data, keys and logs. It is absent, empty, or that of an earlier plane, which then goes on with
+   * its objects, tokens and kubeconfig files, at other ports. `stop()` leaves it in place. Default: a new temporary
+   * directory, which `stop()` removes.
    */
   readonly directory?: string;
   /** Runs kube-controller-manager. Default: false. Without it no ServiceAccounts are created, and pods need none. */

@@ -17,12 +17,18 @@ const ownUsers: readonly ControlPlaneUser[] = [
   { name: 'system:kube-scheduler' },
 ];
 
-/** A new token for the admin, for each part and for each of `users`. Throws `UserError` when a name occurs twice. */
-export function createCredentials(users: readonly ControlPlaneUser[]): UserTokens {
+/**
+ * A token for the admin, for each part and for each of `users`. Throws `UserError` when a name occurs twice.
+ * @param known tokens by user name, which these users keep.
+ */
+export function createCredentials(
+  users: readonly ControlPlaneUser[],
+  known: Readonly<Record<string, string>> = {},
+): UserTokens {
   const credentials = new Map<string, { token: string; groups: readonly string[] }>();
   for (const { name, groups = [] } of [...ownUsers, ...users]) {
     if (credentials.has(name)) throw new UserError(`There are two users "${name}" in this control plane: rename one`);
-    credentials.set(name, { token: randomBytes(24).toString('hex'), groups });
+    credentials.set(name, { token: known[name] ?? randomBytes(24).toString('hex'), groups });
   }
   return credentials;
 }

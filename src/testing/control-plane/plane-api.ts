@@ -48,12 +48,13 @@ export class PlaneApi {
     return response.statusCode;
   }
 
-  /** Throws on any other answer than 201. */
+  /** An object that is there already stays as it is. Throws on any other answer than 201 and 409. */
   async create(path: string, object: unknown): Promise<void> {
     const body = JSON.stringify(object);
     const response = await request(this.#server() + path, { ...this.#options(), method: 'POST', body });
     const answer = await response.body.text();
-    if (response.statusCode !== 201) throw new Error(`POST ${path} was answered ${response.statusCode}: ${answer}`);
+    if (![201, 409].includes(response.statusCode))
+      throw new Error(`POST ${path} was answered ${response.statusCode}: ${answer}`);
   }
 
   async list(path: string): Promise<unknown[]> {

@@ -10,6 +10,8 @@ export class PlaneFiles {
   readonly pki: string;
   readonly logs: string;
   readonly etcdData: string;
+  /** What a later start of this plane needs besides: see `KeptPlane`. */
+  readonly kept: string;
   readonly admission: string;
   readonly admissionClient: string;
 
@@ -19,6 +21,7 @@ export class PlaneFiles {
     this.pki = join(directory, 'pki');
     this.logs = join(directory, 'log');
     this.etcdData = join(directory, 'etcd');
+    this.kept = join(directory, 'plane.json');
     this.admission = join(directory, 'admission.yaml');
     this.admissionClient = join(directory, 'admission-client.yaml');
   }

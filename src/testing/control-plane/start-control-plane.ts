@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 
 import { systemClock } from '../../core/clock.ts';
@@ -9,7 +8,6 @@ import { packagePath } from '../package-root.ts';
 import { freePort } from '../process/free-port.ts';
 import { type OwnDirectory, ownDirectory } from '../process/own-directory.ts';
 import { writeAdmissionConfiguration } from './admission-configuration.ts';
-import { createCertificates } from './certificates.ts';
 import {
   type ControlPlane,
   type ControlPlaneOptions,
@@ -17,7 +15,8 @@ import {
   controlPlaneParts,
   type KubeControllerManagerOptions,
 } from './control-plane.ts';
-import { createCredentials, type UserTokens, writeKubeconfigs, writeTokenFile } from './credentials.ts';
+import { type UserTokens, writeKubeconfigs, writeTokenFile } from './credentials.ts';
+import { keptPlane } from './kept-plane.ts';
 import type { PlaneLayout, Ports } from './part-arguments.ts';
 import { PlaneApi } from './plane-api.ts';
 import { adminName, PlaneFiles } from './plane-files.ts';
@@ -37,16 +36,15 @@ import { createNodes } from './simulated-nodes.ts';
  */
 export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
   const parts = partsOf(options);
-  const credentials = createCredentials(options.users ?? []);
   const binaries: Partial<Record<BinaryName, string>> = {};
   for (const part of parts) binaries[part] = await resolveBinary(part, options);
 
   const startedAt = systemClock.now();
   const directory = await ownDirectory(options.directory, 'levelhook-control-plane-');
   const files = new PlaneFiles(directory.path);
-  await mkdir(files.logs);
+  await mkdir(files.logs, { recursive: true });
+  const { ca, credentials, etcdName } = await keptPlane(files, options.users ?? []);
   await writeTokenFile(files.tokens, credentials);
-  const ca = await createCertificates(files.pki);
   await writeAdmissionConfiguration(files);
   const layout: PlaneLayout = {
     files,
@@ -54,7 +52,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     options,
     controllerManager: controllerManagerOf(options),
     stagesFile: packagePath('infra', 'control-plane', 'kwok-stages.yaml'),
-    etcdName: `levelhook-${randomUUID()}`,
+    etcdName,
   };
   const server = (): string => `https://127.0.0.1:${layout.ports['kube-apiserver']}`;
   const api = new PlaneApi(server, ca, credentials.get(adminName)?.token ?? '');
@@ -69,7 +67,8 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   } catch (error) {
     await processes.stop();
     await api.close();
-    if (options.signal?.aborted) await directory.remove();
+    // A temporary directory stays, with its logs.
+    if (options.signal?.aborted || options.directory !== undefined) await directory.release();
     throw error;
   }
   return controlPlane({ server: server(), files, directory, binaries, credentials, processes, api });
@@ -123,7 +122,7 @@ function controlPlane(running: {
   const stop = async (): Promise<void> => {
     await processes.stop();
     await api.close();
-    await directory.remove();
+    await directory.release();
   };
   return {
     server,

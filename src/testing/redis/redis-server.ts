@@ -13,8 +13,8 @@ export interface StartRedisOptions {
   /** Default: a free port. */
   readonly port?: number;
   /**
-   * The directory for the append-only file and the log. It must be empty or absent, and `stop()` leaves it in place.
-   * Default: a new temporary directory, which `stop()` removes.
+   * The directory for the append-only file and the log. It is absent, empty, or that of an earlier server, whose data
+   * this one then has. `stop()` leaves it in place. Default: a new temporary directory, which `stop()` removes.
    */
   readonly directory?: string;
   /** Called with one line of text at a time while a server is being installed. Default: none. */

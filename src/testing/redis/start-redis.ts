@@ -37,13 +37,22 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<Redis
   });
 
   let port = options.port ?? (await freePort());
+  const startFirst = async (): Promise<ManagedProcess> => {
+    try {
+      return await startUntilReady(spec(port), port, record);
+    } catch (error) {
+      if (options.port !== undefined || !portWasTaken(spec(port))) throw error;
+      port = await freePort();
+      return startUntilReady(spec(port), port, record);
+    }
+  };
   let running: ManagedProcess;
   try {
-    running = await startUntilReady(spec(port), port, record);
+    running = await startFirst();
   } catch (error) {
-    if (options.port !== undefined || !portWasTaken(spec(port))) throw error;
-    port = await freePort();
-    running = await startUntilReady(spec(port), port, record);
+    // A temporary directory stays, with its log.
+    if (options.directory !== undefined) await directory.release();
+    throw error;
   }
 
   let starting: Promise<void> | undefined;
@@ -54,7 +63,7 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<Redis
   const stop = async (): Promise<void> => {
     await starting?.catch(() => {});
     await running.stop();
-    await directory.remove();
+    await directory.release();
   };
   return {
     url: `redis://127.0.0.1:${port}`,

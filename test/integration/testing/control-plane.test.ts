@@ -188,6 +188,29 @@ describe('starting a control plane', () => {
     expect(JSON.parse(await readFile(join(directory, 'processes.json'), 'utf8'))).toEqual({});
   });
 
+  it('goes on in its directory where it was stopped, with the same kubeconfig and token', async () => {
+    const first = await startControlPlane({ directory });
+    const admin = await clientOf(first, first.kubeconfig);
+    const before = await readFile(first.kubeconfig, 'utf8');
+    expect(await admin.post('/api/v1/namespaces', namespace('kept'))).toBe(201);
+    await expect(startControlPlane({ directory })).rejects.toThrow(`is in use by the process ${process.pid}: end it`);
+    await first.stop();
+    const second = await startControlPlane({ directory });
+    try {
+      expect(second.kubeconfig).toBe(first.kubeconfig);
+      const { users: old } = kubeconfigSchema.parse(parse(before));
+      const { users } = kubeconfigSchema.parse(parse(await readFile(second.kubeconfig, 'utf8')));
+      expect(users).toEqual(old);
+      const again = await clientOf(second, second.kubeconfig);
+      expect(await again.get('/api/v1/namespaces/kept')).toBe(200);
+      expect(await again.post('/api/v1/namespaces', namespace('new'))).toBe(201);
+      await again.close();
+    } finally {
+      await admin.close();
+      await second.stop();
+    }
+  });
+
   it('refuses a directory that is not empty, and nodes that nothing would be scheduled to', async () => {
     await writeFile(join(directory, 'mine'), '');
     await expect(startControlPlane({ directory })).rejects.toThrow(/is not empty/);
