@@ -53,7 +53,7 @@ export const GATE: readonly string[] = [
   'test/faults/{gateway-faults,leader-election,loss-etcd,replicas,rolling-updates,stuck-view}.test.ts',
   'test/faults/read-your-writes.test.ts',
   'test/conformance/workloads.test.ts',
-  'test/integration/cli/{npm-start,start-on-cluster}.test.ts',
+  'test/integration/cli/{dev,npm-start,start-on-cluster}.test.ts',
   // Each runs a tool over a throw-away copy of the repository.
   'infra/checks/{check-imports,counts-reporter,package}.test.ts',
 ];

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { messageOf } from '../core/index.ts';
 import { type OutputLine, OwnedProcess } from '../testing/process/owned-process.ts';
 
 /**
@@ -26,8 +27,8 @@ export interface ChildEnd {
 }
 
 /**
- * A process of ours that `levelhook start` runs: the gateway or a function. It has its own process group, so that a
- * Ctrl-C in the terminal reaches it only through our ordered stop.
+ * A process of ours that `levelhook start` and `levelhook dev` run: the gateway or a function. It has its own process
+ * group, so that a Ctrl-C in the terminal reaches it only through our ordered stop.
  */
 export class Child {
   readonly name: string;
@@ -35,21 +36,32 @@ export class Child {
   readonly #process: OwnedProcess;
   readonly #onLine: (line: OutputLine) => void;
   #buffered: string[] | undefined = [];
+  #isStopping = false;
 
+  /** @param command the program and its arguments. */
   constructor(
     name: string,
-    script: string,
-    options: { args?: readonly string[]; env: NodeJS.ProcessEnv; onLine: (line: OutputLine) => void },
+    [program = '', ...args]: readonly string[],
+    options: { readonly cwd?: string; readonly env: NodeJS.ProcessEnv; readonly onLine: (line: OutputLine) => void },
   ) {
     this.name = name;
     this.#onLine = options.onLine;
-    const child = spawn(process.execPath, [...process.execArgv, script, ...(options.args ?? [])], {
+    const child = spawn(program, args, {
+      cwd: options.cwd,
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
       env: { ...MEMORY_VARIABLES, ...options.env },
     });
     this.#process = new OwnedProcess(child, { end: 'close', onLine: (line) => this.#read(line) });
-    this.ended = this.#process.ended.then((code) => ({ code, buffered: this.#buffered ?? [] }));
+    this.ended = this.#process.ended
+      // The program could not be executed.
+      .catch((error: unknown) => messageOf(error))
+      .then((code) => ({ code, buffered: this.#buffered ?? [] }));
+  }
+
+  /** Whether its end was asked for. */
+  get isStopping(): boolean {
+    return this.#isStopping;
   }
 
   /** Passes text on as it comes from now on, beginning with the buffered text. */
@@ -61,6 +73,7 @@ export class Child {
 
   /** Sends SIGTERM, and SIGKILL when that does not help in time. */
   stop(limitMs = 30_000): Promise<void> {
+    this.#isStopping = true;
     return this.#process.stop(limitMs);
   }
 

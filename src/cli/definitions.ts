@@ -1,14 +1,14 @@
 import { globSync, readFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { basename, join } from 'node:path';
 import { messageOf, UserError } from '../core/index.ts';
 import { ApiClient } from '../ground/apiserver/api-client.ts';
 import { loadCredentials } from '../ground/apiserver/credentials.ts';
 
-/** Finds a function's CustomResourceDefinitions: `*.crd.yaml` in the folder of its script. */
-export function definitionsOf(script: string): string[] {
-  return globSync('*.crd.yaml', { cwd: dirname(script) })
+/** Finds a function's CustomResourceDefinitions: `*.crd.yaml` in the folder of its entry. */
+export function definitionsOf(folder: string): string[] {
+  return globSync('*.crd.yaml', { cwd: folder })
     .toSorted()
-    .map((file) => join(dirname(script), file));
+    .map((file) => join(folder, file));
 }
 
 /** Applies definitions (server-side apply). @throws UserError for a file that the cluster refuses. */

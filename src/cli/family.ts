@@ -28,7 +28,7 @@ export class Family {
     started(child.name, () => child.stop());
     const report = async (): Promise<void> => {
       const end = await child.ended;
-      if (!signal.aborted) this.#broken.reject(new UserError(whyEnded(child.name, end, say)));
+      if (!signal.aborted && !child.isStopping) this.#broken.reject(new UserError(whyEnded(child.name, end, say)));
     };
     void report();
   }
@@ -40,11 +40,15 @@ export class Family {
 }
 
 /** One sentence with the child's reason. If the child wrote more, such as a stack, that is shown first. */
-function whyEnded(name: string, { code, buffered }: ChildEnd, say: (line: string) => void): string {
-  const [only, ...more] = buffered.filter((text) => text.trim() !== '');
+export function whyEnded(name: string, { code, buffered }: ChildEnd, say: (line: string) => void): string {
+  const [only, ...more] = buffered.filter((text) => text.trim() !== '' && !NODES_FRAME.test(text));
   if (only !== undefined && more.length === 0) {
     return `${name} ended (${code}): ${only.replace(/^levelhook: /, '').replace(/[.]$/, '')}.`;
   }
-  for (const text of buffered) say(`${name}: ${text}`);
-  return `${name} ended (${code})${buffered.length > 0 ? ': see what it wrote above' : ''}.`;
+  const shown = [only, ...more].filter((text) => text !== undefined);
+  for (const text of shown) say(`${name}: ${text}`);
+  return `${name} ended (${code})${shown.length > 0 ? ': see what it wrote above' : ''}.`;
 }
+
+/** A line of a stack that names no file of the user. */
+const NODES_FRAME = /^\s+at .*\bnode:internal\//;

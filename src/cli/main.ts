@@ -1,5 +1,6 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { messageOf, printable, UserError } from '../core/index.ts';
+import type { DevFlags } from './dev-command.ts';
 import type { DoctorFlags } from './doctor-command.ts';
 import type { GatewayFlags } from './gateway-command.ts';
 import type { ManifestCommandOptions } from './manifest-command.ts';
@@ -38,6 +39,20 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--no-sample', 'do not create the sample object and do not ask about it')
     .option('--port <number>', 'port of health, metrics and dashboard; 0 for any', port, 8787)
     .action(async (options: StartFlags) => (await import('./start-command.ts')).startCommand(options));
+  program
+    .command('dev')
+    .description(
+      'run the functions of this project with a gateway and a cluster of its own, and start them again when a file changes',
+    )
+    .argument('[entries...]', 'a module (.ts, .js), a script (.py) or a folder with a go.mod (default: src/node.ts)')
+    .option('--kubeconfig <file>', 'use this cluster (default: a control plane of its own)')
+    .option('--context <name>', 'use this context, of the file of --kubeconfig or of those that kubectl reads')
+    .option('--data <folder>', 'keep cluster and queues here between starts', '.levelhook')
+    .option('--fresh', 'begin with an empty cluster and empty queues', false)
+    .option('--port <number>', 'port of health, metrics and dashboard; 0 for any', port, 8787)
+    .action(async (entries: string[], options: DevFlags) =>
+      (await import('./dev-command.ts')).devCommand(entries, options),
+    );
   program
     .command('gateway')
     .description('run the gateway alone, configured by its environment variables (infra/docs/settings.md)')

@@ -14,3 +14,22 @@ export function replacedControllers(functions: readonly string[]): string[] {
   const replaced = functions.flatMap((name) => REPLACED.get(name) ?? []);
   return [...new Set(replaced)];
 }
+
+/** The controllers of Kubernetes that work on each object of a kind. */
+const BUILT_IN: ReadonlyMap<string, string> = new Map([
+  ['apps/v1/DaemonSet', 'daemonset-controller'],
+  ['apps/v1/Deployment', 'deployment-controller'],
+  ['apps/v1/ReplicaSet', 'replicaset-controller'],
+  ['apps/v1/StatefulSet', 'statefulset-controller'],
+  ['batch/v1/CronJob', 'cronjob-controller'],
+  ['batch/v1/Job', 'job-controller'],
+  ['v1/Namespace', 'namespace-controller'],
+  ['v1/Node', 'node-lifecycle-controller'],
+  ['v1/ReplicationController', 'replicationcontroller-controller'],
+  ['v1/Service', 'endpointslice-controller'],
+]);
+
+/** The built-in controller of a kind, such as `apps/v1/Deployment`, if Kubernetes has one. */
+export function builtInFor(kind: string): string | undefined {
+  return BUILT_IN.get(kind);
+}

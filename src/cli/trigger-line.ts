@@ -12,6 +12,13 @@ export function formatTrigger(fields: Readonly<Record<string, unknown>>): string
   ].join(' ');
 }
 
+/** `wrote v1/Pod default/x-1, v1/Pod default/x-2 and 3 more`; no line when the run has written nothing. */
+export function wroteLine({ wrote, writes }: Readonly<Record<string, unknown>>): string[] {
+  if (!Array.isArray(wrote) || wrote.length === 0) return [];
+  const more = Number(writes) - wrote.length;
+  return [`wrote ${wrote.map(String).join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
+}
+
 /** `updated Pod x-1 +3`: the first reason, and the number of others. */
 function reasons(value: unknown): string {
   const [first, ...more] = Array.isArray(value) ? (value as { type: string; object?: string }[]) : [];

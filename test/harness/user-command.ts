@@ -24,12 +24,12 @@ export class UserCommand {
   constructor(
     command: string,
     args: readonly string[],
-    options: { env?: Readonly<Record<string, string>>; cwd?: string } = {},
+    options: { env?: Readonly<Record<string, string>>; cwd?: string; keys?: boolean } = {},
   ) {
     const { PATH, HOME } = process.env;
     this.#process = spawn(command, args, {
       cwd: options.cwd ?? ROOT,
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: [options.keys ? 'pipe' : 'ignore', 'pipe', 'pipe'],
       detached: true,
       // Compiled modules are kept beside those of all others: without them a command takes twice as long to start.
       env: { PATH, HOME, TMPDIR: this.temporary, NODE_COMPILE_CACHE: COMPILED, ...options.env },
@@ -77,6 +77,11 @@ export class UserCommand {
       if (performance.now() >= deadlineMs) throw new Error(`no line like ${pattern} in time:\n${this.output}`);
       await new Promise<void>((wake) => this.#listeners.push(wake));
     }
+  }
+
+  /** Presses keys, of a command with the option `keys`. */
+  press(keys: string): void {
+    this.#process.stdin?.write(keys);
   }
 
   /** To the command alone, as `kill` does, or to its whole group, as Ctrl-C in a terminal does. */

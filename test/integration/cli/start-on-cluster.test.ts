@@ -124,7 +124,7 @@ describe('a cluster', () => {
         /^waiting: .*function examples\/02-custom-resource: .*example\.com\/v1\/Site/m,
       ),
     );
-    await applyDefinitions(plane.kubeconfig, definitionsOf(resolve('functions/examples/02-custom-resource/node.ts')));
+    await applyDefinitions(plane.kubeconfig, definitionsOf(resolve('functions/examples/02-custom-resource')));
     await command.line(/^levelhook ready$/);
     command.signal('SIGTERM');
     await expectOrderedEnd();

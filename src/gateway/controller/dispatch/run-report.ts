@@ -2,7 +2,7 @@ import { type AdmittedLine, type CounterName, type LogFields, type Runtime } fro
 import type { Outcome } from '../endpoint/outcome.ts';
 import type { Finish, Run } from '../workqueue/work-queue.ts';
 import type { Decision, ReconcileResult } from './requeue-policy.ts';
-import { writesOf } from './run-summary.ts';
+import { writesOf, wroteOf } from './run-summary.ts';
 
 export interface RunReportOptions {
   readonly controller: string;
@@ -84,6 +84,8 @@ export class RunReport {
     const { admitLine, controller, logTriggers, runtime } = this.#options;
     const failed = !['accepted', 'deferred', 'done', 'not-sent'].includes(outcome.kind);
     const admitted = failed ? admitLine() : undefined;
+    const writes = writesOf(outcome);
+    const shown = admitted !== undefined || logTriggers;
     runtime.logger[admitted ? 'warn' : logTriggers && !failed ? 'info' : 'debug'](
       {
         controller,
@@ -97,7 +99,8 @@ export class RunReport {
         ...('message' in outcome ? { error: outcome.message } : {}),
         ...('withinMs' in outcome ? { withinMs: outcome.withinMs } : {}),
         ...(finish.kind === 'ended' && finish.againAfterMs !== undefined ? { againAfterMs: finish.againAfterMs } : {}),
-        writes: writesOf(outcome).length,
+        writes: writes.length,
+        ...(shown && writes.length > 0 ? { wrote: wroteOf(writes).first.map(({ object }) => object) } : {}),
         durationMs,
         ...admitted,
       },
