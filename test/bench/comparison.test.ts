@@ -47,13 +47,27 @@ it('a plot of benchmarks has a bar for each arm with its median and range, and e
   expect(ranges.map(([, from, to]) => Number(to) > Number(from))).toEqual([false, true]);
 });
 
-it('the README has a section for the figures of each benchmark, which can be replaced', () => {
-  const readme = readFileSync('README.md', 'utf8');
+it('RESULTS.md has a section for the figures of each benchmark, which can be replaced', () => {
+  const results = readFileSync('test/bench/RESULTS.md', 'utf8');
   const names = ['line', 'rollout', 'namespaces', 'endpoints', 'nodes', 'failover', 'replicas', 'rest', 'webhooks'];
   for (const name of names) {
-    const changed = withSection(readme, name, 'figures');
+    const changed = withSection(results, name, 'figures');
     expect(changed).toContain(`<!-- bench ${name} -->\n\nfigures\n\n<!-- end of bench ${name} -->`);
     expect(withSection(changed, name, 'figures')).toBe(changed);
   }
-  expect(() => withSection(readme, 'nothing', '')).toThrow('no section');
+  expect(() => withSection(results, 'nothing', '')).toThrow('no section');
+});
+
+it('the figures in the README are those of RESULTS.md', () => {
+  const rows = (file: string): string[][] =>
+    [...readFileSync(file, 'utf8').matchAll(/^\|(.*)\|$/gm)].map(([, row = '']) =>
+      row.split('|').map((cell) => cell.trim()),
+    );
+  const results = rows('test/bench/RESULTS.md');
+  const shown = rows('README.md').filter(([, figure = '']) => /^[\d.]+$/.test(figure));
+  expect(shown).toHaveLength(4);
+  for (const [label, levelhook = '', operator = ''] of shown) {
+    const found = results.filter((cells) => cells.includes(levelhook) && cells.includes(operator));
+    expect(found, label).toHaveLength(1);
+  }
 });

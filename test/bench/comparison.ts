@@ -11,7 +11,7 @@ export interface Row {
   readonly figures: readonly string[];
   /** Whether the cell has the sum of the figures. Default: it has each figure. */
   readonly sum?: boolean;
-  /** Whether the README shows it too. Default: false. */
+  /** Whether RESULTS.md shows it too. Default: false. */
   readonly main?: boolean;
   /** Title of its panel in the plot. Default: it has none. */
   readonly panel?: string;

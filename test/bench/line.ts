@@ -42,7 +42,7 @@ const found = new Comparison(armNames, lineRows(OBJECTS.toLocaleString('en')), {
 });
 
 if (isSaving && (armNames.length < Object.keys(arms).length || parts.length < PARTS.length)) {
-  throw new Error('--save writes the README, which shows all arms and parts: leave out BENCH_ARMS and BENCH_PARTS');
+  throw new Error('--save writes RESULTS.md, which shows all arms and parts: leave out BENCH_ARMS and BENCH_PARTS');
 }
 const say = (line: string): boolean => process.stderr.write(`${line}\n`);
 const started = new Started();

@@ -11,7 +11,7 @@ export const isSaving = process.argv.includes('--save');
 
 /**
  * Prints the table of a benchmark and writes it as `NAME.md`, with a plot as `NAME.svg`. With the argument `--save`
- * they go to test/bench/results, and the README's section of the benchmark gets the main rows; else to a temporary
+ * they go to test/bench/results, and the benchmark's section of RESULTS.md gets the main rows; else to a temporary
  * folder.
  * @param what one sentence: sizes, rounds, machine
  */
@@ -26,8 +26,8 @@ export async function showResults(name: string, title: string, what: string, fou
     await markdown(`# ${title}\n\n${caption}\n\n![${title}](${name}.svg)\n\n${found.table()}\n`),
   );
   if (isSaving) {
-    const section = `![${title}](test/bench/results/${name}.svg)\n\n${caption}\n\n${found.table('main')}`;
-    const file = join(ROOT, 'README.md');
+    const section = `![${title}](results/${name}.svg)\n\n${caption}\n\n${found.table('main')}`;
+    const file = join(ROOT, 'test/bench/RESULTS.md');
     await writeFile(file, await markdown(withSection(await readFile(file, 'utf8'), name, section)));
   }
   process.stderr.write(`wrote ${join(directory, name)}.md and .svg\n`);
@@ -41,7 +41,7 @@ function machineOf(found: Comparison): string {
 export function withSection(document: string, name: string, section: string): string {
   const [from, to] = [`<!-- bench ${name} -->`, `<!-- end of bench ${name} -->`];
   const [start, end] = [document.indexOf(from), document.indexOf(to)];
-  if (start < 0 || end < start) throw new Error(`the README has no section ${from}`);
+  if (start < 0 || end < start) throw new Error(`RESULTS.md has no section ${from}`);
   return `${document.slice(0, start + from.length)}\n\n${section}\n\n${document.slice(end)}`;
 }
 

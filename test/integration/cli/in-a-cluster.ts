@@ -1,4 +1,7 @@
-/** The README's commands for a ReconcileFunction, letter by letter: the rights of the gateway, then the function. */
+/**
+ * The commands of infra/docs/in-a-cluster.md for a ReconcileFunction, letter by letter: the rights of the gateway, then
+ * the function.
+ */
 export const IN_A_CLUSTER: readonly string[] = [
   `kubectl apply --server-side -f infra/crds/levelhook.dev_reconcilefunctions.yaml
 kubectl apply -f infra/rbac/gateway.yaml

@@ -43,7 +43,7 @@ describe('levelhook manifest', () => {
     return { code, stdout: command.stdout.join('\n'), stderr: command.stderr.join('\n') };
   }
 
-  it("the README's commands give gateway and function all that they need to run in a cluster, and no more", async () => {
+  it("the documents' commands give gateway and function all that they need to run in a cluster, and no more", async () => {
     const { setting: shared, started } = world;
     const plane = await startControlPlane();
     started.add(() => plane.stop());
