@@ -24,7 +24,7 @@ import { Family } from './family.ts';
 import { type FunctionProgram, ownFunction } from './function-program.ts';
 import { ReloadedFunction } from './reloaded-function.ts';
 import { sameJob } from './same-job.ts';
-import { watchFiles } from './watched-files.ts';
+import { watchFolder } from './watched-folder.ts';
 
 export interface DevFlags extends ClusterFlags {
   readonly port: number;
@@ -181,7 +181,7 @@ class Project {
 /** The changes of a folder's files. Those that come while nobody waits count as one. */
 function changesOf(folder: string, signal: AbortSignal): { next(): Promise<void> } {
   let change = Promise.withResolvers<void>();
-  watchFiles(folder, () => change.resolve(), signal);
+  watchFolder(folder, () => change.resolve(), signal);
   return {
     async next() {
       await change.promise;

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { watchFiles } from './watched-files.ts';
+import { watchFolder } from './watched-folder.ts';
 
 let folder: string;
 let stop: AbortController;
@@ -15,7 +15,7 @@ beforeEach(() => {
   for (const left of ['node_modules/x', '.levelhook', 'dist']) mkdirSync(join(folder, left), { recursive: true });
   stop = new AbortController();
   changes = 0;
-  watchFiles(folder, () => (changes += 1), stop.signal);
+  watchFolder(folder, () => (changes += 1), stop.signal);
 });
 
 afterEach(() => {

@@ -11,7 +11,7 @@ const SETTLE_MS = 100;
  * aborted. Files and folders whose name begins with a dot are left out, and so is what is installed or built. It
  * watches each folder by itself, because a recursive watch would also watch all that is installed.
  */
-export function watchFiles(folder: string, onChanged: () => void, signal: AbortSignal): void {
+export function watchFolder(folder: string, onChanged: () => void, signal: AbortSignal): void {
   const watchers = new Map<string, FSWatcher>();
   let timer: NodeJS.Timeout | undefined;
   const settle = (name: string | null): void => {
