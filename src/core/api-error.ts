@@ -1,3 +1,5 @@
+import { acrossCopies } from './across-copies.ts';
+
 /** The part of a Kubernetes `Status` object that decides what to do next. */
 export interface ApiStatus {
   readonly code?: number;
@@ -11,6 +13,10 @@ export interface ApiStatus {
 
 /** An answer of the apiserver other than 2xx, or an ERROR event of a watch. The message is the apiserver's own. */
 export class ApiError extends Error {
+  static {
+    acrossCopies(this, 'ApiError');
+  }
+
   override readonly name = 'ApiError';
   readonly code: number;
   readonly reason: string;

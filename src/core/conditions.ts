@@ -5,9 +5,13 @@ export interface Condition {
   /**
    * `metadata.generation` of the object that was examined. If it is older than the object's, the condition is out of
    * date.
+   * @format int64
    */
   observedGeneration?: number;
-  /** When `status` last changed. RFC 3339, to the second. */
+  /**
+   * When `status` last changed. RFC 3339, to the second.
+   * @format date-time
+   */
   lastTransitionTime: string;
   /** One word in CamelCase, for machines. */
   reason: string;

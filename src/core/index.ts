@@ -1,3 +1,4 @@
+export { acrossCopies } from './across-copies.ts';
 export {
   ApiError,
   type ApiStatus,

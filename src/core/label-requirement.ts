@@ -1,3 +1,4 @@
+import { acrossCopies } from './across-copies.ts';
 import { matchesOperator, type LabelSelector } from './label-selector.ts';
 import { isDnsSubdomain, LABEL_NAME, ownValue } from './names.ts';
 
@@ -13,6 +14,10 @@ export interface LabelRequirement {
 
 /** A selector that cannot be understood. The message is the apiserver's for the same text. */
 export class SelectorError extends Error {
+  static {
+    acrossCopies(this, 'SelectorError');
+  }
+
   override readonly name = 'SelectorError';
 }
 

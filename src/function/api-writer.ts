@@ -38,7 +38,7 @@ import { DisruptionBudgetError } from './errors.ts';
  * own error when there was no answer. After a 429 with Retry-After the request is sent again, if the time of the run
  * allows it.
  */
-export class ApiWriter {
+class Writer {
   readonly #requests: ApiRequests;
   readonly #writes: Write[] = [];
 
@@ -302,6 +302,13 @@ export class ApiWriter {
     this.#writes.push({ ...reference(resource, key), uid, deleted: true, ...(gone ? { gone } : {}) });
   }
 }
+
+/**
+ * See the class. As a type it has no private members: objects of two copies of the package, such as
+ * `@levelhook/function` and `levelhook/testing`, fit each other.
+ */
+export type ApiWriter = Pick<Writer, keyof Writer>;
+export const ApiWriter: new (transport: ApiTransport, run: ApiRun, namespace?: string) => ApiWriter = Writer;
 
 const PAGE_SIZE = 500;
 const LAST_WORK_MS = 1000;

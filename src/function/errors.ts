@@ -1,10 +1,15 @@
+import { acrossCopies } from '../core/index.ts';
+
 /*
- * Each error of the SDK has a `code`, as Node's own errors have. The code stays the same when a message changes, and
- * works where `instanceof` does not: with two copies of the package in one process.
+ * Each error of the SDK has a `code`, as Node's own errors have, which stays the same when a message changes.
  */
 
 /** Thrown by a reconcile function: retrying will not help. The key becomes a dead letter until its object changes. */
 export class TerminalError extends Error {
+  static {
+    acrossCopies(this, 'TerminalError');
+  }
+
   override readonly name = 'TerminalError';
   readonly code = 'ERR_LEVELHOOK_TERMINAL';
 }
@@ -14,6 +19,10 @@ export class TerminalError extends Error {
  * time.
  */
 export class RetryAfterError extends Error {
+  static {
+    acrossCopies(this, 'RetryAfterError');
+  }
+
   override readonly name: string = 'RetryAfterError';
   readonly code: string = 'ERR_LEVELHOOK_RETRY_AFTER';
   readonly retryAfterSeconds: number;
@@ -26,12 +35,20 @@ export class RetryAfterError extends Error {
 
 /** A PodDisruptionBudget does not allow an eviction now. The apiserver's own error is its cause. */
 export class DisruptionBudgetError extends RetryAfterError {
+  static {
+    acrossCopies(this, 'DisruptionBudgetError');
+  }
+
   override readonly name = 'DisruptionBudgetError';
   override readonly code = 'ERR_LEVELHOOK_DISRUPTION_BUDGET';
 }
 
 /** The run's deadline has passed, or the gateway has hung up: nothing more may be written in this run. */
 export class DeadlineError extends Error {
+  static {
+    acrossCopies(this, 'DeadlineError');
+  }
+
   override readonly name = 'DeadlineError';
   readonly code = 'ERR_LEVELHOOK_DEADLINE';
 }

@@ -46,7 +46,8 @@ export interface ReconcilerRun {
 
 /**
  * Runs a controller's reconciler once for one key, through the same runtime as in production, but without a gateway: no
- * signature, no queue, no cache. An error in the reconciler does not reject: see `error`.
+ * signature, no queue, no cache. A controller with `callbackSeconds` gets a run token, for which nobody takes an
+ * outcome. An error in the reconciler does not reject: see `error`.
  *
  * ```ts
  * const apiserver = new MemoryApiserver({ objects: [source] });
@@ -76,6 +77,7 @@ export async function runReconciler(
       }
     },
   };
+  const { callbackSeconds } = controller;
   const resources = declaredBy(controller);
   const deadlineMs = systemClock.now() + timeoutSeconds * 1000;
   const trigger: Trigger = {
@@ -84,6 +86,9 @@ export async function runReconciler(
     deadline: new Date(systemClock.wallNow() + timeoutSeconds * 1000).toISOString(),
     remainingSeconds: timeoutSeconds,
     cache: everythingOf(resources),
+    ...(callbackSeconds === undefined
+      ? {}
+      : { callback: { url: NO_GATEWAY, token: randomUUID(), maxSeconds: callbackSeconds } }),
     requests: [{ ...(namespace === undefined ? {} : { namespace }), name, attempt, run: 1, reasons }],
   };
   const start = prepareTrigger(observed, trigger, {
@@ -101,6 +106,9 @@ export async function runReconciler(
   // A copy, because work that the run has left behind may still change the original.
   return { outcome: structuredClone(outcome), error: thrown, writes };
 }
+
+/** Nothing answers there. */
+const NO_GATEWAY = 'http://callbacks.invalid/';
 
 /** The kinds of the controller's cache. */
 export function declaredBy({ for: own, owns = [], watches = [], reads = [] }: Controller): Resource[] {
