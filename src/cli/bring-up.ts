@@ -1,11 +1,13 @@
-import { dirname, join } from 'node:path';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { messageOf, printable, systemClock } from '../core/index.ts';
+import { messageOf, printable, systemClock, UserError } from '../core/index.ts';
 import { generateSecret } from '../contract/index.ts';
 import { variableOf } from '../ground/config/config.ts';
 import { resolveBinary, startControlPlane, startRedis } from '../testing/index.ts';
 import { findOnPath } from '../testing/process/find-on-path.ts';
+import { removeOwnDirectory } from '../testing/process/own-directory.ts';
 import { Child } from './child.ts';
 import { type ChosenCluster, chosenCluster, type ClusterFlags, refuseBuiltIn } from './chosen-cluster.ts';
 import type { Family } from './family.ts';
@@ -91,20 +93,31 @@ export async function chooseGround(options: GroundOptions, started: Started): Pr
   return { cluster: given, settings };
 }
 
-/**
- * Starts Redis, and a control plane unless the command line names a cluster.
- * @param data folder in which both keep their data. Default: a temporary one.
- */
+/** Where control plane and Redis keep their data between starts. */
+export interface DataFlags {
+  readonly data: string;
+  readonly fresh: boolean;
+}
+
+/** Creates the folder of the data, which are of this machine alone. */
+async function dataFolder({ data, fresh }: DataFlags): Promise<string> {
+  const folder = resolve(data);
+  if (fresh) for (const part of ['control-plane', 'redis']) await removeOwnDirectory(join(folder, part));
+  mkdirSync(folder, { recursive: true });
+  const ignore = join(folder, '.gitignore');
+  if (!existsSync(ignore)) writeFileSync(ignore, '*\n');
+  return folder;
+}
+
+/** Starts Redis, and a control plane unless the command line names a cluster. */
 export async function startGround(
   { cluster, settings }: ChosenGround,
-  { replaced, data }: { readonly replaced: readonly string[]; readonly data?: string },
+  options: DataFlags & { readonly replaced: readonly string[] },
   { signal, started }: { readonly signal: AbortSignal; readonly started: Started },
 ): Promise<Ground> {
-  const redis = await startRedis({
-    appendOnly: true,
-    onProgress: say,
-    ...(data === undefined ? {} : { directory: join(data, 'redis') }),
-  });
+  const { replaced } = options;
+  const data = await dataFolder(options);
+  const redis = await startRedis({ appendOnly: true, onProgress: say, directory: join(data, 'redis') });
   // The server of REDIS_URL goes on.
   if (redis.managed) started('Redis', () => redis.stop());
   const plane = cluster === undefined ? await ownControlPlane({ replaced, data }, signal, started) : undefined;
@@ -123,19 +136,28 @@ export async function startGround(
 }
 
 async function ownControlPlane(
-  { replaced, data }: { readonly replaced: readonly string[]; readonly data: string | undefined },
+  { replaced, data }: { readonly replaced: readonly string[]; readonly data: string },
   signal: AbortSignal,
   started: Started,
 ): Promise<{ kubeconfig: string; kubectl: { directory: string; onPath: boolean } }> {
-  const without = replaced.length > 0 ? ` without its ${replaced.join(' and ')}` : '';
-  say(`starting a control plane: etcd, kube-apiserver, kube-controller-manager${without}`);
-  const controllers = ['*', ...replaced.map((name) => `-${name}`)];
   const progress = { onProgress: say, signal };
+  const hasManager = await resolveBinary('kube-controller-manager', progress).then(
+    () => true,
+    (error: unknown) => {
+      if (!(error instanceof UserError)) throw error;
+      say(`${error.message}. Without it nothing deletes the children of an owner, and there are no ServiceAccounts.`);
+      return false;
+    },
+  );
+  const without = replaced.length > 0 ? ` without its ${replaced.join(' and ')}` : '';
+  const manager = hasManager ? `, kube-controller-manager${without}` : '';
+  say(`starting a control plane: etcd, kube-apiserver${manager}`);
+  const controllers = ['*', ...replaced.map((name) => `-${name}`)];
   const kubectl = findOnPath(['kubectl'], process.env['PATH']);
   const plane = await startControlPlane({
-    kubeControllerManager: { controllers },
+    kubeControllerManager: hasManager && { controllers },
+    directory: join(data, 'control-plane'),
     ...progress,
-    ...(data === undefined ? {} : { directory: join(data, 'control-plane') }),
   });
   started('the control plane', () => plane.stop());
   const directory = dirname(kubectl ?? (await resolveBinary('kubectl', progress)));

@@ -1,6 +1,7 @@
 import { applyDefinitions, definitionsOf } from './definitions.ts';
 import {
   chooseGround,
+  type DataFlags,
   patiently,
   runLines,
   say,
@@ -18,7 +19,7 @@ import { replacedControllers } from './replaced-controllers.ts';
 import { askForSample, createSample } from './sample.ts';
 import { whatNext } from './what-next.ts';
 
-export interface StartFlags extends ClusterFlags {
+export interface StartFlags extends ClusterFlags, DataFlags {
   readonly functions: readonly string[];
   readonly sample: boolean;
   readonly port: number;
@@ -38,7 +39,7 @@ async function start(options: StartFlags, signal: AbortSignal, started: Started)
   const chosen = await chooseGround({ ...options, functions, replaced }, started);
   const { cluster } = chosen;
   const sample = options.sample && (cluster === undefined || (await askForSample(cluster.name, signal)));
-  const ground = await startGround(chosen, { replaced }, { signal, started });
+  const ground = await startGround(chosen, { ...options, replaced }, { signal, started });
   const { functionEnv, kubeconfig, kubectl } = ground;
   // The definitions in the user's own cluster are left to the user: a function waits for them, and says so.
   const definitions = functions.flatMap(({ folder }) => definitionsOf(folder));

@@ -15,11 +15,13 @@ export { stopLeftovers } from './process/process-record.ts';
 export {
   type ApiserverRequest,
   type ConversionRun,
+  type CustomResourceDefinition,
   type FakeApiFailure,
   type Fault,
   type GivenObject,
   MemoryApiserver,
   type MemoryApiserverOptions,
+  readDefinitions,
   RealApiserver,
   type ReconcilerRun,
   type RecordedRequest,

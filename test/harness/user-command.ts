@@ -32,7 +32,15 @@ export class UserCommand {
       stdio: [options.keys ? 'pipe' : 'ignore', 'pipe', 'pipe'],
       detached: true,
       // Compiled modules are kept beside those of all others: without them a command takes twice as long to start.
-      env: { PATH, HOME, TMPDIR: this.temporary, NODE_COMPILE_CACHE: COMPILED, ...options.env },
+      env: {
+        PATH,
+        HOME,
+        TMPDIR: this.temporary,
+        NODE_COMPILE_CACHE: COMPILED,
+        // Several commands run in the repository's folder at once.
+        ...(options.cwd === undefined ? { LEVELHOOK_DATA: join(this.temporary, 'data') } : {}),
+        ...options.env,
+      },
     });
     for (const name of ['stdout', 'stderr'] as const) {
       const stream = this.#process[name];

@@ -29,21 +29,42 @@ export class Downloader {
   }
 
   async text(url: string): Promise<string> {
-    return (await this.#get(url)).text();
+    return (await this.#get(url)).body.text();
   }
 
-  async stream(url: string): Promise<AsyncIterable<Buffer>> {
-    return this.#get(url);
+  /** @param known so many bytes of it are here already: it begins behind them if the server can do that, else anew. */
+  async stream(url: string, known = 0): Promise<Download> {
+    const answer =
+      known > 0 ? await this.#get(url, { range: `bytes=${known}-` }, [206, 200, 416]) : await this.#get(url);
+    if (answer.statusCode === 416) {
+      await answer.body.dump();
+      return this.stream(url);
+    }
+    const from = answer.statusCode === 206 ? known : 0;
+    const length = Number(answer.headers['content-length']);
+    return { body: answer.body, from, total: length > 0 ? from + length : undefined };
   }
 
   async close(): Promise<void> {
     await this.#agent.destroy();
   }
 
-  async #get(url: string) {
-    const { statusCode, body } = await request(url, { dispatcher: this.#dispatcher, signal: this.#signal ?? null });
-    if (statusCode === 200) return body;
-    await body.dump();
-    throw new Error(`${url} was answered with ${statusCode}`);
+  async #get(
+    url: string,
+    headers: Readonly<Record<string, string>> = {},
+    wanted: readonly number[] = [200],
+  ): Promise<Dispatcher.ResponseData> {
+    const answer = await request(url, { dispatcher: this.#dispatcher, signal: this.#signal ?? null, headers });
+    if (wanted.includes(answer.statusCode)) return answer;
+    await answer.body.dump();
+    throw new Error(`${url} was answered with ${answer.statusCode}`);
   }
+}
+
+export interface Download {
+  readonly body: AsyncIterable<Buffer>;
+  /** Where the body begins in the whole. */
+  readonly from: number;
+  /** Bytes of the whole; undefined when the server does not say. */
+  readonly total: number | undefined;
 }

@@ -56,8 +56,9 @@ export async function installFromEnvtest(
 
 async function downloadChecked(downloader: Downloader, { url, hash }: EnvtestArchive, file: string): Promise<void> {
   const sha512 = createHash('sha512');
+  const { body } = await downloader.stream(url);
   await pipeline(
-    await downloader.stream(url),
+    body,
     async function* (chunks: AsyncIterable<Buffer>) {
       for await (const chunk of chunks) {
         sha512.update(chunk);

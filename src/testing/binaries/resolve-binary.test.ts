@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { statSync } from 'node:fs';
 import { access, chmod, constants, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,7 +15,7 @@ import { targetPlatform } from './platform.ts';
 import { resolveBinary } from './resolve-binary.ts';
 
 const { os, arch } = targetPlatform();
-const noIndex = { envtestIndex: false } as const;
+const noIndex = { envtestIndex: false, kubernetesDownloads: false } as const;
 
 let directory: string;
 let cache: string;
@@ -23,7 +24,7 @@ let env: Environment;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'levelhook-resolve-'));
   cache = join(directory, 'cache');
-  env = { LEVELHOOK_ASSETS: cache, PATH: join(directory, 'bin') };
+  env = { LEVELHOOK_ASSETS: cache, PATH: join(directory, 'bin'), LEVELHOOK_KUBERNETES_DOWNLOADS: '' };
 });
 
 afterEach(() => rm(directory, { recursive: true }));
@@ -240,5 +241,107 @@ describe('the published envtest archive', () => {
     await fakeGo();
     await resolveBinary('kwok', { env, envtestIndex: `${origin}/index.yaml` });
     expect(requests).toEqual([]);
+  });
+});
+
+describe("Kubernetes' own downloads", () => {
+  const partOf = join('cache', 'kube-controller-manager.part');
+  const PATH = `/v1.36.3/bin/${os}/${arch}/kube-controller-manager`;
+  const program = Buffer.from(`#!/bin/sh\necho ${'published '.repeat(1000)}\n`);
+  let server: Server;
+  let options: { env: Environment; envtestIndex: false; onProgress: (line: string) => void };
+  let requests: string[];
+  let lines: string[];
+  let hash: string;
+  /** The bytes after which the connection breaks. */
+  let breaksAfter: number;
+
+  beforeEach(async () => {
+    requests = [];
+    lines = [];
+    breaksAfter = Infinity;
+    hash = createHash('sha256').update(program).digest('hex');
+    server = createServer((request, response) => {
+      const { range } = request.headers;
+      requests.push(`${request.url}${range === undefined ? '' : ` ${range}`}`);
+      if (request.url === `${PATH}.sha256`) return response.end(hash);
+      if (request.url !== PATH) return response.writeHead(404).end();
+      const from = Number(/^bytes=(\d+)-$/.exec(range ?? '')?.[1] ?? 0);
+      if (from >= program.length) return response.writeHead(416).end();
+      response.writeHead(range === undefined ? 200 : 206, { 'content-length': program.length - from });
+      if (breaksAfter === Infinity) return response.end(program.subarray(from));
+      response.write(program.subarray(from, breaksAfter));
+      // The connection breaks once the client has kept something of it.
+      const timer = setInterval(() => {
+        const size = statSync(join(directory, partOf), { throwIfNoEntry: false })?.size ?? 0;
+        if (size > 0) clearInterval(timer);
+        if (size > 0) response.destroy();
+      }, 10);
+      return undefined;
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    // A server of its own for each test: one that fails is not asked again.
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const onProgress = (line: string): void => void lines.push(line);
+    options = { env: { ...env, LEVELHOOK_KUBERNETES_DOWNLOADS: `${origin}/` }, envtestIndex: false, onProgress };
+  });
+
+  afterEach(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  it('are taken before a build, with their hash', async () => {
+    const path = await resolveBinary('kube-controller-manager', options);
+    expect(await readFile(path)).toEqual(program);
+    await access(path, constants.X_OK);
+    expect(requests).toEqual([`${PATH}.sha256`, PATH]);
+    expect(lines).toEqual([expect.stringMatching(/^downloading http:\S+\/kube-controller-manager$/)]);
+    expect(await readdir(cache)).toEqual(['kube-controller-manager']);
+  });
+
+  it('are continued where they were broken off, and built where they cannot be reached', async () => {
+    const go = await fakeGo();
+    breaksAfter = 4000;
+    await resolveBinary('kube-controller-manager', options);
+    expect(await go.calls()).toHaveLength(1);
+    const { length } = await readFile(join(directory, partOf));
+    expect(length).toBeGreaterThan(0);
+    await rm(join(cache, 'kube-controller-manager'));
+    requests = [];
+    breaksAfter = Infinity;
+    // The same server under another name, as another process would ask it.
+    const again = {
+      ...options,
+      kubernetesDownloads: options.env['LEVELHOOK_KUBERNETES_DOWNLOADS']?.slice(0, -1) ?? '',
+    };
+    expect(await readFile(await resolveBinary('kube-controller-manager', again))).toEqual(program);
+    expect(requests).toEqual([`${PATH}.sha256`, `${PATH} bytes=${length}-`]);
+    expect(await go.calls()).toHaveLength(1);
+  });
+
+  it('are refused with another hash, and nothing of them is kept', async () => {
+    hash = hash.replace(/^./, (digit) => (digit === '0' ? '1' : '0'));
+    const failed = resolveBinary('kube-controller-manager', options);
+    await expect(failed).rejects.toThrow(UserError);
+    await expect(failed).rejects.toThrow(/has the SHA-256 .* where the file beside it says .* nothing of it was kept/);
+    expect(await readdir(cache)).toEqual([]);
+  });
+
+  it('begin anew when the part that is here is longer than the whole', async () => {
+    await mkdir(cache);
+    await writeFile(join(directory, partOf), Buffer.concat([program, program]));
+    expect(await readFile(await resolveBinary('kube-controller-manager', options))).toEqual(program);
+    expect(requests).toHaveLength(3);
+  });
+
+  it('are done without when they are not for this machine, or the hash is a login page', async () => {
+    const go = await fakeGo();
+    await resolveBinary('kwok', options);
+    expect(requests).toEqual([]);
+    hash = '<html>login</html>';
+    await resolveBinary('kube-controller-manager', options);
+    expect(await go.calls()).toHaveLength(2);
+    expect(lines).toContainEqual(expect.stringMatching(/^no download of kube-controller-manager: .* is not the hash/));
   });
 });

@@ -10,15 +10,18 @@ import { installFromEnvtest } from './envtest-archive.ts';
 import { buildWithGo } from './go-build.ts';
 import { withBuildLock } from './build-lock.ts';
 import { targetPlatform } from './platform.ts';
+import { installPublished } from './published-program.ts';
 import { kubernetesVersion } from './versions.ts';
 
 /**
  * Finds a program of the control plane and returns its path. It looks in this order, for each program separately: the
  * directory KUBEBUILDER_ASSETS, the cache directory (LEVELHOOK_ASSETS, else
  * `~/.cache/levelhook/assets/VERSION-OS-ARCH`), the published envtest archive (etcd, kube-apiserver and kubectl only),
- * and a build with Go from the module in infra/control-plane, once, into the cache directory.
+ * Kubernetes' own downloads (its programs only), and a build with Go from the module in infra/control-plane, once, into
+ * the cache directory.
  *
- * Throws `UserError` when the hash of an archive differs from its index, when there is no Go, or when a build fails.
+ * Throws `UserError` when the hash of a download differs from the published one, when there is no Go, or when a build
+ * fails.
  */
 export async function resolveBinary(name: BinaryName, options: ResolveBinaryOptions = {}): Promise<string> {
   const env = options.env ?? process.env;
@@ -32,6 +35,7 @@ export async function resolveBinary(name: BinaryName, options: ResolveBinaryOpti
     // The previous holder of the lock may have made this very program.
     if ((await firstExecutable([cached])) !== undefined) return;
     if (isInEnvtestArchive(name) && (await installFromEnvtest(name, cache, options))) return;
+    if (await installPublished(name, cached, options)) return;
     await buildWithGo(name, cached, options);
   });
   if ((await firstExecutable([cached])) === undefined) throw new UserError(`${cached} is not executable`);

@@ -36,10 +36,23 @@ export async function ownDirectory(asked: string | undefined, temporaryPrefix: s
   const owner = join(path, OWNER);
   if (!existsSync(owner) && (await readdir(path)).length > 0)
     throw new UserError(`${path} is not empty: name another directory, or empty it`);
-  const user = existsSync(owner) ? ownerSchema.parse(JSON.parse(readFileSync(owner, 'utf8'))) : NOBODY;
-  if (isAlive(user))
-    throw new UserError(`${path} is in use by the process ${user.pid}: end it, or name another directory`);
+  refuseUsed(path);
   writeFileSync(owner, JSON.stringify({ pid: process.pid, startTime: startTimeOf(process.pid) ?? '' }));
   await stopLeftovers(path);
   return { path, release: async () => writeFileSync(owner, JSON.stringify(NOBODY)) };
+}
+
+/** Removes a directory that `ownDirectory` was given, with its data. @throws UserError if a running process uses it. */
+export async function removeOwnDirectory(path: string): Promise<void> {
+  refuseUsed(path);
+  await stopLeftovers(path);
+  await rm(path, { recursive: true, force: true });
+}
+
+function refuseUsed(path: string): void {
+  const owner = join(path, OWNER);
+  const user = existsSync(owner) ? ownerSchema.parse(JSON.parse(readFileSync(owner, 'utf8'))) : NOBODY;
+  if (isAlive(user)) {
+    throw new UserError(`${path} is in use by the process ${user.pid}: end it, or name another directory`);
+  }
 }

@@ -2,6 +2,7 @@
  * Runs one reconciler or webhook against an apiserver in memory or a real one. Code that starts servers is elsewhere,
  * so that this loads fast.
  */
+export { type CustomResourceDefinition, readDefinitions } from './definitions.ts';
 export { type GivenObject, MemoryApiserver, type MemoryApiserverOptions } from './memory-apiserver.ts';
 export { RealApiserver } from './real-apiserver.ts';
 export type { FakeApiFailure } from './fake-api-error.ts';

@@ -15,6 +15,7 @@ import { checkFields } from '../../contract/selectable-fields.ts';
 import { isSelected } from '../../contract/selection.ts';
 import type { ApiTransport } from '../../function/api-transport.ts';
 import { fullStatus } from './built-in-status.ts';
+import { type CustomResourceDefinition, Definitions } from './definitions.ts';
 import { memoryDiscovery } from './memory-discovery.ts';
 import { FieldOwners } from './field-owners.ts';
 import { isJson, isSame, type Json } from './json.ts';
@@ -49,9 +50,17 @@ export type GivenObject = Named | (Named & Readonly<Record<string, unknown>>);
 export interface MemoryApiserverOptions {
   /** The objects at the start. Default: none. */
   readonly objects?: readonly GivenObject[];
-  /** Your own kinds whose plural is not the kind with an `s`, or that are cluster-scoped. */
+  /**
+   * The definitions of your own kinds, such as those that `levelhook crds` writes (`readDefinitions`): plural, scope,
+   * status subresource and defaults are theirs. Default: none.
+   */
+  readonly definitions?: readonly CustomResourceDefinition[];
+  /** Your own kinds without a definition whose plural is not the kind with an `s`, or that are cluster-scoped. */
   readonly resources?: readonly Resource[];
-  /** Your own kinds without a status subresource: their status is a field like any other. Default: none. */
+  /**
+   * Your own kinds without a definition and without a status subresource: their status is a field like any other.
+   * Default: none.
+   */
   readonly withoutStatus?: readonly Resource[];
   /** The clock for timestamps, in milliseconds since the epoch. Default `Date.now`. */
   readonly now?: () => number;
@@ -63,13 +72,14 @@ export interface MemoryApiserverOptions {
  * subresources, merge, JSON and strategic patches, server-side apply with its conflicts, paged lists by label and
  * field, and discovery of the kinds that it knows.
  *
- * It is no cluster: nothing is validated or defaulted, an empty map or list outside of the metadata is stored, and only
- * your controller runs (there is no garbage collector, so dependents of a deleted object stay). Admission accepts all
- * writes, a Namespace has only the finalizers that a test gives it, and every user has all rights. Custom resources'
- * lists are atomic in an apply. Test such behaviour on a real apiserver (`RealApiserver`).
+ * It is no cluster: nothing is validated, no built-in kind is defaulted, an empty map or list outside of the metadata
+ * is stored, and only your controller runs (there is no garbage collector, so dependents of a deleted object stay).
+ * Admission accepts all writes, a Namespace has only the finalizers that a test gives it, and every user has all
+ * rights. Custom resources' lists are atomic in an apply. Test such behaviour on a real apiserver (`RealApiserver`).
  */
 export class MemoryApiserver extends TestApiserver {
   readonly #options: MemoryApiserverOptions;
+  readonly #definitions: Definitions;
   readonly #resources: Resources;
   readonly #objects = new Map<
     string,
@@ -81,7 +91,8 @@ export class MemoryApiserver extends TestApiserver {
   constructor(options: MemoryApiserverOptions = {}) {
     super();
     this.#options = options;
-    this.#resources = new Resources(options.resources ?? []);
+    this.#definitions = new Definitions(options.definitions ?? []);
+    this.#resources = new Resources([...this.#definitions.resources(), ...(options.resources ?? [])]);
     for (const object of options.objects ?? []) this.put(object);
   }
 
@@ -113,7 +124,10 @@ export class MemoryApiserver extends TestApiserver {
     if (ownVersion > this.#version) this.#version = ownVersion;
     next.metadata.resourceVersion = String(ownVersion || this.#version);
     const status = fullStatus(resource, object.status);
-    this.#store(resource, { ...next, ...(status === undefined ? {} : { status }) });
+    this.#store(
+      resource,
+      this.#definitions.withDefaults(resource, { ...next, ...(status === undefined ? {} : { status }) }),
+    );
   }
 
   /** A delete by another client: at once, despite finalizers. */
@@ -189,7 +203,8 @@ export class MemoryApiserver extends TestApiserver {
     const fixed = { ...metadata, ...this.#newMetadata(resource, given), resourceVersion: String(this.#version) };
     const told = { ...rest, ...kept, metadata: fixed } as StoredObject;
     const initial = fullStatus(resource, told.status);
-    const object: StoredObject = { ...told, ...(initial === undefined ? {} : { status: initial }) };
+    const whole: StoredObject = { ...told, ...(initial === undefined ? {} : { status: initial }) };
+    const object = this.#definitions.withDefaults(resource, whole);
     const owners = this.#store(resource, object);
     if (verb === 'apply') {
       owners.apply({}, given, { manager: applierOf(query, subresource), force: true });
@@ -221,7 +236,9 @@ export class MemoryApiserver extends TestApiserver {
       );
     }
     const isBuiltIn = this.#resources.isBuiltIn(resource);
-    const next = updated(old, given, { resource, hasStatus: this.#hasStatus(resource), isBuiltIn }, subresource);
+    const hasStatus = this.#hasStatus(resource);
+    const written = updated(old, given, { resource, hasStatus, isBuiltIn }, subresource);
+    const next = this.#definitions.withDefaults(resource, written);
     if (changesNothing(old, next, isBuiltIn) && String(owners) === ownersBefore) return old;
     if (contentType !== APPLY) owners.changed(old, next, managerOf(query));
     return this.#replace(resource, next);
@@ -375,7 +392,10 @@ export class MemoryApiserver extends TestApiserver {
     return { uid, creationTimestamp: timestamp(this.#now()), ...(counts ? { generation: 1 } : {}) };
   }
 
-  #hasStatus({ apiVersion, plural }: Resource): boolean {
+  #hasStatus(resource: Resource): boolean {
+    const { apiVersion, plural } = resource;
+    const defined = this.#definitions.hasStatus(resource);
+    if (defined !== undefined) return defined;
     const without = this.#options.withoutStatus ?? [];
     return !without.some((each) => each.apiVersion === apiVersion && each.plural === plural);
   }

@@ -1,8 +1,13 @@
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { resource } from '../../../src/core/index.ts';
-import { Cluster, pods, replicaSet } from '../../harness/cluster.ts';
+import { resolveBinary } from '../../../src/testing/index.ts';
+import { findOnPath } from '../../../src/testing/process/find-on-path.ts';
+import { Cluster, configMaps, pods, replicaSet } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { UserCommand } from '../../harness/user-command.ts';
+import { levelhook, UserCommand } from '../../harness/user-command.ts';
 
 let command: UserCommand;
 
@@ -101,6 +106,32 @@ it('npm start runs a function of a custom resource, whose definition it applies'
   command.signal('SIGTERM');
   expect(await command.exited, command.output).toBe(0);
   expectNothingLeft();
+});
+
+it('levelhook start without Go starts without the programs that it cannot get, and says what is missing', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'levelhook-no-go-'));
+  for (const name of ['etcd', 'kube-apiserver', 'kubectl'] as const) {
+    symlinkSync(await resolveBinary(name), join(folder, name));
+  }
+  symlinkSync(findOnPath(['redis-server', 'valkey-server'], process.env['PATH']) ?? '', join(folder, 'redis-server'));
+  command = levelhook(['start', '--functions', 'examples/01-minimal', '--no-sample', '--port', '0'], {
+    PATH: folder,
+    LEVELHOOK_ASSETS: folder,
+    LEVELHOOK_KUBERNETES_DOWNLOADS: '',
+  });
+  await command.line(/^levelhook ready$/);
+  expect(command.stderr[0]).toMatch(
+    /^kube-controller-manager is not on this machine and neither is Go .* Without it nothing deletes the children of an owner, and there are no ServiceAccounts\.$/,
+  );
+  const cluster = await Cluster.connect(await printed('kubeconfig'));
+  const metadata = { namespace: 'default', name: 'ann', labels: { greet: 'true' } };
+  await cluster.create(configMaps, { metadata, data: { name: 'Ann' } });
+  await command.line(/ greeting +default\/ann +added ConfigMap ann .* done, 1 write$/);
+  await cluster.close();
+  command.signal('SIGTERM');
+  expect(await command.exited, command.output).toBe(0);
+  expectNothingLeft();
+  rmSync(folder, { recursive: true });
 });
 
 it('Ctrl-C ends npm start, with nothing left behind', async () => {

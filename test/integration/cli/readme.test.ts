@@ -41,7 +41,7 @@ it('the first function in the README is the file in functions/examples, letter b
 });
 
 it('the documents lead to files that are there', () => {
-  const documents = globSync('{README.md,{src,functions,infra,test}/**/*.md}', { cwd: ROOT });
+  const documents = globSync('{README.md,{.github,src,functions,infra,test}/**/*.md}', { cwd: ROOT });
   expect(documents.length).toBeGreaterThan(30);
   const broken = documents.flatMap((document) => {
     const text = read(document);
