@@ -1,8 +1,11 @@
+import { once } from 'node:events';
 import { globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { basename, resolve } from 'node:path';
 import type { Controller } from 'levelhook/function';
-import { ClusterRole, ClusterRoleBinding, ConfigMap, Namespace } from 'levelhook/function/kinds';
+import { ClusterRole, ClusterRoleBinding, ConfigMap, Deployment, Namespace } from 'levelhook/function/kinds';
 import {
   type ControlPlane,
   RealApiserver,
@@ -18,6 +21,11 @@ import { site } from '../../../functions/examples/02-custom-resource/site.ts';
 import { Site } from '../../../functions/examples/02-custom-resource/sites.example.com-v1.ts';
 import { Route } from '../../../functions/examples/03-webhooks/kinds.ts';
 import { route } from '../../../functions/examples/03-webhooks/route.ts';
+import { records } from '../../../functions/examples/04-finalizer/record.ts';
+import { expiry } from '../../../functions/examples/05-requeue/expiry.ts';
+import { configHash } from '../../../functions/examples/06-maps/config-hash.ts';
+import { webCheck } from '../../../functions/examples/07-errors/web-check.ts';
+import { team } from '../../../functions/examples/09-related/team.ts';
 import { copies } from '../../../functions/examples/20-platforms/copies.ts';
 import { resource } from '../../../src/core/index.ts';
 import { Cluster, configMaps } from '../../harness/cluster.ts';
@@ -34,7 +42,11 @@ const accounts = resource('v1', 'ServiceAccount');
 const CRD = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 /** Reading is the gateway's affair. */
 const READS = [
-  { apiGroups: ['', 'example.com'], resources: ['configmaps', 'routes', 'sites'], verbs: ['get', 'list', 'watch'] },
+  {
+    apiGroups: ['', 'apps', 'example.com'],
+    resources: ['configmaps', 'deployments', 'routes', 'sites'],
+    verbs: ['get', 'list', 'watch'],
+  },
 ];
 
 type Rule = (typeof READS)[number];
@@ -55,6 +67,11 @@ async function shippedRules(): Promise<Record<string, readonly Rule[]>> {
     'chart-readme': (parse(block) as Values).functions.greeting.rules,
     site: parse(yamlIn(await read('functions/examples/02-custom-resource/README.md')).at(-1) ?? '') as readonly Rule[],
     webhooks: await rulesIn('functions/examples/03-webhooks/rbac.yaml'),
+    record: await rulesIn('functions/examples/04-finalizer/rbac.yaml'),
+    expiry: await rulesIn('functions/examples/05-requeue/rbac.yaml'),
+    'config-hash': await rulesIn('functions/examples/06-maps/rbac.yaml'),
+    'web-check': await rulesIn('functions/examples/07-errors/rbac.yaml'),
+    team: await rulesIn('functions/examples/09-related/rbac.yaml'),
     platforms: await rulesIn('functions/examples/20-platforms/rbac.yaml'),
   };
 }
@@ -66,21 +83,34 @@ async function rulesIn(path: string): Promise<readonly Rule[]> {
   return roles.find(({ kind }) => kind === 'ClusterRole')?.rules ?? [];
 }
 
+/** A service outside of the cluster, which takes everything. */
+const service = createServer((_, response) => response.writeHead(204).end());
+await once(service.listen(0, '127.0.0.1'), 'listening');
+const SERVICE = `http://127.0.0.1:${(service.address() as AddressInfo).port}`;
+
 const EXAMPLES: readonly (readonly [user: string, controller: Controller, name: string, folder: string])[] = [
   ['chart-example', greeting, 'ann', '01-minimal'],
   ['chart-readme', greeting, 'bob', '01-minimal'],
   ['site', site, 'home', '02-custom-resource'],
   ['webhooks', route, 'shop', '03-webhooks'],
+  ['record', records(SERVICE), 'record', '04-finalizer'],
+  ['expiry', expiry(() => Date.now() + 60_000), 'expiry', '05-requeue'],
+  ['config-hash', configHash, 'rolled', '06-maps'],
+  ['web-check', webCheck, 'check', '07-errors'],
+  ['team', team, 'red', '09-related'],
   ['platforms', copies, 'copied', '20-platforms'],
 ];
 /** Programs in other languages, which nothing can call but a gateway. */
 const WITHOUT_SDK = ['10-python', '11-go'];
+/** Its run writes nothing; its worker writes with the rights in `rbac.yaml`, see learning.test.ts. */
+const WRITES_LATER = ['08-long-runs'];
 
 const started = new Started();
 let plane: ControlPlane;
 let rules: Record<string, readonly Rule[]>;
 
 beforeAll(async () => {
+  started.add(async () => service.close().closeAllConnections());
   rules = await shippedRules();
   const users = [...Object.keys(rules), 'without'].map((name) => ({ name }));
   plane = await startControlPlane({
@@ -105,6 +135,22 @@ beforeAll(async () => {
   for (const name of ['ann', 'bob', 'copied', 'refused']) {
     await api.create(ConfigMap, { metadata: { namespace: NAMESPACE, name, labels }, data: { name, text: name } });
   }
+  const own = {
+    record: { record: 'true' },
+    expiry: { expires: 'true' },
+    check: { check: 'true' },
+    red: { team: 'true' },
+  };
+  for (const [name, ownLabels] of Object.entries(own)) {
+    const annotations = { 'example.com/ttl-seconds': '1' };
+    const metadata = { namespace: NAMESPACE, name, labels: ownLabels, annotations };
+    await api.create(ConfigMap, { metadata, data: { url: SERVICE, members: 'ann' } });
+  }
+  const template = { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'web', image: 'web' }] } };
+  await api.create(Deployment, {
+    metadata: { namespace: NAMESPACE, name: 'rolled', annotations: { 'example.com/config': 'ann' } },
+    spec: { selector: { matchLabels: { app: 'web' } }, template },
+  });
   await eventually(() =>
     api.create(Site, { metadata: { namespace: NAMESPACE, name: 'home' }, spec: { pages: { a: 'A' } } }),
   );
@@ -125,7 +171,7 @@ const run = (user: string, controller: Controller, name: string) =>
 it('are tested for every example', () => {
   const examples = globSync('functions/examples/*/', { cwd: ROOT }).map((folder) => basename(folder));
   const tested = EXAMPLES.map(([, , , folder]) => folder);
-  expect([...new Set([...tested, ...WITHOUT_SDK])].toSorted()).toEqual(examples.toSorted());
+  expect([...new Set([...tested, ...WITHOUT_SDK, ...WRITES_LATER])].toSorted()).toEqual(examples.toSorted());
 });
 
 it.each(EXAMPLES)(

@@ -1,0 +1,4 @@
+import { serveController } from 'levelhook/function/node';
+import { configHash } from './config-hash.ts';
+
+await serveController(configHash);

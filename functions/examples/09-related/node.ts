@@ -1,0 +1,4 @@
+import { serveController } from 'levelhook/function/node';
+import { team } from './team.ts';
+
+await serveController(team);
