@@ -2,11 +2,13 @@
  * Compiles src and functions to dist, or to the folder given as the only argument, with declarations and without tests.
  * The Lua files, the assets of pages and the manifests of functions go beside their JavaScript: they are read at run
  * time by a path relative to it.
- * The folder `function` in it becomes the package `@levelhook/function`.
+ * The folder `function` in it becomes the package `@levelhook/function`, the folder `create` the package
+ * `create-levelhook`.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, globSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { writeCreatePackage } from './create-package.ts';
 import { writeFunctionPackage } from './function-package.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -26,6 +28,7 @@ if (status === 0) {
     cpSync(join(root, file), join(outDir, file));
   }
   writeFunctionPackage(root, outDir, join(outDir, 'function'));
+  writeCreatePackage(root, outDir, join(outDir, 'create'));
 } else {
   process.exitCode = 1;
 }

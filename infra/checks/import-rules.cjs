@@ -61,6 +61,7 @@ const HOMES = {
   commander: ['src/cli/'],
   rfc6902: ['src/function/webhooks/json-patch[.]ts$'],
   'json-schema-to-typescript': ['src/cli/crd-types[.]ts$'],
+  'ts-json-schema-generator': ['src/cli/crds/kinds[.]ts$'],
   'pprof-format': ['src/gateway/http/profiles/'],
   zod: ['src/(ground|gateway)/', 'src/contract/.*schema[^/]*[.]ts$', 'src/(cli|testing)/'],
 };
@@ -160,6 +161,17 @@ const layers = [
     name: 'home-of-profiler',
     from: { path: '^src/', pathNot: ['^src/profiler/', '^src/gateway/http/server/', '^src/function/node/'] },
     to: { path: '^src/profiler/' },
+  },
+  {
+    name: 'create-imports-core',
+    comment: 'npm downloads it before its first question: it is one small file.',
+    from: { path: '^src/create/', pathNot: TESTS },
+    to: { pathNot: '^src/(core|create)/', dependencyTypesNot: ['core'] },
+  },
+  {
+    name: 'home-of-create',
+    from: { path: '^src/', pathNot: ['^src/create/', '^src/cli/'] },
+    to: { path: '^src/create/' },
   },
   {
     name: 'testing-and-cli-on-top',

@@ -12,6 +12,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   AdmissionWebhookOptions: 'an admission webhook as its author declares it',
   ControllerOptions: 'a controller as its author declares it',
   Description: 'the same, as the function tells the gateway',
+  JsonSchema: 'a format of others',
   ControlPlaneOptions: 'a control plane as the author of a test asks for it',
 };
 

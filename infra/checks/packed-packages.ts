@@ -11,10 +11,11 @@ const filesSchema = z.object({ files: z.array(z.string()) });
 export interface PackedPackages {
   readonly levelhook: string;
   readonly function: string;
+  readonly create: string;
 }
 
 /**
- * Builds and packs both packages of this tree. Staged, so that neither an old dist nor another run can falsify the
+ * Builds and packs the packages of this tree. Staged, so that neither an old dist nor another run can falsify the
  * result.
  *
  * @param folder an empty one
@@ -29,7 +30,11 @@ export function packPackages(folder: string, root = repositoryRoot): PackedPacka
   }
   const built = runNode(root, ['infra/checks/build.ts', join(stage, 'dist')]);
   if (built.exitCode !== 0) throw new Error(built.output);
-  return { levelhook: pack(stage, folder), function: pack(join(stage, 'dist/function'), folder) };
+  return {
+    levelhook: pack(stage, folder),
+    function: pack(join(stage, 'dist/function'), folder),
+    create: pack(join(stage, 'dist/create'), folder),
+  };
 }
 
 function pack(source: string, folder: string): string {

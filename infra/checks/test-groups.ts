@@ -97,17 +97,19 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     minutes: 3,
   },
   packages: {
-    protects: 'that both packages can be published, installed and used',
+    protects: 'that the packages can be published, installed and used, and that a new project works',
     files: ['test/integration/packages/*.test.ts'],
     guards: [
       'package.json',
       'package-lock.json',
       'infra/release',
       'infra/checks/build.ts',
+      'src/create',
+      'src/cli/crds',
       'src/function',
       'src/kubeconfig',
     ],
-    minutes: 2,
+    minutes: 4,
   },
   histories: {
     protects: 'that cache and queue agree with their models through long random histories',

@@ -2,10 +2,19 @@ import { stringify } from 'yaml';
 import { z } from 'zod';
 import { MAX_SOURCES } from '../../src/contract/source.ts';
 import { ReconcileFunction, specSchema } from '../../src/gateway/registration/reconcile-function.ts';
-import { type JsonSchema, structuralSchema } from './structural-schema.ts';
+import { type JsonSchema, type StructuralSchema, structuralSchema } from '../../src/cli/crds/structural-schema.ts';
 
 /** The file, from the root of the repository. */
 export const CRD_FILE = 'infra/crds/levelhook.dev_reconcilefunctions.yaml';
+
+/**
+ * Predicates within predicates within predicates: written out, they would be most of the definition. The gateway checks
+ * them.
+ */
+export const OPAQUE = /Predicate[12]$/;
+
+/** Without a bound the apiserver reckons the cost of rules about a text to be too high. */
+export const MAX_LENGTH = 2048;
 
 const condition = {
   type: 'object',
@@ -64,9 +73,9 @@ const RULES = {
 /**
  * The CustomResourceDefinition of ReconcileFunction: its schema is the one by which the gateway itself reads the spec.
  */
-export function reconcileFunctionCrd(): JsonSchema {
+export function reconcileFunctionCrd(): StructuralSchema {
   const json = z.toJSONSchema(specSchema, { io: 'input', unrepresentable: 'any', reused: 'inline' }) as JsonSchema;
-  const spec = structuralSchema(json);
+  const spec = structuralSchema(json, { opaque: OPAQUE, maxLength: MAX_LENGTH });
   const properties = { ...spec.properties };
   // Their names are unique.
   const webhooks = {

@@ -1,13 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { type JsonSchema, structuralSchema } from './structural-schema.ts';
-import { reconcileFunctionCrd } from './reconcile-function-crd.ts';
+import { type JsonSchema, structuralSchema, type StructuralSchema } from '../../src/cli/crds/structural-schema.ts';
+import { MAX_LENGTH, reconcileFunctionCrd } from './reconcile-function-crd.ts';
 
-const of = (schema: z.ZodType): JsonSchema =>
-  structuralSchema(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', reused: 'inline' }) as JsonSchema);
+const of = (schema: z.ZodType): StructuralSchema => {
+  const json = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', reused: 'inline' }) as JsonSchema;
+  return structuralSchema(json, { maxLength: MAX_LENGTH });
+};
 
 /** Each schema within a schema, with its path. */
-function* schemasIn(schema: JsonSchema, path = 'spec'): Generator<[string, JsonSchema]> {
+function* schemasIn(schema: StructuralSchema, path = 'spec'): Generator<[string, StructuralSchema]> {
   yield [path, schema];
   for (const [name, each] of Object.entries(schema.properties ?? {})) yield* schemasIn(each, `${path}.${name}`);
   if (schema.items) yield* schemasIn(schema.items, `${path}[]`);
@@ -59,6 +61,41 @@ describe('a structural schema', () => {
     expect(of(z.union([z.int(), z.string()]))).toEqual({ 'x-kubernetes-int-or-string': true });
   });
 
+  it('says of null, of a number or a text, and of anything what Kubernetes says', () => {
+    expect(structuralSchema({ type: ['string', 'null'], maxLength: 3 })).toEqual({
+      type: 'string',
+      maxLength: 3,
+      nullable: true,
+    });
+    expect(structuralSchema({ anyOf: [{ type: 'integer', minimum: 1 }, { type: 'null' }] })).toEqual({
+      type: 'integer',
+      minimum: 1,
+      nullable: true,
+    });
+    expect(structuralSchema({ type: ['number', 'string'] })).toEqual({ 'x-kubernetes-int-or-string': true });
+    expect(structuralSchema({ description: 'Any.' })).toEqual({
+      description: 'Any.',
+      'x-kubernetes-preserve-unknown-fields': true,
+    });
+    expect(structuralSchema({ type: 'object', properties: {}, additionalProperties: false })).toEqual({
+      type: 'object',
+      properties: {},
+    });
+  });
+
+  it('is refused for what it cannot say, with the place', () => {
+    const inField = (schema: JsonSchema) => () => structuralSchema({ type: 'object', properties: { a: schema } });
+    expect(inField({ type: 'array', items: [{ type: 'string' }] })).toThrow(/^The field a is a tuple/);
+    expect(inField({ type: ['boolean', 'string'] })).toThrow(/^The field a is boolean or string/);
+    expect(inField({ anyOf: [{ type: 'boolean' }, { type: 'object', properties: {} }] })).toThrow(
+      /^The field a is one of several types/,
+    );
+    const definitions = { Tree: { type: 'object', properties: { of: { $ref: '#/definitions/Tree' } } } };
+    expect(() => structuralSchema({ $ref: '#/definitions/Tree' }, { definitions })).toThrow(
+      /^The field of contains itself by the type Tree/,
+    );
+  });
+
   it('is not made of a reference that leads nowhere', () => {
     expect(() => structuralSchema({ $ref: '#/$defs/Nobody' })).toThrow('no definition for #/$defs/Nobody');
   });
@@ -66,9 +103,9 @@ describe('a structural schema', () => {
 
 describe('the definition of ReconcileFunction', () => {
   const crd = reconcileFunctionCrd() as unknown as {
-    spec: { versions: { schema: { openAPIV3Schema: { properties: { spec: JsonSchema } } } }[] };
+    spec: { versions: { schema: { openAPIV3Schema: { properties: { spec: StructuralSchema } } } }[] };
   };
-  const spec = crd.spec.versions[0]?.schema.openAPIV3Schema.properties.spec as JsonSchema;
+  const spec = crd.spec.versions[0]?.schema.openAPIV3Schema.properties.spec as StructuralSchema;
 
   it('has a pattern for the whole of each text, never for a part of it', () => {
     const patterns = [...schemasIn(spec)].flatMap(([path, { pattern }]) =>

@@ -1,4 +1,4 @@
-/** Builds and packs both packages into an empty folder, the only argument: `npm publish` takes their files. */
+/** Builds and packs the packages into an empty folder, the only argument: `npm publish` takes their files. */
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * Publishes both packages from the files of a folder: `node infra/release/publish-packages.ts FOLDER [OPTIONS]`.
+ * Publishes the packages from the files of a folder: `node infra/release/publish-packages.ts FOLDER [OPTIONS]`.
  * Options are passed on to `npm publish`. A package that the registry has in this version already is left alone, so a
  * release that broke off can be repeated. It imports nothing but Node, because it runs beside the identity of the
  * workflow.

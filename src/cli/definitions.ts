@@ -4,9 +4,9 @@ import { messageOf, UserError } from '../core/index.ts';
 import { ApiClient } from '../ground/apiserver/api-client.ts';
 import { loadCredentials } from '../ground/apiserver/credentials.ts';
 
-/** Finds a function's CustomResourceDefinitions: `*.crd.yaml` in the folder of its entry. */
+/** Finds CustomResourceDefinitions: `*.crd.yaml` in the folder of a function's entry, `crds/*.yaml` in a project's. */
 export function definitionsOf(folder: string): string[] {
-  return globSync('*.crd.yaml', { cwd: folder })
+  return globSync(['*.crd.yaml', 'crds/*.yaml'], { cwd: folder })
     .toSorted()
     .map((file) => join(folder, file));
 }

@@ -1,5 +1,5 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { messageOf, UserError } from '../core/index.ts';
 import { type Description, generateSecret } from '../contract/index.ts';
 import { importExtractableSecret } from '../contract/signature.ts';
@@ -8,6 +8,7 @@ import { describeFunction } from '../gateway/controller/endpoint/describe.ts';
 import { Endpoint } from '../gateway/controller/endpoint/endpoint.ts';
 import {
   chooseGround,
+  type DataFlags,
   type Ground,
   runLines,
   say,
@@ -26,10 +27,8 @@ import { ReloadedFunction } from './reloaded-function.ts';
 import { sameJob } from './same-job.ts';
 import { watchFolder } from './watched-folder.ts';
 
-export interface DevFlags extends ClusterFlags {
+export interface DevFlags extends ClusterFlags, DataFlags {
   readonly port: number;
-  readonly data: string;
-  readonly fresh: boolean;
 }
 
 /**
@@ -51,9 +50,7 @@ async function dev(
   const data = resolve(folder, options.data);
   const functions = (entries.length === 0 ? [undefined] : entries).map((entry) => ownFunction(entry, folder, data));
   const chosen = await chooseGround({ ...options, functions, replaced: [] }, started);
-  if (options.fresh) rmSync(data, { recursive: true, force: true });
-  keepOutOfGit(data);
-  const ground = await startGround(chosen, { replaced: [], data }, { signal, started });
+  const ground = await startGround(chosen, { ...options, replaced: [] }, { signal, started });
   const apiToken = generateSecret();
   ground.gatewayEnv[variableOf('apiTokens')] = apiToken;
 
@@ -168,7 +165,8 @@ class Project {
   async #apply(): Promise<void> {
     const { cluster, kubeconfig } = this.#ground;
     if (cluster !== undefined) return;
-    const files = new Set([...this.#functions.keys()].flatMap(({ folder }) => definitionsOf(folder)));
+    const folders = new Set([process.cwd(), ...[...this.#functions.keys()].map(({ folder }) => folder)]);
+    const files = [...folders].flatMap(definitionsOf);
     for (const file of files) {
       const text = readFileSync(file, 'utf8');
       if (this.#definitions.get(file) === text) continue;
@@ -188,11 +186,4 @@ function changesOf(folder: string, signal: AbortSignal): { next(): Promise<void>
       change = Promise.withResolvers<void>();
     },
   };
-}
-
-/** Creates the folder. Its data are of this machine alone. */
-function keepOutOfGit(data: string): void {
-  mkdirSync(data, { recursive: true });
-  const ignore = join(data, '.gitignore');
-  if (!existsSync(ignore)) writeFileSync(ignore, '*\n');
 }

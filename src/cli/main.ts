@@ -1,5 +1,7 @@
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { messageOf, printable, UserError } from '../core/index.ts';
+import type { CreateFlags } from '../create/create-command.ts';
+import type { CrdsOptions } from './crds-command.ts';
 import type { DevFlags } from './dev-command.ts';
 import type { DoctorFlags } from './doctor-command.ts';
 import type { GatewayFlags } from './gateway-command.ts';
@@ -37,8 +39,24 @@ export async function main(argv: readonly string[]): Promise<void> {
       ['replicaset'],
     )
     .option('--no-sample', 'do not create the sample object and do not ask about it')
+    .addOption(dataOption())
+    .option('--fresh', FRESH, false)
     .option('--port <number>', 'port of health, metrics and dashboard; 0 for any', port, 8787)
     .action(async (options: StartFlags) => (await import('./start-command.ts')).startCommand(options));
+  program
+    .command('init')
+    .description('write a new project: a controller, its kind, its tests and all that it needs to run')
+    .argument('[folder]', 'an empty folder (default: this one)')
+    .option('--name <name>', "of the controller (default: the folder's)")
+    .option(
+      '--kind <group/version/kind>',
+      'that it reconciles: your own, or v1/ConfigMap (default: example.com/v1/Site)',
+    )
+    .option('--package-manager <name>', 'npm or pnpm (default: the one that runs this)')
+    .option('--no-install', 'install no packages')
+    .action(async (folder: string | undefined, options: CreateFlags) => {
+      await (await import('../create/create-command.ts')).createCommand(folder, options, packageVersion());
+    });
   program
     .command('dev')
     .description(
@@ -47,8 +65,8 @@ export async function main(argv: readonly string[]): Promise<void> {
     .argument('[entries...]', 'a module (.ts, .js), a script (.py) or a folder with a go.mod (default: src/node.ts)')
     .option('--kubeconfig <file>', 'use this cluster (default: a control plane of its own)')
     .option('--context <name>', 'use this context, of the file of --kubeconfig or of those that kubectl reads')
-    .option('--data <folder>', 'keep cluster and queues here between starts', '.levelhook')
-    .option('--fresh', 'begin with an empty cluster and empty queues', false)
+    .addOption(dataOption())
+    .option('--fresh', FRESH, false)
     .option('--port <number>', 'port of health, metrics and dashboard; 0 for any', port, 8787)
     .action(async (entries: string[], options: DevFlags) =>
       (await import('./dev-command.ts')).devCommand(entries, options),
@@ -88,6 +106,15 @@ export async function main(argv: readonly string[]): Promise<void> {
     )
     .action(async (files: string[], options: TypesOptions) => {
       await (await import('./types-command.ts')).typesCommand(files, options);
+    });
+  program
+    .command('crds')
+    .description('write the CustomResourceDefinitions of the kinds that types of this project declare by @kind')
+    .argument('[files...]', 'modules with these types (default: those in src)')
+    .option('--out <folder>', 'folder for the definitions', 'crds')
+    .option('--check', 'write nothing; exit code 1: a definition is stale', false)
+    .action(async (files: string[], options: CrdsOptions) => {
+      await (await import('./crds-command.ts')).crdsCommand(files, options);
     });
   program
     .command('manifest')
@@ -189,6 +216,14 @@ function textOf(error: unknown, command: string): string {
   }
   if (error instanceof UserError) return error.message.replace(/(?<![.!?])$/, '.');
   return (error instanceof Error ? error.stack : undefined) ?? messageOf(error);
+}
+
+const FRESH = 'begin with an empty cluster and empty queues';
+
+function dataOption(): Option {
+  return new Option('--data <folder>', 'keep cluster and queues here between starts')
+    .env('LEVELHOOK_DATA')
+    .default('.levelhook');
 }
 
 function names(text: string): string[] {

@@ -1,0 +1,76 @@
+import { isDns1035Label, isDnsSubdomain, UserError } from '../core/index.ts';
+import type { ProjectKind, ProjectOptions } from './project-options.ts';
+import { ProjectTexts, TSCONFIG } from './project-texts.ts';
+
+/** The kinds of Kubernetes that a project may be about, and the spec that an object of it must have, as JavaScript. */
+export const BUILT_IN: ReadonlyMap<string, string> = new Map([
+  ['v1/ConfigMap', ''],
+  ['v1/Secret', ''],
+  ['v1/ServiceAccount', ''],
+  ['v1/Service', '{ ports: [{ port: 80 }] }'],
+  ['v1/Pod', "{ containers: [{ name: 'main', image: 'registry.k8s.io/pause:3.10' }] }"],
+]);
+
+/** Groups of Kubernetes itself have no dot, or end with this. */
+const KUBERNETES_GROUP = /^[a-z]*$|\.k8s\.io$/;
+
+/**
+ * @param text `example.com/v1/Site`, `v1/ConfigMap`
+ * @throws UserError when it is none
+ */
+export function projectKind(text: string): ProjectKind {
+  const parts = text.split('/');
+  const [group = '', version = '', kind = ''] = parts.length === 2 ? ['', ...parts] : parts;
+  const isGroup = group === '' || isDnsSubdomain(group);
+  if (parts.length > 3 || !isGroup || !isDns1035Label(version) || !/^[A-Z][A-Za-z0-9]{0,62}$/.test(kind)) {
+    throw new UserError(
+      `"${text}" is no kind: write it as example.com/v1/Site, or v1/ConfigMap for one of Kubernetes.`,
+    );
+  }
+  const own = !KUBERNETES_GROUP.test(group);
+  if (!own && !BUILT_IN.has(text)) {
+    throw new UserError(
+      `"${text}" is no kind that a project can begin with: take one of ${[...BUILT_IN.keys()].join(', ')}.`,
+    );
+  }
+  return { group, version, kind, own };
+}
+
+/** @throws UserError when it is no name of a controller. */
+export function checkProjectName(name: string): string {
+  if (name.length <= 50 && isDns1035Label(name)) return name;
+  throw new UserError(
+    `"${name}" is no name of a controller: write up to 50 lower-case letters, digits and dashes, with a letter first.`,
+  );
+}
+
+/** The files of a new project, by path. They are as prettier and `levelhook crds` leave them. */
+export function projectFiles(options: ProjectOptions): Map<string, string> {
+  const { kind, name } = options;
+  const text = new ProjectTexts(options, kind.own ? "{ text: 'Hello. ' }" : (BUILT_IN.get(formatKindOf(kind)) ?? ''));
+  const files = new Map<string, string>([
+    ['package.json', text.manifest()],
+    ['tsconfig.json', TSCONFIG],
+    ['.gitignore', 'node_modules\n.levelhook\n'],
+    ['.dockerignore', 'node_modules\n.levelhook\n.git\n'],
+    ['.prettierrc.json', '{ "singleQuote": true, "printWidth": 120 }\n'],
+    ['Dockerfile', text.dockerfile()],
+    ['.github/workflows/ci.yml', text.workflow()],
+    ['deploy/values.yaml', text.values()],
+    ['deploy/sample.yaml', text.sample()],
+    ['src/node.ts', text.entry()],
+    [`src/${name}.ts`, text.controller()],
+    [`src/${name}.test.ts`, text.test()],
+    [`src/${name}.cluster.test.ts`, text.clusterTest()],
+    ['README.md', text.readme()],
+  ]);
+  if (kind.own) {
+    files.set('src/kinds.ts', text.kinds());
+    files.set(`crds/${text.plural}.${kind.group}.yaml`, text.definition());
+  }
+  return files;
+}
+
+function formatKindOf({ group, kind, version }: ProjectKind): string {
+  return [group, version, kind].filter((part) => part !== '').join('/');
+}
