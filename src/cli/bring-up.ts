@@ -8,6 +8,7 @@ import { variableOf } from '../ground/config/config.ts';
 import { resolveBinary, startControlPlane, startRedis } from '../testing/index.ts';
 import { findOnPath } from '../testing/process/find-on-path.ts';
 import { removeOwnDirectory } from '../testing/process/own-directory.ts';
+import { accountFiles } from './account-files.ts';
 import { Child } from './child.ts';
 import { type ChosenCluster, chosenCluster, type ClusterFlags, refuseBuiltIn } from './chosen-cluster.ts';
 import type { Family } from './family.ts';
@@ -132,7 +133,15 @@ export async function startGround(
     ...settings.variables,
   };
   const { [variableOf('cacheKeys')]: _, [variableOf('cacheKeysFile')]: __, ...functionEnv } = gatewayEnv;
-  return { kubeconfig, cluster: cluster?.name, kubectl: plane?.kubectl, gatewayEnv, functionEnv, signingSecret };
+  const account = await accountFiles(kubeconfig, data);
+  return {
+    kubeconfig,
+    cluster: cluster?.name,
+    kubectl: plane?.kubectl,
+    gatewayEnv,
+    functionEnv: { ...account, ...functionEnv },
+    signingSecret,
+  };
 }
 
 async function ownControlPlane(

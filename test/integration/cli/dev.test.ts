@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import type { KubernetesObject } from '../../../src/core/index.ts';
+import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { UserCommand } from '../../harness/user-command.ts';
@@ -129,6 +129,27 @@ it('levelhook dev runs the function of a project, and a change of its files, and
   await dev('--fresh', 'src/node.ts');
   expect(await greetingOf('emil')).toBeUndefined();
   expect(await greet('emil')).toBe('Good day, emil!');
+  await quit();
+});
+
+it('levelhook dev runs a script in Python and a module in Go, and builds the latter again', async () => {
+  cpSync(join(ROOT, 'functions/examples/10-python'), join(project, 'words'), { recursive: true });
+  cpSync(join(ROOT, 'functions/examples/11-go'), join(project, 'pods'), { recursive: true });
+  await dev('--fresh', 'words/function.py', 'pods');
+  await cluster.create(configMaps, {
+    metadata: { namespace: 'default', name: 'text', labels: { count: 'words' } },
+    data: { a: 'to be' },
+  });
+  await command.line(/ word-count +default\/text +added ConfigMap text .* done, 1 write$/);
+  const accounts = resource('v1', 'ServiceAccount');
+  await cluster.create(accounts, { metadata: { namespace: 'default', name: 'web', labels: { count: 'pods' } } });
+  await command.line(/ pod-count +default\/web +added ServiceAccount web .* done, 1 write$/);
+  const file = join(project, 'pods/controller.go');
+  writeFileSync(file, `${read(file)}\nfunc broken( {}\n`);
+  await said(/The version before it goes on\.$/);
+  expect(command.stderr.join('\n')).toMatch(/controller\.go:\d+/);
+  writeFileSync(file, read(file).replace('\nfunc broken( {}\n', ''));
+  await said(/^pods started again$/);
   await quit();
 });
 
