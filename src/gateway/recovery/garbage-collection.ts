@@ -32,12 +32,6 @@ const LATE_MARK_MS = 15_000;
 const SWEEP_MS = 10_000;
 /** Queues whose keys one scan of Redis finds. */
 const MOST_UNLINKED = 1000;
-/**
- * The next scan of Redis begins this many times its duration after a scan, so that removals take a tenth of the time.
- */
-const REST_TIMES = 9;
-/** The longest rest, so that a scan during which everything stood still does not hold up removals for long. */
-const MOST_REST_MS = 10_000;
 
 /** A queue whose removal has begun. */
 interface BegunRemoval {
@@ -61,12 +55,8 @@ export class GarbageCollector {
   readonly #options: GarbageCollectorOptions;
   readonly #disown: Script;
   readonly #unlinkRest: Script;
-  /**
-   * Each scan reads the names of all keys of Redis, so removals that come during one share the next one, and it begins
-   * after a rest: a tenant may declare and delete functions all the time.
-   */
+  /** Each scan reads the names of all keys of Redis, so removals that come during one share the next one. */
   readonly #unlinks: GroupCommit<QueueKeys, boolean>;
-  #restsUntilMs = -Infinity;
 
   constructor(options: GarbageCollectorOptions) {
     this.#options = options;
@@ -191,18 +181,6 @@ export class GarbageCollector {
 
   /** Deletes the keys of queues, but their hashes. @returns for each of them false when it is in use again. */
   async #unlinkAll(queues: readonly QueueKeys[]): Promise<boolean[]> {
-    const { clock } = this.#options.runtime;
-    await clock.sleep(this.#restsUntilMs - clock.now());
-    const startedMs = clock.now();
-    try {
-      return await this.#unlinkNow(queues);
-    } finally {
-      const endedMs = clock.now();
-      this.#restsUntilMs = endedMs + Math.min(REST_TIMES * (endedMs - startedMs), MOST_REST_MS);
-    }
-  }
-
-  async #unlinkNow(queues: readonly QueueKeys[]): Promise<boolean[]> {
     const { location } = this.#options;
     const known = new Map<string, string>();
     for (const { prefix, queue } of queues) {
