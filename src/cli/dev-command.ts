@@ -105,6 +105,8 @@ class Project {
   /** The definitions that were applied last, by file. */
   readonly #definitions = new Map<string, string>();
   readonly #urls = new Map<FunctionProgram, readonly string[]>();
+  /** What the controllers have declared last, by URL. */
+  #described: Readonly<Record<string, Description>> = {};
 
   constructor(functions: readonly FunctionProgram[], ground: Ground, started: Started) {
     const { functionEnv: env } = ground;
@@ -141,14 +143,16 @@ class Project {
     for (const [{ name }, urls] of this.#urls) for (const url of urls) this.names.set(url, name);
     const found: Record<string, Description> = {};
     for (const url of this.names.keys()) {
-      const description = await this.#describe(url);
+      // A declaration that is wrong is mended with the next change. Until then the one before it holds.
+      const description = (await this.#describe(url)) ?? this.#described[url];
       if (description) found[url] = description;
     }
+    this.#described = found;
     this.controllers = Object.values(found).map(({ name }) => name);
     return found;
   }
 
-  /** Says why there is no description; the gateway says it, too, and waits. */
+  /** Says why there is no description. */
   async #describe(url: string): Promise<Description | undefined> {
     const endpoint = new Endpoint(url, [await importExtractableSecret(this.#ground.signingSecret)], { connections: 1 });
     try {

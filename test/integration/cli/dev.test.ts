@@ -110,6 +110,13 @@ it('levelhook dev runs the function of a project, and a change of its files, and
   await said(/^the declaration has changed: the gateway starts again$/);
   expect(await greet('dora')).toBe('Good day, dora!');
 
+  // The controller goes on as it was declared before.
+  edit('concurrency: 2', 'concurrency: -2');
+  await said(/^function src\/node\.ts does not describe itself \(.*concurrency/);
+  expect(await greet('eve')).toBe('Good day, eve!');
+  edit('concurrency: -2', 'concurrency: 2');
+  expect(command.stderr.filter((line) => line.startsWith('the declaration has changed'))).toHaveLength(1);
+
   command.press('r');
   // With the ConfigMaps that Kubernetes makes.
   await said(/^greeting: \d+ keys queued$/);
