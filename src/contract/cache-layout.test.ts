@@ -235,7 +235,8 @@ describe('the values of a declared index', () => {
     };
     const long = `names${'.a'.repeat(250)}`;
     for (const path of [long, 'names.a']) costOf(path);
-    expect(costOf(long) / costOf('names.a')).toBeLessThan(25);
+    // The kernel may count in ticks of 4 ms, and nothing below one.
+    expect(costOf(long)).toBeLessThan(25 * Math.max(4000, costOf('names.a')));
   });
 
   it('are none of labels that are no text', () => {
