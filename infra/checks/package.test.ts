@@ -56,8 +56,8 @@ let sdkInstalled: string;
 let sdkManifest: z.infer<typeof sdkManifestSchema>;
 
 /**
- * Packs the packages and unpacks each beside links to its dependencies: what `npm install levelhook` and
- * `npm install @levelhook/function` would leave.
+ * Packs the packages and unpacks each beside links to its dependencies. `npm install` of each package leaves the same
+ * files.
  */
 beforeAll(() => {
   workspace = mkdtempSync(join(tmpdir(), 'levelhook-package-'));

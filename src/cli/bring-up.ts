@@ -233,7 +233,7 @@ export function patiently<T>(promise: Promise<T>, what: string): Promise<T> {
   return promise.finally(() => clearTimeout(timer));
 }
 
-/** Resolves when the gateway is ready; says what it waits for. */
+/** Waits until the gateway is ready, and prints what it waits for. */
 async function ready(url: string, functions: ReadonlyMap<string, string>, signal: AbortSignal): Promise<void> {
   let shown = '';
   for (let tries = 0; !signal.aborted; tries += 1) {

@@ -122,8 +122,8 @@ class Project {
   }
 
   /**
-   * Applies the definitions that have changed, and starts the functions from their files as they are now. Says what is
-   * wrong with a file; what ran before then goes on.
+   * Applies the definitions that have changed, and starts the functions from their files as they are now. It prints
+   * what is wrong with a file, and the program of before goes on.
    * @returns what the functions declare, by URL; undefined when one of them has never run.
    */
   async load(): Promise<Record<string, Description> | undefined> {
@@ -180,7 +180,9 @@ class Project {
   }
 }
 
-/** The changes of a folder's files. Those that come while nobody waits count as one. */
+/**
+ * Reports changes of a folder's files: `next` resolves at the next change, or at once after one that nobody awaited.
+ */
 function changesOf(folder: string, signal: AbortSignal): { next(): Promise<void> } {
   let change = Promise.withResolvers<void>();
   watchFolder(folder, () => change.resolve(), signal);

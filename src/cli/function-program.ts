@@ -36,7 +36,7 @@ export function shippedFunction(name: string): FunctionProgram {
 /**
  * A function of the user's own: a module for Node, a script in Python, or a folder with a Go module.
  * @param entry a path. Default: the first of `src/node.ts`, `node.ts`, ... in `folder`.
- * @param data a folder for what is built.
+ * @param data the folder into which a Go program is built.
  * @throws UserError when there is no such file, or it is none of these.
  */
 export function ownFunction(entry: string | undefined, folder: string, data: string): FunctionProgram {
@@ -61,7 +61,7 @@ export function ownFunction(entry: string | undefined, folder: string, data: str
   );
 }
 
-/** With the options of this process, by which modules are found as this process finds them. */
+/** The command takes the options of this process, so that both resolve modules alike. */
 function nodeCommand(script: string): string[] {
   return [process.execPath, ...process.execArgv, script];
 }

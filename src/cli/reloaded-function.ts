@@ -44,7 +44,7 @@ export class ReloadedFunction {
   /**
    * Starts the program from its files as they are now.
    * @returns the URLs of its controllers.
-   * @throws UserError when it does not come up. What it wrote has been shown.
+   * @throws UserError when the program does not start. Its output has been printed by then.
    */
   async reload(): Promise<string[]> {
     const next = await this.#start();

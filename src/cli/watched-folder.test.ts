@@ -24,7 +24,7 @@ afterEach(() => {
 });
 
 const change = (file: string): void => writeFileSync(join(folder, file), `${Math.random()}`);
-/** Resolves when more changes have been told of than before. */
+/** Acts, and waits until the folder reports a change. */
 async function told(act: () => void): Promise<void> {
   const before = changes;
   act();

@@ -1,7 +1,7 @@
 import { type FSWatcher, globSync, watch } from 'node:fs';
 import { basename, join } from 'node:path';
 
-/** Folders with what is installed, built or kept, in which no file is watched. */
+/** Folders of installed and built files: the watch leaves them out. */
 const LEFT_OUT = new Set(['node_modules', 'dist', 'build', 'target', '__pycache__']);
 /** Editors write a file in several steps, and some write several files. */
 const SETTLE_MS = 100;

@@ -176,17 +176,7 @@ export const ${this.#variable} = controller({
   const { name, namespace = '', generation: observedGeneration = 0 } = found.metadata;
   const key = { namespace, name: \`\${name}-text\` };
   const data = { text: found.spec.text.repeat(found.spec.times ?? 1) };
-  const child = await cache.get(ConfigMap, key);
-  if (child && !isControlledBy(child, found)) {
-    throw new TerminalError(\`the ConfigMap \${key.name} belongs to another owner\`);
-  }
-  if (!child) {
-    await api.create(ConfigMap, setControllerReference(${kind}, found, { metadata: key, data }));
-    log.info({ child: key.name }, 'created');
-  } else if (!equal(child.data, data)) {
-    await api.replace(ConfigMap, { ...child, data });
-  }
-
+${this.#keepsChild()}
   const before = found.status?.conditions;
   const ready = { type: 'Ready', status: 'True', reason: 'Written', observedGeneration } as const;
   const conditions = setStatusCondition(before, ready);
@@ -216,7 +206,14 @@ export const ${this.#variable} = controller({
   const { labels = {}, name, namespace = '' } = found.metadata;
   const key = { namespace, name: \`\${name}-labels\` };
   const data = { ...labels };
-  const child = await cache.get(ConfigMap, key);
+${this.#keepsChild()}});
+`;
+  }
+
+  /** Writes the ConfigMap `key` with `data`, of which `found` is the owner. */
+  #keepsChild(): string {
+    const { kind } = this.#options.kind;
+    return `  const child = await cache.get(ConfigMap, key);
   if (child && !isControlledBy(child, found)) {
     throw new TerminalError(\`the ConfigMap \${key.name} belongs to another owner\`);
   }
@@ -226,7 +223,6 @@ export const ${this.#variable} = controller({
   } else if (!equal(child.data, data)) {
     await api.replace(ConfigMap, { ...child, data });
   }
-});
 `;
   }
 

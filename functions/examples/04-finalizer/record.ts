@@ -23,7 +23,7 @@ export const records = (service: string) =>
       await removeFinalizer(api, ConfigMap, found, FINALIZER);
       return;
     }
-    // First the finalizer: a run that breaks off behind it leaves no record that nobody removes.
+    // The finalizer comes before the record, so that a run that breaks off leaves no record that nobody removes.
     const kept = await ensureFinalizer(api, ConfigMap, found, FINALIZER);
     await ask(url, { method: 'PUT', body: kept.data?.['address'] ?? '', signal });
   });

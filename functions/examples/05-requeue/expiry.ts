@@ -4,7 +4,7 @@ import { ConfigMap } from 'levelhook/function/kinds';
 const TTL = 'example.com/ttl-seconds';
 
 /**
- * Deletes every ConfigMap labelled `expires: "true"` so many seconds after its creation as its annotation says.
+ * Deletes every ConfigMap labelled `expires: "true"` when its age reaches its annotation `example.com/ttl-seconds`.
  * @param now milliseconds since the epoch. Default: the clock of the machine.
  */
 export const expiry = (now: () => number = Date.now) =>
@@ -21,7 +21,7 @@ export const expiry = (now: () => number = Date.now) =>
     const leftSeconds = Date.parse(creationTimestamp) / 1000 + seconds - now() / 1000;
     // The time is in Redis: it survives restarts, and the function may sleep until then.
     if (leftSeconds > 0) return { requeueAfterSeconds: Math.max(leftSeconds, 0.1) };
-    // Not what has changed since it was read, and no other object of this name.
+    // The preconditions keep an object that has changed since, and a new one of this name.
     await api.delete(ConfigMap, request, { preconditions: { resourceVersion, uid } });
     return {};
   });

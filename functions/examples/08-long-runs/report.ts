@@ -16,7 +16,7 @@ export const reports = (handOver: (job: ReportJob) => Promise<void>) =>
   controller({
     name: 'report',
     for: { resource: ConfigMap, labelSelector: { matchLabels: { report: 'true' } } },
-    // Without a heartbeat for so long the process counts as dead, and the key runs again.
+    // The gateway runs the key again when no heartbeat comes for this long.
     callbackSeconds: 60,
   }).reconcile(async (request, { cache, runToken }) => {
     const found = await cache.get(ConfigMap, request);

@@ -1,6 +1,6 @@
 import { UserError } from '../../core/index.ts';
 
-/** JSON Schema as zod and ts-json-schema-generator write it, of which only what is used here is named. */
+/** JSON Schema as zod and ts-json-schema-generator write it. The type names the keywords that this module reads. */
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
   readonly $ref?: string;
@@ -45,7 +45,7 @@ const KEPT = new Set(
   ),
 );
 
-/** The property by which alternatives are told apart. */
+/** The names of a property whose constant value distinguishes the alternatives of a union. */
 const TAGS = ['by', 'type', 'kind'];
 
 /**

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Resource, resource, UserError } from '../../core/index.ts';
 import { isJson, setOwn } from './json.ts';
 
-/** A CustomResourceDefinition, of which only what is used here is named. */
+/** A CustomResourceDefinition. The type names the fields that this module reads. */
 export interface CustomResourceDefinition {
   readonly apiVersion: string;
   readonly kind: string;
