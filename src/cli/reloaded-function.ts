@@ -34,7 +34,12 @@ interface Version {
 export class ReloadedFunction {
   readonly #options: ReloadedFunctionOptions;
   readonly #front: Server;
+  /**
+   * All that run: the version that gets requests, those before it that still answer, and one that starts or is built.
+   */
+  readonly #children = new Set<Child>();
   #version: Version | undefined;
+  #isStopping = false;
 
   constructor(options: ReloadedFunctionOptions) {
     this.#options = options;
@@ -58,16 +63,16 @@ export class ReloadedFunction {
   async stop(): Promise<void> {
     this.#front.close();
     this.#front.closeIdleConnections();
-    const { child } = this.#version ?? {};
-    await child?.stop();
+    this.#isStopping = true;
+    await Promise.all([...this.#children].map((child) => child.stop()));
     this.#front.closeAllConnections();
   }
 
   async #start(): Promise<Version> {
     const { env, onLine, program, say } = this.#options;
-    if (program.build) await build(program, env, say);
+    if (program.build) await this.#build(program.build);
     const listening = Promise.withResolvers<URL[]>();
-    const child = new Child(`function ${program.name}`, program.command, {
+    const child = this.#spawn(`function ${program.name}`, program.command, {
       env: { ...env, HOST: '127.0.0.1', PORT: '0' },
       onLine: (line) => {
         const urls = listeningUrls(line);
@@ -84,6 +89,22 @@ export class ReloadedFunction {
     });
     child.show();
     return { child, urls, requests: 0, onIdle: () => {} };
+  }
+
+  async #build(command: readonly string[]): Promise<void> {
+    const { env, program, say } = this.#options;
+    const child = this.#spawn(`the build of ${program.name}`, command, { cwd: program.folder, env, onLine: () => {} });
+    const end = await child.ended;
+    if (end.code !== 0) throw new UserError(whyEnded(child.name, end, say));
+  }
+
+  #spawn(...options: ConstructorParameters<typeof Child>): Child {
+    // A stop came during the build.
+    if (this.#isStopping) throw new UserError(`${options[0]} is not started: it was stopped.`);
+    const child = new Child(...options);
+    this.#children.add(child);
+    void child.ended.then(() => this.#children.delete(child));
+    return child;
   }
 
   async #end(version: Version): Promise<void> {
@@ -121,14 +142,4 @@ export class ReloadedFunction {
     });
     incoming.pipe(sent);
   }
-}
-
-async function build(
-  { build: command = [], folder, name }: FunctionProgram,
-  env: NodeJS.ProcessEnv,
-  say: (line: string) => void,
-): Promise<void> {
-  const child = new Child(`the build of ${name}`, command, { cwd: folder, env, onLine: () => {} });
-  const end = await child.ended;
-  if (end.code !== 0) throw new UserError(whyEnded(child.name, end, say));
 }
