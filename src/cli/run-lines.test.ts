@@ -70,3 +70,13 @@ it('lines of a run whose trigger never comes are shown in the end, and lines of 
   lines.gateway({ json: { level: 40, msg: 'careful', error: 'x' } });
   expect(said).toEqual(['function web: plain', 'gateway: careful (x)']);
 });
+
+it('a field of any depth is one line', () => {
+  const { lines, printed } = shown();
+  const deep = JSON.parse(`${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`) as object;
+  lines.fn('web', { json: { ...LINE, deep, list: [{ a: { b: { c: ['d'] } } }, 'e\nf'] } });
+  lines.gateway({ json: TRIGGER });
+  expect(printed[1]).toBe(
+    "    info here deep={ a: { a: { a: { a: { a: [Object] } } } } } list=[ { a: { b: { c: [ 'd' ] } } }, 'e\\nf' ]",
+  );
+});

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { printable } from '../core/index.ts';
 import type { OutputLine } from '../testing/process/owned-process.ts';
 import { formatTrigger, wroteLine } from './trigger-line.ts';
@@ -5,6 +6,8 @@ import { formatTrigger, wroteLine } from './trigger-line.ts';
 /** How long the log lines of a run wait for the line of its trigger, which the gateway writes at the end of the run. */
 const HELD_MS = 60_000;
 const MOST_STACKS = 1000;
+/** A field is one line, and may be of any depth. */
+const INSPECTED = { depth: 4, breakLength: Infinity, compact: true } as const;
 /** The message of the SDK's log line for a run that has thrown. */
 const FAILED = 'reconcile failed';
 /** A frame of Node or of the SDK. */
@@ -68,7 +71,9 @@ export class RunLines {
 
   #format(json: Readonly<Record<string, unknown>>): string[] {
     const fields = Object.entries(json).filter(([name]) => !KNOWN.has(name));
-    const texts = fields.map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`);
+    const texts = fields.map(
+      ([name, value]) => `${name}=${typeof value === 'string' ? value : inspect(value, INSPECTED)}`,
+    );
     const line = [typeof json['level'] === 'string' ? json['level'] : 'info', String(json['msg']), ...texts].join(' ');
     const { stack } = json;
     // The line of the trigger has the message of a failed run.
