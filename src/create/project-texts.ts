@@ -37,7 +37,7 @@ export class ProjectTexts {
     this.#spec = spec;
     this.plural = pluralOf(kind);
     this.#apiVersion = group === '' ? version : `${group}/${version}`;
-    this.#variable = options.name.replaceAll(/-+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+    this.#variable = variableOf(options.name);
   }
 
   manifest(): string {
@@ -265,10 +265,10 @@ import { ${variable} } from './${name}.ts';
 
 const key = { namespace: 'default', name: 'hello' };
 const childKey = { namespace: 'default', name: '${this.#childName()}' };
-const hello = ${this.#object('')};
+const object = ${this.#object('')};
 
 it('makes the ConfigMap, and then leaves it alone', async () => {
-  const apiserver = new MemoryApiserver({ objects: [hello]${own ? ', definitions: await readDefinitions()' : ''} });
+  const apiserver = new MemoryApiserver({ objects: [object]${own ? ', definitions: await readDefinitions()' : ''} });
   const run = () => runReconciler(${variable}, key, { apiserver });
   expect((await run()).outcome).toMatchObject({ status: 'done' });
   expect(apiserver.object(ConfigMap, childKey)?.data).toEqual(${this.#data()});
@@ -277,7 +277,7 @@ it('makes the ConfigMap, and then leaves it alone', async () => {
 
 it('does not touch the ConfigMap of another owner', async () => {
   const taken = { apiVersion: 'v1', kind: 'ConfigMap', metadata: childKey, data: { mine: 'yes' } };
-  const apiserver = new MemoryApiserver({ objects: [hello, taken] });
+  const apiserver = new MemoryApiserver({ objects: [object, taken] });
   const { outcome, writes } = await runReconciler(${variable}, key, { apiserver });
   expect(outcome).toMatchObject({ status: 'terminal' });
   expect(writes).toEqual([]);
@@ -442,6 +442,11 @@ ${own ? `After a change of \`src/kinds.ts\`: \`${run} crds\`. ` : ''}To deploy i
 }
 
 /** As prettier writes it in an object. */
+/** The variable of the controller `name`. */
+export function variableOf(name: string): string {
+  return name.replaceAll(/-+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
+
 function keyOf(name: string): string {
   return /^[a-z][a-z0-9]*$/.test(name) ? name : `'${name}'`;
 }

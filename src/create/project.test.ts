@@ -3,6 +3,7 @@ import { format, resolveConfig } from 'prettier';
 import { expect, it } from 'vitest';
 import { parse } from 'yaml';
 import type { ProjectOptions } from './project-options.ts';
+import { variableOf } from './project-texts.ts';
 import { BUILT_IN, checkProjectName, projectKind, projectFiles } from './project.ts';
 
 const COMMON = { packageManager: 'npm', version: '1.2.3', bringsNode: false } as const;
@@ -62,4 +63,30 @@ it('names and kinds that no project can have are refused in a sentence', () => {
   expect(projectKind('networking.k8s.io/v1/Ingress'.replace('networking.k8s.io', 'example.com'))).toMatchObject({
     own: true,
   });
+});
+
+it('no name or kind of a project is one that its files have for something else', () => {
+  const declared = new Set(['node', 'kinds', 'delete', 'new', 'await']);
+  for (const project of PROJECTS) {
+    for (const [path, text] of projectFiles(project)) {
+      if (!path.endsWith('.ts')) continue;
+      const lists = text.matchAll(/(?:import(?: type)?|const|let|request,) \{([^}]*)\}/g);
+      for (const [, list = ''] of lists) {
+        for (const each of list.split(','))
+          declared.add(each.replace(/=.*/s, '').replace(/.*:/s, '').replace('type ', '').trim());
+      }
+      for (const [, each = ''] of text.matchAll(/(?:const|let) (\w+)/g)) declared.add(each);
+    }
+  }
+  const own = PROJECTS.flatMap(({ kind, name }) => [kind.kind, variableOf(name)]);
+  for (const each of own) if (each !== 'ConfigMap') declared.delete(each);
+  expect(declared.size).toBeGreaterThan(40);
+  for (const each of declared) {
+    if (each === '') continue;
+    if (/^[A-Z]/.test(each)) expect(() => projectKind(`example.com/v1/${each}`), each).toThrow(/import another/);
+    else
+      expect(() => checkProjectName(each.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)), each).toThrow(
+        /for something else/,
+      );
+  }
 });

@@ -1,6 +1,6 @@
 import { isDns1035Label, isDnsSubdomain, UserError } from '../core/index.ts';
 import type { ProjectKind, ProjectOptions } from './project-options.ts';
-import { ProjectTexts, TSCONFIG } from './project-texts.ts';
+import { ProjectTexts, TSCONFIG, variableOf } from './project-texts.ts';
 
 /** The kinds of Kubernetes that a project may be about, and the spec that an object of it must have, as JavaScript. */
 export const BUILT_IN: ReadonlyMap<string, string> = new Map([
@@ -13,6 +13,25 @@ export const BUILT_IN: ReadonlyMap<string, string> = new Map([
 
 /** Groups of Kubernetes itself have no dot, or end with this. */
 const KUBERNETES_GROUP = /^[a-z]*$|\.k8s\.io$/;
+
+/** Names that the files of a project have for something else: its modules, imports and variables. */
+const TAKEN = new Set(
+  [
+    'node kinds ConfigMap Condition KubernetesObject MemoryApiserver RealApiserver Resource TerminalError',
+    'controller equal generationChanged isControlledBy readDefinitions resource runReconciler serveController',
+    'setControllerReference setStatusCondition startControlPlane testContext afterAll beforeAll expect it',
+    'api apiserver before cache child childKey conditions data found key labels log metadata name namespace',
+    'object observedGeneration outcome plane ready request run taken writes',
+  ].flatMap((line) => line.split(' ')),
+);
+/** ECMAScript, Reserved Words, of a module. */
+const RESERVED = new Set(
+  [
+    'arguments await break case catch class const continue debugger default delete do else enum eval export extends',
+    'false finally for function if implements import in instanceof interface let new null package private protected',
+    'public return static super switch this throw true try typeof undefined var void while with yield',
+  ].flatMap((line) => line.split(' ')),
+);
 
 /**
  * @param text `example.com/v1/Site`, `v1/ConfigMap`
@@ -33,15 +52,26 @@ export function projectKind(text: string): ProjectKind {
       `"${text}" is no kind that a project can begin with: take one of ${[...BUILT_IN.keys()].join(', ')}.`,
     );
   }
+  if (own && TAKEN.has(kind)) {
+    throw new UserError(`"${text}" is no kind that a project can begin with: its files import another ${kind}.`);
+  }
   return { group, version, kind, own };
 }
 
 /** @throws UserError when it is no name of a controller. */
 export function checkProjectName(name: string): string {
-  if (name.length <= 50 && isDns1035Label(name)) return name;
-  throw new UserError(
-    `"${name}" is no name of a controller: write up to 50 lower-case letters, digits and dashes, with a letter first.`,
-  );
+  if (name.length > 50 || !isDns1035Label(name)) {
+    throw new UserError(
+      `"${name}" is no name of a controller: write up to 50 lower-case letters, digits and dashes, with a letter first.`,
+    );
+  }
+  const variable = variableOf(name);
+  if (TAKEN.has(variable) || RESERVED.has(variable)) {
+    throw new UserError(
+      `"${name}" is no name of a controller: the files of the project need ${variable} for something else. Take another, such as my-${name}.`,
+    );
+  }
+  return name;
 }
 
 /** The files of a new project, by path. They are as prettier and `levelhook crds` leave them. */
