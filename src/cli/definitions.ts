@@ -1,8 +1,10 @@
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { messageOf, UserError } from '../core/index.ts';
+import { messageOf, resource, resourcePath, UserError } from '../core/index.ts';
 import { ApiClient } from '../ground/apiserver/api-client.ts';
 import { loadCredentials } from '../ground/apiserver/credentials.ts';
+
+export const DEFINITION = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 
 /** Finds CustomResourceDefinitions: `*.crd.yaml` in the folder of a function's entry, `crds/*.yaml` in a project's. */
 export function definitionsOf(folder: string): string[] {
@@ -20,10 +22,10 @@ export async function applyDefinitions(kubeconfig: string, files: readonly strin
   try {
     for (const file of files) {
       for (const document of parseKubectlYaml(readFileSync(file, 'utf8'))) {
-        const body = valueOf(document) as { readonly metadata: { readonly name: string } };
+        const body = valueOf(document) as { readonly metadata?: { readonly name?: string } } | null;
         await client.json({
           method: 'PATCH',
-          path: `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${body.metadata.name}`,
+          path: resourcePath(DEFINITION, { name: body?.metadata?.name ?? '' }),
           query: { fieldManager: 'levelhook-start', force: true },
           contentType: 'application/apply-patch+yaml',
           body,

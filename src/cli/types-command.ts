@@ -1,12 +1,11 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ApiError, messageOf, resource, resourcePath, UserError } from '../core/index.ts';
+import { ApiError, messageOf, resourcePath, UserError } from '../core/index.ts';
 import { ApiClient } from '../ground/apiserver/api-client.ts';
 import { loadCredentials } from '../ground/apiserver/credentials.ts';
+import { DEFINITION } from './definitions.ts';
 import { parseKubectlYaml, valueOf } from './kubectl-yaml.ts';
 import { parseDefinition, TYPES_HEADER, typesOf } from './crd-types.ts';
-
-const DEFINITION = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 
 export interface TypesOptions {
   readonly kubeconfig?: string;
