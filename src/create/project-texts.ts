@@ -37,7 +37,7 @@ export class ProjectTexts {
     this.#spec = spec;
     this.plural = pluralOf(kind);
     this.#apiVersion = group === '' ? version : `${group}/${version}`;
-    this.#variable = variableOf(options.name);
+    this.#variable = controllerVariable(options.name);
   }
 
   manifest(): string {
@@ -441,12 +441,12 @@ ${own ? `After a change of \`src/kinds.ts\`: \`${run} crds\`. ` : ''}To deploy i
   }
 }
 
-/** As prettier writes it in an object. */
 /** The variable of the controller `name`. */
-export function variableOf(name: string): string {
+export function controllerVariable(name: string): string {
   return name.replaceAll(/-+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
+/** As prettier writes it in an object. */
 function keyOf(name: string): string {
   return /^[a-z][a-z0-9]*$/.test(name) ? name : `'${name}'`;
 }

@@ -3,7 +3,7 @@ import { format, resolveConfig } from 'prettier';
 import { expect, it } from 'vitest';
 import { parse } from 'yaml';
 import type { ProjectOptions } from './project-options.ts';
-import { variableOf } from './project-texts.ts';
+import { controllerVariable } from './project-texts.ts';
 import { BUILT_IN, checkProjectName, projectKind, projectFiles } from './project.ts';
 
 const COMMON = { packageManager: 'npm', version: '1.2.3', bringsNode: false } as const;
@@ -78,7 +78,7 @@ it('no name or kind of a project is one that its files have for something else',
       for (const [, each = ''] of text.matchAll(/(?:const|let) (\w+)/g)) declared.add(each);
     }
   }
-  const own = PROJECTS.flatMap(({ kind, name }) => [kind.kind, variableOf(name)]);
+  const own = PROJECTS.flatMap(({ kind, name }) => [kind.kind, controllerVariable(name)]);
   for (const each of own) if (each !== 'ConfigMap') declared.delete(each);
   expect(declared.size).toBeGreaterThan(40);
   for (const each of declared) {

@@ -1,6 +1,6 @@
 import { isDns1035Label, isDnsSubdomain, UserError } from '../core/index.ts';
 import type { ProjectKind, ProjectOptions } from './project-options.ts';
-import { ProjectTexts, TSCONFIG, variableOf } from './project-texts.ts';
+import { ProjectTexts, TSCONFIG, controllerVariable } from './project-texts.ts';
 
 /** The kinds of Kubernetes that a project may be about, and the spec that an object of it must have, as JavaScript. */
 export const BUILT_IN: ReadonlyMap<string, string> = new Map([
@@ -65,7 +65,7 @@ export function checkProjectName(name: string): string {
       `"${name}" is no name of a controller: write up to 50 lower-case letters, digits and dashes, with a letter first.`,
     );
   }
-  const variable = variableOf(name);
+  const variable = controllerVariable(name);
   if (TAKEN.has(variable) || RESERVED.has(variable)) {
     throw new UserError(
       `"${name}" is no name of a controller: the files of the project need ${variable} for something else. Take another, such as my-${name}.`,
