@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { controller, TerminalError } from 'levelhook/function';
 import { serveController } from 'levelhook/function/node';
 import { configMaps } from './cluster.ts';
@@ -5,7 +6,8 @@ import { configMaps } from './cluster.ts';
 /**
  * A controller over the ConfigMaps with the label `moody` and the value of MOODY, whose data says how each run ends:
  * `fail` is the text of its error, `terminal` of one that is not tried again, `again` after how many seconds it is
- * requeued, `writes` the name of a ConfigMap to which the run writes. Any other ConfigMap succeeds.
+ * requeued, `writes` the name of a ConfigMap to which the run writes, `seconds` how long it takes. Any other ConfigMap
+ * succeeds.
  */
 await serveController(
   controller({
@@ -15,7 +17,8 @@ await serveController(
     queue: { maxAttempts: 3 },
   }).reconcile(async ({ namespace = '', name }, { cache, api }) => {
     const object = await cache.get(configMaps, { namespace, name });
-    const { fail, terminal, again, writes } = object?.data ?? {};
+    const { fail, terminal, again, writes, seconds = '0' } = object?.data ?? {};
+    await setTimeout(Number(seconds) * 1000);
     if (writes !== undefined) {
       const body = { data: { writtenAt: String(Date.now()) } };
       await api.patch(configMaps, { namespace, name: writes }, { type: 'merge', body });

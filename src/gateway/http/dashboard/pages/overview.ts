@@ -150,7 +150,7 @@ function controllerTable(
         title: 'Running',
         look: 'number optional',
         cell: ({ id, sizes, concurrency }) =>
-          html`${listLink(id, 'running', sizes.running)}<span class="muted"> / ${concurrency}</span>`,
+          listLink(id, 'running', sizes.running, html`<span class="muted"> / ${concurrency}</span>`),
       },
       { title: 'Failing', look: 'number', cell: ({ id, sizes }) => listLink(id, 'failing', sizes.failing) },
       { title: 'Dead', look: 'number', cell: ({ id, sizes }) => listLink(id, 'dead', sizes.dead) },
@@ -189,8 +189,10 @@ function controllerTable(
   );
 }
 
-function listLink(id: string, list: string, size: number): Content {
-  return size === 0 ? count(0) : html`<a href="${controllerUrl(id, { list })}">${formatCount(size)}</a>`;
+/** @param rest stands behind the number, within the link: beside text a link would have to be underlined. */
+function listLink(id: string, list: string, size: number, rest?: Html): Content {
+  if (size === 0) return html`${count(0)}${rest}`;
+  return html`<a href="${controllerUrl(id, { list })}">${formatCount(size)}${rest}</a>`;
 }
 
 const TONES: Readonly<Record<ControllerStateWord, Tone>> = {
