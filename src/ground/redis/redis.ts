@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, Redis } from 'ioredis';
 import { groupWrites } from '../../contract/node/grouped-writes.ts';
 import { redisOptions } from '../../contract/node/redis-options.ts';
@@ -192,12 +193,31 @@ export async function unlinkAll(redis: Redis, prefix: string): Promise<void> {
   for await (const keys of keysWith(redis, prefix)) await redis.unlink(...keys);
 }
 
-/** The keys that begin with `prefix`, a batch at a time. A batch is never empty. */
+/**
+ * The keys that begin with `prefix`, a batch at a time. A batch is never empty. A scan reads the names of all keys of
+ * Redis, and a tenant causes one whenever it removes a function. So all scans of a connection together read 1000 names
+ * in 6 ms at most. Redis needs 0.6 ms for them, so scans take a tenth of its time; a million keys take 6 s.
+ */
 export async function* keysWith(redis: Redis, prefix: string): AsyncGenerator<string[]> {
   const match = `${prefix.replace(/[\\[\]*?^]/g, '\\$&')}*`;
   for (const node of masters(redis)) {
-    for await (const keys of node.scanStream({ match, count: 1000 }) as AsyncIterable<string[]>) {
+    let cursor = '0';
+    do {
+      await turnToScan(node);
+      const [next, keys] = await node.scan(cursor, 'MATCH', match, 'COUNT', 1000);
+      cursor = next;
       if (keys.length > 0) yield keys;
-    }
+    } while (cursor !== '0');
   }
+}
+
+const SCAN_EVERY_MS = 6;
+/** When the next SCAN may be sent to a master. */
+const nextScanMs = new WeakMap<Redis, number>();
+
+async function turnToScan(node: Redis): Promise<void> {
+  const nowMs = performance.now();
+  const atMs = Math.max(nowMs, nextScanMs.get(node) ?? 0);
+  nextScanMs.set(node, atMs + SCAN_EVERY_MS);
+  if (atMs > nowMs) await sleep(atMs - nowMs);
 }

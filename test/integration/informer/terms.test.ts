@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
@@ -101,16 +100,11 @@ class Replica {
 class StallingRedis extends Redis {
   readonly goOn = Promise.withResolvers<void>();
 
-  override scanStream(options?: { match?: string }): ReturnType<Redis['scanStream']> {
-    const all = async (): Promise<string[]> => this.keys(options?.match ?? '*');
-    const { goOn } = this;
-    async function* batches(): AsyncGenerator<string[]> {
-      const keys = await all();
-      yield keys.filter((key) => /:(?:objects|entries|order)$/.test(key));
-      await goOn.promise;
-      yield keys;
-    }
-    return Readable.from(batches()) as ReturnType<Redis['scanStream']>;
+  override async scan(...[cursor, , match]: unknown[]): Promise<[string, string[]]> {
+    const keys = await this.keys(String(match));
+    if (cursor === '0') return ['1', keys.filter((key) => /:(?:objects|entries|order)$/.test(key))];
+    await this.goOn.promise;
+    return ['0', keys];
   }
 }
 
