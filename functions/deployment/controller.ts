@@ -24,6 +24,11 @@ export const deployment = controller({
   watches: [{ resource: ReplicaSet, map: { by: 'selector', path: 'spec.selector', orphansOnly: true } }],
   // For Recreate. A pod that disappears changes the status of its ReplicaSet, which wakes the key.
   reads: [Pod],
+  writes: [
+    { resource: Deployment, subresource: 'status', verbs: ['update'] },
+    { resource: ReplicaSet, verbs: ['create', 'patch', 'delete'] },
+    recorder.writes,
+  ],
   concurrency: 5,
   timeoutSeconds: 15,
 }).reconcile(async (request, context) => {

@@ -25,6 +25,7 @@ export const endpoints = controller({
     // Endpoints have no generation, so only adds and deletes wake the Service of the same name.
     { resource: Endpoints, map: { by: 'field', path: 'metadata.name' }, predicate: generationChanged },
   ],
+  writes: [{ resource: Endpoints, verbs: ['create', 'update', 'delete'] }, recorder.writes],
   indexes: [podLabels],
   concurrency: 10,
   timeoutSeconds: 15,

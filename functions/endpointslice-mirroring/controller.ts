@@ -23,6 +23,12 @@ export const endpointsliceMirroring = controller({
     // Not a plain watch: most Endpoints belong to a Service with a selector, and change whenever its pods do.
     { resource: Endpoints, map: { by: 'related' } },
   ],
+  writes: [
+    { resource: EndpointSlice, verbs: ['create', 'update', 'delete'] },
+    // Its slices' owner references block the deletion of the Endpoints, which takes this right.
+    { resource: Endpoints, subresource: 'finalizers', verbs: ['update'] },
+    recorder.writes,
+  ],
   indexes: [slicesByService],
   concurrency: 10,
   timeoutSeconds: 15,

@@ -35,6 +35,12 @@ export const endpointslice = controller({
       ),
     },
   ],
+  writes: [
+    { resource: EndpointSlice, verbs: ['create', 'update', 'delete'] },
+    // Its slices' owner references block the deletion of the Service, which takes this right.
+    { resource: Service, subresource: 'finalizers', verbs: ['update'] },
+    recorder.writes,
+  ],
   indexes: [podLabels, slicesByService],
   concurrency: 10,
   timeoutSeconds: 15,

@@ -21,6 +21,11 @@ export const taintEviction = controller({
   name: 'taint-eviction',
   for: { resource: Node, predicate: taintsChanged },
   watches: [{ resource: Pod, predicate: bindingChanged, map: { by: 'field', path: 'spec.nodeName' } }],
+  writes: [
+    { resource: Pod, verbs: ['delete'] },
+    { resource: Pod, subresource: 'status', verbs: ['patch'] },
+    recorder.writes,
+  ],
   indexes: [{ resource: Pod, index: ON_NODE }],
   observes: [{ resource: Node, field: EVICTING_TAINTS }],
   concurrency: 20,

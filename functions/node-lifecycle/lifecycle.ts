@@ -38,6 +38,12 @@ export function nodeLifecycle(settings: NodeSettings): Controller {
     // A heartbeat wakes nothing. Each run requeues itself for the end of the grace period.
     for: { resource: Node, predicate: nodeChanged },
     reads: [Lease, Pod],
+    writes: [
+      { resource: Node, verbs: ['patch'] },
+      { resource: Node, subresource: 'status', verbs: ['update'] },
+      { resource: Pod, subresource: 'status', verbs: ['patch'] },
+      recorder.writes,
+    ],
     indexes: [{ resource: Pod, index: ON_NODE }],
     observes: [
       { resource: Node, field: HEARTBEAT },

@@ -22,6 +22,7 @@ export function nodeZones(settings: NodeSettings): Controller {
     name: 'node-zones',
     for: { resource: Namespace, labelSelector: { matchLabels: { 'kubernetes.io/metadata.name': NAMESPACE } } },
     watches: [{ resource: Node, predicate: nodeChanged, map: { by: 'cel', expression: `"${NAMESPACE}"` } }],
+    writes: [{ resource: Node, verbs: ['patch'] }],
     concurrency: 1,
     timeoutSeconds: 60,
     // Many nodes change together, and each run reads all of them.

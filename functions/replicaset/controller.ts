@@ -16,6 +16,11 @@ export const replicaset = controller({
   owns: [Pod],
   // A pod without a controller may be adopted.
   watches: [{ resource: Pod, map: { by: 'selector', path: 'spec.selector', orphansOnly: true } }],
+  writes: [
+    { resource: ReplicaSet, subresource: 'status', verbs: ['update'] },
+    { resource: Pod, verbs: ['create', 'patch', 'delete'] },
+    recorder.writes,
+  ],
   // For the related pods that decide the rank of victims.
   indexes: [{ resource: Pod, index: 'labels' }],
   concurrency: 5,

@@ -41,7 +41,7 @@ const status = {
     conditions: {
       type: 'array',
       description:
-        'Ready sums up Authorized, Synced and Reachable; Paused says whether its keys wait because of `spec.paused` or `levelhook queue pause`.',
+        'Ready sums up Authorized, Synced and Reachable; Paused says whether its keys wait because of `spec.paused` or `levelhook pause`.',
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['type'],
       items: condition,

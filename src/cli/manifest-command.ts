@@ -93,9 +93,7 @@ function header({
   const lines = [
     "The cluster also needs the function's signing secret:",
     `  kubectl -n ${namespace} create secret generic ${secret} --from-literal=secrets="$${variableOf('signingSecrets')}"`,
-    'It grants the rights to read what the function declares, and to write only what its webhooks change. The rights for',
-    "the function's own writes are yours to add to its ServiceAccount.",
-    ...ownerRights(description, resources),
+    ...rightsNotes(description, resources),
   ];
   if (webhooks.length > 0) {
     lines.push(
@@ -116,11 +114,17 @@ function header({
   return lines.map((line) => `# ${line}\n`).join('');
 }
 
-/** Rights for writing owner references, in clusters that check them. */
-function ownerRights({ for: reconciled, owns }: Description, resources: readonly Resource[]): string[] {
+/** Which rights to write the manifests lack. */
+function rightsNotes({ for: reconciled, owns, writes }: Description, resources: readonly Resource[]): string[] {
+  if (writes) return ['It grants the rights to read and to write what the function declares, and no others.'];
+  const missing = [
+    'It grants the rights to read what the function declares, and to write only what its webhooks change. The function',
+    'does not declare its own writes: declare them (`writes`), or add the rights for them to its ServiceAccount.',
+  ];
   const owner = resources.find((each) => formatKind(each) === formatKind(reconciled));
-  if (!owner || owns.length === 0) return [];
+  if (!owner || owns.length === 0) return missing;
   return [
+    ...missing,
     'For owner references of setControllerReference add this rule, too, where OwnerReferencesPermissionEnforcement is on',
     '(OpenShift):',
     `  { apiGroups: ['${groupOf(owner)}'], resources: [${owner.plural}/finalizers], verbs: [update] }`,
@@ -141,7 +145,7 @@ function routeFor({ webhooks = [] }: Description, route: WebhookRoute, flags: We
 
 /** Without duplicates. */
 function namedKinds(description: Description): GroupVersionKind[] {
-  const all = [...kindsOf(description), ...(description.webhooks ?? [])];
+  const all = [...kindsOf(description), ...(description.webhooks ?? []), ...(description.writes ?? [])];
   return [...new Map(all.map((each) => [formatKind(each), each])).values()];
 }
 

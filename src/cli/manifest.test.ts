@@ -125,6 +125,31 @@ describe('the manifests of a function', () => {
     ]);
   });
 
+  it('let the ServiceAccount write what the function declares, and the finalizers of the owner in its references', () => {
+    const rulesOf = (more: Partial<Description>) =>
+      made(more).flatMap(({ kind: of, metadata, rules }) =>
+        rules && metadata.name.endsWith(':writes') ? [[of, metadata.namespace, rules]] : [],
+      );
+    const owns = [kind(pods)];
+    expect(rulesOf({ owns })).toEqual([]);
+    expect(rulesOf({ owns, writes: [{ ...kind(deployments), subresource: 'status', verbs: ['update'] }] })).toEqual([
+      ['ClusterRole', undefined, [{ apiGroups: ['apps'], resources: ['deployments/status'], verbs: ['update'] }]],
+    ]);
+    expect(
+      rulesOf({
+        owns,
+        writes: [
+          { ...kind(pods), verbs: ['create', 'delete'] },
+          { ...kind(configMaps), namespaces: ['b'], verbs: ['patch'] },
+        ],
+      }),
+    ).toEqual([
+      ['ClusterRole', undefined, [{ apiGroups: [''], resources: ['pods'], verbs: ['create', 'delete'] }]],
+      ['Role', 'b', [{ apiGroups: [''], resources: ['configmaps'], verbs: ['patch'] }]],
+      ['Role', 'a', [{ apiGroups: [''], resources: ['configmaps/finalizers'], verbs: ['update'] }]],
+    ]);
+  });
+
   it('carry the label by which no webhook of the function reviews them', () => {
     for (const { metadata } of made({ reads: [kind(nodes)] })) {
       expect(metadata).toMatchObject({ labels: { 'levelhook.dev/function': 'web' } });

@@ -24,10 +24,9 @@ const READ_AND_WRITE = [...READ, 'create', 'update'];
 const WRITE = ['create', 'update'];
 
 /**
- * The manifests that run a function in a cluster: a ServiceAccount with the right to read the declared kinds, the
- * ReconcileFunction, and the configurations of its admission webhooks. They grant rights to write only where a webhook
- * requires them (ADR 0061), because only the author of the function knows the others. The objects carry the label
- * `levelhook.dev/function`.
+ * The manifests that run a function in a cluster: a ServiceAccount with the rights to read the declared kinds and to
+ * write what it declares to write, the ReconcileFunction, and the configurations of its admission webhooks. A webhook
+ * requires rights to write, too (ADR 0061). The objects carry the label `levelhook.dev/function`.
  * @param resources of all kinds that the description names, as the cluster has them.
  */
 export function manifestsOf(
@@ -42,7 +41,8 @@ export function manifestsOf(
   const filled = Object.entries(declaration).filter(([, value]) => !(Array.isArray(value) && value.length === 0));
   return [
     { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
-    ...rightsOf(description, resources, options),
+    ...rolesOf('reads', readRights(description), resources, { name, namespace, serviceAccount }),
+    ...rolesOf('writes', writeRights(description), resources, { name, namespace, serviceAccount }),
     {
       apiVersion: 'levelhook.dev/v1alpha1',
       kind: 'ReconcileFunction',
@@ -60,51 +60,95 @@ export function manifestsOf(
   ];
 }
 
-/** A Role for each named namespace, and a ClusterRole for kinds that are read in all namespaces. */
-function rightsOf(
-  { name, for: reconciled, owns, watches, reads, webhooks = [] }: Description,
+/** A right to objects of a kind, or to a part of them. */
+interface Right {
+  readonly of: GroupVersionKind;
+  /** Default: all. */
+  readonly namespaces?: readonly string[] | undefined;
+  readonly subresource?: string | undefined;
+  readonly verbs: readonly string[];
+}
+
+/** What a function reads, and what it has to be able to write because of its webhooks (ADR 0061). */
+function readRights({ for: reconciled, owns, watches, reads, webhooks = [] }: Description): Right[] {
+  return [
+    ...[reconciled, ...owns, ...watches, ...reads].map((source): Right => ({
+      of: source,
+      namespaces: source.namespaces,
+      verbs: READ,
+    })),
+    ...webhooks.flatMap((webhook): Right[] => {
+      const namespaces = webhook.type === 'conversion' ? undefined : webhook.namespaces;
+      if (webhook.type === 'validating') return [{ of: webhook, namespaces, verbs: READ }];
+      const parts = webhook.type === 'mutating' ? (webhook.subresources ?? []) : [];
+      return [
+        { of: webhook, namespaces, verbs: READ_AND_WRITE },
+        ...parts.map((subresource): Right => ({ of: webhook, namespaces, subresource, verbs: WRITE })),
+      ];
+    }),
+  ];
+}
+
+/**
+ * What a function writes by itself. An owner reference that blocks the deletion of its owner takes the right to update
+ * the owner's finalizers, where the admission plugin OwnerReferencesPermissionEnforcement is on (OpenShift).
+ */
+function writeRights({ for: reconciled, owns, writes = [] }: Description): Right[] {
+  const refers = writes.some(({ apiVersion, kind, subresource, verbs }) => {
+    const isOwned = owns.some((each) => formatKind(each) === formatKind({ apiVersion, kind }));
+    return isOwned && subresource === undefined && verbs.some((verb) => !verb.startsWith('delete'));
+  });
+  const { namespaces } = reconciled;
+  const finalizers: Right = { of: reconciled, namespaces, subresource: 'finalizers', verbs: ['update'] };
+  return [
+    ...writes.map(({ verbs, subresource, namespaces: places, ...of }) => ({
+      of,
+      namespaces: places,
+      subresource,
+      verbs,
+    })),
+    ...(refers ? [finalizers] : []),
+  ];
+}
+
+/** A Role for each named namespace, and a ClusterRole for rights in all namespaces. */
+function rolesOf(
+  part: 'reads' | 'writes',
+  rights: readonly Right[],
   resources: readonly Resource[],
-  { namespace, serviceAccount }: ManifestOptions,
+  {
+    name,
+    namespace,
+    serviceAccount,
+  }: Pick<ManifestOptions, 'namespace' | 'serviceAccount'> & { readonly name: string },
 ): Manifest[] {
   /** Verbs by group and plural, by namespace; '' means all. */
-  const wanted = new Map<string, Map<string, { resource: Resource; verbs: readonly string[] }>>();
-  const want = (
-    source: GroupVersionKind,
-    namespaces: readonly string[] = [''],
-    verbs: readonly string[] = READ,
-    subresource = '',
-  ): void => {
-    const of = resources.find((each) => formatKind(each) === formatKind(source));
-    if (!of) throw new Error(`${formatKind(source)} was not looked up`);
-    const resource = { ...of, plural: of.plural + subresource };
-    const id = `${groupOf(resource)}/${resource.plural}`;
+  const wanted = new Map<string, Map<string, { group: string; plural: string; verbs: readonly string[] }>>();
+  for (const { of, namespaces = [''], subresource, verbs } of rights) {
+    const resource = resources.find((each) => formatKind(each) === formatKind(of));
+    if (!resource) throw new Error(`${formatKind(of)} was not looked up`);
+    const group = groupOf(resource);
+    const plural = subresource === undefined ? resource.plural : `${resource.plural}/${subresource}`;
+    const id = `${group}/${plural}`;
     for (const place of namespaces) {
-      const found = wanted.get(place) ?? new Map<string, { resource: Resource; verbs: readonly string[] }>();
-      const already = found.get(id)?.verbs ?? [];
-      wanted.set(place, found.set(id, { resource, verbs: already.length > verbs.length ? already : verbs }));
+      const found = wanted.get(place) ?? new Map<string, { group: string; plural: string; verbs: readonly string[] }>();
+      const all = new Set([...(found.get(id)?.verbs ?? []), ...verbs]);
+      wanted.set(place, found.set(id, { group, plural, verbs: [...all] }));
     }
-  };
-  for (const source of [reconciled, ...owns, ...watches, ...reads]) want(source, source.namespaces);
-  for (const webhook of webhooks) {
-    if (webhook.type === 'validating') want(webhook, webhook.namespaces);
-    else want(webhook, webhook.type === 'mutating' ? webhook.namespaces : undefined, READ_AND_WRITE);
-    if (webhook.type !== 'mutating') continue;
-    for (const each of webhook.subresources ?? []) want(webhook, webhook.namespaces, WRITE, `/${each}`);
   }
   const subjects = [{ kind: 'ServiceAccount', name: serviceAccount, namespace }];
   return [...wanted].flatMap(([place, found]): Manifest[] => {
-    const rules = Object.values(
-      Object.groupBy(found.values(), ({ resource, verbs }) => `${groupOf(resource)} ${verbs.join()}`),
-    ).map((same = []) => ({
-      apiGroups: [...new Set(same.map(({ resource }) => groupOf(resource)))],
-      resources: same.map(({ resource }) => resource.plural),
-      verbs: same[0]?.verbs,
+    const same = Object.values(Object.groupBy(found.values(), ({ group, verbs }) => `${group} ${verbs.join()}`));
+    const rules = same.map((each = []) => ({
+      apiGroups: [each[0]?.group],
+      resources: each.map(({ plural }) => plural),
+      verbs: each[0]?.verbs,
     }));
     const kind = place === '' ? 'ClusterRole' : 'Role';
-    // The namespace is part of the name, because a function of this name in another namespace may read here, too. A
-    // colon separates the parts, because neither can have one.
+    // The namespace is part of the name, because a function of this name in another namespace may have rights here,
+    // too. A colon separates the parts, because neither can have one.
     const metadata = {
-      name: `${namespace}:${name}:reads`,
+      name: `${namespace}:${name}:${part}`,
       ...(place === '' ? {} : { namespace: place }),
       labels: { [FUNCTION_LABEL]: name },
     };

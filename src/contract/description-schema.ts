@@ -4,7 +4,16 @@ import { MAX_CALLBACK_SECONDS } from './outcome-schema.ts';
 import type { Description } from './description.ts';
 import { dnsLabel } from './name-schema.ts';
 import { MAX_INDEXES, MAX_OBSERVED, MAX_SOURCES } from './source.ts';
-import { groupVersionKind, indexSpec, observedField, owned, read, reconciled, watched } from './source-schema.ts';
+import {
+  groupVersionKind,
+  indexSpec,
+  observedField,
+  owned,
+  read,
+  reconciled,
+  watched,
+  written,
+} from './source-schema.ts';
 import { webhook } from './webhook-schema.ts';
 import { MAX_WEBHOOKS } from './webhook.ts';
 
@@ -52,6 +61,13 @@ export const descriptionShape = {
     .max(MAX_SOURCES - 1)
     .default([])
     .describe('Kinds that the function reads from the cache and whose events queue no key.'),
+  writes: z
+    .array(written)
+    .max(MAX_SOURCES)
+    .exactOptional()
+    .describe(
+      'Kinds that the function writes, with the verbs of RBAC. The function sends no other write. Absent: not known, so that `levelhook manifest` grants none.',
+    ),
   indexes: z
     .array(groupVersionKind.extend({ index: indexSpec }))
     .max(MAX_INDEXES)

@@ -1,6 +1,12 @@
 import type { GroupVersionKind } from '../core/index.ts';
 import type { IndexSpec } from './cache-layout.ts';
-import type { OwnedDescription, ReadDescription, ReconciledDescription, WatchedDescription } from './source.ts';
+import type {
+  OwnedDescription,
+  ReadDescription,
+  ReconciledDescription,
+  WatchedDescription,
+  WrittenDescription,
+} from './source.ts';
 import type { CONTRACT_VERSION } from './trigger.ts';
 import type { WebhookDescription } from './webhook.ts';
 
@@ -17,6 +23,8 @@ export interface Description {
   readonly watches: readonly WatchedDescription[];
   /** Kinds that the function reads from the cache. Their events queue no key. */
   readonly reads: readonly ReadDescription[];
+  /** Kinds that the function writes, for the rights of its ServiceAccount. Absent: not known. */
+  readonly writes?: readonly WrittenDescription[];
   /** Declared indexes for lists of the named kinds. Indexes by namespace and by controller always exist. */
   readonly indexes: readonly (GroupVersionKind & { readonly index: IndexSpec })[];
   /**

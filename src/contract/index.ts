@@ -37,6 +37,8 @@ export {
   type SourceDescription,
   type WatchedDescription,
   type WatchMap,
+  type WriteVerb,
+  type WrittenDescription,
 } from './source.ts';
 export {
   type CacheLocation,

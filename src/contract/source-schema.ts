@@ -3,8 +3,8 @@ import { type LabelSelector, requirementsOf } from '../core/index.ts';
 import { FIELD_PATH, LABEL_KEY, MAX_FIELD_PATH, MAX_LABEL_KEY, MAX_LABEL_VALUE } from '../core/names.ts';
 import type { IndexSpec } from './cache-layout.ts';
 import { OBSERVED_FIELD } from './observed.ts';
-import { apiVersion, fieldPath, kind, labelKey, namespace } from './name-schema.ts';
-import { MAX_CEL_LENGTH, MAX_PREDICATE_DEPTH, MAX_PREDICATE_NODES, type Predicate } from './source.ts';
+import { apiVersion, dnsLabel, fieldPath, kind, labelKey, namespace } from './name-schema.ts';
+import { MAX_CEL_LENGTH, MAX_PREDICATE_DEPTH, MAX_PREDICATE_NODES, type Predicate, WRITE_VERBS } from './source.ts';
 
 export const groupVersionKind = z.object({ apiVersion, kind });
 
@@ -92,8 +92,13 @@ const watchMap = z.discriminatedUnion(
   { error: 'must be an object whose `by` is index, selector, owner, label, annotation, field, related, all or cel' },
 );
 
-/** The forms of `for`, `owns`, `watches` and `reads`. */
+/** The forms of `for`, `owns`, `watches`, `reads` and `writes`. */
 export const reconciled = source.extend({ labelSelector: labelSelector.exactOptional() });
 export const owned = source.extend({ owner });
 export const watched = source.extend({ map: watchMap });
 export const read = groupVersionKind.extend({ namespaces });
+export const written = groupVersionKind.extend({
+  namespaces,
+  subresource: dnsLabel.exactOptional(),
+  verbs: z.array(z.enum(WRITE_VERBS)).min(1).max(WRITE_VERBS.length),
+});

@@ -43,6 +43,21 @@ export interface ReadDescription extends GroupVersionKind {
 }
 
 /**
+ * The verbs of RBAC that change objects. An apply is a `patch`, and a `create` as well where there is no object yet.
+ */
+export const WRITE_VERBS = ['create', 'update', 'patch', 'delete', 'deletecollection'] as const;
+export type WriteVerb = (typeof WRITE_VERBS)[number];
+
+/** A kind that the function writes. */
+export interface WrittenDescription extends GroupVersionKind {
+  /** Default: all namespaces. Not for cluster-scoped kinds. */
+  readonly namespaces?: readonly string[];
+  /** `status`, `scale`, `eviction`. Default: the object itself. */
+  readonly subresource?: string;
+  readonly verbs: readonly WriteVerb[];
+}
+
+/**
  * How a watched object leads to objects of kind `for`. On an update the old object counts as well as the new one, so
  * that an object that has lost its reference is woken, too.
  */
@@ -108,7 +123,7 @@ export const MAX_PREDICATE_NODES = 32;
 /** Characters of a CEL expression, at most. */
 export const MAX_CEL_LENGTH = 2048;
 
-/** Kinds that one description names in `for`, `owns`, `watches` and `reads` together. */
+/** Kinds that one description names in `for`, `owns`, `watches` and `reads` together; in `writes` once more as many. */
 export const MAX_SOURCES = 32;
 export const MAX_INDEXES = 16;
 /** Fields that one description observes, at most. */

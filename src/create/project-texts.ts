@@ -126,8 +126,8 @@ ${this.#resource()}`;
 
   definition(): string {
     const { group, kind, version } = this.#options.kind;
-    return `# Made by \`levelhook crds\`: do not edit.
-apiVersion: apiextensions.k8s.io/v1
+    const head = this.#options.language === 'typescript' ? '# Made by `levelhook crds`: do not edit.\n' : '';
+    return `${head}apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
   name: ${this.plural}.${group}
@@ -168,6 +168,11 @@ export const ${this.#variable} = controller({
   // The controller's own writes of the status wake no key.
   for: { resource: ${kind}, predicate: generationChanged },
   owns: [ConfigMap],
+  // Nothing else is sent, and \`levelhook manifest\` prints these rights.
+  writes: [
+    { resource: ConfigMap, verbs: ['create', 'update'] },
+    { resource: ${kind}, subresource: 'status', verbs: ['update'] },
+  ],
 }).reconcile(async (request, { api, cache, log }) => {
   const found = await cache.get(${kind}, request);
   // The garbage collector deletes the ConfigMap with its ${kind}.
@@ -198,6 +203,8 @@ export const ${this.#variable} = controller({
   name: '${name}',
   for: { resource: ${kind}, labelSelector: { matchLabels: { ${keyOf(name)}: 'true' } } },
   owns: [ConfigMap],
+  // Nothing else is sent, and \`levelhook manifest\` prints these rights.
+  writes: [{ resource: ConfigMap, verbs: ['create', 'update'] }],
 }).reconcile(async (request, { api, cache, log }) => {
   const found = await cache.get(${kind}, request);
   // The garbage collector deletes the ConfigMap with its ${kind}.
@@ -341,10 +348,11 @@ ${this.#spec === '' ? '' : `spec: ${this.#spec}\n`}`;
   }
 
   values(): string {
-    const { name } = this.#options;
+    const { language, name } = this.#options;
     const { group, kind, own } = this.#options.kind;
+    const verb = language === 'go' ? 'patch' : 'update';
     const status = own
-      ? `\n      - { apiGroups: [${group}], resources: [${this.plural}/status], verbs: [update] }`
+      ? `\n      - { apiGroups: [${group}], resources: [${this.plural}/status], verbs: [${verb}] }`
       : '';
     const predicate = own
       ? 'predicate: { changed: generation } }'
@@ -357,12 +365,16 @@ functions:
     spec:
       for: { apiVersion: ${this.#apiVersion}, kind: ${kind}, ${predicate}
       owns: [{ apiVersion: v1, kind: ConfigMap }]
+      writes:
+        - { apiVersion: v1, kind: ConfigMap, verbs: [create, ${verb}] }${own ? `\n        - { apiVersion: ${this.#apiVersion}, kind: ${kind}, subresource: status, verbs: [${verb}] }` : ''}
     # What it reads in the cache, and what it may do besides.
     reads:
       - { apiGroups: ['${group}'], resources: [${this.plural}] }
       - { apiGroups: [''], resources: [configmaps] }
     rules:
-      - { apiGroups: [''], resources: [configmaps], verbs: [create, update] }${status}
+      - { apiGroups: [''], resources: [configmaps], verbs: [create, ${verb}] }${status}
+      # For the owner reference, which OpenShift checks.
+      - { apiGroups: ['${group}'], resources: [${this.plural}/finalizers], verbs: [update] }
 `;
   }
 

@@ -1,6 +1,7 @@
 import {
   ApiError,
   formatBody,
+  formatKind,
   type GroupVersionKind,
   isConnectionRefused,
   isUncertain,
@@ -11,7 +12,9 @@ import {
   systemClock,
 } from '../core/index.ts';
 import type { ApiTransport, ApiTransportRequest } from './api-transport.ts';
+import type { WriteVerb } from '../contract/index.ts';
 import { DeadlineError } from './errors.ts';
+import type { WrittenSource } from './source.ts';
 
 /** A write that may have taken effect. */
 export interface UnansweredWrite {
@@ -30,6 +33,14 @@ export interface ApiRun {
   readonly signal: AbortSignal;
   readonly deadlineMs: number;
   readonly now?: () => number;
+}
+
+/** What a run may write. Other writes are refused before they are sent. */
+export interface WriteBounds {
+  /** The only namespace. Default: it writes anywhere. */
+  readonly namespace?: string | undefined;
+  /** Default: all kinds, with all verbs. */
+  readonly writes?: readonly WrittenSource[] | undefined;
 }
 
 export interface WriteRequest {
@@ -54,7 +65,7 @@ export interface WriteRequest {
 export class ApiRequests {
   readonly #transport: ApiTransport;
   readonly #run: ApiRun;
-  readonly #namespace: string | undefined;
+  readonly #bounds: WriteBounds;
   readonly #now: () => number;
   readonly #unanswered: UnansweredWrite[] = [];
   /** Writes that are under way. */
@@ -64,11 +75,10 @@ export class ApiRequests {
   /** Created when something waits for the end. */
   #end: AbortController | undefined;
 
-  /** @param namespace writes to other namespaces are refused. Default: it writes anywhere. */
-  constructor(transport: ApiTransport, run: ApiRun, namespace?: string) {
+  constructor(transport: ApiTransport, run: ApiRun, bounds: WriteBounds = {}) {
     this.#transport = transport;
     this.#run = run;
-    this.#namespace = namespace;
+    this.#bounds = bounds;
     this.#now = run.now ?? (() => systemClock.now());
   }
 
@@ -116,7 +126,8 @@ export class ApiRequests {
    * gateway that is not ready. client-go waits and repeats these, too.
    */
   async send(kind: GroupVersionKind, request: WriteRequest): Promise<unknown> {
-    this.#checkPlace(request);
+    const { method, path } = request;
+    if (method !== 'GET') this.#check(kind, method, path);
     for (;;) {
       const remainingMs = this.#run.deadlineMs - this.#now();
       if (this.#ended || remainingMs <= 0 || this.#run.signal.aborted) throw new DeadlineError(OVER);
@@ -131,11 +142,26 @@ export class ApiRequests {
     }
   }
 
-  #checkPlace({ method, path }: WriteRequest): void {
-    if (method === 'GET' || this.#namespace === undefined) return;
-    if (IN_NAMESPACE.exec(path)?.[1] === this.#namespace) return;
+  #check(of: GroupVersionKind, method: keyof typeof VERBS, path: string): void {
+    const { namespace: only, writes } = this.#bounds;
+    const [, namespace, plural = '', name, subresource] = TARGET.exec(path) ?? [];
+    if (only !== undefined && namespace !== only) {
+      throw new TypeError(
+        `${method} ${path} is not sent: a run of this controller writes to the namespace of its key alone, ${only}. A controller with writesAcrossNamespaces: true may write elsewhere`,
+      );
+    }
+    const verb: WriteVerb = name === undefined && method === 'DELETE' ? 'deletecollection' : VERBS[method];
+    const isDeclared = writes?.some(
+      (each) =>
+        formatKind(each.resource) === formatKind(of) &&
+        each.subresource === subresource &&
+        each.verbs.includes(verb) &&
+        (each.namespaces?.includes(namespace ?? '') ?? true),
+    );
+    if (isDeclared !== false) return;
+    const part = subresource === undefined ? '' : ` subresource: '${subresource}',`;
     throw new TypeError(
-      `${method} ${path} is not sent: a run of this controller writes to the namespace of its key alone, ${this.#namespace}. A controller with writesAcrossNamespaces: true may write elsewhere`,
+      `${method} ${path} is not sent: the writes of this controller have no ${verb} of ${plural}${subresource === undefined ? '' : `/${subresource}`}. Add { resource: ${of.kind},${part} verbs: ['${verb}'] } to them`,
     );
   }
 
@@ -174,8 +200,14 @@ export class ApiRequests {
   }
 }
 
-/** The path of an object in a namespace, or of all objects of a kind there; a Namespace's own parts are not in it. */
-const IN_NAMESPACE = /^\/api(?:s\/[^/]+)?\/[^/]+\/namespaces\/([^/?]+)\/(?!(?:status|finalize)(?:\?|$))[^/?]+/;
+/**
+ * Namespace, plural, name and subresource of the path of an object, or of all objects of a kind. A Namespace's own
+ * parts are in no namespace.
+ */
+const TARGET =
+  /^\/api(?:s\/[^/]+)?\/[^/]+\/(?:namespaces\/([^/?]+)\/(?!(?:status|finalize)(?:\?|$)))?([^/?]+)(?:\/([^/?]+)(?:\/([^/?]+))?)?/;
+
+const VERBS = { POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' } as const;
 
 const OVER = 'the run is over: nothing more may be sent';
 

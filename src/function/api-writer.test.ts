@@ -1,8 +1,10 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ApiError, type KubernetesObject, resource } from '../core/index.ts';
 import type { ApiTransportRequest } from './api-transport.ts';
+import { WRITE_VERBS, type WriteVerb } from '../contract/source.ts';
 import { ApiWriter } from './api-writer.ts';
 import { DeadlineError, DisruptionBudgetError } from './errors.ts';
+import type { WrittenSource } from './source.ts';
 
 const pods = resource('v1', 'Pod');
 const sets = resource<KubernetesObject & { spec?: object; status?: object }>('apps/v1', 'ReplicaSet');
@@ -373,7 +375,7 @@ describe('ApiWriter', () => {
       return ok({ ...object('x', '1'), items: [] });
     };
     const run = { signal: abort.signal, deadlineMs: Date.now() + 10_000 };
-    const api = new ApiWriter(transport, run, 'a');
+    const api = new ApiWriter(transport, run, { namespace: 'a' });
     const there = { namespace: 'ab', name: 'x' };
     const outside = { ...object('x', '1'), metadata: { ...object('x', '1').metadata, namespace: 'ab' } };
     for (const write of [
@@ -398,6 +400,55 @@ describe('ApiWriter', () => {
     await api.delete(pods, key);
     await api.deleteCollection(pods, { namespace: 'a' });
     expect(sent).toHaveLength(6);
+  });
+
+  it('sends the writes that are declared, and no others', async () => {
+    const transport = async (request: ApiTransportRequest): Promise<Answer> => {
+      sent.push(request);
+      return ok({ ...object('x', '1'), items: [] });
+    };
+    const run = { signal: abort.signal, deadlineMs: Date.now() + 10_000 };
+    const bounded = (...writes: readonly WrittenSource[]) => new ApiWriter(transport, run, { writes });
+    const namespaces = resource('v1', 'Namespace', { namespaced: false });
+    const own = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'a', uid: 'u', resourceVersion: '1' } };
+    // Namespaces and objects may have the names of resources.
+    const pod = { namespace: 'namespaces', name: 'pods' };
+    const all: readonly [Omit<WrittenSource, 'verbs'>, WriteVerb, (api: ApiWriter) => Promise<unknown>][] = [
+      [{ resource: pods }, 'create', (api) => api.create(pods, { metadata: pod })],
+      [{ resource: sets }, 'update', (api) => api.replace(sets, object('x', '1'))],
+      [{ resource: sets, subresource: 'status' }, 'update', (api) => api.replace(sets, object('x', '1'), 'status')],
+      [{ resource: pods }, 'patch', (api) => api.patch(pods, pod, { type: 'merge', body: {} })],
+      [{ resource: pods }, 'patch', (api) => api.apply(pods, { metadata: pod }, { fieldManager: 'm' })],
+      [{ resource: sets, subresource: 'scale' }, 'patch', (api) => api.setScale(sets, key, 1)],
+      [{ resource: pods }, 'delete', (api) => api.delete(pods, pod)],
+      [{ resource: pods }, 'deletecollection', (api) => api.deleteCollection(pods, { namespace: 'namespaces' })],
+      [{ resource: pods, subresource: 'eviction' }, 'create', (api) => api.evict({ metadata: { ...pod, uid: 'u' } })],
+      [{ resource: namespaces, subresource: 'finalize' }, 'update', (api) => api.replace(namespaces, own, 'finalize')],
+      [{ resource: namespaces }, 'delete', (api) => api.delete(namespaces, { name: 'status' })],
+    ];
+    for (const [source, verb, write] of all) {
+      sent = [];
+      await write(bounded({ ...source, verbs: [verb] }));
+      expect(sent, verb).toHaveLength(1);
+      const others = WRITE_VERBS.filter((each) => each !== verb);
+      for (const api of [
+        bounded({ ...source, verbs: others }),
+        bounded({ ...source, subresource: 'other', verbs: [verb] }),
+        bounded({ ...source, resource: resource('other/v1', source.resource.kind), verbs: [verb] }),
+        bounded({ ...source, verbs: [verb], namespaces: ['other'] }),
+        bounded(),
+      ]) {
+        await expect(write(api)).rejects.toThrow(`the writes of this controller have no ${verb} of `);
+      }
+      expect(sent, verb).toHaveLength(1);
+    }
+    await expect(bounded().replace(sets, object('x', '1'), 'status')).rejects.toThrow(
+      "is not sent: the writes of this controller have no update of replicasets/status. Add { resource: ReplicaSet, subresource: 'status', verbs: ['update'] } to them",
+    );
+    sent = [];
+    await bounded().list(pods);
+    await bounded({ resource: pods, verbs: ['delete'], namespaces: ['namespaces'] }).delete(pods, pod);
+    expect(sent).toHaveLength(2);
   });
 
   it('sends nothing after the deadline, nor after an abort, by any method', async () => {

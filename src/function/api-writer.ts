@@ -13,7 +13,7 @@ import {
   resourcePath,
 } from '../core/index.ts';
 import type { Write } from '../contract/index.ts';
-import { type ApiRun, type WriteRequest, ApiRequests, type UnansweredWrite } from './api-requests.ts';
+import { type ApiRun, type WriteRequest, ApiRequests, type UnansweredWrite, type WriteBounds } from './api-requests.ts';
 import type { ApiTransport } from './api-transport.ts';
 import type {
   AppliedObject,
@@ -42,9 +42,8 @@ class Writer {
   readonly #requests: ApiRequests;
   readonly #writes: Write[] = [];
 
-  /** @param namespace writes to other namespaces are refused. Default: it writes anywhere. */
-  constructor(transport: ApiTransport, run: ApiRun, namespace?: string) {
-    this.#requests = new ApiRequests(transport, run, namespace);
+  constructor(transport: ApiTransport, run: ApiRun, bounds: WriteBounds = {}) {
+    this.#requests = new ApiRequests(transport, run, bounds);
   }
 
   /** The writes that the apiserver has acknowledged so far. */
@@ -308,7 +307,7 @@ class Writer {
  * `@levelhook/function` and `levelhook/testing`, fit each other.
  */
 export type ApiWriter = Pick<Writer, keyof Writer>;
-export const ApiWriter: new (transport: ApiTransport, run: ApiRun, namespace?: string) => ApiWriter = Writer;
+export const ApiWriter: new (transport: ApiTransport, run: ApiRun, bounds?: WriteBounds) => ApiWriter = Writer;
 
 const PAGE_SIZE = 500;
 const LAST_WORK_MS = 1000;

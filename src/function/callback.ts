@@ -84,7 +84,7 @@ export async function heartbeat(
   // Counted from before the request, so it ends before the gateway's; on the steady clock, which nothing sets.
   const deadlineMs = askedAtMs + Math.min(withinSeconds, Number(body['withinSeconds'] ?? 0)) * 1000;
   const signal = AbortSignal.timeout(Math.max(0, deadlineMs - systemClock.now()));
-  const api = new ApiWriter(options.api, { signal, deadlineMs }, token.writesTo);
+  const api = new ApiWriter(options.api, { signal, deadlineMs }, { namespace: token.writesTo });
   const completeRun = async (outcome: RunOutcome): Promise<void> => {
     // Nothing may be written after the gateway knows that the run has ended.
     await api.finish();

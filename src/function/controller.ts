@@ -4,7 +4,14 @@ import type { RunCredentials, RunToken } from './run-token.ts';
 import type { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
 import type { Webhook } from './webhook.ts';
-import type { OwnedSource, ReadSource, ReconciledSource, RelatedSource, WatchedSource } from './source.ts';
+import type {
+  OwnedSource,
+  ReadSource,
+  ReconciledSource,
+  RelatedSource,
+  WatchedSource,
+  WrittenSource,
+} from './source.ts';
 
 /** The key to reconcile, and the reasons. */
 export interface ReconcileRequest extends ObjectKey {
@@ -92,6 +99,13 @@ export interface ControllerOptions {
   readonly watches?: readonly WatchedSource[];
   /** Kinds that are only read. Default none. */
   readonly reads?: readonly (Resource | ReadSource)[];
+  /**
+   * What the controller writes: `[{ resource: Site, subresource: 'status', verbs: ['update'] }]`. Kinds in `owns` need
+   * no entry if they are created, updated, patched and deleted; an entry takes the place of these verbs. `context.api`
+   * then refuses every other write with a TypeError before it is sent, in tests as in production, and `levelhook
+   * manifest` prints the rights. Default: not checked, and no rights are printed.
+   */
+  readonly writes?: readonly WrittenSource[];
   /**
    * Declared indexes for lists of this controller: `[{ resource: Pod, index: 'field:spec.nodeName' }]`, or `labels` for
    * lists by label selector. Indexes by namespace and by controller always exist. Default none.

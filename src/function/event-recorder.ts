@@ -2,6 +2,7 @@ import { ApiError, type KubernetesObject, messageOf, type Resource } from '../co
 import type { ApiWriter } from './api-writer.ts';
 import type { Context } from './controller.ts';
 import { type Correlated, EventCorrelator } from './event-correlator.ts';
+import type { WrittenSource } from './source.ts';
 
 export interface EventRecorderOptions {
   /** The source of the Events, as `kubectl describe` shows it: the name of the controller. */
@@ -32,9 +33,11 @@ export interface ObjectEvents {
  * ```
  *
  * A failed write of an Event does not fail the run. The outcome waits for writes in progress, at most a second. The
- * recorder logs a warning for an Event that it could not write. It needs the right to `create` and `patch` events.
+ * recorder logs a warning for an Event that it could not write.
  */
 export class EventRecorder {
+  /** What it writes, for `ControllerOptions.writes`. */
+  readonly writes: WrittenSource = { resource: Event, verbs: ['create', 'patch'] };
   readonly #options: EventRecorderOptions;
   readonly #correlator: EventCorrelator;
 

@@ -26,6 +26,7 @@ export type {
   Reason,
   ViewLocation,
   WatchMap,
+  WriteVerb,
 } from '../contract/index.ts';
 export type { ApiTransport } from './api-transport.ts';
 export type {
@@ -86,5 +87,6 @@ export {
   resourceVersionChanged,
   type Source,
   type WatchedSource,
+  type WrittenSource,
 } from './source.ts';
 export type { ReviewContext, Webhook } from './webhook.ts';

@@ -5,6 +5,7 @@ import { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
 import { isCached } from './cache-views.ts';
 import type { Context, Controller } from './controller.ts';
+import { declaredWrites } from './describe.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
 import { type HangUp, RunScope } from './run-scope.ts';
 import type { RunCredentials, RunToken } from './run-token.ts';
@@ -90,7 +91,7 @@ async function runRequest(
 ): Promise<RequestResult> {
   const { namespace, name, run } = request;
   const within = controller.writesAcrossNamespaces ? undefined : namespace;
-  const api = new ApiWriter(options.api(run), options.scope, within);
+  const api = new ApiWriter(options.api(run), options.scope, { namespace: within, writes: declaredWrites(controller) });
   const key = namespace === undefined ? { name } : { namespace, name };
   const runToken = callback && {
     ...callback,

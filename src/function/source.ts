@@ -1,5 +1,5 @@
 import type { GroupVersionKind, LabelSelector, Resource } from '../core/index.ts';
-import type { OwnerChoice, Predicate, RelatedRule, WatchMap } from '../contract/index.ts';
+import type { OwnerChoice, Predicate, RelatedRule, WatchMap, WriteVerb } from '../contract/index.ts';
 import { MAX_RELATED_NAMES, MAX_RELATED_RULES } from '../contract/outcome.ts';
 
 /** A kind whose events wake keys, and a choice among its objects and events. */
@@ -36,6 +36,20 @@ export interface ReadSource {
   readonly resource: Resource;
   /** Default: all namespaces that the gateway caches. */
   readonly namespaces?: readonly string[];
+}
+
+/** What a controller writes of a kind. */
+export interface WrittenSource {
+  readonly resource: Resource;
+  /** Default all. Not for cluster-scoped kinds. */
+  readonly namespaces?: readonly string[];
+  /** `status`, `scale`, `eviction`. Default: the object itself. */
+  readonly subresource?: string;
+  /**
+   * The verbs of RBAC: `replace` is an `update`, and `apply` a `patch`, which needs `create` too where there is no
+   * object yet.
+   */
+  readonly verbs: readonly WriteVerb[];
 }
 
 /**

@@ -19,6 +19,11 @@ export const site = controller({
   // The controller's own writes of the status wake no key.
   for: { resource: Site, predicate: generationChanged },
   owns: [ConfigMap],
+  // Nothing else is sent, and `levelhook manifest` prints these rights.
+  writes: [
+    { resource: ConfigMap, verbs: ['create', 'update'] },
+    { resource: Site, subresource: 'status', verbs: ['update'] },
+  ],
   concurrency: 5,
 }).reconcile(async (request, context) => {
   const { cache, api } = context;

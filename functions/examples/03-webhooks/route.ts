@@ -7,6 +7,7 @@ export const route = controller({
   name: 'route',
   for: { resource: Route, predicate: generationChanged },
   watches: [{ resource: Route, map: { by: 'related' } }],
+  writes: [{ resource: Route, subresource: 'status', verbs: ['update'] }],
   indexes: [{ resource: Route, index: 'field:spec.host' }],
   webhooks: [hosts, defaults, versions],
 }).reconcile(async (request, { cache, api, related }) => {

@@ -12,6 +12,7 @@ export const records = (service: string) =>
   controller({
     name: 'record',
     for: { resource: ConfigMap, labelSelector: { matchLabels: { record: 'true' } } },
+    writes: [{ resource: ConfigMap, verbs: ['patch'] }],
     timeoutSeconds: 30,
   }).reconcile(async (request, { api, cache, signal }) => {
     const found = await cache.get(ConfigMap, request);

@@ -11,6 +11,7 @@ export const expiry = (now: () => number = Date.now) =>
   controller({
     name: 'expiry',
     for: { resource: ConfigMap, labelSelector: { matchLabels: { expires: 'true' } } },
+    writes: [{ resource: ConfigMap, verbs: ['delete'] }],
   }).reconcile(async (request, { api, cache }) => {
     const found = await cache.get(ConfigMap, request);
     if (!found || found.metadata.deletionTimestamp) return;

@@ -19,6 +19,7 @@ export const configHash = controller({
       predicate: cel('oldObject == null || !has(object.data) || !has(oldObject.data) || object.data != oldObject.data'),
     },
   ],
+  writes: [{ resource: Deployment, verbs: ['patch'] }],
 }).reconcile(async (request, { api, cache }) => {
   const found = await cache.get(Deployment, request);
   const name = found?.metadata.annotations?.[NAMES];

@@ -7,6 +7,7 @@ const RESULT = 'example.com/status';
 export const webCheck = controller({
   name: 'web-check',
   for: { resource: ConfigMap, labelSelector: { matchLabels: { check: 'true' } } },
+  writes: [{ resource: ConfigMap, verbs: ['patch'] }],
   concurrency: 5,
   // Five failures in a row make a dead letter, which the next event or a person runs again.
   queue: { maxAttempts: 5, rateLimit: { perSecond: 10, burst: 20 } },

@@ -16,6 +16,8 @@ export const reports = (handOver: (job: ReportJob) => Promise<void>) =>
   controller({
     name: 'report',
     for: { resource: ConfigMap, labelSelector: { matchLabels: { report: 'true' } } },
+    // By the worker.
+    writes: [{ resource: ConfigMap, verbs: ['patch'] }],
     // The gateway runs the key again when no heartbeat comes for this long.
     callbackSeconds: 60,
   }).reconcile(async (request, { cache, runToken }) => {

@@ -10,6 +10,7 @@ export const team = controller({
   for: { resource: ConfigMap, labelSelector: { matchLabels: { team: 'true' } } },
   owns: [ConfigMap],
   watches: [{ resource: ConfigMap, map: { by: 'related' } }],
+  writes: [{ resource: ConfigMap, verbs: ['create', 'update'] }],
 }).reconcile(async (request, { api, cache, related }) => {
   const found = await cache.get(ConfigMap, request);
   if (!found || found.metadata.deletionTimestamp) return;

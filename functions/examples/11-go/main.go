@@ -1,98 +1,91 @@
-// A levelhook function with Go's standard library alone, written from infra/contract. For every ServiceAccount that is
-// labelled `count: pods` it keeps the number of Pods that use it in an annotation. The README tells how to run it.
 package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"os"
-	"os/signal"
-	"syscall"
-	"time"
+	"net/url"
+	"strconv"
 )
 
-const account = "/var/run/secrets/kubernetes.io/serviceaccount"
+const (
+	controllerName = "pod-count"
+	annotation     = "example.levelhook.dev/pods"
+	bySA           = "field:spec.serviceAccountName"
+)
 
-func main() {
-	if err := serve(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+// The answer to a GET. Events of a ServiceAccount wake its own key, and events of a Pod that of its ServiceAccount.
+var description = map[string]any{
+	"version": contractVersion,
+	"name":    controllerName,
+	"for": map[string]any{
+		"apiVersion": "v1", "kind": "ServiceAccount",
+		"labelSelector": map[string]any{"matchLabels": map[string]string{"count": "pods"}},
+	},
+	"watches": []any{map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"map": map[string]string{"by": "field", "path": "spec.serviceAccountName"},
+	}},
+	"indexes":        []any{map[string]any{"apiVersion": "v1", "kind": "Pod", "index": bySA}},
+	"timeoutSeconds": 10,
+	"concurrency":    10,
+	"maxBatch":       5,
+}
+
+// run reconciles one key and says how that ended.
+func run(ctx context.Context, request request, cache *cache, api *apiserver) result {
+	writes, err := reconcile(ctx, request, cache, api)
+	switch {
+	case err == nil:
+		return result{Status: "done", Writes: writes}
+	case errors.Is(err, errUnanswered):
+		return result{Status: "unknown", Message: err.Error()}
+	default:
+		return result{Status: "error", Message: err.Error(), Writes: writes}
 	}
 }
 
-func serve() error {
-	keys, err := decodeSecrets(os.Getenv("LEVELHOOK_SIGNING_SECRETS"))
-	if err != nil {
-		return fmt.Errorf("LEVELHOOK_SIGNING_SECRETS: %w", err)
+// reconcile keeps the number of Pods that use a ServiceAccount in an annotation of it. It may run at any time, again
+// and again, and decides by the state of the objects alone.
+func reconcile(ctx context.Context, key request, cache *cache, api *apiserver) ([]write, error) {
+	namespace := "/api/v1/namespaces/" + url.PathEscape(key.Namespace)
+	path := namespace + "/serviceaccounts/" + url.PathEscape(key.Name)
+	var account struct {
+		Metadata struct {
+			UID               string            `json:"uid"`
+			DeletionTimestamp string            `json:"deletionTimestamp"`
+			Annotations       map[string]string `json:"annotations"`
+		} `json:"metadata"`
 	}
-	apiClient, err := client("KUBE_CA_FILE", env("KUBE_CA_FILE", account+"/ca.crt"))
-	if err != nil {
-		return err
+	found, err := cache.get(ctx, path, &account)
+	if err != nil || !found || account.Metadata.DeletionTimestamp != "" {
+		return nil, err
 	}
-	cacheClient, err := client("GATEWAY_CA_FILE", os.Getenv("GATEWAY_CA_FILE"))
-	if err != nil {
-		return err
-	}
-	inCluster := "https://" + net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
-	function := &function{
-		keys:        keys,
-		cacheClient: cacheClient,
-		api:         &apiserver{apiClient, env("KUBE_SERVER", inCluster), env("KUBE_TOKEN_FILE", account+"/token")},
-	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(env("HOST", "127.0.0.1"), env("PORT", "8080")))
-	if err != nil {
-		return err
-	}
-	server := &http.Server{
-		Handler:           function,
-		ReadHeaderTimeout: 10 * time.Second,
-		// Longer than the gateway keeps an idle connection, so the gateway closes it.
-		IdleTimeout: 75 * time.Second,
-	}
-	line, _ := json.Marshal(map[string]string{"msg": "listening", "url": "http://" + listener.Addr().String()})
-	fmt.Println(string(line))
-	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer cancel()
-	stopped := make(chan error, 1)
-	go func() {
-		<-stop.Done()
-		// Runs that are under way end by themselves, at their deadlines at the latest.
-		stopped <- server.Shutdown(context.Background())
-	}()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return <-stopped
-}
-
-// client trusts the certificate authorities of a file, or those of the system if there is none. It follows no redirect,
-// which would take a token elsewhere.
-func client(variable, caFile string) (*http.Client, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if caFile != "" {
-		pem, err := os.ReadFile(caFile)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", variable, err)
+	pods := 0
+	query := url.Values{"levelhook-index": {bySA + "=" + key.Name}}
+	err = cache.list(ctx, namespace+"/pods", query, func() { pods = 0 }, func(item json.RawMessage) error {
+		var pod struct {
+			Status struct {
+				Phase string `json:"phase"`
+			} `json:"status"`
 		}
-		authorities := x509.NewCertPool()
-		if !authorities.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: %s holds no certificate in PEM form", variable, caFile)
+		err := json.Unmarshal(item, &pod)
+		if pod.Status.Phase != "Succeeded" && pod.Status.Phase != "Failed" {
+			pods++
 		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: authorities}
+		return err
+	})
+	if err != nil || account.Metadata.Annotations[annotation] == strconv.Itoa(pods) {
+		return nil, err
 	}
-	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &http.Client{Transport: transport, CheckRedirect: refuse}, nil
-}
-
-func env(name, otherwise string) string {
-	if value := os.Getenv(name); value != "" {
-		return value
+	// With the UID in it, the patch changes no other object that has got the name meanwhile.
+	metadata := map[string]any{
+		"uid":         account.Metadata.UID,
+		"annotations": map[string]string{annotation: strconv.Itoa(pods)},
 	}
-	return otherwise
+	written, err := api.mergePatch(ctx, path, map[string]any{"metadata": metadata})
+	if err != nil {
+		return nil, err
+	}
+	return []write{written}, nil
 }

@@ -16,6 +16,7 @@ export const copies = controller({
   name: 'copies',
   for: { resource: ConfigMap, labelSelector: { matchExpressions: [{ key: LABEL, operator: 'Exists' }] } },
   owns: [ConfigMap],
+  writes: [{ resource: ConfigMap, verbs: ['create', 'update', 'delete'] }],
   concurrency: 10,
   timeoutSeconds: 5,
 }).reconcile(async (request, { cache, api }) => {

@@ -13,8 +13,6 @@ kubectl -n shop create secret generic greeting-signing --from-literal=secrets="$
 kubectl apply -f infra/rbac/signing-secret.yaml
 npm run -s levelhook manifest -- http://127.0.0.1:8080 --namespace shop --service greeting:80 > greeting.yaml
 kubectl apply -f greeting.yaml
-kubectl create clusterrole shop:greeting:writes --verb=create,patch --resource=configmaps
-kubectl create clusterrolebinding shop:greeting:writes --clusterrole=shop:greeting:writes --serviceaccount=shop:greeting
 kubectl -n shop get reconcilefunctions
 `,
 ];

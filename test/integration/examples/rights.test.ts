@@ -27,13 +27,14 @@ import { configHash } from '../../../functions/examples/06-maps/config-hash.ts';
 import { webCheck } from '../../../functions/examples/07-errors/web-check.ts';
 import { team } from '../../../functions/examples/09-related/team.ts';
 import { copies } from '../../../functions/examples/20-platforms/copies.ts';
-import { resource } from '../../../src/core/index.ts';
+import { type Resource, resource } from '../../../src/core/index.ts';
 import { Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { applyManifests, serviceAccountKubeconfig } from '../../harness/identity.ts';
 import { createSetting, untilReady } from '../../harness/levelhook.ts';
 import { openGateway } from '../../harness/opened.ts';
 import { buildGoExample, startGoExample, startPythonExample } from '../../harness/plain-examples.ts';
+import { printedRules, type Rule } from '../../harness/printed-rules.ts';
 import { Started } from '../../harness/started.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
@@ -49,7 +50,6 @@ const READS = [
   },
 ];
 
-type Rule = (typeof READS)[number];
 interface Values {
   readonly functions: { readonly greeting: { readonly rules: readonly Rule[] } };
 }
@@ -58,21 +58,19 @@ const read = (path: string): Promise<string> => readFile(resolve(ROOT, path), 'u
 const yamlIn = (markdown: string): string[] =>
   [...markdown.matchAll(/```yaml\n([^`]*)```/g)].map(([, text]) => text ?? '');
 
-/** The rules that the repository ships for a user of each example, by where they stand. */
+/** The examples whose rights stand in a file. */
+const SHIPPED = ['chart-example', 'chart-readme', 'platforms'];
+
+/** The rules for a user of each example: those in the repository's files, else those that are printed. */
 async function shippedRules(): Promise<Record<string, readonly Rule[]>> {
   const values = parse(await read('infra/helm/examples/greeting.yaml')) as Values;
   const block = yamlIn(await read('infra/helm/README.md')).find((each) => each.startsWith('functions:')) ?? '';
+  const printed = EXAMPLES.filter(([user]) => !SHIPPED.includes(user));
   return {
     'chart-example': values.functions.greeting.rules,
     'chart-readme': (parse(block) as Values).functions.greeting.rules,
-    site: parse(yamlIn(await read('functions/examples/02-custom-resource/README.md')).at(-1) ?? '') as readonly Rule[],
-    webhooks: await rulesIn('functions/examples/03-webhooks/rbac.yaml'),
-    record: await rulesIn('functions/examples/04-finalizer/rbac.yaml'),
-    expiry: await rulesIn('functions/examples/05-requeue/rbac.yaml'),
-    'config-hash': await rulesIn('functions/examples/06-maps/rbac.yaml'),
-    'web-check': await rulesIn('functions/examples/07-errors/rbac.yaml'),
-    team: await rulesIn('functions/examples/09-related/rbac.yaml'),
     platforms: await rulesIn('functions/examples/20-platforms/rbac.yaml'),
+    ...Object.fromEntries(printed.map(([user, controller]) => [user, printedRules(controller)])),
   };
 }
 
@@ -83,26 +81,50 @@ async function rulesIn(path: string): Promise<readonly Rule[]> {
   return roles.find(({ kind }) => kind === 'ClusterRole')?.rules ?? [];
 }
 
+const mutable = ({ apiGroups, resources, verbs }: Rule) => ({
+  apiGroups: [...apiGroups],
+  resources: [...resources],
+  verbs: [...verbs],
+});
+
 /** A service outside of the cluster, which takes everything. */
 const service = createServer((_, response) => response.writeHead(204).end());
 await once(service.listen(0, '127.0.0.1'), 'listening');
 const SERVICE = `http://127.0.0.1:${(service.address() as AddressInfo).port}`;
 
-const EXAMPLES: readonly (readonly [user: string, controller: Controller, name: string, folder: string])[] = [
-  ['chart-example', greeting, 'ann', '01-minimal'],
-  ['chart-readme', greeting, 'bob', '01-minimal'],
-  ['site', site, 'home', '02-custom-resource'],
-  ['webhooks', route, 'shop', '03-webhooks'],
-  ['record', records(SERVICE), 'record', '04-finalizer'],
-  ['expiry', expiry(() => Date.now() + 60_000), 'expiry', '05-requeue'],
-  ['config-hash', configHash, 'rolled', '06-maps'],
-  ['web-check', webCheck, 'check', '07-errors'],
-  ['team', team, 'red', '09-related'],
-  ['platforms', copies, 'copied', '20-platforms'],
+/** A merge patch of an object, before another run. */
+type Change = readonly [resource: Resource, name: string, body: object];
+
+const EXAMPLES: readonly (readonly [
+  user: string,
+  controller: Controller,
+  name: string,
+  folder: string,
+  changes: readonly Change[],
+])[] = [
+  ['chart-example', greeting, 'ann', '01-minimal', [[ConfigMap, 'ann', { data: { name: 'Anna' } }]]],
+  ['chart-readme', greeting, 'bob', '01-minimal', [[ConfigMap, 'bob', { data: { name: 'Rob' } }]]],
+  ['site', site, 'home', '02-custom-resource', [[Site, 'home', { spec: { pages: { a: 'B' } } }]]],
+  ['webhooks', route, 'shop', '03-webhooks', []],
+  ['record', records(SERVICE), 'record', '04-finalizer', []],
+  ['expiry', expiry(() => Date.now() + 60_000), 'expiry', '05-requeue', []],
+  ['config-hash', configHash, 'rolled', '06-maps', []],
+  ['web-check', webCheck, 'check', '07-errors', []],
+  ['team', team, 'red', '09-related', [[ConfigMap, 'member', { data: { mail: 'member@example.com' } }]]],
+  [
+    'platforms',
+    copies,
+    'copied',
+    '20-platforms',
+    [
+      [ConfigMap, 'copied', { data: { text: 'other' } }],
+      [ConfigMap, 'copied', { metadata: { labels: { 'example.com/copies': '1' } } }],
+    ],
+  ],
 ];
 /** Programs in other languages, which nothing can call but a gateway. */
 const WITHOUT_SDK = ['10-python', '11-go'];
-/** Its run writes nothing; its worker writes with the rights in `rbac.yaml`, see learning.test.ts. */
+/** Its run writes nothing, its worker does: see learning.test.ts. */
 const WRITES_LATER = ['08-long-runs'];
 
 const started = new Started();
@@ -127,12 +149,12 @@ beforeAll(async () => {
     ({ resources }) => !resources.includes('configmaps/finalizers'),
   );
   for (const [name, own] of Object.entries({ ...rules, without })) {
-    await api.create(ClusterRole, { metadata: { name }, rules: [...READS, ...own] });
+    await api.create(ClusterRole, { metadata: { name }, rules: [...READS, ...own].map(mutable) });
     const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name };
     await api.create(ClusterRoleBinding, { metadata: { name }, roleRef, subjects: [{ kind: 'User', name }] });
   }
   const labels = { greet: 'true', 'example.com/copies': '2' };
-  for (const name of ['ann', 'bob', 'copied', 'refused']) {
+  for (const name of ['ann', 'bob', 'copied', 'member', 'refused']) {
     await api.create(ConfigMap, { metadata: { namespace: NAMESPACE, name, labels }, data: { name, text: name } });
   }
   const own = {
@@ -144,7 +166,7 @@ beforeAll(async () => {
   for (const [name, ownLabels] of Object.entries(own)) {
     const annotations = { 'example.com/ttl-seconds': '1' };
     const metadata = { namespace: NAMESPACE, name, labels: ownLabels, annotations };
-    await api.create(ConfigMap, { metadata, data: { url: SERVICE, members: 'ann' } });
+    await api.create(ConfigMap, { metadata, data: { url: SERVICE, members: 'member' } });
   }
   const template = { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'web', image: 'web' }] } };
   await api.create(Deployment, {
@@ -175,14 +197,36 @@ it('are tested for every example', () => {
 });
 
 it.each(EXAMPLES)(
-  '%s: the shipped rights suffice where the owner has to be one that the user may change',
-  async (user, controller, name) => {
-    const { outcome, writes } = await run(user, controller, name);
-    expect(outcome).toMatchObject({ status: 'done' });
-    expect(writes).not.toEqual([]);
-    expect(writes.filter(({ status = 0 }) => status >= 300)).toEqual([]);
+  '%s: the rights suffice where the owner has to be one that the user may change, and each is used',
+  async (user, controller, name, _, changes) => {
+    const used = new Set<string>();
+    const runs = async (): Promise<void> => {
+      const { outcome, writes } = await run(user, controller, name);
+      expect(outcome).toMatchObject({ status: 'done' });
+      expect(writes).not.toEqual([]);
+      expect(writes.filter(({ status = 0 }) => status >= 300)).toEqual([]);
+      for (const { verb, resource: plural, subresource } of writes) used.add(nameOf(verb, plural, subresource));
+    };
+    await runs();
+    const { api } = testContext({ apiserver: new RealApiserver(plane.kubeconfig) });
+    for (const [of, changed, body] of changes) {
+      await api.patch(of, { namespace: NAMESPACE, name: changed }, { type: 'merge', body });
+      await runs();
+    }
+    const declared = (controller.writes ?? []).flatMap(({ resource: { plural }, subresource, verbs }) =>
+      verbs.map((verb) => nameOf(verb, plural, subresource)),
+    );
+    expect([...used].toSorted()).toEqual(declared.toSorted());
+    const granted = (rules[user] ?? []).flatMap(({ resources, verbs }) =>
+      resources.flatMap((each) => (each.endsWith('/finalizers') ? [] : verbs.map((verb) => `${verb} ${each}`))),
+    );
+    expect(granted.toSorted()).toEqual(declared.toSorted());
   },
 );
+
+function nameOf(verb: string, plural: string, subresource: string | undefined): string {
+  return `${verb} ${plural}${subresource === undefined ? '' : `/${subresource}`}`;
+}
 
 it('webhooks: the validating one needs no right but to read what it compares with', async () => {
   const metadata = { namespace: NAMESPACE, name: 'second' };

@@ -1,0 +1,98 @@
+// A levelhook function with Go's standard library alone, written from infra/contract. For every ServiceAccount that is
+// labelled `count: pods` it keeps the number of Pods that use it in an annotation. The README tells how to run it.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+const account = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+func main() {
+	if err := serve(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func serve() error {
+	keys, err := decodeSecrets(os.Getenv("LEVELHOOK_SIGNING_SECRETS"))
+	if err != nil {
+		return fmt.Errorf("LEVELHOOK_SIGNING_SECRETS: %w", err)
+	}
+	apiClient, err := client("KUBE_CA_FILE", env("KUBE_CA_FILE", account+"/ca.crt"))
+	if err != nil {
+		return err
+	}
+	cacheClient, err := client("GATEWAY_CA_FILE", os.Getenv("GATEWAY_CA_FILE"))
+	if err != nil {
+		return err
+	}
+	inCluster := "https://" + net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
+	function := &function{
+		keys:        keys,
+		cacheClient: cacheClient,
+		api:         &apiserver{apiClient, env("KUBE_SERVER", inCluster), env("KUBE_TOKEN_FILE", account+"/token")},
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(env("HOST", "127.0.0.1"), env("PORT", "8080")))
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           function,
+		ReadHeaderTimeout: 10 * time.Second,
+		// Longer than the gateway keeps an idle connection, so the gateway closes it.
+		IdleTimeout: 75 * time.Second,
+	}
+	line, _ := json.Marshal(map[string]string{"msg": "listening", "url": "http://" + listener.Addr().String()})
+	fmt.Println(string(line))
+	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() {
+		<-stop.Done()
+		// Runs that are under way end by themselves, at their deadlines at the latest.
+		stopped <- server.Shutdown(context.Background())
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-stopped
+}
+
+// client trusts the certificate authorities of a file, or those of the system if there is none. It follows no redirect,
+// which would take a token elsewhere.
+func client(variable, caFile string) (*http.Client, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if caFile != "" {
+		pem, err := os.ReadFile(caFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", variable, err)
+		}
+		authorities := x509.NewCertPool()
+		if !authorities.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: %s holds no certificate in PEM form", variable, caFile)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: authorities}
+	}
+	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{Transport: transport, CheckRedirect: refuse}, nil
+}
+
+func env(name, otherwise string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	return otherwise
+}
