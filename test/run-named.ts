@@ -33,6 +33,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     nodes: bench('test/bench/nodes.ts'),
     heartbeats: bench('test/bench/heartbeats.ts'),
     start: bench('test/bench/start.ts'),
+    'ten-minutes': bench('test/bench/ten-minutes.ts'),
     failover: bench('test/bench/failover.ts'),
     replicas: bench('test/bench/replicas.ts'),
     dashboard: bench('test/bench/dashboard.ts'),

@@ -21,10 +21,18 @@ const tsc = join(root, 'node_modules/typescript/bin/tsc');
 const project = join(root, 'infra/checks/tsconfig.build.json');
 const { status } = spawnSync(process.execPath, [tsc, '--project', project, '--outDir', outDir], { stdio: 'inherit' });
 if (status === 0) {
-  for (const file of globSync(['{src,functions}/**/*.lua', 'src/**/assets/*', 'functions/**/*.yaml'], {
-    cwd: root,
-    exclude: ['functions/examples/20-platforms/**'],
-  })) {
+  for (const file of globSync(
+    [
+      '{src,functions}/**/*.lua',
+      'src/**/assets/*',
+      'functions/**/*.yaml',
+      'functions/examples/{10-python/levelhook.py,11-go/levelhook/*.go}',
+    ],
+    {
+      cwd: root,
+      exclude: ['functions/examples/20-platforms/**'],
+    },
+  )) {
     cpSync(join(root, file), join(outDir, file));
   }
   writeFunctionPackage(root, outDir, join(outDir, 'function'));

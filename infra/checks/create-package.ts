@@ -18,8 +18,8 @@ const README = `# create-levelhook
 `;
 
 /**
- * Makes the package `create-levelhook` of what the build has made for `levelhook`: one file that needs nothing, because
- * npm downloads it before the first question.
+ * Makes the package `create-levelhook` of what the build has made for `levelhook`: one program that needs nothing,
+ * because npm downloads it before the first question, and the libraries that it copies into projects.
  * @param built the folder with `src`, as `build.ts` has filled it
  * @param folder where the package goes
  */
@@ -44,10 +44,14 @@ export function writeCreatePackage(root: string, built: string, folder: string):
     publishConfig: manifest.publishConfig,
     type: 'module',
     bin: { 'create-levelhook': 'create-levelhook.js' },
-    files: ['create-levelhook.js'],
+    files: ['create-levelhook.js', 'functions'],
     engines: { node: '>=20' },
   };
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(own, null, 2)}\n`);
+  // The libraries of projects in Python and Go.
+  for (const path of ['10-python/levelhook.py', '11-go/levelhook']) {
+    cpSync(join(built, 'functions/examples', path), join(folder, 'functions/examples', path), { recursive: true });
+  }
   writeFileSync(join(folder, 'README.md'), README);
   cpSync(join(root, 'LICENSE'), join(folder, 'LICENSE'));
 }

@@ -17,6 +17,7 @@ it('the code of the guide type-checks in the project that it begins with', () =>
   const files = projectFiles({
     name: 'site',
     kind: projectKind('example.com/v1/Site'),
+    language: 'typescript',
     packageManager: 'npm',
     version: '0.1.0',
     bringsNode: false,

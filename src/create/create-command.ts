@@ -3,11 +3,13 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { UserError } from '../core/index.ts';
+import { type Language, LANGUAGES } from './project-options.ts';
 import { checkProjectName, projectKind, projectFiles } from './project.ts';
 
 export interface CreateFlags {
   readonly name?: string | undefined;
   readonly kind?: string | undefined;
+  readonly language?: string | undefined;
   readonly packageManager?: string | undefined;
   readonly install: boolean;
 }
@@ -41,9 +43,10 @@ export async function createCommand(folder: string | undefined, flags: CreateFla
   const kind = projectKind(
     flags.kind ?? (await ask('Kind that it reconciles, your own or v1/ConfigMap', DEFAULT_KIND)),
   );
+  const language = languageOf(flags.language ?? (await ask('TypeScript, Python or Go', 'typescript')));
   const packageManager = managerOf(flags.packageManager ?? usedManager());
   const bringsNode = Number(process.versions.node.split('.')[0]) < NODE;
-  const files = projectFiles({ name, kind, packageManager, version, bringsNode });
+  const files = projectFiles({ name, kind, language, packageManager, version, bringsNode });
   for (const [path, text] of files) {
     mkdirSync(dirname(join(target, path)), { recursive: true });
     writeFileSync(join(target, path), text);
@@ -60,6 +63,12 @@ async function question(text: string, otherwise: string): Promise<string> {
   } finally {
     terminal.close();
   }
+}
+
+function languageOf(text: string): Language {
+  const found = LANGUAGES.find((each) => each === text.toLowerCase());
+  if (!found) throw new UserError(`"${text}" is no language that a project can have: take ${LANGUAGES.join(', ')}.`);
+  return found;
 }
 
 function managerOf(text: string): (typeof PACKAGE_MANAGERS)[number] {

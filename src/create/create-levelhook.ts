@@ -10,6 +10,7 @@ Writes a project with a controller, its kind, its tests and all that it needs to
 
   --name NAME              of the controller (default: the folder's)
   --kind GROUP/VERSION/KIND  that it reconciles: your own, or v1/ConfigMap (default: example.com/v1/Site)
+  --language NAME          typescript, python or go (default: typescript)
   --package-manager NAME   npm or pnpm (default: the one that runs this)
   --no-install             install no packages
   --help                   show this
@@ -23,6 +24,7 @@ async function main(): Promise<void> {
     options: {
       name: { type: 'string' },
       kind: { type: 'string' },
+      language: { type: 'string' },
       'package-manager': { type: 'string' },
       install: { type: 'boolean', default: true },
       help: { type: 'boolean', default: false },
@@ -32,8 +34,8 @@ async function main(): Promise<void> {
   const [folder, ...more] = positionals;
   if (more.length > 0) throw new UserError('Name one folder: --help shows the usage.');
   const { version } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8')) as { version: string };
-  const { 'package-manager': packageManager, install, kind, name } = values;
-  await createCommand(folder, { install, name, kind, packageManager }, version);
+  const { 'package-manager': packageManager, install, kind, language, name } = values;
+  await createCommand(folder, { install, name, kind, language, packageManager }, version);
 }
 
 main().catch((error: unknown) => {

@@ -6,14 +6,18 @@ import type { ProjectOptions } from './project-options.ts';
 import { controllerVariable } from './project-texts.ts';
 import { BUILT_IN, checkProjectName, projectKind, projectFiles } from './project.ts';
 
-const COMMON = { packageManager: 'npm', version: '1.2.3', bringsNode: false } as const;
+const COMMON = { language: 'typescript', packageManager: 'npm', version: '1.2.3', bringsNode: false } as const;
 const PROJECTS: readonly ProjectOptions[] = [
   { ...COMMON, name: 'site', kind: projectKind('example.com/v1/Site') },
   { ...COMMON, name: 'my-policies', kind: projectKind('shop.example.com/v1alpha1/Policy'), packageManager: 'pnpm' },
+  { ...COMMON, name: 'site', kind: projectKind('example.com/v1/Site'), language: 'python' },
+  { ...COMMON, name: 'my-policies', kind: projectKind('shop.example.com/v1/Policy'), language: 'go' },
+  { ...COMMON, name: 'marks', kind: projectKind('v1/Service'), language: 'python', packageManager: 'pnpm' },
+  { ...COMMON, name: 'marks', kind: projectKind('v1/Secret'), language: 'go' },
   ...[...BUILT_IN.keys()].map((kind) => ({ ...COMMON, name: 'labels', kind: projectKind(kind), bringsNode: true })),
 ];
 
-it.each(PROJECTS.map((project) => [`${project.name}, ${project.kind.kind}`, project] as const))(
+it.each(PROJECTS.map((project) => [`${project.name}, ${project.kind.kind}, ${project.language}`, project] as const))(
   'the files of a new project are as prettier leaves them: %s',
   async (_, project) => {
     for (const [path, text] of projectFiles(project)) {

@@ -1,5 +1,6 @@
 import { isDns1035Label, isDnsSubdomain, UserError } from '../core/index.ts';
 import type { ProjectKind, ProjectOptions } from './project-options.ts';
+import { plainFiles } from './plain-texts.ts';
 import { ProjectTexts, TSCONFIG, controllerVariable } from './project-texts.ts';
 
 /** The kinds of Kubernetes that a project may be about, and the spec that an object of it must have, as JavaScript. */
@@ -77,6 +78,7 @@ export function checkProjectName(name: string): string {
 /** The files of a new project, by path. They are as prettier and `levelhook crds` leave them. */
 export function projectFiles(options: ProjectOptions): Map<string, string> {
   const { kind, name } = options;
+  if (options.language !== 'typescript') return plainProjectFiles(options);
   const text = new ProjectTexts(options, kind.own ? "{ text: 'Hello. ' }" : (BUILT_IN.get(formatKindOf(kind)) ?? ''));
   const files = new Map<string, string>([
     ['package.json', text.manifest()],
@@ -98,6 +100,21 @@ export function projectFiles(options: ProjectOptions): Map<string, string> {
     files.set('src/kinds.ts', text.kinds());
     files.set(`crds/${text.plural}.${kind.group}.yaml`, text.definition());
   }
+  return files;
+}
+
+/** The files of a project in another language: those that depend on it, and the definition and the values. */
+function plainProjectFiles(options: ProjectOptions): Map<string, string> {
+  const { kind } = options;
+  const text = new ProjectTexts(options, kind.own ? "{ text: 'Hello. ' }" : (BUILT_IN.get(formatKindOf(kind)) ?? ''));
+  const files = new Map<string, string>([
+    ...plainFiles(options),
+    ['.gitignore', 'node_modules\n.levelhook\n__pycache__\n'],
+    ['.dockerignore', 'node_modules\n.levelhook\n.git\n'],
+    ['deploy/values.yaml', text.values()],
+    ['deploy/sample.yaml', text.sample()],
+  ]);
+  if (kind.own) files.set(`crds/${text.plural}.${kind.group}.yaml`, text.definition());
   return files;
 }
 

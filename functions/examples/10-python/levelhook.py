@@ -1,7 +1,17 @@
-"""A levelhook function in Python, with its standard library alone.
+"""What a levelhook function needs in Python, with its standard library alone: copy this file beside your controller.
 
-For every ConfigMap labelled `count: "words"` it keeps a second one, NAME-words, with the number of words in it. Written
-from infra/contract; the README beside this file says how to run it.
+    from levelhook import serve
+
+    DESCRIPTION = {"name": "words", "for": {"apiVersion": "v1", "kind": "ConfigMap"}}
+
+    def reconcile(key, api):
+        found = api.get(f"/api/v1/namespaces/{key['namespace']}/configmaps/{key['name']}")
+        ...
+
+    serve(DESCRIPTION, reconcile)
+
+`serve` listens on HOST and PORT, verifies the signatures, runs `reconcile(key, api)` for each key of a trigger, and
+answers with the results. Written from infra/contract, which says what a description may have.
 """
 
 import base64
@@ -20,11 +30,6 @@ from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 VERSION = "v1"
-NAME = "word-count"
-CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
-# Two keys at a time, in one trigger.
-LIMITS = {"timeoutSeconds": 10, "concurrency": 2, "maxBatch": 2}
-DESCRIPTION = {"version": VERSION, "name": NAME, "for": CONFIG_MAP, "owns": [CONFIG_MAP], **LIMITS}
 LINES = "application/x-ndjson"
 # A batch is answered so long before the deadline, or a tenth of the time before it if that is less.
 ANSWER_SECONDS = 0.5
@@ -135,29 +140,7 @@ class Api:
             raise Unanswered(f"{method} {path}: {error}") from error
 
 
-# --- the controller ---------------------------------------------------------------------------------------------------
-
-
-def reconcile(key, api):
-    """Brings the world one step nearer to what the object asks for. It may run at any time, again and again."""
-    path = f"/api/v1/namespaces/{key['namespace']}/configmaps"
-    source = api.get(f"{path}/{key['name']}")
-    if not source or "deletionTimestamp" in source["metadata"]:
-        return
-    if source["metadata"].get("labels", {}).get("count") != "words":
-        return
-    words = str(sum(len(text.split()) for text in source.get("data", {}).values()))
-    name = key["name"] + "-words"
-    found = api.get(f"{path}/{name}")
-    if not found:
-        owner = {"name": key["name"], "uid": source["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}
-        metadata = {"name": name, "ownerReferences": [{**CONFIG_MAP, **owner}]}
-        api.write("POST", path, {**CONFIG_MAP, "metadata": metadata, "data": {"words": words}})
-    elif not is_controlled_by(found, source):
-        raise RuntimeError(f"the ConfigMap {name} is there already, and belongs to another owner or to none")
-    elif found.get("data", {}).get("words") != words:
-        patch = {"metadata": {"uid": found["metadata"]["uid"]}, "data": {"words": words}}
-        api.write("PATCH", f"{path}/{name}", patch, "application/merge-patch+json")
+# --- runs ------------------------------------------------------------------------------------------------------------
 
 
 def is_controlled_by(found, owner):
@@ -166,11 +149,11 @@ def is_controlled_by(found, owner):
     return any(each.get("controller") and each["uid"] == owner["metadata"]["uid"] for each in references)
 
 
-def run(request, api):
+def run(reconcile, request, api):
     """One result for one request."""
     try:
-        reconcile(request, api)
-        return {"status": "done", "writes": api.writes}
+        result = reconcile(request, api) or {}
+        return {"status": "done", **result, "writes": api.writes}
     except Unanswered as error:
         return {"status": "unknown", "message": str(error)}
     except Exception as error:  # whatever it was, the gateway is to try again
@@ -196,13 +179,13 @@ class SeenTriggers:
             self.until[message_id] = now + min(seconds, 2 * TOLERANCE_SECONDS)
 
 
-def results_of(requests, connect, deadline):
+def results_of(reconcile, requests, connect, deadline):
     """Runs the requests at the same time. Yields the place and the result of each as it ends, before the deadline."""
     ended = queue.SimpleQueue()
     if len(requests) > 1:
         deadline -= min(ANSWER_SECONDS, (deadline - time.monotonic()) / 10)
     for place, request in enumerate(requests):
-        work = lambda place=place, request=request: ended.put((place, run(request, connect(deadline))))
+        work = lambda place=place, request=request: ended.put((place, run(reconcile, request, connect(deadline))))
         threading.Thread(target=work, daemon=True).start()
     left = set(range(len(requests)))
     while left:
@@ -216,13 +199,13 @@ def results_of(requests, connect, deadline):
         yield place, {"status": "unknown", "message": "the run did not end before the deadline"}
 
 
-def handle_trigger(body, message_id, seen, connect):
+def handle_trigger(name, reconcile, body, message_id, seen, connect):
     """The requests of a trigger that is to be run, and its results as they come."""
     trigger = json.loads(body)
     if trigger.get("version") != VERSION:
         raise Refused(400, f"the trigger speaks contract {trigger.get('version')}, this function {VERSION}")
-    if trigger.get("controller") != NAME:
-        raise Refused(400, f"the trigger is for {trigger.get('controller')}, and this is {NAME}")
+    if trigger.get("controller") != name:
+        raise Refused(400, f"the trigger is for {trigger.get('controller')}, and this is {name}")
     # The earlier of the two: this machine's clock and the gateway's may differ.
     absolute = datetime.fromisoformat(trigger["deadline"].replace("Z", "+00:00")).timestamp()
     seconds = absolute - time.time()
@@ -231,13 +214,13 @@ def handle_trigger(body, message_id, seen, connect):
     seen.add(message_id, seconds)
     # From here on a duration: nothing sets this clock.
     deadline = time.monotonic() + min(seconds, trigger["remainingSeconds"])
-    return trigger["requests"], results_of(trigger["requests"], connect, deadline)
+    return trigger["requests"], results_of(reconcile, trigger["requests"], connect, deadline)
 
 
 # --- HTTP -------------------------------------------------------------------------------------------------------------
 
 
-def handler(keys, connect):
+def handler(description, reconcile, keys, connect):
     seen = SeenTriggers()
 
     class Handler(BaseHTTPRequestHandler):
@@ -246,13 +229,14 @@ def handler(keys, connect):
         timeout = 75
 
         def do_GET(self):
-            self.answer(lambda body: self.send(200, DESCRIPTION))
+            self.answer(lambda body: self.send(200, {"version": VERSION, **description}))
 
         def do_POST(self):
             self.answer(self.trigger)
 
         def trigger(self, body):
-            requests, results = handle_trigger(body, self.headers["webhook-id"], seen, connect)
+            message_id = self.headers["webhook-id"]
+            requests, results = handle_trigger(description["name"], reconcile, body, message_id, seen, connect)
             if len(requests) > 1 and LINES in self.headers.get("accept", ""):
                 self.send_lines({"run": requests[place]["run"], "result": result} for place, result in results)
             else:
@@ -313,17 +297,20 @@ def connector(environment):
     return lambda deadline: Api(server.rstrip("/"), context, token_file, deadline)
 
 
-def main():
+def serve(description, reconcile):
+    """Answers the gateway until the process ends. The README says which environment variables it reads.
+
+    `description` is the answer to a GET, without its version. `reconcile(key, api)` brings the world one step nearer to
+    what the object asks for; it may run at any time, again and again, and for several keys at once. It returns nothing,
+    or {"requeueAfterSeconds": 60}. An exception is an error, after which the gateway tries again.
+    """
     environment = os.environ
     secrets = environment.get("LEVELHOOK_SIGNING_SECRETS", "").replace(",", " ").split()
     if not secrets:
         sys.exit("LEVELHOOK_SIGNING_SECRETS is not set: a function accepts signed triggers only")
     keys = [decode_secret(secret) for secret in secrets]
     address = (environment.get("HOST", "127.0.0.1"), int(environment.get("PORT", "8080")))
-    server = ThreadingHTTPServer(address, handler(keys, connector(environment)))
+    server = ThreadingHTTPServer(address, handler(description, reconcile, keys, connector(environment)))
     print(json.dumps({"msg": "listening", "url": "http://%s:%d" % server.server_address[:2]}), flush=True)
     server.serve_forever()
 
-
-if __name__ == "__main__":
-    main()

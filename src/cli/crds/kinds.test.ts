@@ -163,6 +163,7 @@ it('the definition of a new project is that of its types', async () => {
   const files = projectFiles({
     name: 'site',
     kind: projectKind('example.com/v1/Site'),
+    language: 'typescript',
     packageManager: 'npm',
     version: '0.1.0',
     bringsNode: false,

@@ -151,10 +151,10 @@ it('levelhook dev runs a script in Python and a module in Go, and builds the lat
   const accounts = resource('v1', 'ServiceAccount');
   await cluster.create(accounts, { metadata: { namespace: 'default', name: 'web', labels: { count: 'pods' } } });
   await command.line(/ pod-count +default\/web +added ServiceAccount web .* done, 1 write$/);
-  const file = join(project, 'pods/controller.go');
+  const file = join(project, 'pods/main.go');
   writeFileSync(file, `${read(file)}\nfunc broken( {}\n`);
   await said(/The version before it goes on\.$/);
-  expect(command.stderr.join('\n')).toMatch(/controller\.go:\d+/);
+  expect(command.stderr.join('\n')).toMatch(/main\.go:\d+/);
   writeFileSync(file, read(file).replace('\nfunc broken( {}\n', ''));
   await said(/^pods started again$/);
   await quit();

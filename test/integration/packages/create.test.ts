@@ -1,64 +1,49 @@
-import { execFile, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { packPackages, type PackedPackages, unpackInto } from '../../../infra/checks/packed-packages.ts';
+import { ClusterRole, ClusterRoleBinding, ConfigMap, Namespace, Secret } from 'levelhook/function/kinds';
+import { type ControlPlane, RealApiserver, startControlPlane, testContext } from 'levelhook/testing';
+import { afterAll, afterEach, beforeAll, expect, inject, it } from 'vitest';
+import { parseAllDocuments } from 'yaml';
 import { resource } from '../../../src/core/index.ts';
 import { Cluster, configMaps } from '../../harness/cluster.ts';
+import { ReconcileFunction } from '../../../src/gateway/registration/reconcile-function.ts';
+import { CreatedProjects, npm, npmInstall, run } from '../../harness/created-project.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { applyManifests, serviceAccountKubeconfig } from '../../harness/identity.ts';
+import { createSetting, functionVariables, startGateway } from '../../harness/levelhook.ts';
+import { Started } from '../../harness/started.ts';
 import { UserCommand } from '../../harness/user-command.ts';
 
 const site = resource('example.com/v1', 'Site');
-const run = promisify(execFile);
 
+const started = new Started();
+let projects: CreatedProjects;
 let workspace: string;
-let packed: PackedPackages;
 let command: UserCommand | undefined;
 
 beforeAll(() => {
-  workspace = mkdtempSync(join(tmpdir(), 'levelhook-create-'));
-  packed = packPackages(workspace);
+  projects = new CreatedProjects();
+  workspace = projects.folder;
 }, 300_000);
+
+/** Go compiles into the cache of the machine. */
+const GO = { GOPROXY: 'off', GOFLAGS: '-mod=mod' };
 
 afterEach(async () => {
   await command?.clean();
   command = undefined;
 });
 
-afterAll(() => rmSync(workspace, { recursive: true, force: true }));
+afterAll(async () => {
+  await started.stop();
+  projects.clean();
+});
 
-/** A project as `npm create levelhook` makes it, with the packages of this tree in place of those of the registry. */
 async function create(name: string, ...flags: readonly string[]): Promise<string> {
-  const create = unpackInto(join(workspace, 'npx'), 'create-levelhook', packed.create);
-  const folder = join(workspace, name);
-  const args = [join(create, 'create-levelhook.js'), folder, '--no-install', ...flags];
-  // Node 20 does, as npm runs it on the machine of a newcomer.
-  const { stdout } = await run(existsSync('/usr/bin/node') ? '/usr/bin/node' : process.execPath, args);
+  const { folder, stdout } = await projects.write(name, ...flags);
   expect(stdout).toMatch(/^wrote \d+ files to /);
-  const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<
-    string,
-    Record<string, string>
-  >;
-  const { dependencies = {}, devDependencies = {} } = manifest;
-  dependencies['@levelhook/function'] = `file:${packed.function}`;
-  devDependencies['levelhook'] = `file:${packed.levelhook}`;
-  writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest));
-  await run('npm', ['install', '--no-audit', '--no-fund'], { cwd: folder });
+  await npmInstall(folder);
   return folder;
-}
-
-/** @returns what it wrote. @throws Error with that when it fails. */
-function npm(folder: string, ...args: readonly string[]): string {
-  const { output, status } = spawnSync('npm', args, {
-    cwd: folder,
-    encoding: 'utf8',
-    env: { ...process.env, NO_COLOR: '1' },
-  });
-  const text = output.join('');
-  if (status !== 0) throw new Error(`npm ${args.join(' ')} failed (${status}):\n${text}`);
-  return text;
 }
 
 it('a new project checks and tests itself, runs, and follows its files', async () => {
@@ -105,28 +90,169 @@ it('a new project checks and tests itself, runs, and follows its files', async (
   expect(await command.exited, command.output).toBe(0);
 });
 
+/** What somebody needs who installs a function: `escalate` and `bind` stand for having the rights that are given. */
+const INSTALLER: readonly Rule[] = [
+  { apiGroups: ['apiextensions.k8s.io'], resources: ['customresourcedefinitions'], verbs: ['get', 'create'] },
+  { apiGroups: [''], resources: ['serviceaccounts'], verbs: ['get', 'create'] },
+  {
+    apiGroups: ['rbac.authorization.k8s.io'],
+    resources: ['clusterroles', 'clusterrolebindings'],
+    verbs: ['get', 'create', 'escalate', 'bind'],
+  },
+  { apiGroups: ['levelhook.dev'], resources: ['reconcilefunctions'], verbs: ['get', 'create', 'patch'] },
+];
+
+it('its definition and manifests are applied by a restricted user, and their rights suffice and are all used', async () => {
+  const folder = existsSync(join(workspace, 'site')) ? join(workspace, 'site') : await create('site');
+  const plane = await startControlPlane({
+    users: [{ name: 'installer' }],
+    apiserverArguments: ['--enable-admission-plugins=OwnerReferencesPermissionEnforcement'],
+  });
+  started.add(() => plane.stop());
+  const { api } = testContext({ apiserver: new RealApiserver(plane.kubeconfig), timeoutSeconds: 600 });
+  await api.create(Namespace, { metadata: { name: 'levelhook' } });
+  await api.create(ClusterRole, { metadata: { name: 'installer' }, rules: [...INSTALLER] });
+  const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'installer' };
+  const subjects = [{ kind: 'User', name: 'installer' }];
+  await api.create(ClusterRoleBinding, { metadata: { name: 'installer' }, roleRef, subjects });
+  await applyManifests(plane, ['infra/crds/levelhook.dev_reconcilefunctions.yaml']);
+
+  const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
+  const stringData = { secrets: setting.secret };
+  await api.create(Secret, { metadata: { namespace: 'levelhook', name: 'site-signing' }, stringData });
+  const start = async (kubeconfig: string): Promise<string> => {
+    const env = { ...functionVariables({ ...setting, kubeconfig }), HOST: '127.0.0.1', PORT: '0' };
+    const fn = new UserCommand(process.execPath, ['src/node.ts'], { cwd: folder, env });
+    started.add(() => fn.clean());
+    const { url } = JSON.parse(await fn.line(/"msg":"listening"/)) as { url: string };
+    return url;
+  };
+  const levelhook = join(folder, 'node_modules/.bin/levelhook');
+  const asked = await start(plane.kubeconfig);
+  const env = { ...process.env, LEVELHOOK_SIGNING_SECRETS: setting.secret };
+  const { stdout } = await run(
+    process.execPath,
+    [levelhook, 'manifest', asked, '--namespace', 'levelhook', '--kubeconfig', await withDefinition(plane, folder)],
+    { cwd: folder, env },
+  );
+  const file = join(workspace, 'site.yaml');
+  writeFileSync(file, stdout);
+  await applyManifests({ kubeconfig: plane.kubeconfigFor('installer') }, [file]);
+
+  const account = await serviceAccountKubeconfig(plane, 'site');
+  const url = await start(account);
+  await api.patch(
+    ReconcileFunction,
+    { namespace: 'levelhook', name: 'site' },
+    { type: 'merge', body: { spec: { endpoint: { url } } } },
+  );
+  const gateway = await startGateway(setting, [], {
+    LEVELHOOK_RECONCILE_FUNCTIONS: 'all',
+    LEVELHOOK_ALLOWED_ENDPOINTS: new URL(url).origin,
+  });
+  started.keep(gateway);
+  const key = { namespace: 'default', name: 'hello' };
+  await api.create(site, { metadata: key, spec: { text: 'Hello. ' } } as never);
+  // An earlier test has changed the text of the controller to capitals.
+  const text = async () => {
+    const child = await api.get(ConfigMap, { namespace: 'default', name: 'hello-text' });
+    return child?.data?.['text']?.toUpperCase();
+  };
+  await eventually(async () => expect(await text()).toBe('HELLO. '));
+  await api.patch(site, key, { type: 'merge', body: { spec: { text: 'Good day. ' } } });
+  await eventually(async () => expect(await text()).toBe('GOOD DAY. '));
+  await eventually(async () => {
+    const found = (await api.get(site, key)) as { status?: { conditions?: unknown[] } } | undefined;
+    expect(found?.status?.conditions).toMatchObject([{ type: 'Ready', status: 'True', observedGeneration: 2 }]);
+  });
+  // The create, the two updates and the owner reference took each right to write; more would be one too many.
+  const roles = parseAllDocuments(stdout).map((each) => (each as { toJS(): unknown }).toJS() as Role);
+  expect(roles.find(({ metadata }) => metadata?.name === 'levelhook:site:writes')?.rules).toEqual([
+    { apiGroups: [''], resources: ['configmaps'], verbs: ['create', 'update'] },
+    { apiGroups: ['example.com'], resources: ['sites/status', 'sites/finalizers'], verbs: ['update'] },
+  ]);
+});
+
+interface Rule {
+  readonly apiGroups: string[];
+  readonly resources: string[];
+  readonly verbs: string[];
+}
+interface Role {
+  readonly metadata?: { readonly name: string };
+  readonly rules?: readonly Rule[];
+}
+
+/** The installer's kubeconfig, once the definitions of the project are there. */
+async function withDefinition(plane: ControlPlane, folder: string): Promise<string> {
+  const installer = plane.kubeconfigFor('installer');
+  await applyManifests({ kubeconfig: installer }, [join(folder, 'crds/sites.example.com.yaml')]);
+  return installer;
+}
+
 it('a new project for a kind of Kubernetes checks and tests itself', async () => {
-  const folder = await create('labels', '--kind', 'v1/Service');
+  const folder = await create('marks', '--kind', 'v1/Service');
   npm(folder, 'run', 'check');
   expect(npm(folder, 'test')).toMatch(/Tests +2 passed/);
   expect(npm(folder, 'run', 'test:cluster')).toMatch(/Tests +1 passed/);
 });
 
+it.each([
+  ['python', 'tally', 'example.com/v1/Counter'],
+  ['python', 'tags', 'v1/Service'],
+  ['go', 'gauge', 'example.com/v1/Gauge'],
+  ['go', 'hints', 'v1/Service'],
+])('a new project in %s tests itself and runs: %s', async (language, name, kind) => {
+  const folder = await create(name, '--language', language, '--kind', kind);
+  npm(folder, 'test');
+  command = new UserCommand('npm', ['run', 'dev', '--', '--port', '0'], { cwd: folder, keys: true, env: GO });
+  await command.line(/^levelhook ready$/);
+  const cluster = await Cluster.connect(join(folder, '.levelhook/control-plane/kubeconfig'));
+  const [group, version, own] = kind.split('/');
+  const isOwn = own !== undefined;
+  const of = isOwn ? resource(`${group}/${version}`, own) : resource('v1', 'Service');
+  const metadata = { namespace: 'default', name: 'hello', labels: { [name]: 'true', color: 'blue' } };
+  const key = { namespace: 'default', name: `hello-${isOwn ? 'text' : 'labels'}` };
+  const data = async () => (await cluster.get(configMaps, key))?.data;
+  await cluster.create(of, {
+    metadata,
+    spec: isOwn ? { text: 'Hello. ', times: 2 } : { ports: [{ port: 80 }] },
+  });
+  await eventually(async () =>
+    expect(await data()).toEqual(isOwn ? { text: 'Hello. Hello. ' } : { [name]: 'true', color: 'blue' }),
+  );
+  const changed = isOwn ? { spec: { times: 1 } } : { metadata: { labels: { color: null } } };
+  await cluster.patch(of, metadata, changed);
+  await eventually(async () => expect(await data()).toEqual(isOwn ? { text: 'Hello. ' } : { [name]: 'true' }));
+  if (isOwn) {
+    await eventually(async () => {
+      const found = (await cluster.get(of, metadata)) as { status?: { conditions?: unknown[] } } | undefined;
+      expect(found?.status?.conditions).toMatchObject([{ type: 'Ready', status: 'True', observedGeneration: 2 }]);
+    });
+  }
+  await cluster.close();
+  command.press('q');
+  expect(await command.exited, command.output).toBe(0);
+});
+
 it('a wrong answer gets one sentence, and nothing is written', async () => {
-  const create = unpackInto(join(workspace, 'npx'), 'create-levelhook', packed.create);
   mkdirSync(join(workspace, 'full'), { recursive: true });
   writeFileSync(join(workspace, 'full/mine.txt'), '');
   for (const [args, sentence] of [
     [[join(workspace, 'full')], /^create-levelhook: \S+full is not empty \(mine\.txt\): name another folder\.\n$/],
     [
-      [join(workspace, 'new'), '--kind', 'Site'],
+      [join(workspace, 'fresh'), '--kind', 'Site'],
       /^create-levelhook: "Site" is no kind: write it as example\.com\/v1\/Site, /,
     ],
-    [[join(workspace, 'new'), '--nonsense'], /^create-levelhook: Unknown option '--nonsense'/],
-    [[join(workspace, 'new'), '--package-manager', 'yarn'], /^create-levelhook: "yarn" is no package manager /],
+    [[join(workspace, 'fresh'), '--nonsense'], /^create-levelhook: Unknown option '--nonsense'/],
+    [
+      [join(workspace, 'fresh'), '--language', 'rust'],
+      /^create-levelhook: "rust" is no language that a project can have/,
+    ],
+    [[join(workspace, 'fresh'), '--package-manager', 'yarn'], /^create-levelhook: "yarn" is no package manager /],
   ] as const) {
-    const failed = run(process.execPath, [join(create, 'create-levelhook.js'), ...args]);
+    const failed = run(process.execPath, [projects.program, ...args]);
     await expect(failed).rejects.toMatchObject({ code: 1, stderr: expect.stringMatching(sentence) as string });
   }
-  expect(existsSync(join(workspace, 'new'))).toBe(false);
+  expect(existsSync(join(workspace, 'fresh'))).toBe(false);
 });

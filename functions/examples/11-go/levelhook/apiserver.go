@@ -1,4 +1,4 @@
-package main
+package levelhook
 
 import (
 	"bytes"
@@ -9,64 +9,95 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
-// errUnanswered marks a write that may have been done: its answer did not come, or does not tell.
-var errUnanswered = errors.New("a write got no answer")
+// ErrUnanswered marks a write that may have been done: its answer did not come, or does not tell.
+var ErrUnanswered = errors.New("a write got no answer")
 
-// apiserver writes to the cluster.
-type apiserver struct {
+// cluster is how to reach the apiserver.
+type cluster struct {
 	client            *http.Client
 	server, tokenFile string
 }
 
-// mergePatch changes an object until the deadline of ctx and returns what the apiserver acknowledged.
-func (a *apiserver) mergePatch(ctx context.Context, path string, patch any) (write, error) {
-	body, err := json.Marshal(patch)
+// API writes to the apiserver for one run, and remembers what it acknowledged.
+type API struct {
+	cluster *cluster
+	mutex   sync.Mutex
+	writes  []Write
+}
+
+// MergePatch changes an object until the deadline of ctx.
+func (a *API) MergePatch(ctx context.Context, path string, patch any) error {
+	return a.Send(ctx, http.MethodPatch, path, "application/merge-patch+json", patch)
+}
+
+// Send writes until the deadline of ctx: POST creates, PUT replaces, PATCH changes an object.
+func (a *API) Send(ctx context.Context, method, path, contentType string, object any) error {
+	written, err := a.cluster.send(ctx, method, path, contentType, object)
 	if err != nil {
-		return write{}, err
+		return err
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.writes = append(a.writes, written)
+	return nil
+}
+
+func (a *API) acknowledged() []Write {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return slices.Clone(a.writes)
+}
+
+func (a *cluster) send(ctx context.Context, method, path, contentType string, object any) (Write, error) {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return Write{}, err
 	}
 	// The file is rotated, so it is read each time.
 	token, err := os.ReadFile(a.tokenFile)
 	if err != nil {
-		return write{}, err
+		return Write{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return write{}, err
+		return Write{}, err
 	}
 	deadline, _ := ctx.Deadline()
 	// The apiserver gives up at the deadline, too.
 	target := fmt.Sprintf("%s%s?timeout=%dms", a.server, path, max(1, time.Until(deadline).Milliseconds()))
-	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, target, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
-		return write{}, err
+		return Write{}, err
 	}
-	request.Header.Set("content-type", "application/merge-patch+json")
+	request.Header.Set("content-type", contentType)
 	request.Header.Set("authorization", "Bearer "+strings.TrimSpace(string(token)))
 	response, err := a.client.Do(request)
 	if err != nil {
-		return write{}, fmt.Errorf("%w: %w", errUnanswered, err)
+		return Write{}, fmt.Errorf("%w: %w", ErrUnanswered, err)
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode >= 500 {
-		return write{}, fmt.Errorf("%w: %s: %d %s", errUnanswered, path, response.StatusCode, message(answer))
+		return Write{}, fmt.Errorf("%w: %s: %d %s", ErrUnanswered, path, response.StatusCode, message(answer))
 	}
 	if response.StatusCode >= 300 {
-		return write{}, fmt.Errorf("%s: %d %s", path, response.StatusCode, message(answer))
+		return Write{}, fmt.Errorf("%s: %d %s", path, response.StatusCode, message(answer))
 	}
-	var object struct {
+	var written struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
 		Metadata   struct {
 			Namespace, Name, UID, ResourceVersion string
 		} `json:"metadata"`
 	}
-	if err := json.Unmarshal(answer, &object); err != nil {
-		return write{}, fmt.Errorf("%w: %w", errUnanswered, err)
+	if err := json.Unmarshal(answer, &written); err != nil {
+		return Write{}, fmt.Errorf("%w: %w", ErrUnanswered, err)
 	}
-	of := object.Metadata
-	return write{object.APIVersion, object.Kind, of.Namespace, of.Name, of.UID, of.ResourceVersion}, nil
+	of := written.Metadata
+	return Write{written.APIVersion, written.Kind, of.Namespace, of.Name, of.UID, of.ResourceVersion}, nil
 }

@@ -1,4 +1,4 @@
-package main
+package levelhook
 
 import (
 	"context"
@@ -23,19 +23,19 @@ const (
 // errExpired is the gateway's 410: a continued list must begin anew.
 var errExpired = errors.New("the list expired")
 
-// cache reads what the gateway caches, with the address and the token of one trigger.
-type cache struct {
+// Cache reads what the gateway caches, with the address and the token of one trigger.
+type Cache struct {
 	client     *http.Client
 	url, token string
 }
 
-// get reads one object into `into`. It returns false if the object does not exist.
-func (c *cache) get(ctx context.Context, path string, into any) (bool, error) {
+// Get reads one object, by its path in the apiserver, into `into`. It returns false if the object does not exist.
+func (c *Cache) Get(ctx context.Context, path string, into any) (bool, error) {
 	return c.read(ctx, path, into)
 }
 
-// list calls `each` with the objects of a list, page by page, and `restart` before the list begins anew.
-func (c *cache) list(ctx context.Context, path string, query url.Values, restart func(), each func(json.RawMessage) error) error {
+// List calls `each` with the objects of a list, page by page, and `restart` before the list begins anew.
+func (c *Cache) List(ctx context.Context, path string, query url.Values, restart func(), each func(json.RawMessage) error) error {
 	for attempt := 1; ; attempt++ {
 		restart()
 		err := c.pages(ctx, path, query, each)
@@ -45,7 +45,7 @@ func (c *cache) list(ctx context.Context, path string, query url.Values, restart
 	}
 }
 
-func (c *cache) pages(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) error {
+func (c *Cache) pages(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) error {
 	query.Set("limit", pageSize)
 	query.Del("continue")
 	for {
@@ -80,7 +80,7 @@ func (c *cache) pages(ctx context.Context, path string, query url.Values, each f
 }
 
 // read sends a GET, and again if the gateway asks for patience. It returns false for 404.
-func (c *cache) read(ctx context.Context, path string, into any) (bool, error) {
+func (c *Cache) read(ctx context.Context, path string, into any) (bool, error) {
 	if c.url == "" {
 		return false, errors.New("the trigger names no cache: the gateway sends a token over https or loopback only")
 	}
@@ -111,7 +111,7 @@ func (c *cache) read(ctx context.Context, path string, into any) (bool, error) {
 	}
 }
 
-func (c *cache) send(ctx context.Context, path string) (int, http.Header, []byte, error) {
+func (c *Cache) send(ctx context.Context, path string) (int, http.Header, []byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
 	if err != nil {
 		return 0, nil, nil, err

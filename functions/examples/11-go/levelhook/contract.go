@@ -1,4 +1,4 @@
-package main
+package levelhook
 
 import (
 	"crypto/hmac"
@@ -32,11 +32,11 @@ type trigger struct {
 		URL   string `json:"url"`
 		Token string `json:"token"`
 	} `json:"cache"`
-	Requests []request `json:"requests"`
+	Requests []Key `json:"requests"`
 }
 
-// One key, and its run.
-type request struct {
+// Key names the object to reconcile, and its run.
+type Key struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Run       int64  `json:"run"`
@@ -47,11 +47,11 @@ type result struct {
 	Status              string  `json:"status"`
 	Message             string  `json:"message,omitempty"`
 	RequeueAfterSeconds float64 `json:"requeueAfterSeconds,omitempty"`
-	Writes              []write `json:"writes,omitempty"`
+	Writes              []Write `json:"writes,omitempty"`
 }
 
-// An acknowledged write, as the apiserver's answer has it.
-type write struct {
+// Write is an acknowledged write, as the apiserver's answer has it.
+type Write struct {
 	APIVersion      string `json:"apiVersion"`
 	Kind            string `json:"kind"`
 	Namespace       string `json:"namespace,omitempty"`

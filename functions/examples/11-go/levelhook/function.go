@@ -1,4 +1,4 @@
-package main
+package levelhook
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -16,11 +17,27 @@ const (
 	maxBodyBytes = 4 << 20
 )
 
-// function answers the gateway's signed requests.
-type function struct {
+// Function is a controller: what it tells of itself, and what it does.
+type Function struct {
+	// Description is the answer to a GET, without its version: see infra/contract.
+	Description map[string]any
+	// Reconcile brings the world one step nearer to what the object of the key asks for. It may run at any time, again
+	// and again, and for several keys at once. After an error the gateway tries again.
+	Reconcile func(ctx context.Context, key Key, cache *Cache, api *API) (Result, error)
+}
+
+// Result of a run that went well.
+type Result struct {
+	// RequeueAfterSeconds asks for another run after this time at the latest. 0 asks for none.
+	RequeueAfterSeconds float64
+}
+
+// server answers the gateway's signed requests.
+type server struct {
+	Function
 	keys        [][]byte
 	cacheClient *http.Client
-	api         *apiserver
+	cluster     *cluster
 	seen        seenTriggers
 }
 
@@ -30,7 +47,7 @@ type ended struct {
 	result result
 }
 
-func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(contractHeader, contractVersion)
 	w.Header().Set("content-type", "application/json")
 	if err := f.answer(w, r); err != nil {
@@ -48,7 +65,7 @@ func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer returns an error only if nothing has been written.
-func (f *function) answer(w http.ResponseWriter, r *http.Request) error {
+func (f *server) answer(w http.ResponseWriter, r *http.Request) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
@@ -63,6 +80,8 @@ func (f *function) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch r.Method {
 	case http.MethodGet:
+		description := maps.Clone(f.Description)
+		description["version"] = contractVersion
 		return json.NewEncoder(w).Encode(description)
 	case http.MethodPost:
 		return f.reconcile(w, r, body)
@@ -71,7 +90,7 @@ func (f *function) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-func (f *function) reconcile(w http.ResponseWriter, r *http.Request, body []byte) error {
+func (f *server) reconcile(w http.ResponseWriter, r *http.Request, body []byte) error {
 	var sent trigger
 	if err := json.Unmarshal(body, &sent); err != nil {
 		return refusal{http.StatusBadRequest, "the body is no trigger"}
@@ -79,8 +98,8 @@ func (f *function) reconcile(w http.ResponseWriter, r *http.Request, body []byte
 	if sent.Version != contractVersion {
 		return refusal{http.StatusBadRequest, fmt.Sprintf("the trigger speaks contract %q, this function %s", sent.Version, contractVersion)}
 	}
-	if sent.Controller != controllerName {
-		return refusal{http.StatusBadRequest, fmt.Sprintf("the trigger is for %q, and this is %s", sent.Controller, controllerName)}
+	if name := f.Description["name"]; sent.Controller != name {
+		return refusal{http.StatusBadRequest, fmt.Sprintf("the trigger is for %q, and this is %s", sent.Controller, name)}
 	}
 	now := time.Now()
 	// The wall clock decides once whether there is time left. From here on the monotonic clock counts.
@@ -113,12 +132,12 @@ func (f *function) reconcile(w http.ResponseWriter, r *http.Request, body []byte
 
 // runAll runs all requests at the same time. The channel gets one result for each, when its run has ended or at the
 // deadline of ctx.
-func (f *function) runAll(ctx context.Context, sent trigger) <-chan ended {
+func (f *server) runAll(ctx context.Context, sent trigger) <-chan ended {
 	results := make(chan ended, len(sent.Requests))
-	cache := &cache{f.cacheClient, sent.Cache.URL, sent.Cache.Token}
-	for at, request := range sent.Requests {
+	cache := &Cache{f.cacheClient, sent.Cache.URL, sent.Cache.Token}
+	for at, key := range sent.Requests {
 		done := make(chan result, 1)
-		go func() { done <- run(ctx, request, cache, f.api) }()
+		go func() { done <- f.run(ctx, key, cache) }()
 		go func() {
 			select {
 			case result := <-done:
@@ -131,14 +150,28 @@ func (f *function) runAll(ctx context.Context, sent trigger) <-chan ended {
 	return results
 }
 
+// run reconciles one key and says how that ended.
+func (f *server) run(ctx context.Context, key Key, cache *Cache) result {
+	api := &API{cluster: f.cluster}
+	done, err := f.Reconcile(ctx, key, cache, api)
+	switch {
+	case err == nil:
+		return result{Status: "done", RequeueAfterSeconds: done.RequeueAfterSeconds, Writes: api.acknowledged()}
+	case errors.Is(err, ErrUnanswered):
+		return result{Status: "unknown", Message: err.Error()}
+	default:
+		return result{Status: "error", Message: err.Error(), Writes: api.acknowledged()}
+	}
+}
+
 // stream sends a line for each run as it ends.
-func stream(w http.ResponseWriter, requests []request, results <-chan ended) error {
+func stream(w http.ResponseWriter, keys []Key, results <-chan ended) error {
 	w.Header().Set("content-type", resultStream)
 	flusher := http.NewResponseController(w)
 	lines := json.NewEncoder(w)
-	for range requests {
+	for range keys {
 		each := <-results
-		line := map[string]any{"run": requests[each.at].Run, "result": each.result}
+		line := map[string]any{"run": keys[each.at].Run, "result": each.result}
 		if lines.Encode(line) != nil || flusher.Flush() != nil {
 			// The gateway has hung up. The status has been sent, so there is no other answer.
 			return nil

@@ -1,4 +1,4 @@
-package main
+package levelhook
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 // The signed request of the contract, with its secrets.
 func signedRequest(t *testing.T) (keys [][]byte, header http.Header, body []byte, at time.Time) {
 	t.Helper()
-	text, err := os.ReadFile("../../../infra/contract/v1/examples/signed-request.json")
+	text, err := os.ReadFile("../../../../infra/contract/v1/examples/signed-request.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// A levelhook function with Go's standard library alone, written from infra/contract. For every ServiceAccount that is
-// labelled `count: pods` it keeps the number of Pods that use it in an annotation. The README tells how to run it.
-package main
+// Package levelhook is what a function needs in Go, with the standard library alone: copy this folder into your module.
+// It was written from infra/contract, which says what a description may have.
+package levelhook
 
 import (
 	"context"
@@ -19,14 +19,9 @@ import (
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-func main() {
-	if err := serve(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func serve() error {
+// Serve answers the gateway on HOST and PORT until the process is told to end. The README says which environment
+// variables it reads.
+func Serve(f Function) error {
 	keys, err := decodeSecrets(os.Getenv("LEVELHOOK_SIGNING_SECRETS"))
 	if err != nil {
 		return fmt.Errorf("LEVELHOOK_SIGNING_SECRETS: %w", err)
@@ -40,17 +35,18 @@ func serve() error {
 		return err
 	}
 	inCluster := "https://" + net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
-	function := &function{
+	handler := &server{
+		Function:    f,
 		keys:        keys,
 		cacheClient: cacheClient,
-		api:         &apiserver{apiClient, env("KUBE_SERVER", inCluster), env("KUBE_TOKEN_FILE", account+"/token")},
+		cluster:     &cluster{apiClient, env("KUBE_SERVER", inCluster), env("KUBE_TOKEN_FILE", account+"/token")},
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(env("HOST", "127.0.0.1"), env("PORT", "8080")))
 	if err != nil {
 		return err
 	}
-	server := &http.Server{
-		Handler:           function,
+	httpServer := &http.Server{
+		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		// Longer than the gateway keeps an idle connection, so the gateway closes it.
 		IdleTimeout: 75 * time.Second,
@@ -63,9 +59,9 @@ func serve() error {
 	go func() {
 		<-stop.Done()
 		// Runs that are under way end by themselves, at their deadlines at the latest.
-		stopped <- server.Shutdown(context.Background())
+		stopped <- httpServer.Shutdown(context.Background())
 	}()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := httpServer.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return <-stopped

@@ -1,0 +1,167 @@
+import type { PlainProject } from './project-options.ts';
+
+export function goController({ apiVersion, kind, name, own, plural, root }: PlainProject): string {
+  const selection = own
+    ? `	// The controller's own writes of the status wake no key.
+	"for":  map[string]any{"apiVersion": "${apiVersion}", "kind": "${kind}", "predicate": map[string]string{"changed": "generation"}},`
+    : `	"for": map[string]any{
+		"apiVersion": "${apiVersion}", "kind": "${kind}",
+		"labelSelector": map[string]any{"matchLabels": map[string]string{"${name}": "true"}},
+	},`;
+  const status = own
+    ? `\n		map[string]any{"apiVersion": "${apiVersion}", "kind": "${kind}", "subresource": "status", "verbs": []string{"patch"}},`
+    : '';
+  const what = own ? 'the text' : 'the labels';
+  const imports = own
+    ? '"context"\n	"fmt"\n	"maps"\n	"net/http"\n	"os"\n	"strings"\n	"time"'
+    : '"context"\n	"fmt"\n	"maps"\n	"net/http"\n	"os"';
+  const spec = own
+    ? `
+	Spec       struct {
+		Text  string \`json:"text"\`
+		Times int    \`json:"times,omitempty"\`
+	} \`json:"spec"\`
+	Status struct {
+		Conditions []condition \`json:"conditions,omitempty"\`
+	} \`json:"status"\``
+    : '';
+  const condition = own
+    ? `
+type condition struct {
+	Type               string \`json:"type"\`
+	Status             string \`json:"status"\`
+	ObservedGeneration int64  \`json:"observedGeneration"\`
+	LastTransitionTime string \`json:"lastTransitionTime"\`
+	Reason             string \`json:"reason"\`
+	Message            string \`json:"message"\`
+}
+`
+    : '';
+  const run = own
+    ? `	data := map[string]string{"text": strings.Repeat(found.Spec.Text, max(1, found.Spec.Times))}
+	if err := keepChild(ctx, found.APIVersion, found.Kind, found.Metadata, key.Name+"-text", data, cache, api); err != nil {
+		return none, err
+	}
+	return none, tell(ctx, path, found, api)`
+    : `	return none, keepChild(ctx, found.APIVersion, found.Kind, found.Metadata, key.Name+"-labels", found.Metadata.Labels, cache, api)`;
+  const tell = own
+    ? `
+// tell says in the status that all is well, unless it is said there.
+func tell(ctx context.Context, path string, found object, api *levelhook.API) error {
+	ready := condition{"Ready", "True", found.Metadata.Generation, time.Now().UTC().Format(time.RFC3339), "Written", ""}
+	for _, before := range found.Status.Conditions {
+		if before.Type == ready.Type && before.ObservedGeneration == ready.ObservedGeneration {
+			return nil
+		}
+		if before.Type == ready.Type {
+			ready.LastTransitionTime = before.LastTransitionTime
+		}
+	}
+	// With the UID in it, the patch changes no other object that has got the name.
+	return api.MergePatch(ctx, path+"/status", map[string]any{
+		"metadata": map[string]string{"uid": found.Metadata.UID},
+		"status":   map[string]any{"conditions": []condition{ready}},
+	})
+}
+`
+    : '';
+  return `// Keeps a ConfigMap, NAME-${own ? 'text' : 'labels'}, with ${what} of each ${kind}${own ? ', and says so in the status' : ` that has the label \`${name}: "true"\``}.
+package main
+
+import (
+	${imports}
+
+	"${name}/levelhook"
+)
+
+// The answer to a GET. \`levelhook manifest\` prints the rights of its writes.
+var description = map[string]any{
+	"name": "${name}",
+${selection}
+	"owns": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}},
+	"writes": []any{
+		map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "verbs": []string{"create", "patch"}},${status}
+	},
+}
+
+type metadata struct {
+	Namespace         string            \`json:"namespace,omitempty"\`
+	Name              string            \`json:"name"\`
+	UID               string            \`json:"uid,omitempty"\`
+	Generation        int64             \`json:"generation,omitempty"\`
+	DeletionTimestamp string            \`json:"deletionTimestamp,omitempty"\`
+	Labels            map[string]string \`json:"labels,omitempty"\`
+	OwnerReferences   []owner           \`json:"ownerReferences,omitempty"\`
+}
+
+type owner struct {
+	APIVersion         string \`json:"apiVersion"\`
+	Kind               string \`json:"kind"\`
+	Name               string \`json:"name"\`
+	UID                string \`json:"uid"\`
+	Controller         bool   \`json:"controller,omitempty"\`
+	BlockOwnerDeletion bool   \`json:"blockOwnerDeletion,omitempty"\`
+}
+
+// object is a ${kind}, as far as the controller needs it.
+type object struct {
+	APIVersion string   \`json:"apiVersion"\`
+	Kind       string   \`json:"kind"\`
+	Metadata   metadata \`json:"metadata"\`${spec}
+}
+${condition}
+type configMap struct {
+	APIVersion string            \`json:"apiVersion"\`
+	Kind       string            \`json:"kind"\`
+	Metadata   metadata          \`json:"metadata"\`
+	Data       map[string]string \`json:"data"\`
+}
+
+func main() {
+	if err := levelhook.Serve(levelhook.Function{Description: description, Reconcile: reconcile}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// reconcile may run at any time, again and again, and decides by the state of the objects alone.
+func reconcile(ctx context.Context, key levelhook.Key, cache *levelhook.Cache, api *levelhook.API) (levelhook.Result, error) {
+	none := levelhook.Result{}
+	path := fmt.Sprintf("${root}/namespaces/%s/${plural}/%s", key.Namespace, key.Name)
+	var found object
+	// The garbage collector deletes the ConfigMap with its ${kind}.
+	if there, err := cache.Get(ctx, path, &found); err != nil || !there || found.Metadata.DeletionTimestamp != "" {
+		return none, err
+	}
+${run}
+}
+
+// keepChild writes the ConfigMap with this name, of which the found object is the owner.
+func keepChild(ctx context.Context, apiVersion, kind string, of metadata, name string, data map[string]string, cache *levelhook.Cache, api *levelhook.API) error {
+	path := fmt.Sprintf("/api/v1/namespaces/%s/configmaps", of.Namespace)
+	var child configMap
+	there, err := cache.Get(ctx, path+"/"+name, &child)
+	if err != nil {
+		return err
+	}
+	if !there {
+		reference := owner{apiVersion, kind, of.Name, of.UID, true, true}
+		child = configMap{"v1", "ConfigMap", metadata{Name: name, OwnerReferences: []owner{reference}}, data}
+		return api.Send(ctx, http.MethodPost, path, "application/json", child)
+	}
+	for _, each := range child.Metadata.OwnerReferences {
+		if !each.Controller || each.UID != of.UID {
+			continue
+		}
+		if maps.Equal(child.Data, data) {
+			return nil
+		}
+		return api.Send(ctx, http.MethodPatch, path+"/"+name, "application/json-patch+json", []any{
+			map[string]any{"op": "test", "path": "/metadata/uid", "value": child.Metadata.UID},
+			map[string]any{"op": "add", "path": "/data", "value": data},
+		})
+	}
+	return fmt.Errorf("the ConfigMap %s belongs to another owner", name)
+}
+${tell}`;
+}
