@@ -23,7 +23,7 @@ export interface TestGroup {
 export const UNIT: readonly string[] = [
   'src/**/*.test.ts',
   'functions/**/*.test.ts',
-  'infra/{checks,crds,observability,release}/**/*.test.ts',
+  'infra/{checks,crds,observability,release,site}/**/*.test.ts',
   'test/bench/*.test.ts',
   'test/differential/canonical.test.ts',
 ];
@@ -85,10 +85,21 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     minutes: 4,
   },
   helm: {
-    protects: 'that the charts install, upgrade and uninstall, and take each value',
-    files: ['test/integration/helm/{charts,lifecycle,names}.test.ts'],
-    guards: ['infra/helm', 'infra/rbac', 'infra/crds', 'src/ground/config'],
-    minutes: 2,
+    protects: 'that the charts install, upgrade and uninstall, take each value, and that Prometheus takes their rules',
+    files: [
+      'test/integration/helm/{charts,lifecycle,names}.test.ts',
+      'test/integration/observability/prometheus.test.ts',
+    ],
+    guards: [
+      'infra/helm',
+      'infra/rbac',
+      'infra/crds',
+      'infra/observability',
+      'src/ground/config',
+      'src/core/metric-definitions.ts',
+      'src/gateway/process',
+    ],
+    minutes: 3,
   },
   platforms: {
     protects: 'that a function answers alike on Node, Lambda, Workers, Deno and Bun',
@@ -110,6 +121,12 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       'src/kubeconfig',
     ],
     minutes: 4,
+  },
+  docs: {
+    protects: 'that the site of the documents is built, can be searched and read, and has no broken link',
+    files: ['test/integration/site/*.test.ts'],
+    guards: ['infra/docs', 'infra/site', 'infra/tools', 'infra/adr', 'infra/contract', 'README.md', 'src/function'],
+    minutes: 2,
   },
   histories: {
     protects: 'that cache and queue agree with their models through long random histories',

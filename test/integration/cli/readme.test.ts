@@ -1,5 +1,5 @@
-import { existsSync, globSync, readFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
 import { IN_A_CLUSTER } from './in-a-cluster.ts';
 
@@ -38,16 +38,4 @@ it('the documents of a cluster and of the results have exactly the commands that
 it('the first function in the README is the file in functions/examples, letter by letter', () => {
   const file = read('functions/examples/01-minimal/greeting.ts');
   expect(blocks('README.md', 'ts')).toEqual([file]);
-});
-
-it('the documents lead to files that are there', () => {
-  const documents = globSync('{README.md,{.github,src,functions,infra,test}/**/*.md}', { cwd: ROOT });
-  expect(documents.length).toBeGreaterThan(30);
-  const broken = documents.flatMap((document) => {
-    const text = read(document);
-    return [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)]
-      .filter(([, path = '']) => !existsSync(resolve(ROOT, dirname(document), path)))
-      .map(([, path]) => `${document}: ${path}`);
-  });
-  expect(broken).toEqual([]);
 });
