@@ -24,7 +24,7 @@ import type { WorkQueue } from '../gateway/controller/workqueue/work-queue.ts';
 import { Diagnoses } from './doctor/diagnosis.ts';
 import { judgeQueue } from './doctor/queue-findings.ts';
 import { explainKey } from './explain-text.ts';
-import { describeQueues } from './queue-text.ts';
+import { describeControllers } from './gateway-tables.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
 const sizes = { queued: 0, running: 0, failing: 0, backlog: 0, dead: 0 };
@@ -102,7 +102,14 @@ function apiOf(
 ): ReturnType<typeof queueApi> {
   return queueApi({
     queues: () => new Map([['web', queue as WorkQueue]]),
-    controller: () => ({ problems, remarks, circuit, namespaced: true, objectOf: async () => ({ state: 'cached' }) }),
+    controller: () => ({
+      problems,
+      remarks,
+      circuit,
+      namespaced: true,
+      objectOf: async () => ({ state: 'cached' }),
+      requeue: async () => 0,
+    }),
     clock: { now: () => NOW },
   });
 }
@@ -144,7 +151,7 @@ it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', asy
   const controller = controllerOf(facts);
   const served = await servedQueues(controller, facts);
   expect(served).toMatchObject([{ state: word }]);
-  expect(describeQueues(served)).toMatch(new RegExp(`^web +${word} `, 'm'));
+  expect(describeControllers(served)).toMatch(new RegExp(`^web +${word} `, 'm'));
   const explained = explainKey('web', await servedKey(controller, facts), NOW);
   expect(explained.includes(`\n  its controller: ${word}\n`)).toBe(!GREEN.includes(word));
 

@@ -24,10 +24,11 @@ import { checkQueues } from './doctor/queue-findings.ts';
 import { checkServer, checkUsage, checkUsers } from './doctor/redis-findings.ts';
 import type { RedisUsage } from './doctor/redis-usage.ts';
 import { type CachedKind, checkRights, neededRights } from './doctor/rights.ts';
+import { type Output, outputText } from './output.ts';
 
 export interface DoctorFlags {
   readonly kubeconfig?: string;
-  readonly json?: boolean;
+  readonly output: Output;
 }
 
 /** The contents of the files in the settings. */
@@ -42,11 +43,9 @@ interface Files {
  * Checks everything that a gateway with these settings needs, and prints the findings. It changes nothing, and no
  * gateway need run. Exit code 1 when there is a problem.
  */
-export async function doctorCommand({ kubeconfig, json = false }: DoctorFlags): Promise<void> {
+export async function doctorCommand({ kubeconfig, output }: DoctorFlags): Promise<void> {
   const { sections, usage } = await examine(kubeconfig);
-  process.stdout.write(
-    json ? `${JSON.stringify({ sections, keys: usage }, undefined, 2)}\n` : describeSections(sections),
-  );
+  process.stdout.write(outputText(output, { sections, keys: usage }, describeSections(sections)));
   if (countOf(sections, 'problem') > 0) process.exitCode = 1;
 }
 

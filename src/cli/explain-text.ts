@@ -4,7 +4,7 @@ import type { ServedKey } from '../gateway/http/server/queue-api.ts';
 import type { ControllerStateWord } from '../gateway/controller/running/controller-state.ts';
 import { type NextRun, nextRun, objectText } from '../gateway/controller/workqueue/key-state.ts';
 import type { PastRun, WriteSummary } from '../gateway/controller/workqueue/work-queue.ts';
-import { describeWait, inWords, pausedBy, time } from './queue-text.ts';
+import { describeWait, inWords, pausedBy, time } from './gateway-tables.ts';
 
 /** A timeline of a key, the oldest run first: why it ran, the result, its current waits, and its next run. */
 export function explainKey(controller: string, status: ServedKey, nowMs: number): string {

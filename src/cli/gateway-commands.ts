@@ -1,60 +1,109 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { GatewayAddress } from './gateway-client.ts';
-import type { DeadLetterFlags, QueueFlags } from './queue-command.ts';
+import type { ChosenKeys, GetFlags, OutputFlags, KeyVerb } from './gateway-verbs.ts';
 
-/** `levelhook queue …`: shows the queues of a running gateway, and operates them. */
-export function queueCommands(): Command {
-  const queue = new Command('queue').description(
-    'inspect the queues of a running gateway, pause them, and replay or drop dead letters',
+const load = () => import('./gateway-verbs.ts');
+
+/** The commands that ask a running gateway about controllers and keys, and change their queues. */
+export function gatewayCommands(): Command[] {
+  return [
+    getCommand(),
+    explainCommand(),
+    ...VERBS.map(([name, what]) => verbCommand(name, what)),
+    ...pauseCommands(),
+    rightsCommand(),
+  ];
+}
+
+function getCommand(): Command {
+  const get = new Command('get').description('list what a running gateway has, or watch it');
+  const list = (usage: string, description: string): Command =>
+    withOutput(withGateway(get.command(usage)))
+      .description(description)
+      .option('-w, --watch', 'go on, and print each row again when it changes', false);
+  list('controllers', 'every controller with its state and the sizes of its lists of keys').action(
+    async (options: GetFlags) => (await load()).getControllers(options),
   );
-  const load = () => import('./queue-command.ts');
-  const verb = (usage: string, description: string): Command =>
-    withGateway(queue.command(usage)).description(description).option('--json', 'print the answer as JSON');
-
-  verb('list [controller]', 'every queue, or the keys of one controller by list')
+  list('keys <controller>', 'the keys of a controller, by list')
     .addOption(new Option('--list <name>', 'only these keys').choices(LISTS))
     .option('--offset <number>', 'how many keys to skip', count, 0)
     .option('--limit <number>', 'how many keys to show', count, 100)
-    .action(
-      async (controller: string | undefined, options: QueueFlags & { list?: string; offset: number; limit: number }) =>
-        (await load()).listCommand(controller, { ...options, lists: LISTS }),
+    .action(async (controller: string, options: GetFlags & { list?: string; offset: number; limit: number }) =>
+      (await load()).getKeys(controller, { ...options, lists: LISTS }),
     );
-  verb('get <controller> <key>', 'everything about one key: namespace/name, or name').action(
-    async (controller: string, key: string, options: QueueFlags) => (await load()).getCommand(controller, key, options),
+  list('dead-letters [controller]', 'keys that are not tried again by themselves, of one controller or of all')
+    .option('--limit <number>', 'how many keys of a controller to show', count, 100)
+    .action(async (controller: string | undefined, options: GetFlags & { limit: number }) =>
+      (await load()).getDeadLetters(controller, options),
+    );
+  list('views', 'the cached kinds').action(async (options: GetFlags) => (await load()).getViews(options));
+  list('functions', 'the functions that the gateway knows').action(async (options: GetFlags) =>
+    (await load()).getFunctions(options),
   );
-  for (const name of ['replay', 'drop'] as const) {
-    const what = name === 'replay' ? 'run dead letters again' : 'forget dead letters; the next event runs them';
-    verb(`${name} <controller> [keys...]`, what)
-      .option('--namespace <name>', 'all dead letters of a namespace')
-      .option('--all', 'all dead letters')
-      .action(async (controller: string, keys: string[], options: DeadLetterFlags) =>
-        (await load()).deadLettersCommand(name, controller, keys, options),
-      );
-  }
-  for (const name of ['pause', 'resume'] as const) {
-    const what =
-      name === 'pause'
-        ? 'start no runs of a controller, a namespace or a key (namespace/name) until resume'
-        : 'end a pause; one by the annotation levelhook.dev/paused ends with the annotation';
-    verb(`${name} <controller> [key]`, what)
-      .option('--namespace <name>', 'only the keys of this namespace')
-      .action(async (controller: string, key: string | undefined, options: QueueFlags & { namespace?: string }) =>
-        (await load()).pauseCommand(name, { controller, key }, options),
-      );
-  }
-  return queue;
+  return get;
 }
 
-/** `levelhook explain …`: everything that a running gateway remembers of one key. */
-export function explainSubcommand(): Command {
-  return withGateway(new Command('explain'))
+function explainCommand(): Command {
+  return withOutput(withGateway(new Command('explain')), 'text')
     .description('say why a key ran, what happened, what it waits for, and when it runs next')
     .argument('<controller>', 'name of the controller')
     .argument('<key>', 'namespace/name, or name')
-    .addOption(new Option('--output <form>', 'form of the answer').choices(['text', 'json']).default('text'))
-    .action(async (controller: string, key: string, options: GatewayAddress & { output: 'text' | 'json' }) =>
-      (await import('./queue-command.ts')).explainCommand(controller, key, options),
+    .action(async (controller: string, key: string, options: OutputFlags) =>
+      (await load()).explain(controller, key, options),
     );
+}
+
+const VERBS: readonly (readonly [KeyVerb, string])[] = [
+  ['trigger', 'queue keys of a controller: named ones at once, others behind those of events'],
+  ['replay', 'run dead letters again'],
+  ['drop', 'forget dead letters; the next event runs them'],
+];
+
+function verbCommand(name: KeyVerb, what: string): Command {
+  const keys = name === 'trigger' ? 'keys' : 'dead letters';
+  return withOutput(withGateway(new Command(name)), 'text')
+    .description(what)
+    .argument('<controller>', 'name of the controller')
+    .argument('[keys...]', 'namespace/name, or name')
+    .option('--namespace <name>', `all ${keys} of a namespace`)
+    .option('--all', `all ${keys}`)
+    .action(async (controller: string, chosen: string[], options: OutputFlags & ChosenKeys) =>
+      (await load()).changeKeys(name, { controller, keys: chosen }, options),
+    );
+}
+
+function pauseCommands(): Command[] {
+  return (['pause', 'resume'] as const).map((name) =>
+    withOutput(withGateway(new Command(name)), 'text')
+      .description(
+        name === 'pause'
+          ? 'start no runs of a controller, a namespace or a key (namespace/name) until resume'
+          : 'end a pause; one by the annotation levelhook.dev/paused ends with the annotation',
+      )
+      .argument('<controller>', 'name of the controller')
+      .argument('[key]', 'namespace/name, or name')
+      .option('--namespace <name>', 'only the keys of this namespace')
+      .action(async (controller: string, key: string | undefined, options: OutputFlags & { namespace?: string }) =>
+        (await load()).pauseOrResume(name, { controller, key }, options),
+      ),
+  );
+}
+
+function rightsCommand(): Command {
+  return withOutput(withGateway(new Command('rights')))
+    .description('list the rights of a function with credentials: proxy, and when it used each last')
+    .argument('<controller>', 'name of the controller')
+    .option('--namespace <name>', 'the rights that count there (default: the namespace of its ServiceAccount)')
+    .action(async (controller: string, options: OutputFlags & { namespace?: string }) =>
+      (await load()).rights(controller, options),
+    );
+}
+
+function withOutput(command: Command, people: 'table' | 'text' = 'table'): Command {
+  return command.addOption(outputOption(people));
+}
+
+export function outputOption(people: 'table' | 'text'): Option {
+  return new Option('-o, --output <form>', 'form of the answer').choices([people, 'json', 'yaml']).default(people);
 }
 
 /** Adds the options of a command that calls a running gateway. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { describeLists, describePage } from './queue-text.ts';
+import { describeLists, describePage } from './gateway-tables.ts';
 
 it('a list of keys shows the names that objects gave, and obeys nothing in them', () => {
   const keys = ['a/\u001b]0;owned\u0007\u001b[2Jk1', 'a/x\u202ey', 'a/two\nlines'].map((key) => ({ key, atMs: 0 }));

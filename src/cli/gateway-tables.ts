@@ -1,11 +1,11 @@
 import { boundedText } from '../core/index.ts';
-import type { ServedKey, ServedQueue, ServedWait } from '../gateway/http/server/queue-api.ts';
-import { objectText } from '../gateway/controller/workqueue/key-state.ts';
+import type { FunctionSummary, ViewSummary } from '../gateway/http/dashboard/data.ts';
+import type { ServedQueue, ServedWait } from '../gateway/http/server/queue-api.ts';
 import type { KeyPage, PauseScope, PauseSummary } from '../gateway/controller/workqueue/work-queue.ts';
 
 const LONGEST_CELL = 4096;
 
-export function describeQueues(queues: readonly ServedQueue[]): string {
+export function describeControllers(queues: readonly ServedQueue[]): string {
   if (queues.length === 0) return 'this gateway runs no controller\n';
   const lists = Object.keys(queues[0]?.keys ?? {});
   const rows = queues.map((queue) => [
@@ -14,7 +14,7 @@ export function describeQueues(queues: readonly ServedQueue[]): string {
     ...Object.values(queue.keys).map(String),
     [...pausedIn(queue), ...(queue.circuit ? ['breaker'] : [])].join(',') || '-',
   ]);
-  return table([['CONTROLLER', 'STATE', ...lists.map((list) => list.toUpperCase()), 'PAUSED'], ...rows]);
+  return textTable([['CONTROLLER', 'STATE', ...lists.map((list) => list.toUpperCase()), 'PAUSED'], ...rows]);
 }
 
 /** The scopes of a controller's pauses; where there are too many, their number. */
@@ -35,7 +35,7 @@ export function describeLists(pages: Readonly<Record<string, KeyPage>>, offset: 
     .map(([list, { total, keys }]) => ({ list, next: offset + keys.length, rest: total - offset - keys.length }))
     .filter(({ rest }) => rest > 0)
     .map(({ list, next, rest }) => `${rest} more: --list ${list} --offset ${next}\n`);
-  return table([['LIST', 'KEY', 'TIME'], ...rows]) + more.join('');
+  return textTable([['LIST', 'KEY', 'TIME'], ...rows]) + more.join('');
 }
 
 export function describePage({ total, keys }: KeyPage, list: string, offset: number): string {
@@ -45,40 +45,45 @@ export function describePage({ total, keys }: KeyPage, list: string, offset: num
   }
   const rows = keys.map(({ key, atMs }) => [key, atMs === undefined ? '-' : time(atMs)]);
   const rest = total - offset - keys.length;
-  return table([['KEY', 'TIME'], ...rows]) + (rest > 0 ? `${rest} more: --offset ${offset + keys.length}\n` : '');
+  return textTable([['KEY', 'TIME'], ...rows]) + (rest > 0 ? `${rest} more: --offset ${offset + keys.length}\n` : '');
 }
 
-export function describeKey(status: ServedKey, nowMs: number): string {
-  const { running, timerMs, failures, deadSinceMs, queuedAtMs, reasons, history } = status;
-  // Pauses are shown by name, whether or not the key waits for their end.
-  const pauses = status.pauses.filter(({ scope }) => scope !== 'recovery');
-  const waits = status.waits.filter(({ reason }) => reason !== 'paused');
-  const facts = [
-    status.state,
-    ...(running ? [`run ${running.run}, until ${time(running.deadlineMs)}`] : []),
-    ...(running && status.dirty ? ['to be run again'] : []),
-    ...(deadSinceMs === undefined ? [] : [`since ${time(deadSinceMs)}`]),
-  ];
-  const rows = [
-    ['key', status.key],
-    ['state', facts.join(', ')],
-    ...status.problems.map((problem) => ['problem', problem]),
-    ...(status.object ? [['object', objectText(status.object)]] : []),
-    ...waits.map((wait) => ['waits for', describeWait(wait)]),
-    ...pauses.map(({ scope, sinceMs }) => ['paused', `since ${time(sinceMs)}: ${pausedBy(scope)}`]),
-    ...(timerMs === undefined ? [] : [['timer', `${time(timerMs)} (${inWords(timerMs - nowMs)})`]]),
-    ...(queuedAtMs === undefined ? [] : [['added', time(queuedAtMs)]]),
-    ...reasons.map(({ type, object, resourceVersion }) => [
-      'because',
-      [type, object, resourceVersion && `at ${resourceVersion}`].filter(Boolean).join(' '),
-    ]),
-    ['failures', String(failures)],
-    ...history.map(({ atMs, run, outcome, error }) => [
-      'outcome',
-      `${time(atMs)} run ${run}: ${outcome}${error === undefined ? '' : `: ${error}`}`,
-    ]),
-  ];
-  return table(rows);
+export function describeDeadLetters(pages: Readonly<Record<string, KeyPage>>): string {
+  const rows = Object.entries(pages).flatMap(([controller, { keys }]) =>
+    keys.map(({ key, atMs }) => [controller, key, atMs === undefined ? '-' : time(atMs)]),
+  );
+  if (rows.length === 0) return 'no dead letters\n';
+  const more = Object.entries(pages)
+    .filter(([, { total, keys }]) => total > keys.length)
+    .map(
+      ([controller, { total, keys }]) =>
+        `${total - keys.length} more: levelhook get keys ${controller} --list dead --offset ${keys.length}\n`,
+    );
+  return textTable([['CONTROLLER', 'KEY', 'SINCE'], ...rows]) + more.join('');
+}
+
+export function describeViews(views: readonly ViewSummary[]): string {
+  if (views.length === 0) return 'nothing is cached: a kind is cached when a controller names it\n';
+  const rows = views.map(({ name, objects, synced, behindMs, lastList, users }) => [
+    name,
+    String(objects),
+    synced ? 'complete' : 'not complete',
+    behindMs === undefined ? '-' : `${Math.round(behindMs / 1000)} s`,
+    lastList ? `${time(lastList.atMs)} ${lastList.reason}` : '-',
+    users.join(',') || '-',
+  ]);
+  return textTable([['VIEW', 'OBJECTS', 'STATE', 'BEHIND', 'LAST LIST', 'CONTROLLERS'], ...rows]);
+}
+
+export function describeFunctions(functions: readonly FunctionSummary[]): string {
+  if (functions.length === 0) return 'no function is known\n';
+  const rows = functions.map(({ controller, url, problem, openReason, lastAnswer }) => [
+    controller ?? '-',
+    url ?? '-',
+    problem ?? openReason ?? 'allowed',
+    lastAnswer ? `${time(lastAnswer.atMs)} ${lastAnswer.text}` : '-',
+  ]);
+  return textTable([['CONTROLLER', 'URL', 'TRIGGERS', 'LAST ANSWER'], ...rows]);
 }
 
 /** The cause of a key's wait, as the object of a sentence. */
@@ -101,7 +106,7 @@ export function describeWait(wait: ServedWait): string {
   }
 }
 
-/** The origin of a pause, in the terms of `levelhook queue pause`. */
+/** The origin of a pause, in the terms of `levelhook pause`. */
 export function pausedBy(scope: PauseScope): string {
   if (scope === 'controller') return 'a person has paused the controller';
   if (scope === 'recovery') return 'the gateway waits for unrecorded runs';
@@ -133,7 +138,7 @@ export function inWords(ms: number): string {
  * Pads columns to their widest cell. Each row stays on one line: cells have texts from functions and names from
  * objects.
  */
-function table(cells: readonly (readonly string[])[]): string {
+export function textTable(cells: readonly (readonly string[])[]): string {
   const rows = cells.map((row) => row.map((cell) => boundedText(cell, LONGEST_CELL)));
   const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
   return rows

@@ -64,19 +64,25 @@ async function levelhook(...args: string[]): Promise<Ended> {
 
 /** Every command that asks a gateway. */
 const COMMANDS: readonly (readonly string[])[] = [
-  ['queue', 'list'],
-  ['queue', 'list', '--json'],
-  ['queue', 'list', 'web'],
-  ['queue', 'list', 'web', '--list', 'dead'],
-  ['queue', 'get', 'web', 'a/x'],
-  ['queue', 'replay', 'web', '--all'],
-  ['queue', 'drop', 'web', 'a/x'],
-  ['queue', 'pause', 'web'],
-  ['queue', 'resume', 'web', '--namespace', 'a'],
+  ['get', 'controllers'],
+  ['get', 'controllers', '--output', 'json'],
+  ['get', 'controllers', '--watch'],
+  ['get', 'keys', 'web'],
+  ['get', 'keys', 'web', '--list', 'dead'],
+  ['get', 'dead-letters'],
+  ['get', 'dead-letters', 'web', '-o', 'yaml'],
+  ['get', 'views'],
+  ['get', 'functions'],
+  ['trigger', 'web', 'a/x'],
+  ['replay', 'web', '--all'],
+  ['drop', 'web', 'a/x'],
+  ['pause', 'web'],
+  ['resume', 'web', '--namespace', 'a'],
   ['explain', 'web', 'a/x'],
+  ['rights', 'web'],
   ['explain', 'web', 'a/x', '--output', 'json'],
-  ['profile', '--output', output],
-  ['profile', 'web', '--format', 'chrome', '--output', output],
+  ['profile', '--out', output],
+  ['profile', 'web', '--format', 'chrome', '--out', output],
 ];
 
 /** The answers of servers that are not gateways. */
@@ -117,7 +123,7 @@ describe.each(COMMANDS.map((words) => [words.join(' ').replace(output, 'FILE'), 
   });
 });
 
-describe('levelhook queue drop', () => {
+describe('levelhook drop', () => {
   /** A gateway whose queue has each key as a dead letter. */
   const dropped: string[] = [];
   const queue = {
@@ -143,7 +149,7 @@ describe('levelhook queue drop', () => {
     dropped.length = 0;
     const keys = Array.from({ length: count }, (_, at) => `a/${stem}${at}`);
     const at = `http://127.0.0.1:${(api.address() as AddressInfo).port}`;
-    const ended = await levelhook('queue', 'drop', 'web', ...keys, '--json', '--gateway', at);
+    const ended = await levelhook('drop', 'web', ...keys, '--output', 'json', '--gateway', at);
     expect(ended).toEqual({ code: undefined, stdout: `{\n  "dropped": ${count}\n}\n`, stderr: '' });
     expect(dropped).toEqual(keys);
   });
@@ -154,9 +160,9 @@ describe('levelhook help', () => {
     ['help nosuch', 'levelhook'],
     ['nosuch --help', 'levelhook'],
     ['nosuch -h', 'levelhook'],
-    ['queue help nosuch', 'levelhook queue'],
-    ['help queue nosuch', 'levelhook queue'],
-    ['queue nosuch --help', 'levelhook queue'],
+    ['get help nosuch', 'levelhook get'],
+    ['help get nosuch', 'levelhook get'],
+    ['get nosuch --help', 'levelhook get'],
   ])('%s is refused in one sentence', async (words, command) => {
     expect(await levelhook(...words.split(' '))).toEqual({
       code: 1,
@@ -170,13 +176,30 @@ describe('levelhook help', () => {
     ['help', 'levelhook'],
     ['help start', 'levelhook start'],
     ['start --help', 'levelhook start'],
-    ['help queue', 'levelhook queue'],
-    ['queue --help', 'levelhook queue'],
-    ['queue help list', 'levelhook queue list'],
-    ['queue list --help', 'levelhook queue list'],
+    ['help get', 'levelhook get'],
+    ['get --help', 'levelhook get'],
+    ['get help keys', 'levelhook get keys'],
+    ['get keys --help', 'levelhook get keys'],
   ])('%s prints the help of %s', async (words, command) => {
     const { code, stdout, stderr } = await levelhook(...words.split(' '));
     expect([code ?? 0, stderr]).toEqual([0, '']);
     expect(stdout.startsWith(`Usage: ${command} [`)).toBe(true);
   });
+});
+
+it('levelhook complete writes a script for the shell, which asks it for words', async () => {
+  const words: string[] = [];
+  const log = vi.spyOn(console, 'log').mockImplementation((text: unknown) => void words.push(String(text)));
+  try {
+    expect((await levelhook('complete', 'zsh')).code ?? 0).toBe(0);
+    expect(words.join('\n')).toContain('#compdef levelhook');
+    words.length = 0;
+    await levelhook('complete', '--', 'get', 'k');
+    expect(words.join('\n')).toMatch(/^keys\t/m);
+    words.length = 0;
+    await levelhook('complete', '--', 'explain', '--ou');
+    expect(words.join('\n')).toMatch(/^--output\t/m);
+  } finally {
+    log.mockRestore();
+  }
 });

@@ -8,7 +8,7 @@ import type { GatewayFlags } from './gateway-command.ts';
 import type { ManifestCommandOptions } from './manifest-command.ts';
 import { packageVersion } from './package-root.ts';
 import { profileSubcommand } from './profile-subcommand.ts';
-import { explainSubcommand, queueCommands } from './queue-commands.ts';
+import { gatewayCommands, outputOption } from './gateway-commands.ts';
 import type { StartFlags } from './start-command.ts';
 import type { TokenOptions } from './token-command.ts';
 import type { TypesOptions } from './types-command.ts';
@@ -52,6 +52,7 @@ export async function main(argv: readonly string[]): Promise<void> {
       '--kind <group/version/kind>',
       'that it reconciles: your own, or v1/ConfigMap (default: example.com/v1/Site)',
     )
+    .option('--language <name>', 'typescript, python or go (default: typescript)')
     .option('--package-manager <name>', 'npm or pnpm (default: the one that runs this)')
     .option('--no-install', 'install no packages')
     .action(async (folder: string | undefined, options: CreateFlags) => {
@@ -83,7 +84,7 @@ export async function main(argv: readonly string[]): Promise<void> {
       'look at everything that the gateway needs (Redis, apiserver, rights, functions), by its environment variables; exit code 1: there is a problem',
     )
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
-    .option('--json', 'print the findings as JSON')
+    .addOption(outputOption('text'))
     .exitOverride((error) => {
       // Code 1 means that it has found a problem.
       throw new CommanderError(error.exitCode === 0 ? 0 : 2, error.code, error.message);
@@ -144,8 +145,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     .action(async (url: string, options: ManifestCommandOptions & WebhookFlags) => {
       await (await import('./manifest-command.ts')).manifestCommand(url, options);
     });
-  program.addCommand(withErrorsAsSentences(queueCommands()));
-  program.addCommand(withErrorsAsSentences(explainSubcommand()));
+  for (const command of gatewayCommands()) program.addCommand(withErrorsAsSentences(command));
   program.addCommand(withErrorsAsSentences(profileSubcommand()));
   program
     .command('token')
@@ -158,6 +158,8 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--name <name>', 'name of the reader, for refusals and for the limit of requests', 'person')
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .action(async (options: TokenOptions) => (await import('./token-command.ts')).tokenCommand(options));
+  // The command `complete`: it asks for all others, and only here it takes time.
+  if (COMPLETES.has(argv[2] ?? '--help')) (await import('@bomb.sh/tab/commander')).default(program);
   const words = callOfUnknown(program, argv) ?? argv;
   try {
     await program.parseAsync(words);
@@ -195,7 +197,7 @@ function callOfUnknown(program: Command, argv: readonly string[]): string[] | un
   return undefined;
 }
 
-/** The subcommand that a command line names, whose help has its options: `levelhook queue list`. */
+/** The subcommand that a command line names, whose help has its options: `levelhook get keys`. */
 function commandOf(program: Command, argv: readonly string[]): string {
   const words = [program.name()];
   let { commands } = program;
@@ -217,6 +219,8 @@ function textOf(error: unknown, command: string): string {
   if (error instanceof UserError) return error.message.replace(/(?<![.!?])$/, '.');
   return (error instanceof Error ? error.stack : undefined) ?? messageOf(error);
 }
+
+const COMPLETES = new Set(['complete', 'help', '--help', '-h']);
 
 const FRESH = 'begin with an empty cluster and empty queues';
 

@@ -7,7 +7,7 @@ export interface ProfileFlags extends GatewayAddress {
   readonly kind: ProfileKind;
   readonly seconds: number;
   readonly format: 'pprof' | 'chrome';
-  readonly output?: string;
+  readonly out?: string;
 }
 
 /**
@@ -21,11 +21,11 @@ export async function profileCommand(controller: string | undefined, options: Pr
   const name = kind === 'cpu' ? 'profile' : kind;
   const type = format === 'pprof' ? 'application/octet-stream' : 'application/json';
   const bytes = await downloadFromGateway(options, `${PROFILE_PATH}${of}/${name}?${query.toString()}`, type);
-  const file = options.output ?? defaultFile(controller ?? 'gateway', options);
+  const file = options.out ?? defaultFile(controller ?? 'gateway', options);
   try {
     writeFileSync(file, bytes);
   } catch (error) {
-    throw new UserError(`The profile cannot be written to ${file} (${messageOf(error)}): set --output.`);
+    throw new UserError(`The profile cannot be written to ${file} (${messageOf(error)}): set --out.`);
   }
   const panel = kind === 'cpu' ? 'Performance' : 'Memory';
   const opens = format === 'pprof' ? `go tool pprof -top ${file}` : `Chrome DevTools, panel ${panel}, Load profile`;

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { DEFAULT_PROFILE_SECONDS, MAX_PROFILE_SECONDS, PROFILE_KINDS } from '../contract/node/profile-request.ts';
 import type { ProfileFlags } from './profile-command.ts';
-import { withGateway } from './queue-commands.ts';
+import { withGateway } from './gateway-commands.ts';
 
 /** `levelhook profile …`: a profile of a running gateway, or of the function of one of its controllers. */
 export function profileSubcommand(): Command {
@@ -19,7 +19,7 @@ export function profileSubcommand(): Command {
         .choices(['pprof', 'chrome'])
         .default('pprof'),
     )
-    .option('--output <file>', 'where to write it (default: its name and kind, in this folder)')
+    .option('--out <file>', 'where to write it (default: its name and kind, in this folder)')
     .action(async (controller: string | undefined, options: ProfileFlags) =>
       (await import('./profile-command.ts')).profileCommand(controller, options),
     );

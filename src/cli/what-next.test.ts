@@ -3,7 +3,7 @@ import { whatNext } from './what-next.ts';
 
 const SCALE = 'kubectl -n default scale replicaset hello --replicas=10';
 const EXPLAIN = 'levelhook explain replicaset default/hello';
-const LIST = 'levelhook queue list';
+const LIST = 'levelhook get controllers';
 
 it.each<[string, boolean, readonly string[], readonly string[]]>([
   ['replaces the controller of ReplicaSets', true, ['replicaset-controller'], [SCALE, EXPLAIN]],

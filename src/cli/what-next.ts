@@ -40,7 +40,7 @@ export function whatNext(at: {
         : []),
       ...(hasSample
         ? [`  ${npm} levelhook explain replicaset default/hello${dashes} --gateway ${url}`]
-        : [`  ${npm} levelhook queue list${dashes} --gateway ${url}`]),
+        : [`  ${npm} levelhook get controllers${dashes} --gateway ${url}`]),
       ...(kubectl ? ['This cluster has no nodes: pods are made and deleted, and stay Pending.'] : []),
     ],
     ['Every trigger is shown below: time, controller, key, reason, duration, result. Ctrl-C stops everything.'],

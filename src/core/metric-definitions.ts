@@ -161,7 +161,7 @@ export const METRICS = {
     },
     levelhook_controller_state: {
       help:
-        '1 for the state of a controller, as pages and `levelhook queue list` show it: circuit open, problem, waits ' +
+        '1 for the state of a controller, as pages and `levelhook get controllers` show it: circuit open, problem, waits ' +
         'for recovery, dead letters, failing, paused, partly paused, remark, busy or idle. Each gateway tells of its own circuit.',
       labels: ['controller', 'state'],
     },

@@ -28,17 +28,17 @@ it.each<[string, Partial<JudgedQueue>, string[]]>([
   [
     'with failing keys',
     { sizes: { ...idle.sizes, failing: 2 } },
-    ['warning: queue web: failing, SIZES: levelhook queue list web shows them'],
+    ['warning: queue web: failing, SIZES: levelhook get keys web shows them'],
   ],
   [
     'with dead letters',
     { sizes: { ...idle.sizes, dead: 2 } },
-    ['warning: queue web: dead letters, SIZES: levelhook queue list web shows them'],
+    ['warning: queue web: dead letters, SIZES: levelhook get keys web shows them'],
   ],
   [
     'paused',
     { pauses: [{ scope: 'controller', sinceMs: 1 }] },
-    ['warning: queue web: paused, SIZES: levelhook queue resume web ends that'],
+    ['warning: queue web: paused, SIZES: levelhook resume web ends that'],
   ],
   [
     'paused with dead letters',
@@ -47,8 +47,8 @@ it.each<[string, Partial<JudgedQueue>, string[]]>([
       pauses: [{ scope: 'controller', sinceMs: 1 }],
     },
     [
-      'warning: queue web: dead letters, SIZES: levelhook queue list web shows them',
-      'warning: queue web is paused: levelhook queue resume web ends that',
+      'warning: queue web: dead letters, SIZES: levelhook get keys web shows them',
+      'warning: queue web is paused: levelhook resume web ends that',
     ],
   ],
   [

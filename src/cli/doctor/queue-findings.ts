@@ -84,8 +84,8 @@ async function readQueue(location: RedisLocation, controller: string, clock: Clo
   return { controller, ...(await inspector.levels()) };
 }
 
-const listHint = (controller: string): string => `levelhook queue list ${controller} shows them`;
-const resumeHint = (controller: string): string => `levelhook queue resume ${controller} ends that`;
+const listHint = (controller: string): string => `levelhook get keys ${controller} shows them`;
+const resumeHint = (controller: string): string => `levelhook resume ${controller} ends that`;
 const REMEDIES: Partial<Record<ControllerStateWord, (controller: string) => string>> = {
   'dead letters': listHint,
   failing: listHint,

@@ -249,8 +249,9 @@ export class GarbageCollector {
 
 /** The keys of the script `disown`. Each write to a queue leaves one of them. */
 export function keysToDisown(keys: QueueKeys): string[] {
-  const { queue, inFlight, pauseEnds, backlog, queued, debounced, timers, runs, pauses, samples, settings } = keys;
-  return [queue, inFlight, pauseEnds, backlog, queued, debounced, timers, runs, pauses, samples, settings];
+  const { queue, inFlight, pauseEnds, backlog, queued, debounced, timers, runs, pauses, samples, settings, rights } =
+    keys;
+  return [queue, inFlight, pauseEnds, backlog, queued, debounced, timers, runs, pauses, samples, settings, rights];
 }
 
 /** The longest time that a run can go on: a day with callbacks, after 15 minutes of the run itself. */

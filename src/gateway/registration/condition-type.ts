@@ -5,6 +5,6 @@
  * - `Synced`: the cache holds all of that.
  * - `EventsHandled`: its predicates and maps have handled each event of its kinds.
  * - `Reachable`: its function answers.
- * - `Paused`: its keys wait, by `spec.paused` or by `levelhook queue pause`.
+ * - `Paused`: its keys wait, by `spec.paused` or by `levelhook pause`.
  */
 export type ConditionType = 'Ready' | 'Authorized' | 'Synced' | 'EventsHandled' | 'Reachable' | 'Paused';

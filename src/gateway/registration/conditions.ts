@@ -109,9 +109,9 @@ function summary(findings: Findings, state: ControllerStateWord | undefined): Fi
     case 'waits for recovery':
       return FALSE('WaitsForRecovery', 'Redis has lost data: its keys wait until runs without a record must be over.');
     case 'dead letters':
-      return TRUE(DEAD_LETTERS, 'Running, but keys have become dead letters: levelhook queue list shows them.');
+      return TRUE(DEAD_LETTERS, 'Running, but keys have become dead letters: levelhook get keys shows them.');
     case 'failing':
-      return TRUE(KEYS_FAIL, 'Running, but keys fail and are tried again: levelhook queue list shows them.');
+      return TRUE(KEYS_FAIL, 'Running, but keys fail and are tried again: levelhook get keys shows them.');
     case 'paused':
     case 'partly paused':
     case 'remark':

@@ -22,7 +22,7 @@ export function reportedReachable({ metadata, status }: PartialReconcileFunction
 
 export function pausedOf(paused: boolean | undefined, isPaused: boolean): Finding {
   if (paused) return TRUE(PAUSED_BY_SPEC, 'spec.paused is true.');
-  if (isPaused) return TRUE('PausedByHand', 'levelhook queue resume ends it.');
+  if (isPaused) return TRUE('PausedByHand', 'levelhook resume ends it.');
   return FALSE('NotPaused', 'Its keys are run as they come.');
 }
 

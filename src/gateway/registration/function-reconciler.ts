@@ -443,7 +443,7 @@ export class FunctionReconciler {
       this.#facts = await controller.queue.inspector.levels();
       this.#readAtMs = this.#options.runtime.clock.now();
       const isPaused = this.#facts.pauses.some(({ scope }) => scope === 'controller');
-      // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.
+      // Redis has lost the pause, or a person has ended it with `levelhook resume`.
       if (paused && !isPaused && this.#leads) await controller.queue.pause('controller');
       this.#status.record({ Paused: pausedOf(paused, isPaused) });
     } catch {

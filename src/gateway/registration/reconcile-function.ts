@@ -74,7 +74,7 @@ export interface ReconcileFunctionSpec {
   readonly serviceAccountName: string;
   readonly credentials: (typeof CREDENTIALS)[number];
   readonly signingSecret: { readonly name: string; readonly key: string };
-  /** Undefined: as it was set by hand (`levelhook queue pause`). */
+  /** Undefined: as it was set by hand (`levelhook pause`). */
   readonly paused: boolean | undefined;
 }
 

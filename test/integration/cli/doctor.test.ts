@@ -60,7 +60,7 @@ interface Said {
 
 /** Runs the doctor with the settings of the gateway. */
 async function doctor(env: Readonly<Record<string, string>> = {}): Promise<Said> {
-  const command = levelhook(['doctor', '--json'], {
+  const command = levelhook(['doctor', '--output', 'json'], {
     KUBECONFIG: setting.kubeconfig,
     REDIS_URL: setting.redisUrl,
     LEVELHOOK_KEY_PREFIX: setting.keyPrefix,
@@ -259,8 +259,8 @@ describe('levelhook doctor', () => {
 
   it.each([
     [
-      ['--jsno'],
-      /^levelhook: unknown option '--jsno' \(Did you mean --json\?\); levelhook doctor --help shows the usage\.$/,
+      ['--ouptut'],
+      /^levelhook: unknown option '--ouptut' \(Did you mean --output\?\); levelhook doctor --help shows the usage\.$/,
     ],
     [['now'], /^levelhook: too many arguments for 'doctor'.*levelhook doctor --help shows the usage\.$/],
   ])('refuses %j in one sentence, with exit code 2', async (args, sentence) => {

@@ -21,6 +21,7 @@ import { recordedWrites } from '../../harness/recorded-writes.ts';
 import { type Random, seededRandom } from '../../harness/seeded-random.ts';
 import { Started } from '../../harness/started.ts';
 import { settingsFor } from '../../harness/tenant.ts';
+import { TestProcess } from '../../harness/process.ts';
 import { defineWebs } from '../../harness/webs.ts';
 
 /** For a run that makes many requests, one after the other. */
@@ -147,6 +148,26 @@ describe('credentials: proxy', () => {
     const line = `levelhook_proxied_requests_total{controller="${namespace}.parent",verb="delete",code="403"} 1`;
     expect(metrics).toContain(line);
     expect(output()).not.toContain(served.triggers.at(-1)?.kubernetes?.token ?? 'no token');
+  });
+
+  it('tells which rights the function has used, beside those that its account has', async () => {
+    const command = async (...args: string[]) => {
+      const ended = new TestProcess('src/cli/levelhook.js', ['rights', ...args, '--gateway', gatewayUrl], {});
+      return [await ended.exited, ended.output] as const;
+    };
+    await eventually(async () => {
+      const [code, text] = await command(`${namespace}.parent`);
+      expect(code, text).toBe(0);
+      expect(text).toMatch(/^patch +configmaps +- +20..-.*Z$/m);
+      expect(text).toMatch(/^get +configmaps +- +20..-.*Z$/m);
+    });
+    const [, text] = await command(`${namespace}.parent`);
+    // It may create, and has not. It has tried to delete, and may not.
+    expect(text).toMatch(/^create +configmaps +- +never$/m);
+    expect(text).not.toMatch(/^delete +configmaps/m);
+    expect(text).toMatch(new RegExp(`^\\d+ of \\d+ rights in the namespace ${namespace} were never used$`, 'm'));
+    const [code, elsewhere] = await command(`${namespace}.parent`, '--namespace', 'default');
+    expect([code, elsewhere]).toEqual([0, 'its ServiceAccount has no rights in the namespace default']);
   });
 
   it('passes on all values as they are, in live reads and in writes', async () => {

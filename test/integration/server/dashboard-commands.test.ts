@@ -132,9 +132,12 @@ it.each([
   ['explain', 'controller-0', 'busy/dead-7'],
   ['explain', 'controller-2', 'busy/run-3', '--output', 'json'],
   ['explain', 'controller-0', 'busy/run-1'],
-  ['queue', 'list'],
-  ['queue', 'list', 'controller-0', '--list', 'waiting', '--offset', '24000', '--limit', '1000'],
-  ['queue', 'get', 'controller-0', 'busy/low-7'],
+  ['get', 'controllers'],
+  ['get', 'keys', 'controller-0', '--list', 'waiting', '--offset', '24000', '--limit', '1000'],
+  ['explain', 'controller-0', 'busy/low-7'],
+  ['get', 'dead-letters'],
+  ['get', 'views'],
+  ['get', 'functions'],
 ])('levelhook %s %s %s: no command takes 5 ms', { timeout: LIMIT_MS }, async (...args) => {
   expect(
     await slowEachTime(async () => {

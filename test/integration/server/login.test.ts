@@ -369,9 +369,9 @@ describe('a session of a browser', () => {
   });
 });
 
-describe('levelhook queue', () => {
+describe('the commands that ask a gateway', () => {
   async function levelhook(args: string[], variables: Record<string, string> = {}): Promise<[number | string, string]> {
-    const command = new TestProcess('src/cli/levelhook.js', ['queue', ...args], {
+    const command = new TestProcess('src/cli/levelhook.js', args, {
       LEVELHOOK_GATEWAY: url,
       ...variables,
     });
@@ -381,7 +381,7 @@ describe('levelhook queue', () => {
 
   it('works with a token, within its rights', async () => {
     const asReader = { LEVELHOOK_GATEWAY_TOKEN: STATIC.reader };
-    const [code, text] = await levelhook(['list'], asReader);
+    const [code, text] = await levelhook(['get', 'controllers'], asReader);
     expect([code, text]).toEqual([0, expect.stringContaining(CONTROLLER)]);
     expect(await levelhook(['pause', CONTROLLER], asReader)).toEqual([
       1,
@@ -395,8 +395,8 @@ describe('levelhook queue', () => {
 
   it('says in one sentence that a token is wrong or missing', async () => {
     const wrong = `levelhook: The gateway at ${url} answered 401: the bearer token is missing, wrong or no longer valid.`;
-    expect(await levelhook(['list'], { LEVELHOOK_GATEWAY_TOKEN: 'wrong' })).toEqual([1, wrong]);
-    const [code, text] = await levelhook(['list']);
+    expect(await levelhook(['get', 'controllers'], { LEVELHOOK_GATEWAY_TOKEN: 'wrong' })).toEqual([1, wrong]);
+    const [code, text] = await levelhook(['get', 'controllers']);
     expect([code, text]).toEqual([1, expect.stringMatching(/^levelhook: .* asks for a login: .*[.]$/)]);
   });
 
@@ -429,8 +429,11 @@ describe('levelhook queue', () => {
     started.add(() => server.stop());
     const https = `https://127.0.0.1:${new URL(server.url).port}`;
     const variables = { LEVELHOOK_GATEWAY: https, LEVELHOOK_GATEWAY_TOKEN: STATIC.reader };
-    expect(await levelhook(['list', '--ca-file', caFile], variables)).toEqual([0, 'this gateway runs no controller']);
-    const [code, text] = await levelhook(['list'], variables);
+    expect(await levelhook(['get', 'controllers', '--ca-file', caFile], variables)).toEqual([
+      0,
+      'this gateway runs no controller',
+    ]);
+    const [code, text] = await levelhook(['get', 'controllers'], variables);
     expect([code, text]).toEqual([1, expect.stringMatching(/^levelhook: No gateway answers .* --ca-file[.]$/)]);
   });
 });

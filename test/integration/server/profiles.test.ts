@@ -309,11 +309,11 @@ describe('levelhook profile', () => {
 
   it('writes a file for pprof or Chrome, and says how to open it', async () => {
     const file = join(directory, 'function.pb.gz');
-    const pprof = await run('busy', '--seconds', '1', '--output', file);
+    const pprof = await run('busy', '--seconds', '1', '--out', file);
     expect(pprof).toEqual([0, `wrote ${file}: go tool pprof -top ${file}`]);
     expect(await topOf(file)).toMatch(/ burnProcessorTime$/m);
     const heap = join(directory, 'gateway.heapprofile');
-    const chrome = await run('--kind', 'heap', '--seconds', '1', '--format', 'chrome', '--output', heap);
+    const chrome = await run('--kind', 'heap', '--seconds', '1', '--format', 'chrome', '--out', heap);
     expect(chrome).toEqual([0, `wrote ${heap}: Chrome DevTools, panel Memory, Load profile`]);
     expect(JSON.parse(await readFile(heap, 'utf8'))).toHaveProperty('head.children');
   });
@@ -326,11 +326,7 @@ describe('levelhook profile', () => {
     ],
     ['too long', ['--seconds', '61'], /A profile takes 1 to 60 seconds; levelhook profile --help shows the usage[.]$/],
     ['another kind', ['--kind', 'block'], /Allowed choices are cpu, heap, allocs; /],
-    [
-      'a file in no folder',
-      ['--seconds', '1', '--output', '/nowhere/a'],
-      /cannot be written to [/]nowhere[/]a [(]ENOENT/,
-    ],
+    ['a file in no folder', ['--seconds', '1', '--out', '/nowhere/a'], /cannot be written to [/]nowhere[/]a [(]ENOENT/],
   ])('says what is wrong in one sentence: %s', async (_, args, sentence) => {
     expect(await run(...args)).toEqual([1, expect.stringMatching(sentence)]);
   });

@@ -1,8 +1,9 @@
 import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { viewPrefix } from '../../../src/contract/cache-layout.ts';
-import { silentLogger, systemClock } from '../../../src/core/index.ts';
+import { silentLogger, systemClock, UserError } from '../../../src/core/index.ts';
 import type { OpenCircuit } from '../../../src/gateway/controller/endpoint/open-circuit.ts';
+import type { RequeueRequest } from '../../../src/gateway/controller/running/requeue.ts';
 import { AdminServer } from '../../../src/gateway/http/server/admin-server.ts';
 import type { ServedQueue } from '../../../src/gateway/http/server/queue-api.ts';
 import type { KeyObject, RunPage, WorkQueue } from '../../../src/gateway/controller/workqueue/work-queue.ts';
@@ -21,6 +22,7 @@ let problems: readonly string[] = [];
 let circuit: OpenCircuit | undefined;
 let object: KeyObject;
 let namespaced: boolean;
+let requeued: RequeueRequest[] = [];
 
 beforeEach(async () => {
   fixture = await RedisQueueFixture.create(inject('redisUrl'), systemClock);
@@ -31,6 +33,7 @@ beforeEach(async () => {
   circuit = undefined;
   object = { state: 'cached' };
   namespaced = true;
+  requeued = [];
   server = new AdminServer({
     listen: { host: '127.0.0.1', port: 0 },
     live: new Map(),
@@ -41,7 +44,17 @@ beforeEach(async () => {
       reconcile: new Hono(),
       queues: {
         queues: () => (redisIsThere ? new Map([['controller', queue]]) : 'Redis cannot be asked: not connected'),
-        controller: () => ({ problems, remarks: [], circuit, namespaced, objectOf: async () => object }),
+        controller: () => ({
+          problems,
+          remarks: [],
+          circuit,
+          namespaced,
+          objectOf: async () => object,
+          requeue: async (asked) => {
+            if ('selection' in asked.which && asked.which.selection.namespace === 'none') throw new UserError('none');
+            return requeued.push(asked);
+          },
+        }),
         clock: systemClock,
       },
     },
@@ -117,23 +130,23 @@ describe('/queues', () => {
       // A name may look like an option.
       const key = ['--', name];
       const [get, explained, paused] = await Promise.all([
-        run('queue', 'get', 'controller', ...key),
+        run('explain', 'controller', ...key),
         run('explain', 'controller', '--output', 'json', ...key),
-        run('queue', 'pause', 'controller', ...key),
+        run('pause', 'controller', ...key),
       ]);
-      expect(get).toEqual([0, expect.stringMatching(/^state +dead letter, since /m)]);
+      expect(get).toEqual([0, expect.stringMatching(/^ +a dead letter since /m)]);
       expect([explained[0], JSON.parse(explained[1])]).toMatchObject([
         0,
         { key: name, history: [{ outcome: 'dead' }] },
       ]);
       expect(paused[0], paused[1]).toBe(0);
       expect((await queue.inspector.pauses()).pauses.map(({ scope }) => scope)).toEqual([`key/${name}`]);
-      expect(await run('queue', 'resume', 'controller', ...key)).toEqual([0, expect.stringContaining(' resumed; ')]);
+      expect(await run('resume', 'controller', ...key)).toEqual([0, expect.stringContaining(' resumed; ')]);
       expect(await queue.inspector.pauses()).toEqual({ pauses: [] });
-      expect(await run('queue', 'replay', 'controller', ...key)).toEqual([0, 'replayed 1 dead letter of controller']);
+      expect(await run('replay', 'controller', ...key)).toEqual([0, 'replayed 1 dead letter of controller']);
       await eventually(async () => expect(await queue.history.runsOf(name)).toHaveLength(2));
       await eventually(async () => expect(await deadKeys()).toEqual([name, 'a/other'].toSorted()));
-      expect(await run('queue', 'drop', 'controller', ...key)).toEqual([0, 'dropped 1 dead letter of controller']);
+      expect(await run('drop', 'controller', ...key)).toEqual([0, 'dropped 1 dead letter of controller']);
       expect(await deadKeys()).toEqual(['a/other']);
     },
   );
@@ -301,20 +314,22 @@ describe('levelhook explain', () => {
   });
 });
 
-describe('levelhook queue', () => {
-  const levelhook = (...args: string[]): Promise<[number | string, string]> => run('queue', ...args);
+describe('the commands that ask a gateway', () => {
+  const levelhook = (...args: string[]): Promise<[number | string, string]> => run(...args);
 
   it('shows queues, lists and keys, replays, drops, pauses and resumes', async () => {
     await dead('a/x', 'a/y');
-    const [code, queues] = await levelhook('list');
+    const [code, queues] = await levelhook('get', 'controllers');
     expect(code, queues).toBe(0);
     expect(queues).toMatch(/^CONTROLLER .*DEAD .*\ncontroller .* 2 +-$/m);
     expect(queues).toMatch(/^controller +dead letters +0 /m);
-    expect((await levelhook('list', 'controller'))[1]).toMatch(/^dead +a\/x +20..-.*Z$/m);
-    expect((await levelhook('list', 'controller', '--list', 'dead'))[1]).toMatch(/^a\/x +20..-.*Z$/m);
-    const [, status] = await levelhook('get', 'controller', 'a/x');
-    expect(status).toMatch(/^state +dead letter, since /m);
-    expect(status).toMatch(/^outcome +.* run [0-9]+: dead: quota exceeded$/m);
+    expect((await levelhook('get', 'keys', 'controller'))[1]).toMatch(/^dead +a\/x +20..-.*Z$/m);
+    expect((await levelhook('get', 'keys', 'controller', '--list', 'dead'))[1]).toMatch(/^a\/x +20..-.*Z$/m);
+    expect((await levelhook('get', 'dead-letters'))[1]).toMatch(/^controller +a\/x +20..-.*Z$/m);
+    const [, json] = await levelhook('get', 'dead-letters', 'controller', '--limit', '1', '--output', 'json');
+    expect(JSON.parse(json)).toMatchObject({ controller: { total: 2, keys: [{}] } });
+    const [, yaml] = await levelhook('get', 'keys', 'controller', '--list', 'dead', '-o', 'yaml');
+    expect(yaml).toMatch(/^total: 2\nkeys:\n/);
     process.onRun = () => done;
     expect(await levelhook('replay', 'controller', 'a/x')).toEqual([0, 'replayed 1 dead letter of controller']);
     expect(await levelhook('drop', 'controller', '--all')).toEqual([
@@ -322,6 +337,23 @@ describe('levelhook queue', () => {
       expect.stringMatching(/^dropped [12] dead letters? of controller$/) as string,
     ]);
     await eventually(async () => expect(await deadKeys()).toEqual([]));
+    expect(await levelhook('trigger', 'controller', 'a/x', 'a/y')).toEqual([0, 'queued 1 key of controller']);
+    expect(await levelhook('trigger', 'controller', '--namespace', 'a')).toEqual([0, 'queued 2 keys of controller']);
+    expect(await levelhook('trigger', 'controller', '--all', '-o', 'json')).toEqual([0, '{\n  "queued": 3\n}']);
+    expect(requeued).toEqual([
+      {
+        which: {
+          keys: [
+            { namespace: 'a', name: 'x' },
+            { namespace: 'a', name: 'y' },
+          ],
+        },
+        priority: 'high',
+      },
+      { which: { selection: { namespace: 'a' } }, priority: 'low' },
+      { which: { selection: {} }, priority: 'low' },
+    ]);
+    expect((await levelhook('trigger', 'controller', '--namespace', 'none'))[1]).toMatch(/ answered 400: none\.$/);
     expect(await levelhook('pause', 'controller', '--namespace', 'a')).toEqual([
       0,
       'namespace a paused; paused of controller now: namespace/a',
@@ -338,9 +370,6 @@ describe('levelhook queue', () => {
       0,
       'controller controller was not paused; paused of controller now: key/a/x',
     ]);
-    expect((await levelhook('get', 'controller', 'a/x'))[1]).toMatch(
-      /^paused +since .*: a person has paused the key a\/x$/m,
-    );
     expect((await run('explain', 'controller', 'a/x'))[1]).toMatch(
       /^ +paused since .*: a person has paused the key a\/x$/m,
     );
@@ -348,7 +377,7 @@ describe('levelhook queue', () => {
       0,
       'key a/x resumed; paused of controller now: nothing',
     ]);
-    expect((await levelhook('list', 'controller', '--list', 'dead'))[1]).toBe('no dead letters');
+    expect((await levelhook('get', 'keys', 'controller', '--list', 'dead'))[1]).toBe('no dead letters');
   });
 
   it('shows why keys wait while the function cannot be reached', async () => {
@@ -364,25 +393,29 @@ describe('levelhook queue', () => {
         expect(await request(`/queues/controller/keys/${key}`)).toMatchObject([200, { state: 'circuit open', waits }]);
       });
     }
-    expect((await levelhook('list'))[1]).toMatch(/^controller .* breaker$/m);
-    expect((await levelhook('list', 'controller'))[1]).toMatch(/^queued +a\/x +20..-.*Z$/m);
-    const [, status] = await levelhook('get', 'controller', 'a/x');
-    expect(status).toMatch(/^waits for +the function to be reachable from this gateway, tried again at 20..-.*Z$/m);
+    expect((await levelhook('get', 'controllers'))[1]).toMatch(/^controller .* breaker$/m);
+    expect((await levelhook('get', 'keys', 'controller'))[1]).toMatch(/^queued +a\/x +20..-.*Z$/m);
+    const [, status] = await levelhook('explain', 'controller', 'a/x');
+    expect(status).toMatch(/^ +waits for the function to be reachable from this gateway, tried again at 20..-.*Z$/m);
   });
 
   it('ends in one sentence when something is wrong', async () => {
     const mistakes: [string[], RegExp][] = [
-      [['get', 'other', 'a/x'], /answered 404: there is no controller "other"/],
-      [['get', 'a/x', 'controller'], /no controller "a\/x" in this gateway: there is controller, which comes before/],
-      [['get', 'controller', 'a/b/c'], /is not an object key/],
-      [['get', 'controller', 'a/..'], /"a\/\.\." is not an object key/],
+      [['explain', 'other', 'a/x'], /answered 404: there is no controller "other"/],
+      [
+        ['explain', 'a/x', 'controller'],
+        /no controller "a\/x" in this gateway: there is controller, which comes before/,
+      ],
+      [['explain', 'controller', 'a/b/c'], /is not an object key/],
+      [['explain', 'controller', 'a/..'], /"a\/\.\." is not an object key/],
       [['pause', 'controller', '--namespace', 'a/b'], /--namespace: "a\/b" is not the name of a namespace/],
       [['pause', 'controller', 'a/x', '--namespace', 'a'], /Say a key or --namespace/],
       [['resume', 'controller', 'a/b/c'], /is not an object key/],
       [['drop', 'controller'], /Say which dead letters/],
+      [['trigger', 'controller'], /Say which keys/],
       [['drop', 'controller', 'a/x', '--all'], /Say which dead letters/],
-      [['list', '--gateway', 'http://127.0.0.1:1'], /No gateway answers at http:\/\/127.0.0.1:1/],
-      [['list', 'controller', '--list', 'nothing'], /Allowed choices are queued,/],
+      [['get', 'controllers', '--gateway', 'http://127.0.0.1:1'], /No gateway answers at http:\/\/127.0.0.1:1/],
+      [['get', 'keys', 'controller', '--list', 'nothing'], /Allowed choices are queued,/],
     ];
     const answers = mistakes.map(async ([args, message]) => {
       const [code, output] = await levelhook(...args);

@@ -28,6 +28,7 @@ import type { TokenKeys } from '../access/token-keys.ts';
 import { type TokenRun, TriggerTokens } from '../access/trigger-tokens.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RelatedRules } from '../workqueue/records/related-rules.ts';
+import { UsedRights } from '../workqueue/records/used-rights.ts';
 import { WriteRecords } from '../workqueue/records/write-records.ts';
 import { RunsInFlight } from '../workqueue/records/runs-in-flight.ts';
 import { IdlePace } from '../workqueue/worker/idle-pace.ts';
@@ -320,7 +321,11 @@ export class ControllerFactory {
     if (!proxy) throw new UserError('the gateway has no address for functions');
     return {
       kubernetes: proxy,
-      proxied: { account, writeRecords: new WriteRecords(location.redis, queueKeys(location, id)) },
+      proxied: {
+        account,
+        writeRecords: new WriteRecords(location.redis, queueKeys(location, id)),
+        usedRights: new UsedRights(location.redis, queueKeys(location, id), this.#options.runtime.clock),
+      },
     };
   }
 }

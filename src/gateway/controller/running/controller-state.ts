@@ -49,9 +49,9 @@ export function notesOf(controller: RunningController, watch: ControllerWatch | 
 }
 
 /**
- * The state of a controller, in a word. Pages, `/queues`, `levelhook queue list`, metrics, `/readyz` and the condition
- * `Ready` show this state. `levelhook doctor` shows it without the facts that gateways alone know: problems, remarks
- * and the circuit.
+ * The state of a controller, in a word. Pages, `/queues`, `levelhook get controllers`, metrics, `/readyz` and the
+ * condition `Ready` show this state. `levelhook doctor` shows it without the facts that gateways alone know: problems,
+ * remarks and the circuit.
  */
 export const CONTROLLER_STATES = [
   'circuit open',

@@ -36,6 +36,7 @@ import { RelatedObjects } from '../dispatch/related-objects.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
 import type { MemoryHolder } from '../../../ground/redis/memory-shares.ts';
+import type { UsedRights } from '../workqueue/records/used-rights.ts';
 import type { WriteRecords } from '../workqueue/records/write-records.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import type { ControllerSource } from './controller-source.ts';
@@ -70,7 +71,9 @@ export interface RunningControllerOptions {
 /** The function of a controller. */
 export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'recorded' | 'related'> {
   /** For a function that writes through the gateway. */
-  readonly proxied?: { readonly account: FunctionAccount; readonly writeRecords: WriteRecords } | undefined;
+  readonly proxied?:
+    | { readonly account: FunctionAccount; readonly writeRecords: WriteRecords; readonly usedRights: UsedRights }
+    | undefined;
   /** Where it may send outcomes later; undefined when it can reach no such place. */
   readonly callbacks?: ControllerCallbacks | undefined;
   /** Undefined unless its runs may name related objects of any kind. */

@@ -94,7 +94,7 @@ export function nextRun(word: KeyStateWord, status: NextFacts): NextRun {
         ? { text: 'after the run in flight, since the key was woken during it' }
         : { text: 'not before the run in flight ends' };
     case 'dead letter':
-      return { text: `none: it is a dead letter until ${causes} (levelhook queue replay) runs it again` };
+      return { text: `none: it is a dead letter until ${causes} (levelhook replay) runs it again` };
     case 'paused':
       return { text: isWanted(status) ? 'when its pause ends' : 'when something changes and its pause has ended' };
     case 'waits for recovery':

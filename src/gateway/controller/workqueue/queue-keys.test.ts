@@ -27,6 +27,7 @@ it('a queue keeps its names in Redis, so that a new release finds the entries of
     ':related-index',
     ':related-views',
     ':resting',
+    ':rights',
     ':runs',
     ':samples',
     ':slots',

@@ -115,6 +115,8 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
      * for each write `w` and its id.
      */
     writesPrefix: `${prefix}:writes:`,
+    /** HASH right -> when it was used last, by a function that writes through the gateway: see `UsedRights`. */
+    rights: `${prefix}:rights`,
     /** HASH key -> the rules of its related objects: JSON, one in each line. */
     related: `${prefix}:related`,
     /** ZSET of `kind`, `namespace`, `name` (each may be empty) and key, joined by line feeds: the rules by object. */

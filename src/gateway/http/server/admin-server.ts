@@ -15,6 +15,7 @@ import type { CacheApi } from '../cache-api/cache-api.ts';
 import { statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
 import type { LoginEnv } from '../login/visitor.ts';
 import { DASHBOARD_PATH } from '../dashboard/urls.ts';
+import type { DashboardData } from '../dashboard/data.ts';
 import { LoginUnavailableError } from '../login/identity.ts';
 import { LoginGuard, type LoginOptions } from '../login/login.ts';
 import { LOGIN_PATH, LOGOUT_PATH } from '../login/login-page.ts';
@@ -67,6 +68,8 @@ export interface MountedApis {
   /** Mounted at `DASHBOARD_PATH`: see `dashboardApp`. */
   readonly dashboard: Hono<LoginEnv>;
   readonly queues: QueueApiOptions;
+  /** Served at `/views` and `/functions`. Default: there is none. */
+  readonly inventory?: Pick<DashboardData, 'unavailable' | 'views' | 'functions'>;
   /** Mounted at `PROFILE_PATH`: see `profileApi`. Default: there is none. */
   readonly profiles?: Hono<LoginEnv>;
   /** Mounted at `/reconcile`: see `reconcileApi`. */
@@ -211,7 +214,15 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
   app.route('/reconcile', apis.reconcile);
   app.get('/', (context) => context.redirect(DASHBOARD_PATH));
   app.route('/', login.routes());
-  for (const path of ['/queues/*', `${DASHBOARD_PATH}/*`]) app.use(path, ...login.guard());
+  for (const path of ['/queues/*', '/views', '/functions', `${DASHBOARD_PATH}/*`]) app.use(path, ...login.guard());
+  const { inventory } = apis;
+  if (inventory) {
+    app.get('/views', async (context) => {
+      const error = inventory.unavailable();
+      return error === undefined ? context.json({ views: await inventory.views() }) : context.json({ error }, 503);
+    });
+    app.get('/functions', (context) => context.json({ functions: inventory.functions() }));
+  }
   app.route('/queues', queueApi(apis.queues));
   app.route(DASHBOARD_PATH, apis.dashboard);
   if (apis.profiles) {

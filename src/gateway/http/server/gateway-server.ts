@@ -4,6 +4,7 @@ import type { ReadingTimes } from '../cache-api/reading-time.ts';
 import type { KubernetesApi } from '../write-proxy/kubernetes-api.ts';
 import type { LoginBackend } from '../login/login.ts';
 import type { GatewayCertificates } from '../../certificates/gateway-certificates.ts';
+import type { RunningController } from '../../controller/running/controller.ts';
 import { notesOf } from '../../controller/running/controller-state.ts';
 import type { HealthCheck } from '../../process/health.ts';
 import type { LeaderElection } from '../../election/leader-election.ts';
@@ -15,6 +16,8 @@ import { type AdminLogin, AdminServer, type ListenOptions } from './admin-server
 import { callbackApi } from './callback-api.ts';
 import { dashboardData, type DashboardParts, keyObject } from './dashboard-data.ts';
 import { dashboardApp } from '../dashboard/app.ts';
+import { functionRights } from './function-rights.ts';
+import type { AskedController } from './queue-api.ts';
 import { Profiler } from '../../../profiler/profiler.ts';
 import { profileApi } from './profile-api.ts';
 import type { Recovery } from '../../recovery/recovery.ts';
@@ -77,11 +80,14 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
               ...notesOf(controller, manager),
               namespaced: controller.objects.resource.namespaced,
               objectOf: (visitor, key) => keyObject(controller, visitor, key),
+              requeue: (request) => controller.requeue(request),
+              rights: rightsOf(controller, parts()),
             }
           );
         },
         clock,
       },
+      inventory: data,
       cacheApi: () => parts()?.cacheApi,
       kubernetesApi: () => parts()?.kubernetesApi,
       reconcile: reconcileApi({
@@ -109,6 +115,11 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
     login: { ...login, backend: () => parts()?.login },
     logger,
   });
+}
+
+function rightsOf(controller: RunningController, parts: ServedParts | undefined): AskedController['rights'] {
+  const { proxied } = controller;
+  return proxied && parts && ((namespace) => functionRights(proxied, parts.client, namespace));
 }
 
 /** Why queues and views cannot be asked now, for people; undefined when they can. */

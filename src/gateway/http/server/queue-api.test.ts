@@ -35,6 +35,7 @@ describe('a key or a namespace that no key of the controller can have', () => {
         circuit: undefined,
         namespaced,
         objectOf: async () => ({ state: 'cached' }),
+        requeue: async () => 0,
       }),
       clock: { now: () => 0 },
     });

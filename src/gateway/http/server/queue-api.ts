@@ -1,13 +1,22 @@
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
-import { boundedText, type Clock, decodeObjectKey, isNamespace } from '../../../core/index.ts';
+import {
+  boundedText,
+  type Clock,
+  decodeObjectKey,
+  isNamespace,
+  parseObjectKey,
+  UserError,
+} from '../../../core/index.ts';
 import { namespace } from '../../../contract/name-schema.ts';
 import {
   type ControllerNotes,
   controllerState,
   type ControllerStateWord,
 } from '../../controller/running/controller-state.ts';
+import type { RequeueRequest } from '../../controller/running/requeue.ts';
+import { RightsUnknownError, type ServedRights } from './function-rights.ts';
 import { audit, type AuditFields, type LoginEnv, type Visitor } from '../login/visitor.ts';
 import { type Awaited, awaitedBy } from '../../controller/dispatch/barrier.ts';
 import {
@@ -61,6 +70,13 @@ export interface AskedController extends ControllerNotes {
   /** Whether the reconciled kind has namespaces, and so the keys. */
   readonly namespaced: boolean;
   readonly objectOf: (visitor: Pick<Visitor, 'readRefusal'>, key: string) => Promise<KeyObject>;
+  /**
+   * The rights of its function in a namespace, by default that of its account. Undefined for a function with
+   * credentials of its own. Rejects with a RightsUnknownError.
+   */
+  readonly rights?: ((namespace?: string) => Promise<ServedRights>) | undefined;
+  /** See `RunningController.requeue`. */
+  readonly requeue: (request: RequeueRequest) => Promise<number>;
 }
 
 /** One queue, as `GET /queues` serves it. */
@@ -106,6 +122,8 @@ const pausePage = z.object({
     .optional(),
 });
 
+const rightsQuery = z.object({ namespace: namespace.optional() });
+
 /** Of one request. */
 const MOST_KEYS = 1000;
 
@@ -134,7 +152,11 @@ const pausable = z.strictObject({
  * - `GET /queues/<controller>/pauses?after=<next>`: all pauses, page by page (`PausePage`)
  * - `GET /queues/<controller>/runs?outcome=failed&key=<key>&limit=100&before=<next>&after=<newest>`: the last runs of
  *   all keys, the newest first (`RunPage`)
+ * - `GET /queues/<controller>/rights?namespace=<name>`: what a function with `credentials: proxy` may do, and has done
+ *   (`ServedRights`)
  * - `GET /queues/<controller>/samples`: the last hour in intervals of 30 s (`{seconds, samples}`)
+ * - `POST /queues/<controller>/reconcile`: queues keys, by `{keys}` before those of a resync, and by `{namespace}` or
+ *   `{all: true}` among these; the answer is `{queued}`
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
  * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`, see `PersonScope`; the answer is `PauseChange`
  *
@@ -208,6 +230,29 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
       context.json({ seconds: SAMPLE_MS / 1000, samples: await queue.history.samples() }),
     ),
   );
+  app.get('/:name/rights', (context) =>
+    withQueue(context, queues, async (queue) => {
+      const parsed = rightsQuery.safeParse(context.req.query());
+      if (!parsed.success) return wrong(context, parsed.error);
+      const rights = controller(queue.name)?.rights;
+      if (!rights)
+        return refuse(context, `the gateway sees no requests of ${queue.name}: its credentials are not proxy`);
+      try {
+        return context.json((await rights(parsed.data.namespace)) satisfies ServedRights);
+      } catch (error) {
+        if (error instanceof RightsUnknownError) return away(context, error.message);
+        throw error;
+      }
+    }),
+  );
+  app.post('/:name/reconcile', (context) =>
+    withBody(context, options, { schema: selection, scopes: selectedScopes }, async (queue, which) => {
+      audit(context, { controller: queue.name, action: 'reconcile', ...auditedSelection(which) });
+      const queued = (await controller(queue.name)?.requeue(requeueOf(which))) ?? 0;
+      audit(context, { count: queued });
+      return { queued };
+    }),
+  );
   app.post('/:name/replay', (context) =>
     withBody(context, options, { schema: selection, scopes: selectedScopes }, async (queue, which) => {
       audit(context, { controller: queue.name, action: 'replay', ...auditedSelection(which) });
@@ -268,6 +313,12 @@ function scopeMistake(name: string, scope: PersonScope, controller: AskedControl
 function keyMistake(name: string, text: string, controller: AskedController | undefined): string | undefined {
   if (!controller || controller.namespaced === text.includes('/')) return undefined;
   return controller.namespaced ? `keys of ${name} are namespace/name` : `keys of ${name} have no namespace`;
+}
+
+/** Named keys are few, and somebody waits for them. */
+function requeueOf(which: z.output<typeof selection>): RequeueRequest {
+  if ('keys' in which) return { which: { keys: which.keys.map(parseObjectKey) }, priority: 'high' };
+  return { which: { selection: 'namespace' in which ? { namespace: which.namespace } : {} }, priority: 'low' };
 }
 
 /** The selection, in a few words: the audit log does not list a thousand keys. */
@@ -372,7 +423,12 @@ function withBody<T>(
       const mistake = scopeMistake(queue.name, scope, asked);
       if (mistake !== undefined) return refuse(context, mistake);
     }
-    return context.json(await use(queue, parsed.data));
+    try {
+      return context.json(await use(queue, parsed.data));
+    } catch (error) {
+      if (error instanceof UserError) return refuse(context, error.message);
+      throw error;
+    }
   });
 }
 

@@ -75,6 +75,7 @@ class World {
       account: { credentials: 'proxy', controller: 'ns.web', namespace: 'ns', name: 'reader', uid: 'u' },
       resources: [],
       budget: { inTurn: async <T>(work: () => T) => work() },
+      usedRights: { note: () => {} },
       writeRecords: {
         begin: async () =>
           this.isFull ? 'full' : this.runGoesOn && { id: '1', deadlineMs: this.clock.now() + 60_000 },

@@ -16,6 +16,7 @@ import {
 } from '../cache-api/kubernetes-status.ts';
 import type { ReadingTimes } from '../cache-api/reading-time.ts';
 import type { WriteEntry, WriteTarget } from '../../controller/dispatch/recorded-writes.ts';
+import type { UsedRights } from '../../controller/workqueue/records/used-rights.ts';
 import type { BegunWrite, FencedRun, WriteRecords } from '../../controller/workqueue/records/write-records.ts';
 import { noRoom, passOn, readBody, stream, type TakenAnswer, takeAnswer } from './bodies.ts';
 import { HeldBytes, type Hold } from '../../controller/endpoint/held-bytes.ts';
@@ -27,6 +28,8 @@ import { requestOptions } from './request-options.ts';
 export interface ProxiedController {
   readonly account: FunctionAccount;
   readonly writeRecords: WriteRecords;
+  /** Gets each right that the apiserver has granted. */
+  readonly usedRights: Pick<UsedRights, 'note'>;
   /** The kinds that it reads, as the cluster serves them. */
   readonly resources: readonly Resource[];
   /** Pays for decoding its requests and the answers to them. */
@@ -220,6 +223,7 @@ export class KubernetesApi {
     const accept = request.headers.get('accept') ?? 'application/json';
     const answer = await client.forward({ method, url: urlOf(what), headers: { ...AGENT, accept }, user, signal });
     checkIdentity(answer);
+    noteRight(asked, answer);
     const hold = this.#held.open(tenantOf(controller));
     const body = stream(answer.body, { hold, signal, beforeChunk: this.#whileAllowed(asked) });
     return new Response(body, { status: answer.status, headers: headersOf(answer) });
@@ -288,6 +292,7 @@ export class KubernetesApi {
     // A write with an unknown outcome stays on record, however many writes the run has.
     if (!entry || !('open' in entry)) await proxied.writeRecords.end(run, begun.id, entry && JSON.stringify(entry));
     checkIdentity(answer);
+    noteRight(asked, answer);
     return new Response(passOn(taken, { hold, signal: end, beforeChunk: this.#payer(asked.controller) }), {
       status: answer.status,
       headers: headersOf(answer),
@@ -345,6 +350,13 @@ function checkIdentity({ status, body }: ForwardedAnswer): void {
   if (status !== 401) return;
   body.destroy();
   throw unavailable('the credentials of the gateway are being renewed');
+}
+
+/** A request that was refused, or for which there was nothing, shows no right. */
+function noteRight({ proxied, what: { resource, verb } }: Asked, { status }: ForwardedAnswer): void {
+  if (!resource || status >= 300) return;
+  const { group, resource: plural, subresource } = resource;
+  proxied.usedRights.note(verb, [group, plural, subresource].filter(Boolean).join('/'));
 }
 
 const runIsOver = ({ key, run }: FencedRun): StatusError =>

@@ -26,7 +26,7 @@ const MOST_LISTED = 1000;
 
 const NOTHING: OwnView = { clock: systemClock, passed: async () => false };
 
-/** Reads the records in Redis for `levelhook queue` and the metrics. */
+/** Reads the records in Redis for the commands and the metrics. */
 export class RedisInspector implements QueueInspector {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
