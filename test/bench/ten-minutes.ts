@@ -40,7 +40,7 @@ try {
   });
   await step('from an edit to the new version', async () => {
     const file = join(folder, 'src/site.ts');
-    writeFileSync(file, readFileSync(file, 'utf8').replace('.repeat(', '.toUpperCase().repeat('));
+    writeFileSync(file, readFileSync(file, 'utf8').replace("'created'", "'made'"));
     while (!command.stderr.join('\n').includes('src/node.ts started again')) await sleep(20);
   });
   await step('npm run crds', () => npm(folder, 'run', 'crds'));

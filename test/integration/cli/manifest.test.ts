@@ -65,7 +65,7 @@ describe('levelhook manifest', () => {
     const may = (verb: string, what: string) =>
       run(`kubectl auth can-i ${verb} ${what} -A --as system:serviceaccount:shop:greeting || true`);
     expect([await may('watch', 'configmaps'), await may('create', 'configmaps')]).toEqual(['yes', 'yes']);
-    expect(await may('update', 'configmaps/finalizers')).toBe('yes');
+    expect(await may('update', 'configmaps --subresource=finalizers')).toBe('yes');
     expect([await may('delete', 'configmaps'), await may('list', 'secrets')]).toEqual(['no', 'no']);
 
     // In place of the pods of both Deployments run the same programs with the tokens of their accounts. No Service
