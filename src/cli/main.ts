@@ -1,5 +1,6 @@
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { messageOf, printable, UserError } from '../core/index.ts';
+import type { AddFlags } from './add-command.ts';
 import type { CreateFlags } from '../create/create-command.ts';
 import type { CrdsOptions } from './crds-command.ts';
 import type { DevFlags } from './dev-command.ts';
@@ -58,6 +59,15 @@ export async function main(argv: readonly string[]): Promise<void> {
     .action(async (folder: string | undefined, options: CreateFlags) => {
       await (await import('../create/create-command.ts')).createCommand(folder, options, packageVersion());
     });
+  program
+    .command('add')
+    .description('add to the project in this folder: a controller with its tests, a kind of its own, or a webhook')
+    .addArgument(new Argument('<what>', 'what to add').choices(['controller', 'kind', 'webhook']))
+    .argument('<name>', 'its name; of a kind group/version/kind')
+    .option('--kind <group/version/kind>', 'that the controller reconciles, or the webhook reviews')
+    .action(async (what: 'controller' | 'kind' | 'webhook', name: string, options: AddFlags) =>
+      (await import('./add-command.ts')).addCommand(what, name, options),
+    );
   program
     .command('dev')
     .description(

@@ -8,6 +8,8 @@ const MISTAKES: readonly string[] = [
   'start --functions replicaset,,deployment',
   'init --knd v1/ConfigMap',
   'init . other',
+  'add webhok names',
+  'add controller report',
   'dev --port 99999',
   'dev --contxt mine',
   'gateway --port x',

@@ -82,10 +82,13 @@ export class ProjectTexts {
   }
 
   kinds(): string {
-    const { kind } = this.#options.kind;
-    return `import { type Condition, type KubernetesObject, type Resource, resource } from '@levelhook/function';
+    return `${KINDS_IMPORT}\n${this.kindType()}`;
+  }
 
-export interface ${kind}Spec {
+  /** The type of a kind of one's own, with its markers. */
+  kindType(): string {
+    const { kind } = this.#options.kind;
+    return `export interface ${kind}Spec {
   /** The text of the ConfigMap. */
   text: string;
   /**
@@ -452,6 +455,10 @@ ${own ? `After a change of \`src/kinds.ts\`: \`${run} crds\`. ` : ''}To deploy i
 `;
   }
 }
+
+/** What the types of kinds need. */
+const KINDS_IMPORT =
+  "import { type Condition, type KubernetesObject, type Resource, resource } from '@levelhook/function';\n";
 
 /** The variable of the controller `name`. */
 export function controllerVariable(name: string): string {

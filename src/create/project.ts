@@ -79,7 +79,7 @@ export function checkProjectName(name: string): string {
 export function projectFiles(options: ProjectOptions): Map<string, string> {
   const { kind, name } = options;
   if (options.language !== 'typescript') return plainProjectFiles(options);
-  const text = new ProjectTexts(options, kind.own ? "{ text: 'Hello. ' }" : (BUILT_IN.get(formatKindOf(kind)) ?? ''));
+  const text = projectTexts(options);
   const files = new Map<string, string>([
     ['package.json', text.manifest()],
     ['tsconfig.json', TSCONFIG],
@@ -98,15 +98,24 @@ export function projectFiles(options: ProjectOptions): Map<string, string> {
   ]);
   if (kind.own) {
     files.set('src/kinds.ts', text.kinds());
-    files.set(`crds/${text.plural}.${kind.group}.yaml`, text.definition());
+    files.set(definitionPath(text, kind), text.definition());
   }
   return files;
+}
+
+export function projectTexts(options: ProjectOptions): ProjectTexts {
+  const { kind } = options;
+  return new ProjectTexts(options, kind.own ? "{ text: 'Hello. ' }" : (BUILT_IN.get(formatKindOf(kind)) ?? ''));
+}
+
+export function definitionPath({ plural }: ProjectTexts, { group }: ProjectKind): string {
+  return `crds/${plural}.${group}.yaml`;
 }
 
 /** The files of a project in another language: those that depend on it, and the definition and the values. */
 function plainProjectFiles(options: ProjectOptions): Map<string, string> {
   const { kind } = options;
-  const text = new ProjectTexts(options, kind.own ? "{ text: 'Hello. ' }" : (BUILT_IN.get(formatKindOf(kind)) ?? ''));
+  const text = projectTexts(options);
   const files = new Map<string, string>([
     ...plainFiles(options),
     ['.gitignore', 'node_modules\n.levelhook\n__pycache__\n'],
@@ -114,7 +123,7 @@ function plainProjectFiles(options: ProjectOptions): Map<string, string> {
     ['deploy/values.yaml', text.values()],
     ['deploy/sample.yaml', text.sample()],
   ]);
-  if (kind.own) files.set(`crds/${text.plural}.${kind.group}.yaml`, text.definition());
+  if (kind.own) files.set(definitionPath(text, kind), text.definition());
   return files;
 }
 

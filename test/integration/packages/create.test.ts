@@ -195,6 +195,14 @@ it('a new project for a kind of Kubernetes checks and tests itself', async () =>
   npm(folder, 'run', 'check');
   expect(npm(folder, 'test')).toMatch(/Tests +2 passed/);
   expect(npm(folder, 'run', 'test:cluster')).toMatch(/Tests +1 passed/);
+
+  const add = (...args: readonly string[]): string => npm(folder, 'exec', '--', 'levelhook', 'add', ...args);
+  expect(add('controller', 'report', '--kind', 'example.com/v1/Report')).toContain('wrote src/node.ts\n');
+  expect(add('kind', 'example.com/v1/Draft')).toContain('wrote crds/drafts.example.com.yaml\n');
+  expect(add('webhook', 'names', '--kind', 'v1/Service')).toContain('webhooks: [names] in its options.\n');
+  npm(folder, 'run', 'check');
+  expect(npm(folder, 'test')).toMatch(/Tests +4 passed/);
+  expect(npm(folder, 'run', 'test:cluster')).toMatch(/Tests +2 passed/);
 });
 
 it.each([

@@ -380,6 +380,21 @@ describe('the commands that ask a gateway', () => {
     expect((await levelhook('get', 'keys', 'controller', '--list', 'dead'))[1]).toBe('no dead letters');
   });
 
+  it('get --watch prints a row again when it changes', async () => {
+    const watch = new TestProcess(
+      'src/cli/levelhook.js',
+      ['get', 'controllers', '--watch', '--gateway', server.url],
+      {},
+    );
+    try {
+      await eventually(async () => expect(watch.output).toMatch(/^controller +idle /m));
+      await dead('a/x');
+      await eventually(async () => expect(watch.output).toMatch(/^controller +dead letters /m));
+    } finally {
+      await watch.kill();
+    }
+  });
+
   it('shows why keys wait while the function cannot be reached', async () => {
     const untilMs = Date.now() + 60_000;
     circuit = { sinceMs: Date.now(), untilMs, reason: 'the function does not answer' };
