@@ -37,7 +37,7 @@ export async function buildSite({ out, base = '/' }: SiteOptions): Promise<void>
     await write(join(folder, '.vitepress/config.mjs'), config(texts, sdk, { base, version }));
     await write(join(folder, '.vitepress/theme/index.mjs'), THEME);
     await write(join(folder, '.vitepress/theme/readable.css'), CSS);
-    await write(join(folder, 'public/llms.txt'), llms(texts));
+    await write(join(folder, 'public/llms.txt'), llms(texts, base));
     await rm(out, { recursive: true, force: true });
     const vitepress = join(tools, 'vitepress/bin/vitepress.js');
     await run(process.execPath, [vitepress, 'build', folder, '--outDir', out], { ...LIMITS, cwd: folder });
@@ -47,10 +47,10 @@ export async function buildSite({ out, base = '/' }: SiteOptions): Promise<void>
 }
 
 /** For programs that read documents: the pages with what each is about (llmstxt.org). */
-export function llms(texts: ReadonlyMap<string, string>): string {
+export function llms(texts: ReadonlyMap<string, string>, base: string): string {
   const line = (path: string): string => {
     const text = texts.get(path) ?? '';
-    return `- [${titleOf(text)}](/${path.replace(/\.md$/, '.html')}): ${summaryOf(text)}`;
+    return `- [${titleOf(text)}](${base}${path.replace(/\.md$/, '.html')}): ${summaryOf(text)}`;
   };
   const [start = ''] = [texts.get('index.md')];
   const sections = SECTIONS.map(({ title, pages }) => [`## ${title}`, '', ...pages.map(({ path }) => line(path)), '']);

@@ -116,7 +116,12 @@ function header({
 
 /** Which rights to write the manifests lack. */
 function rightsNotes({ for: reconciled, owns, writes }: Description, resources: readonly Resource[]): string[] {
-  if (writes) return ['It grants the rights to read and to write what the function declares, and no others.'];
+  if (writes) {
+    return [
+      'It grants the rights to read and to write what the function declares, and those that its webhooks and its',
+      'owner references take.',
+    ];
+  }
   const missing = [
     'It grants the rights to read what the function declares, and to write only what its webhooks change. The function',
     'does not declare its own writes: declare them (`writes`), or add the rights for them to its ServiceAccount.',

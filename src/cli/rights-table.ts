@@ -3,49 +3,70 @@ import { textTable, time } from './gateway-tables.ts';
 
 interface Right {
   readonly verb: string;
+  readonly group: string;
+  /** With its subresource. */
   readonly resource: string;
   readonly names: string;
 }
 
 /** Reviews of one's own rights, which every account has. */
-const OF_EVERYBODY = /^(authorization|authentication)\.k8s\.io\/selfsubject/;
+const OF_EVERYBODY = /^selfsubject/;
+/** The cache needs these whether the function reads live or not. */
+const READS = ['get', 'list', 'watch'];
 
-/** The rights of a function: each with its last use. Those that it has never used stand first. */
-export function describeRights({ namespace, used, granted }: ServedRights): string {
-  const lastUse = new Map(used.map(({ verb, resource, atMs }) => [`${verb} ${resource}`, atMs]));
+/** The rights of a function: each with its last use. Those to write that it has never used stand first. */
+export function describeRights({ namespace, used, granted, incomplete }: ServedRights): string {
   const rights = granted.flatMap(rightsOf).filter(({ resource }) => !OF_EVERYBODY.test(resource));
-  const rows = rights.map(({ verb, resource, names }) => {
-    const uses = [...lastUse].flatMap(([right, atMs]) => (covers({ verb, resource }, right) ? [atMs] : []));
-    return { verb, resource, names, atMs: Math.max(0, ...uses) };
+  const more = incomplete ? 'the apiserver knows of more rights, which it cannot list\n' : '';
+  if (rights.length === 0) return `its ServiceAccount has no rights in the namespace ${namespace}\n${more}`;
+  const rows = rights.map((right) => {
+    const uses = used.flatMap((each) => (covers(right, each.verb, each.resource) ? [each.atMs] : []));
+    return { right, atMs: Math.max(0, ...uses), isSeen: isSeen(right) };
   });
-  if (rows.length === 0) return `its ServiceAccount has no rights in the namespace ${namespace}\n`;
+  const rank = ({ atMs, isSeen: seen }: (typeof rows)[number]): number => (atMs === 0 ? (seen ? 0 : 1) : 2);
   const sorted = rows.toSorted(
-    (a, b) => a.atMs - b.atMs || (`${a.resource} ${a.verb}` < `${b.resource} ${b.verb}` ? -1 : 1),
+    (a, b) => rank(a) - rank(b) || a.atMs - b.atMs || (nameOf(a.right) < nameOf(b.right) ? -1 : 1),
   );
-  const unused = rows.filter(({ atMs }) => atMs === 0).length;
-  const cells = sorted.map(({ verb, resource, names, atMs }) => [
-    verb,
-    resource,
-    names || '-',
-    atMs === 0 ? 'never' : time(atMs),
+  const cells = sorted.map(({ right, atMs, isSeen: seen }) => [
+    right.verb,
+    placeOf(right),
+    right.names || '-',
+    atMs > 0 ? time(atMs) : seen ? 'never' : 'not seen here',
   ]);
-  const of = `${unused} of ${rows.length} rights in the namespace ${namespace} were never used`;
-  return `${textTable([['VERB', 'RESOURCE', 'NAMES', 'LAST USED'], ...cells])}${of}\n`;
+  const writes = rows.filter((each) => each.isSeen);
+  const unused = writes.filter(({ atMs }) => atMs === 0).length;
+  const sum = `${unused} of ${writes.length} rights to write in the namespace ${namespace} were never used; webhooks may need them\n`;
+  return `${textTable([['VERB', 'RESOURCE', 'NAMES', 'LAST USED'], ...cells])}${sum}${more}`;
+}
+
+/** Whether the gateway sees each use: not of those that the cache and owner references need. */
+function isSeen({ verb, resource }: Right): boolean {
+  return !READS.includes(verb) && !resource.endsWith('/finalizers');
 }
 
 function rightsOf({ verbs, apiGroups = [], resources = [], resourceNames = [] }: GrantedRule): Right[] {
-  const all = apiGroups.flatMap((group) => resources.map((each) => (group === '' ? each : `${group}/${each}`)));
   const names = resourceNames.join(',');
-  return verbs.flatMap((verb) => all.map((resource): Right => ({ verb, resource, names })));
+  return verbs.flatMap((verb) =>
+    apiGroups.flatMap((group) => resources.map((resource): Right => ({ verb, group, resource, names }))),
+  );
 }
 
-/** Whether a granted right, which may have `*`, allows the used one. */
-function covers({ verb, resource }: Pick<Right, 'verb' | 'resource'>, right: string): boolean {
-  const [usedVerb, usedResource = ''] = right.split(' ');
+const placeOf = ({ group, resource }: Right): string => (group === '' ? resource : `${group}/${resource}`);
+const nameOf = (right: Right): string => `${placeOf(right)} ${right.verb}`;
+
+/** Whether a granted right, which may have `*`, allows a used one: `apps/deployments/scale`, `configmaps/status`. */
+function covers({ verb, group, resource }: Right, usedVerb: string, used: string): boolean {
   if (verb !== '*' && verb !== usedVerb) return false;
-  if (resource === usedResource || resource === '*' || resource === '*/*') return true;
-  const [group, rest] = resource.includes('/')
-    ? [resource.slice(0, resource.indexOf('/')), resource.slice(resource.indexOf('/') + 1)]
-    : ['', resource];
-  return rest === '*' && usedResource.startsWith(`${group}/`);
+  const parts = used.split('/');
+  // A group has a dot or stands before a resource; a core resource has at most a subresource behind it.
+  const isCore = parts.length === 1 || (parts.length === 2 && SUBRESOURCES.has(parts[1] ?? ''));
+  const usedGroup = isCore ? '' : (parts[0] ?? '');
+  const rest = (isCore ? parts : parts.slice(1)).join('/');
+  if (group !== '*' && group !== usedGroup) return false;
+  if (resource === '*' || resource === rest) return true;
+  const [, subresource] = rest.split('/');
+  return subresource !== undefined && resource === `*/${subresource}`;
 }
+
+/** Those that the gateway passes on (`proxied-request.ts`). */
+const SUBRESOURCES = new Set(['status', 'scale', 'eviction', 'finalize']);

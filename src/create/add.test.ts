@@ -16,7 +16,9 @@ const report = { name: 'report', kind: projectKind('example.com/v1/Report') };
 
 it('a controller comes with its tests, its kind and its definition, and is served with the first one', async () => {
   const { files, left } = addController(report, read);
-  expect(left).toEqual([]);
+  expect(left).toEqual([
+    expect.stringMatching(/^Several controllers of a function have paths of their own, such as \/report: /),
+  ]);
   expect([...files.keys()].toSorted()).toEqual([
     'crds/reports.example.com.yaml',
     'src/kinds.ts',
@@ -54,9 +56,19 @@ it('an entry that its author has changed stays as it is, and the author is told 
   const own = (path: string): string | undefined => (path === 'src/node.ts' ? 'await serveMyWay();\n' : read(path));
   const { files, left } = addController(report, own);
   expect(files.has('src/node.ts')).toBe(false);
-  expect(left).toEqual([
+  expect(left[0]).toBe(
     "Serve it in src/node.ts: import { report } from './report.ts', and give it to serveController.",
-  ]);
+  );
+});
+
+it('an entry in several lines keeps its controllers, and no file of the author is overwritten', () => {
+  const lines = "import { serveController } from 'x';\n\nawait serveController([\n  one,\n  two,\n]);\n";
+  const long = (path: string): string | undefined => (path === 'src/node.ts' ? lines : read(path));
+  expect(addController(report, long).files.get('src/node.ts')).toContain('two, report]);');
+  const tested = (path: string): string | undefined => (path === 'src/report.test.ts' ? 'mine' : read(path));
+  expect(() => addController(report, tested)).toThrow(/src\/report\.test\.ts is there already/);
+  expect(() => addKind(projectKind('example.com/v2/Site'), read)).toThrow(/has another Site/);
+  expect(() => addKind(projectKind('other.example/v1/Site'), read)).toThrow(/has another Site/);
 });
 
 it('a webhook and a kind are added, and what is there already is refused in a sentence', () => {

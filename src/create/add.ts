@@ -24,19 +24,23 @@ export function addController(options: Pick<ProjectOptions, 'name' | 'kind'>, re
   const entry = read(ENTRY);
   if (entry === undefined) throw new UserError(`There is no ${ENTRY} here: call this in the folder of a project.`);
   const path = `src/${name}.ts`;
-  if (read(path) !== undefined) throw new UserError(`${path} is there already: take another name.`);
   const text = projectTexts(whole(options));
-  const files = new Map([
+  const own: readonly [string, string][] = [
     [path, text.controller()],
     [`src/${name}.test.ts`, text.test()],
     [`src/${name}.cluster.test.ts`, text.clusterTest()],
-    ...(options.kind.own ? kindFiles(options.kind, read) : []),
-  ]);
+  ];
+  for (const [each] of own) checkFree(each, read);
+  const files = new Map([...own, ...(options.kind.own ? kindFiles(options.kind, read) : [])]);
   const served = servedBy(entry, name);
   if (served !== undefined) files.set(ENTRY, served);
   const variable = controllerVariable(name);
   const unserved = `Serve it in ${ENTRY}: import { ${variable} } from './${name}.ts', and give it to serveController.`;
-  return { files, left: served === undefined ? [unserved] : [] };
+  const left = [
+    ...(served === undefined ? [unserved] : []),
+    `Several controllers of a function have paths of their own, such as /${name}: say so (path) in deploy/values.yaml for each, and declare the new one there.`,
+  ];
+  return { files, left };
 }
 
 /**
@@ -54,7 +58,7 @@ export function addKind(kind: ProjectKind, read: ReadFile): Addition {
 export function addWebhook({ name, kind }: Pick<ProjectOptions, 'name' | 'kind'>, read: ReadFile): Addition {
   checkProjectName(name);
   const path = `src/${name}.ts`;
-  if (read(path) !== undefined) throw new UserError(`${path} is there already: take another name.`);
+  checkFree(path, read);
   const variable = controllerVariable(name);
   const from = kind.own ? './kinds.ts' : '@levelhook/function/kinds';
   const text = `import { deny, validatingWebhook } from '@levelhook/function/webhooks';
@@ -72,15 +76,27 @@ export const ${variable} = validatingWebhook({ name: '${name}', for: ${kind.kind
   return { files: new Map([[path, text]]), left };
 }
 
-/** None when the project has the kind. */
+function checkFree(path: string, read: ReadFile): void {
+  if (read(path) !== undefined) throw new UserError(`${path} is there already: take another name.`);
+}
+
+/**
+ * None when the project has the kind.
+ * @throws UserError when it has another version of it, or another kind of this name.
+ */
 function kindFiles(kind: ProjectKind, read: ReadFile): [string, string][] {
   const kinds = read(KINDS);
-  const marker = `@kind ${kind.group}/${kind.version}`;
-  if (kinds?.includes(marker) && new RegExp(`export interface ${kind.kind} `).test(kinds)) return [];
   const text = projectTexts(whole({ name: 'any', kind }));
+  const path = definitionPath(text, kind);
+  if (kinds !== undefined && new RegExp(`export interface ${kind.kind} `).test(kinds)) {
+    const marker = `@kind ${kind.group}/${kind.version}`.replaceAll('.', '\\.');
+    if (new RegExp(`${marker}$`, 'm').test(kinds)) return [];
+    throw new UserError(`${KINDS} has another ${kind.kind}: a further version of it is yours to write there.`);
+  }
+  checkFree(path, read);
   return [
     [KINDS, kinds === undefined ? text.kinds() : `${kinds.trimEnd()}\n\n${text.kindType()}`],
-    [definitionPath(text, kind), text.definition()],
+    [path, text.definition()],
   ];
 }
 
@@ -90,7 +106,10 @@ function servedBy(entry: string, name: string): string | undefined {
   const imports = [...entry.matchAll(/^import .*;$/gm)].at(-1);
   if (!call || !imports) return undefined;
   const variable = controllerVariable(name);
-  const before = (call[1] ?? '').replace(/^\[|\]$/g, '');
+  const before = (call[1] ?? '')
+    .replace(/^\[|\]$/g, '')
+    .trim()
+    .replace(/,$/, '');
   return entry
     .replace(call[0], `await serveController([${before}, ${variable}]);`)
     .replace(imports[0], `${imports[0]}\nimport { ${variable} } from './${name}.ts';`);

@@ -14,7 +14,7 @@ export function goController({ apiVersion, kind, name, own, plural, root }: Plai
   const what = own ? 'the text' : 'the labels';
   const imports = own
     ? '"context"\n	"fmt"\n	"maps"\n	"net/http"\n	"os"\n	"strings"\n	"time"'
-    : '"context"\n	"fmt"\n	"maps"\n	"net/http"\n	"os"';
+    : '"context"\n	"fmt"\n	"maps"\n	"net/http"\n	"os"\n	"strings"';
   const spec = own
     ? `
 	Spec       struct {
@@ -43,24 +43,32 @@ type condition struct {
 		return none, err
 	}
 	return none, tell(ctx, path, found, api)`
-    : `	return none, keepChild(ctx, found.APIVersion, found.Kind, found.Metadata, key.Name+"-labels", found.Metadata.Labels, cache, api)`;
+    : `	data := map[string]string{}
+	for label, value := range found.Metadata.Labels {
+		// A key of a ConfigMap has no slash.
+		data[strings.Replace(label, "/", "_", 1)] = value
+	}
+	return none, keepChild(ctx, found.APIVersion, found.Kind, found.Metadata, key.Name+"-labels", data, cache, api)`;
   const tell = own
     ? `
 // tell says in the status that all is well, unless it is said there.
 func tell(ctx context.Context, path string, found object, api *levelhook.API) error {
 	ready := condition{"Ready", "True", found.Metadata.Generation, time.Now().UTC().Format(time.RFC3339), "Written", ""}
+	conditions := []condition{}
 	for _, before := range found.Status.Conditions {
-		if before.Type == ready.Type && before.ObservedGeneration == ready.ObservedGeneration {
+		if before.Type != ready.Type {
+			conditions = append(conditions, before)
+			continue
+		}
+		if before.ObservedGeneration == ready.ObservedGeneration {
 			return nil
 		}
-		if before.Type == ready.Type {
-			ready.LastTransitionTime = before.LastTransitionTime
-		}
+		ready.LastTransitionTime = before.LastTransitionTime
 	}
 	// With the UID in it, the patch changes no other object that has got the name.
 	return api.MergePatch(ctx, path+"/status", map[string]any{
 		"metadata": map[string]string{"uid": found.Metadata.UID},
-		"status":   map[string]any{"conditions": []condition{ready}},
+		"status":   map[string]any{"conditions": append(conditions, ready)},
 	})
 }
 `

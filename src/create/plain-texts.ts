@@ -97,11 +97,14 @@ function readme(options: ProjectOptions): string {
   const { kind, own } = options.kind;
   const run = packageManager === 'pnpm' ? 'pnpm' : 'npm run';
   const exec = packageManager === 'pnpm' ? 'pnpm exec' : 'npx';
-  const [file, library] = language === 'go' ? ['main.go', 'the folder `levelhook`'] : ['function.py', '`levelhook.py`'];
+  const [file, parts, library] =
+    language === 'go'
+      ? ['main.go', 'The signature, the cache and the writes', 'the folder `levelhook`']
+      : ['function.py', 'The signature, the reads and the writes', '`levelhook.py`'];
   return `# ${name}
 
-A controller for ${kind}s on [levelhook](https://github.com/levelhook/levelhook): \`${file}\`. The signature, the cache and
-the writes are in ${library}, which is yours to change.${own ? ` The kind is defined in \`crds\`.` : ''}
+A controller for ${kind}s on [levelhook](https://github.com/levelhook/levelhook): \`${file}\`. ${parts}
+are in ${library}, which is yours to change.${own ? ` The kind is defined in \`crds\`.` : ''}
 
 \`\`\`sh
 ${packageManager} test

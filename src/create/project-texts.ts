@@ -215,7 +215,8 @@ export const ${this.#variable} = controller({
 
   const { labels = {}, name, namespace = '' } = found.metadata;
   const key = { namespace, name: \`\${name}-labels\` };
-  const data = { ...labels };
+  // A key of a ConfigMap has no slash.
+  const data = Object.fromEntries(Object.entries(labels).map(([label, value]) => [label.replace('/', '_'), value]));
 ${this.#keepsChild()}});
 `;
   }

@@ -13,7 +13,10 @@ export function pythonController({ apiVersion, kind, name, own, plural, root }: 
     ? `    text = found["spec"]["text"] * found["spec"].get("times", 1)
     keep_child(found, key["name"] + "-text", {"text": text}, api)
     tell(found, path, api)`
-    : `    keep_child(found, key["name"] + "-labels", found["metadata"].get("labels", {}), api)`;
+    : `    labels = found["metadata"].get("labels", {})
+    # A key of a ConfigMap has no slash.
+    data = {label.replace("/", "_"): text for label, text in labels.items()}
+    keep_child(found, key["name"] + "-labels", data, api)`;
   const tell = own
     ? `
 
@@ -21,13 +24,15 @@ def tell(found, path, api):
     """Says in the status that all is well, unless it is said there."""
     generation = found["metadata"]["generation"]
     status = found.get("status", {})
-    before = next((each for each in status.get("conditions", []) if each["type"] == "Ready"), {})
+    conditions = status.get("conditions", [])
+    before = next((each for each in conditions if each["type"] == "Ready"), {})
     if before.get("observedGeneration") == generation:
         return
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     ready = {"type": "Ready", "status": "True", "reason": "Written", "message": "", "observedGeneration": generation}
     ready["lastTransitionTime"] = before.get("lastTransitionTime", now)
-    api.write("PUT", path + "/status", {**found, "status": {**status, "conditions": [ready]}})
+    others = [each for each in conditions if each["type"] != "Ready"]
+    api.write("PUT", path + "/status", {**found, "status": {**status, "conditions": [*others, ready]}})
 `
     : '';
   return `"""Keeps a ConfigMap, NAME-${own ? 'text' : 'labels'}, with ${what} of each ${kind}${own ? ', and says so in the status' : ` that has the label \`${name}: "true"\``}."""

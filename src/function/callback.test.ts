@@ -128,6 +128,20 @@ describe('a callback', () => {
     expect(posted[0]?.body).not.toHaveProperty('writesTo');
   });
 
+  it('writes what its controller declares, and nothing else', async () => {
+    answers = [ours(200, { withinSeconds: 60 })];
+    // As it comes to another process.
+    const bound = JSON.parse(
+      JSON.stringify({ ...token, writes: [{ resource: pods, verbs: ['delete'] }] }),
+    ) as typeof token;
+    const run = await passing(heartbeat(bound, { ...options, withinSeconds: 60, api: never }));
+    await expect(run.api.create(pods, { metadata: { namespace: 'a', name: 'x' } })).rejects.toThrow(
+      /have no create of pods/,
+    );
+    await expect(run.api.delete(pods, { namespace: 'a', name: 'x' })).rejects.toThrow('cut');
+    expect(posted[0]?.body).not.toHaveProperty('writes');
+  });
+
   it('says that nothing is known after a write without an answer, whatever it was told', async () => {
     const run = await passing(heartbeat(token, { ...options, withinSeconds: 60, api: never }));
     answers = [ours(200, { withinSeconds: 60 })];

@@ -84,7 +84,7 @@ export async function heartbeat(
   // Counted from before the request, so it ends before the gateway's; on the steady clock, which nothing sets.
   const deadlineMs = askedAtMs + Math.min(withinSeconds, Number(body['withinSeconds'] ?? 0)) * 1000;
   const signal = AbortSignal.timeout(Math.max(0, deadlineMs - systemClock.now()));
-  const api = new ApiWriter(options.api, { signal, deadlineMs }, { namespace: token.writesTo });
+  const api = new ApiWriter(options.api, { signal, deadlineMs }, { namespace: token.writesTo, writes: token.writes });
   const completeRun = async (outcome: RunOutcome): Promise<void> => {
     // Nothing may be written after the gateway knows that the run has ended.
     await api.finish();
@@ -104,7 +104,7 @@ export async function complete(token: RunToken, outcome: RunOutcome, options: Ca
 }
 
 async function send(
-  { url, maxSeconds: _, writesTo: __, ...run }: RunToken,
+  { url, maxSeconds: _, writesTo: __, writes: ___, ...run }: RunToken,
   result: RequestResult,
   { secrets, signal = AbortSignal.timeout(GIVE_UP_MS), fetch: post = fetch }: CallbackOptions,
 ): Promise<{ askedAtMs: number; body: Record<string, unknown> }> {

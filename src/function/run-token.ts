@@ -1,4 +1,5 @@
 import type { CallbackBody, CallbackLocation, KubernetesLocation } from '../contract/index.ts';
+import type { WrittenSource } from './source.ts';
 
 /**
  * A run that may go on after the answer to its trigger, as plain JSON. It is no secret, because it grants nothing by
@@ -8,6 +9,8 @@ export type RunToken = Omit<CallbackBody, 'version' | 'result'> &
   Pick<CallbackLocation, 'url' | 'maxSeconds'> & {
     /** The only namespace that the run writes to. Default: any, see `writesAcrossNamespaces`. */
     readonly writesTo?: string;
+    /** What the run may write. Default: anything, see `ControllerOptions.writes`. */
+    readonly writes?: readonly WrittenSource[];
   };
 
 /**

@@ -91,7 +91,8 @@ async function runRequest(
 ): Promise<RequestResult> {
   const { namespace, name, run } = request;
   const within = controller.writesAcrossNamespaces ? undefined : namespace;
-  const api = new ApiWriter(options.api(run), options.scope, { namespace: within, writes: declaredWrites(controller) });
+  const writes = declaredWrites(controller);
+  const api = new ApiWriter(options.api(run), options.scope, { namespace: within, writes });
   const key = namespace === undefined ? { name } : { namespace, name };
   const runToken = callback && {
     ...callback,
@@ -99,6 +100,7 @@ async function runRequest(
     ...key,
     run,
     ...(within && { writesTo: within }),
+    ...(writes && { writes }),
   };
   const runCredentials = kubernetes && { ...kubernetes, run };
   const result = await resultOf(controller, request, api, { runToken, runCredentials }, options);

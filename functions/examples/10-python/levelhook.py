@@ -20,6 +20,7 @@ import hmac
 import json
 import os
 import queue
+import signal
 import ssl
 import sys
 import threading
@@ -108,10 +109,18 @@ class Api:
             raise
 
     def write(self, method, path, body, content_type="application/json"):
+        """POST creates, PUT replaces, PATCH changes an object."""
         written = self._send(method, path, body, content_type)
         meta = written["metadata"]
         names = {name: meta[name] for name in ("namespace", "name", "uid", "resourceVersion") if name in meta}
         self.writes.append({"apiVersion": written["apiVersion"], "kind": written["kind"], **names})
+
+    def delete(self, path, found):
+        """Deletes this very object: not another one of its name."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": found["metadata"]["uid"]}}
+        self._send("DELETE", path, options, "application/json")
+        names = {name: found["metadata"][name] for name in ("namespace", "name", "uid") if name in found["metadata"]}
+        self.writes.append({"apiVersion": found["apiVersion"], "kind": found["kind"], **names, "deleted": True})
 
     def _send(self, method, path, body=None, content_type=None):
         left = self.deadline - time.monotonic()
@@ -124,7 +133,7 @@ class Api:
             headers["content-type"] = content_type
             data = json.dumps(body).encode()
             # The apiserver gives the write up at our deadline too.
-            path += f"?timeout={max(1, int(left * 1000))}ms"
+            path += f"{'&' if '?' in path else '?'}timeout={max(1, int(left * 1000))}ms"
         request = urllib.request.Request(self.server + path, data=data, method=method, headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=left, context=self.context) as response:
@@ -312,5 +321,9 @@ def serve(description, reconcile):
     address = (environment.get("HOST", "127.0.0.1"), int(environment.get("PORT", "8080")))
     server = ThreadingHTTPServer(address, handler(description, reconcile, keys, connector(environment)))
     print(json.dumps({"msg": "listening", "url": "http://%s:%d" % server.server_address[:2]}), flush=True)
+    # Requests that are under way are answered.
+    server.daemon_threads = False
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     server.serve_forever()
+    server.server_close()
 

@@ -9,6 +9,7 @@ import { Cluster, configMaps } from '../../harness/cluster.ts';
 import { ReconcileFunction } from '../../../src/gateway/registration/reconcile-function.ts';
 import { CreatedProjects, npm, npmInstall, run } from '../../harness/created-project.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { accountFiles } from '../../harness/account-files.ts';
 import { applyManifests, serviceAccountKubeconfig } from '../../harness/identity.ts';
 import { createSetting, functionVariables, startGateway } from '../../harness/levelhook.ts';
 import { Started } from '../../harness/started.ts';
@@ -102,76 +103,105 @@ const INSTALLER: readonly Rule[] = [
   { apiGroups: ['levelhook.dev'], resources: ['reconcilefunctions'], verbs: ['get', 'create', 'patch'] },
 ];
 
-it('its definition and manifests are applied by a restricted user, and their rights suffice and are all used', async () => {
-  const folder = existsSync(join(workspace, 'site')) ? join(workspace, 'site') : await create('site');
-  const plane = await startControlPlane({
-    users: [{ name: 'installer' }],
-    apiserverArguments: ['--enable-admission-plugins=OwnerReferencesPermissionEnforcement'],
-  });
-  started.add(() => plane.stop());
-  const { api } = testContext({ apiserver: new RealApiserver(plane.kubeconfig), timeoutSeconds: 600 });
-  await api.create(Namespace, { metadata: { name: 'levelhook' } });
-  await api.create(ClusterRole, { metadata: { name: 'installer' }, rules: [...INSTALLER] });
-  const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'installer' };
-  const subjects = [{ kind: 'User', name: 'installer' }];
-  await api.create(ClusterRoleBinding, { metadata: { name: 'installer' }, roleRef, subjects });
-  await applyManifests(plane, ['infra/crds/levelhook.dev_reconcilefunctions.yaml']);
+it.each([
+  ['typescript', 'leaf', 'Leaf', 'update'],
+  ['python', 'page', 'Page', 'update'],
+  ['go', 'sheet', 'Sheet', 'patch'],
+])(
+  'a definition and manifests of a project in %s are applied by a restricted user, and their rights suffice and are all used',
+  async (language, name, kind, verb) => {
+    const folder = await create(name, '--language', language, '--kind', `example.com/v1/${kind}`);
+    const plural = `${name}s`;
+    const of = resource('example.com/v1', kind, { plural });
+    const plane = await startControlPlane({
+      users: [{ name: 'installer' }],
+      apiserverArguments: ['--enable-admission-plugins=OwnerReferencesPermissionEnforcement'],
+    });
+    started.add(() => plane.stop());
+    const { api } = testContext({ apiserver: new RealApiserver(plane.kubeconfig), timeoutSeconds: 600 });
+    await api.create(Namespace, { metadata: { name: 'levelhook' } });
+    await api.create(ClusterRole, { metadata: { name: 'installer' }, rules: [...INSTALLER] });
+    const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'installer' };
+    const subjects = [{ kind: 'User', name: 'installer' }];
+    await api.create(ClusterRoleBinding, { metadata: { name: 'installer' }, roleRef, subjects });
+    await applyManifests(plane, ['infra/crds/levelhook.dev_reconcilefunctions.yaml']);
 
-  const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
-  const stringData = { secrets: setting.secret };
-  await api.create(Secret, { metadata: { namespace: 'levelhook', name: 'site-signing' }, stringData });
-  const start = async (kubeconfig: string): Promise<string> => {
-    const env = { ...functionVariables({ ...setting, kubeconfig }), HOST: '127.0.0.1', PORT: '0' };
-    const fn = new UserCommand(process.execPath, ['src/node.ts'], { cwd: folder, env });
-    started.add(() => fn.clean());
-    const { url } = JSON.parse(await fn.line(/"msg":"listening"/)) as { url: string };
-    return url;
-  };
-  const levelhook = join(folder, 'node_modules/.bin/levelhook');
-  const asked = await start(plane.kubeconfig);
-  const env = { ...process.env, LEVELHOOK_SIGNING_SECRETS: setting.secret };
-  const { stdout } = await run(
-    process.execPath,
-    [levelhook, 'manifest', asked, '--namespace', 'levelhook', '--kubeconfig', await withDefinition(plane, folder)],
-    { cwd: folder, env },
-  );
-  const file = join(workspace, 'site.yaml');
-  writeFileSync(file, stdout);
-  await applyManifests({ kubeconfig: plane.kubeconfigFor('installer') }, [file]);
+    const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
+    const stringData = { secrets: setting.secret };
+    await api.create(Secret, { metadata: { namespace: 'levelhook', name: `${name}-signing` }, stringData });
+    const start = async (kubeconfig: string): Promise<string> => {
+      const listen = { LEVELHOOK_SIGNING_SECRETS: setting.secret, HOST: '127.0.0.1', PORT: '0' };
+      const own =
+        language === 'typescript'
+          ? functionVariables({ ...setting, kubeconfig })
+          : await accountFiles(kubeconfig, await started.directory());
+      if (language === 'go')
+        await run('go', ['build', '-o', 'built', '.'], { cwd: folder, env: { ...process.env, ...GO } });
+      const [program = '', ...args] = PROGRAMS[language] ?? [];
+      const fn = new UserCommand(program, args, { cwd: folder, env: { ...listen, ...own } });
+      started.add(() => fn.clean());
+      const { url } = JSON.parse(await fn.line(/"msg":"listening"/)) as { url: string };
+      return url;
+    };
+    const levelhook = join(folder, 'node_modules/.bin/levelhook');
+    const asked = await start(plane.kubeconfig);
+    const env = { ...process.env, LEVELHOOK_SIGNING_SECRETS: setting.secret };
+    const { stdout } = await run(
+      process.execPath,
+      [
+        levelhook,
+        'manifest',
+        asked,
+        '--namespace',
+        'levelhook',
+        '--kubeconfig',
+        await withDefinition(plane, join(folder, `crds/${plural}.example.com.yaml`)),
+      ],
+      { cwd: folder, env },
+    );
+    const file = join(workspace, `${name}.yaml`);
+    writeFileSync(file, stdout);
+    await applyManifests({ kubeconfig: plane.kubeconfigFor('installer') }, [file]);
 
-  const account = await serviceAccountKubeconfig(plane, 'site');
-  const url = await start(account);
-  await api.patch(
-    ReconcileFunction,
-    { namespace: 'levelhook', name: 'site' },
-    { type: 'merge', body: { spec: { endpoint: { url } } } },
-  );
-  const gateway = await startGateway(setting, [], {
-    LEVELHOOK_RECONCILE_FUNCTIONS: 'all',
-    LEVELHOOK_ALLOWED_ENDPOINTS: new URL(url).origin,
-  });
-  started.keep(gateway);
-  const key = { namespace: 'default', name: 'hello' };
-  await api.create(site, { metadata: key, spec: { text: 'Hello. ' } } as never);
-  // An earlier test has changed the text of the controller to capitals.
-  const text = async () => {
-    const child = await api.get(ConfigMap, { namespace: 'default', name: 'hello-text' });
-    return child?.data?.['text']?.toUpperCase();
-  };
-  await eventually(async () => expect(await text()).toBe('HELLO. '));
-  await api.patch(site, key, { type: 'merge', body: { spec: { text: 'Good day. ' } } });
-  await eventually(async () => expect(await text()).toBe('GOOD DAY. '));
-  await eventually(async () => {
-    const found = (await api.get(site, key)) as { status?: { conditions?: unknown[] } } | undefined;
-    expect(found?.status?.conditions).toMatchObject([{ type: 'Ready', status: 'True', observedGeneration: 2 }]);
-  });
-  // The create, the two updates and the owner reference took each right to write; more would be one too many.
-  const roles = parseAllDocuments(stdout).map((each) => (each as { toJS(): unknown }).toJS() as Role);
-  expect(roles.find(({ metadata }) => metadata?.name === 'levelhook:site:writes')?.rules).toEqual([
-    { apiGroups: [''], resources: ['configmaps'], verbs: ['create', 'update'] },
-    { apiGroups: ['example.com'], resources: ['sites/status', 'sites/finalizers'], verbs: ['update'] },
-  ]);
-});
+    const account = await serviceAccountKubeconfig(plane, name);
+    const url = await start(account);
+    await api.patch(
+      ReconcileFunction,
+      { namespace: 'levelhook', name },
+      { type: 'merge', body: { spec: { endpoint: { url } } } },
+    );
+    const gateway = await startGateway(setting, [], {
+      LEVELHOOK_RECONCILE_FUNCTIONS: 'all',
+      LEVELHOOK_ALLOWED_ENDPOINTS: new URL(url).origin,
+    });
+    started.keep(gateway);
+    const key = { namespace: 'default', name: 'hello' };
+    await api.create(of, { metadata: key, spec: { text: 'Hello. ' } } as never);
+    const text = async () => (await api.get(ConfigMap, { namespace: 'default', name: 'hello-text' }))?.data?.['text'];
+    await eventually(async () => expect(await text()).toBe('Hello. '));
+    await api.patch(of, key, { type: 'merge', body: { spec: { text: 'Good day. ' } } });
+    await eventually(async () => expect(await text()).toBe('Good day. '));
+    await eventually(async () => {
+      const found = (await api.get(of, key)) as { status?: { conditions?: unknown[] } } | undefined;
+      expect(found?.status?.conditions).toMatchObject([{ type: 'Ready', status: 'True', observedGeneration: 2 }]);
+    });
+    // The create, the two updates and the owner reference took each right to write; more would be one too many.
+    const roles = parseAllDocuments(stdout).map((each) => (each as { toJS(): unknown }).toJS() as Role);
+    const rules = roles.find(({ metadata }) => metadata?.name === `levelhook:${name}:writes`)?.rules ?? [];
+    const rights = rules.flatMap(({ resources, verbs }) =>
+      resources.flatMap((each) => verbs.map((v) => `${v} ${each}`)),
+    );
+    expect(rights.toSorted()).toEqual(
+      ['create configmaps', `${verb} configmaps`, `${verb} ${plural}/status`, `update ${plural}/finalizers`].toSorted(),
+    );
+  },
+);
+
+const PROGRAMS: Readonly<Record<string, readonly string[]>> = {
+  typescript: [process.execPath, 'src/node.ts'],
+  python: ['python3', 'function.py'],
+  go: ['./built'],
+};
 
 interface Rule {
   readonly apiGroups: string[];
@@ -184,9 +214,9 @@ interface Role {
 }
 
 /** The installer's kubeconfig, once the definitions of the project are there. */
-async function withDefinition(plane: ControlPlane, folder: string): Promise<string> {
+async function withDefinition(plane: ControlPlane, file: string): Promise<string> {
   const installer = plane.kubeconfigFor('installer');
-  await applyManifests({ kubeconfig: installer }, [join(folder, 'crds/sites.example.com.yaml')]);
+  await applyManifests({ kubeconfig: installer }, [file]);
   return installer;
 }
 

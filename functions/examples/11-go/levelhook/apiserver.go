@@ -48,6 +48,22 @@ func (a *API) Send(ctx context.Context, method, path, contentType string, object
 	return nil
 }
 
+// Delete deletes the very object that is named: not another one of its name.
+func (a *API) Delete(ctx context.Context, path string, object Write) error {
+	options := map[string]any{
+		"apiVersion": "v1", "kind": "DeleteOptions",
+		"preconditions": map[string]string{"uid": object.UID},
+	}
+	if _, err := a.cluster.send(ctx, http.MethodDelete, path, "application/json", options); err != nil {
+		return err
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	object.ResourceVersion, object.Deleted = "", true
+	a.writes = append(a.writes, object)
+	return nil
+}
+
 func (a *API) acknowledged() []Write {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -69,7 +85,11 @@ func (a *cluster) send(ctx context.Context, method, path, contentType string, ob
 	}
 	deadline, _ := ctx.Deadline()
 	// The apiserver gives up at the deadline, too.
-	target := fmt.Sprintf("%s%s?timeout=%dms", a.server, path, max(1, time.Until(deadline).Milliseconds()))
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	target := fmt.Sprintf("%s%s%stimeout=%dms", a.server, path, separator, max(1, time.Until(deadline).Milliseconds()))
 	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return Write{}, err
@@ -99,5 +119,8 @@ func (a *cluster) send(ctx context.Context, method, path, contentType string, ob
 		return Write{}, fmt.Errorf("%w: %w", ErrUnanswered, err)
 	}
 	of := written.Metadata
-	return Write{written.APIVersion, written.Kind, of.Namespace, of.Name, of.UID, of.ResourceVersion}, nil
+	return Write{
+		APIVersion: written.APIVersion, Kind: written.Kind,
+		Namespace: of.Namespace, Name: of.Name, UID: of.UID, ResourceVersion: of.ResourceVersion,
+	}, nil
 }

@@ -57,7 +57,9 @@ type Write struct {
 	Namespace       string `json:"namespace,omitempty"`
 	Name            string `json:"name"`
 	UID             string `json:"uid"`
-	ResourceVersion string `json:"resourceVersion"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Deleted says that the object was deleted, or is being deleted.
+	Deleted bool `json:"deleted,omitempty"`
 }
 
 // A request that is answered with an error status before anything is run.

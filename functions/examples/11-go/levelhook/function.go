@@ -153,7 +153,7 @@ func (f *server) runAll(ctx context.Context, sent trigger) <-chan ended {
 // run reconciles one key and says how that ended.
 func (f *server) run(ctx context.Context, key Key, cache *Cache) result {
 	api := &API{cluster: f.cluster}
-	done, err := f.Reconcile(ctx, key, cache, api)
+	done, err := f.reconciled(ctx, key, cache, api)
 	switch {
 	case err == nil:
 		return result{Status: "done", RequeueAfterSeconds: done.RequeueAfterSeconds, Writes: api.acknowledged()}
@@ -162,6 +162,16 @@ func (f *server) run(ctx context.Context, key Key, cache *Cache) result {
 	default:
 		return result{Status: "error", Message: err.Error(), Writes: api.acknowledged()}
 	}
+}
+
+// reconciled makes an error of a panic, which would end the process with all other runs.
+func (f *server) reconciled(ctx context.Context, key Key, cache *Cache, api *API) (done Result, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("panic: %v", reason)
+		}
+	}()
+	return f.Reconcile(ctx, key, cache, api)
 }
 
 // stream sends a line for each run as it ends.

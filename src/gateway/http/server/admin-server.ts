@@ -221,7 +221,10 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
       const error = inventory.unavailable();
       return error === undefined ? context.json({ views: await inventory.views() }) : context.json({ error }, 503);
     });
-    app.get('/functions', (context) => context.json({ functions: inventory.functions() }));
+    app.get('/functions', (context) => {
+      const error = inventory.unavailable();
+      return error === undefined ? context.json({ functions: inventory.functions() }) : context.json({ error }, 503);
+    });
   }
   app.route('/queues', queueApi(apis.queues));
   app.route(DASHBOARD_PATH, apis.dashboard);

@@ -119,7 +119,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
 
 function rightsOf(controller: RunningController, parts: ServedParts | undefined): AskedController['rights'] {
   const { proxied } = controller;
-  return proxied && parts && ((namespace) => functionRights(proxied, parts.client, namespace));
+  return proxied && parts && ((namespace) => functionRights(proxied, parts.client.for(controller.name), namespace));
 }
 
 /** Why queues and views cannot be asked now, for people; undefined when they can. */

@@ -19,6 +19,36 @@ it.each([
   expect(await answer.json()).toEqual({ error: `there is no controller "${name}" in this gateway: ${expected}` });
 });
 
+it('a selection of a controller is queued one at a time, and keys that are named besides', async () => {
+  const first = Promise.withResolvers<number>();
+  const app = queueApi({
+    queues: () => new Map([['web', { name: 'web' } as WorkQueue]]),
+    controller: () => ({
+      problems: [],
+      remarks: [],
+      circuit: undefined,
+      namespaced: true,
+      objectOf: async () => ({ state: 'cached' }),
+      requeue: async ({ which }) => ('keys' in which ? 1 : first.promise),
+    }),
+    clock: { now: () => 0 },
+  });
+  const post = async (body: object): Promise<[number, unknown]> => {
+    const headers = { 'content-type': 'application/json' };
+    const answer = await app.request('/web/reconcile', { method: 'POST', headers, body: JSON.stringify(body) });
+    return [answer.status, await answer.json()];
+  };
+  const all = post({ all: true });
+  expect(await post({ namespace: 'a' })).toEqual([
+    400,
+    { error: 'the same is being done for web already: try again later' },
+  ]);
+  expect(await post({ keys: ['a/x'] })).toEqual([200, { queued: 1 }]);
+  first.resolve(7);
+  expect(await all).toEqual([200, { queued: 7 }]);
+  expect(await post({ namespace: 'a' })).toEqual([200, { queued: 7 }]);
+});
+
 describe('a key or a namespace that no key of the controller can have', () => {
   const NAMESPACED = 'keys of web are namespace/name';
   const CLUSTER = 'keys of web have no namespace';

@@ -165,6 +165,10 @@ const pausable = z.strictObject({
  */
 export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
   const { queues, controller, clock } = options;
+  /** Controllers whose objects are being read for a selection. */
+  const selecting = new Set<string>();
+  /** Controllers whose rights are being asked for. */
+  const asking = new Set<string>();
   const app = new Hono<LoginEnv>();
   app.use(
     bodyLimit({
@@ -238,9 +242,11 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
       if (!rights)
         return refuse(context, `the gateway sees no requests of ${queue.name}: its credentials are not proxy`);
       try {
-        return context.json((await rights(parsed.data.namespace)) satisfies ServedRights);
+        const served = await oneAtATime(asking, queue.name, false, () => rights(parsed.data.namespace));
+        return context.json(served satisfies ServedRights);
       } catch (error) {
         if (error instanceof RightsUnknownError) return away(context, error.message);
+        if (error instanceof UserError) return refuse(context, error.message);
         throw error;
       }
     }),
@@ -248,7 +254,9 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
   app.post('/:name/reconcile', (context) =>
     withBody(context, options, { schema: selection, scopes: selectedScopes }, async (queue, which) => {
       audit(context, { controller: queue.name, action: 'reconcile', ...auditedSelection(which) });
-      const queued = (await controller(queue.name)?.requeue(requeueOf(which))) ?? 0;
+      const queued = await oneAtATime(selecting, queue.name, 'keys' in which, async () => {
+        return (await controller(queue.name)?.requeue(requeueOf(which))) ?? 0;
+      });
       audit(context, { count: queued });
       return { queued };
     }),
@@ -313,6 +321,18 @@ function scopeMistake(name: string, scope: PersonScope, controller: AskedControl
 function keyMistake(name: string, text: string, controller: AskedController | undefined): string | undefined {
   if (!controller || controller.namespaced === text.includes('/')) return undefined;
   return controller.namespaced ? `keys of ${name} are namespace/name` : `keys of ${name} have no namespace`;
+}
+
+/** @throws UserError while the same is done for the controller, unless it is cheap. */
+async function oneAtATime<T>(busy: Set<string>, name: string, isCheap: boolean, work: () => Promise<T>): Promise<T> {
+  if (isCheap) return work();
+  if (busy.has(name)) throw new UserError(`the same is being done for ${name} already: try again later`);
+  busy.add(name);
+  try {
+    return await work();
+  } finally {
+    busy.delete(name);
+  }
 }
 
 /** Named keys are few, and somebody waits for them. */
