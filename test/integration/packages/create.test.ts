@@ -140,7 +140,7 @@ it.each([
       const [program = '', ...args] = PROGRAMS[language] ?? [];
       const fn = new UserCommand(program, args, { cwd: folder, env: { ...listen, ...own } });
       started.add(() => fn.clean());
-      const { url } = JSON.parse(await fn.line(/"msg":"listening"/)) as { url: string };
+      const { url } = JSON.parse(await fn.line(/"msg": ?"listening"/)) as { url: string };
       return url;
     };
     const levelhook = join(folder, 'node_modules/.bin/levelhook');
