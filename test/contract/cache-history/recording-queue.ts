@@ -19,7 +19,12 @@ interface Sight {
 }
 
 /** The parts of a queue that the controller and the recovery of these histories use. */
-type RecordedParts = Pick<BullMqWorkQueue, 'name' | 'add' | 'addLow' | 'putBackRuns' | 'suspend' | 'unsuspend'> & {
+type RecordedParts = Pick<
+  BullMqWorkQueue,
+  'name' | 'add' | 'addLow' | 'leftOut' | 'putBackRuns' | 'suspend' | 'unsuspend'
+> & {
+  readonly gate: Pick<BullMqWorkQueue['gate'], 'closed' | 'ended'>;
+  readonly ownRuns: Pick<BullMqWorkQueue['ownRuns'], 'highest'>;
   readonly record: Pick<BullMqWorkQueue['record'], 'state' | 'renew' | 'setInitial' | 'setResyncAt'>;
   readonly inspector: Pick<BullMqWorkQueue['inspector'], 'pauses'>;
 };
@@ -89,7 +94,10 @@ export class RecordingQueue {
         setInitial: (initial: string) => write({ initial }),
         setResyncAt: (resyncAtMs: number) => write({ resyncAtMs }),
       },
-      // No run is in flight in these histories, and nothing is paused.
+      // No run is in flight in these histories, nothing is paused, and there is memory for all keys.
+      gate: { closed: false, ended: false },
+      ownRuns: { highest: 0 },
+      leftOut: () => undefined,
       putBackRuns: async () => {},
       inspector: { pauses: async () => ({ pauses: [] }) },
       suspend() {},
