@@ -185,14 +185,19 @@ describe('a key that every object of JavaScript inherits', () => {
     await declares({ watches: [{ ...inOwn(leases), map }] });
     const before = hers.count;
     // Objects without it come first: what they inherit names nothing, and stops nothing.
+    const watched: string[] = [];
     for (const more of [{ labels: { app: 'web' }, annotations: { a: 'b' } }, {}, metadata]) {
-      await cluster.create(leases, { metadata: { namespace: own, name: uniqueName('watched'), ...more } });
+      const name = uniqueName('watched');
+      await cluster.create(leases, { metadata: { namespace: own, name, ...more } });
+      watched.push(name);
     }
     await victimIsWoken();
     await eventually(async () => {
       const keys = new Set(hers.seen({ from: before }).map(({ key }) => key));
       expect([...keys]).toEqual(names.map((name) => `${own}/${name}`));
     });
+    // They would name keys of the next function, too, as soon as it lists them.
+    for (const name of watched) await cluster.delete(leases, { namespace: own, name });
     await removes();
   });
 });
