@@ -8,7 +8,7 @@ import { PAGES, REPOSITORY, ROOT, SECTIONS, sitePage, slugOf, summaryOf, titleOf
 import { sdkReference } from './sdk-reference.ts';
 
 export interface SiteOptions {
-  /** The folder of the site; what is in it goes. */
+  /** The folder of the site. The build replaces its content. */
   readonly out: string;
   /** The path under which the site is served. Default `/`. */
   readonly base?: string;
@@ -21,7 +21,7 @@ const COMMANDS = 'reference/commands.md';
 /** Builds the site from the documents of the repository, the doc comments of the SDK and the help of the commands. */
 export async function buildSite({ out, base = '/' }: SiteOptions): Promise<void> {
   const tools = await npmTools();
-  // Beside the tools, so that the pages find the packages of the generator.
+  // In the folder of the tools: the pages import the packages of the generator.
   const folder = await mkdtemp(join(dirname(tools), 'site-'));
   try {
     const texts = new Map<string, string>();

@@ -38,7 +38,7 @@ export interface ChosenKeys {
   readonly all?: boolean;
 }
 
-/** What is done with keys. */
+/** The commands that change keys. */
 export type KeyVerb = 'trigger' | 'replay' | 'drop';
 
 /** `levelhook get controllers`. */

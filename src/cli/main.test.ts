@@ -9,7 +9,7 @@ import { Hono } from 'hono';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { queueApi } from '../gateway/http/server/queue-api.ts';
 import type { WorkQueue } from '../gateway/controller/workqueue/work-queue.ts';
-import { main } from './main.ts';
+import { levelhook } from '../../test/harness/command-line.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'levelhook-main-'));
 const output = join(folder, 'profile');
@@ -35,32 +35,6 @@ afterAll(() => {
   server.close();
   rmSync(folder, { recursive: true });
 });
-
-interface Ended {
-  readonly code: typeof process.exitCode;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** Runs the command line in this process. */
-async function levelhook(...args: string[]): Promise<Ended> {
-  const before = process.exitCode;
-  const written = { stdout: '', stderr: '' };
-  const spies = (['stdout', 'stderr'] as const).map((name) =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => {
-      written[name] += String(text);
-      return true;
-    }),
-  );
-  try {
-    process.exitCode = undefined;
-    await main(['node', 'levelhook', ...args]);
-    return { code: process.exitCode, ...written };
-  } finally {
-    process.exitCode = before;
-    for (const spy of spies) spy.mockRestore();
-  }
-}
 
 /** Every command that asks a gateway. */
 const COMMANDS: readonly (readonly string[])[] = [

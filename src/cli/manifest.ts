@@ -69,7 +69,7 @@ interface Right {
   readonly verbs: readonly string[];
 }
 
-/** What a function reads, and what it has to be able to write because of its webhooks (ADR 0061). */
+/** The rights to read, and those to write that webhooks require (ADR 0061). */
 function readRights({ for: reconciled, owns, watches, reads, webhooks = [] }: Description): Right[] {
   return [
     ...[reconciled, ...owns, ...watches, ...reads].map((source): Right => ({

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { expect, it, vi } from 'vitest';
-import { main } from './main.ts';
+import { expect, it } from 'vitest';
+import { levelhook } from '../../test/harness/command-line.ts';
 
 /** Each command, called wrongly in two ways. */
 const MISTAKES: readonly string[] = [
@@ -58,25 +58,6 @@ const TABLE = new URL('mistakes.md', import.meta.url);
 /** Lines of a terminal that shows the help of a command at once. */
 const SCREEN = 40;
 
-async function levelhook(words: readonly string[]): Promise<{ stdout: string; stderr: string; code: unknown }> {
-  const before = process.exitCode;
-  const written = { stdout: '', stderr: '' };
-  const spies = (['stdout', 'stderr'] as const).map((name) =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => {
-      written[name] += String(text);
-      return true;
-    }),
-  );
-  try {
-    process.exitCode = undefined;
-    await main(['node', 'levelhook', ...words]);
-    return { ...written, code: process.exitCode };
-  } finally {
-    process.exitCode = before;
-    for (const spy of spies) spy.mockRestore();
-  }
-}
-
 function commandsIn(help: string): string[] {
   const [, list = ''] = /\nCommands:\n([\s\S]*)$/.exec(help) ?? [];
   return [...list.matchAll(/^ {2}([a-z][a-z-]*)/gm)].flatMap(([, name = '']) => (name === 'help' ? [] : [name]));
@@ -85,7 +66,7 @@ function commandsIn(help: string): string[] {
 it('each mistake gets one sentence that says what is wrong and what to do, and a table has them', async () => {
   const rows: string[] = [];
   for (const call of MISTAKES) {
-    const { stdout, stderr, code } = await levelhook(call.split(' '));
+    const { stdout, stderr, code } = await levelhook(...call.split(' '));
     expect([stdout, code === 1 || code === 2], call).toEqual(['', true]);
     expect(stderr, call).toMatch(/^levelhook: [^\n]*\.\n$/);
     rows.push(`| \`levelhook ${call}\` | ${stderr.slice('levelhook: '.length).trim().replaceAll('|', '\\|')} |`);
@@ -106,7 +87,7 @@ const rowsOf = (text: string): string[] =>
 it('each command is called wrongly in two ways, and its help fits one screen', async () => {
   const names: string[] = [];
   const visit = async (path: readonly string[]): Promise<void> => {
-    const { stdout } = await levelhook([...path, '--help']);
+    const { stdout } = await levelhook(...path, '--help');
     expect(stdout.split('\n').length, path.join(' ')).toBeLessThanOrEqual(SCREEN);
     const below = commandsIn(stdout);
     if (below.length === 0) names.push(path.join(' '));

@@ -39,7 +39,7 @@ export function describeRights({ namespace, used, granted, incomplete }: ServedR
   return `${textTable([['VERB', 'RESOURCE', 'NAMES', 'LAST USED'], ...cells])}${sum}${more}`;
 }
 
-/** Whether the gateway sees each use: not of those that the cache and owner references need. */
+/** Whether the gateway sees each use. It sees none of the rights that the cache and owner references need. */
 function isSeen({ verb, resource }: Right): boolean {
   return !READS.includes(verb) && !resource.endsWith('/finalizers');
 }
@@ -68,5 +68,5 @@ function covers({ verb, group, resource }: Right, usedVerb: string, used: string
   return subresource !== undefined && resource === `*/${subresource}`;
 }
 
-/** Those that the gateway passes on (`proxied-request.ts`). */
+/** The subresources that the gateway passes on (`proxied-request.ts`). */
 const SUBRESOURCES = new Set(['status', 'scale', 'eviction', 'finalize']);

@@ -9,7 +9,9 @@ export type ReadFile = (path: string) => string | undefined;
 const ENTRY = 'src/node.ts';
 const KINDS = 'src/kinds.ts';
 
-/** What a change of a project writes, by path; and what is left for its author, as sentences. */
+/**
+ * The files that a change of a project writes, by path, and the steps that its author still has to take, as sentences.
+ */
 export interface Addition {
   readonly files: ReadonlyMap<string, string>;
   readonly left: readonly string[];
