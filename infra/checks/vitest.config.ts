@@ -47,7 +47,8 @@ function leftOut(): string[] {
 /**
  * `npm test` is `unit`, which needs nothing but Node and goes first, and `system`, which needs the real Redis and
  * apiserver that its global setup provides (cold: minutes). `npm run test:gate` is `gate` and after it `gate-late` and,
- * with the machine to itself, `gate-alone`. Each nightly group of `test-groups.ts` is a project with its name.
+ * with the machine to itself, `gate-alone`. Each nightly group of `test-groups.ts` is a project with its name; a
+ * variable of the caller's wins over the group's, as in `HOSTILE_SECONDS=3600 npm run soak hostile`.
  */
 export default defineConfig({
   root,
@@ -133,7 +134,7 @@ export default defineConfig({
         test: {
           name,
           include: [...files],
-          env: { ...variables },
+          env: Object.fromEntries(Object.entries(variables).filter(([name]) => process.env[name] === undefined)),
           globalSetup: ['test/harness/global-setup.ts'],
           setupFiles: ['test/harness/failure-log.ts'],
           // One group after the other: each has an apiserver of its own.
