@@ -227,12 +227,6 @@ export async function startGateway(
   };
 }
 
-/** Prints a line when a wait takes long. */
-export function patiently<T>(promise: Promise<T>, what: string): Promise<T> {
-  const timer = setTimeout(() => say(`still waiting for ${what}`), 5000);
-  return promise.finally(() => clearTimeout(timer));
-}
-
 /** Waits until the gateway is ready, and prints what it waits for. */
 async function ready(url: string, functions: ReadonlyMap<string, string>, signal: AbortSignal): Promise<void> {
   let shown = '';

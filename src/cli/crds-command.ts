@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { messageOf, UserError } from '../core/index.ts';
 import { CRDS_HEADER, definitionFiles } from './crds/definition.ts';
 import { kindsIn } from './crds/kinds.ts';
+import { progress } from './progress.ts';
 
 export interface CrdsOptions {
   readonly out: string;
@@ -17,7 +18,9 @@ export interface CrdsOptions {
  */
 export async function crdsCommand(files: readonly string[], { check, out }: CrdsOptions): Promise<void> {
   const found = files.length > 0 ? files : globSync('src/**/*.ts', { exclude: (path) => /\.(test|d)\.ts$/.test(path) });
-  const kinds = await kindsIn(await declaring(found));
+  const kinds = await kindsIn(await declaring(found), (file) => progress(`reading ${file}`)).finally(() =>
+    progress(''),
+  );
   if (kinds.length === 0) {
     throw new UserError(
       'There is no exported type with the marker "@kind GROUP/VERSION": name the files with your types.',

@@ -25,6 +25,7 @@ import { checkServer, checkUsage, checkUsers } from './doctor/redis-findings.ts'
 import type { RedisUsage } from './doctor/redis-usage.ts';
 import { type CachedKind, checkRights, neededRights } from './doctor/rights.ts';
 import { type Output, outputText } from './output.ts';
+import { patiently } from './progress.ts';
 
 export interface DoctorFlags {
   readonly kubeconfig?: string;
@@ -44,7 +45,7 @@ interface Files {
  * gateway need run. Exit code 1 when there is a problem.
  */
 export async function doctorCommand({ kubeconfig, output }: DoctorFlags): Promise<void> {
-  const { sections, usage } = await examine(kubeconfig);
+  const { sections, usage } = await patiently(examine(kubeconfig), 'Redis, the apiserver and the functions');
   process.stdout.write(outputText(output, { sections, keys: usage }, describeSections(sections)));
   if (countOf(sections, 'problem') > 0) process.exitCode = 1;
 }

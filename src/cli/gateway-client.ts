@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Agent, fetch, type Headers } from 'undici';
 import { boundedText, messageOf, UserError } from '../core/index.ts';
+import { patiently } from './progress.ts';
 import { isSecureUrl } from '../contract/secure-url.ts';
 import { clusterAccess } from '../kubeconfig/cluster-access.ts';
 
@@ -67,7 +68,7 @@ async function send(
   let headers: Headers;
   let bytes: Buffer;
   try {
-    const answer = await fetch(new URL(path, gateway), {
+    const answered = fetch(new URL(path, gateway), {
       dispatcher,
       // The token must not reach another server.
       redirect: 'error',
@@ -78,6 +79,7 @@ async function send(
       },
       ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
     });
+    const answer = await patiently(answered, gateway);
     status = answer.status;
     headers = answer.headers;
     bytes = Buffer.from(await answer.arrayBuffer());

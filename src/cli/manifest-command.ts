@@ -26,6 +26,7 @@ import { manifestsOf } from './manifest.ts';
 import { mergedDefinitions } from './merged-definition.ts';
 import { conversions, type WebhookRoute } from './webhook-manifests.ts';
 import { routeOf, usedFlag, type WebhookFlags } from './webhook-route.ts';
+import { patiently } from './progress.ts';
 
 export interface ManifestCommandOptions {
   readonly kubeconfig?: string;
@@ -53,9 +54,9 @@ export async function manifestCommand(url: string, options: ManifestCommandOptio
   const credentials = credentialsOf(options.credentials);
   const service = options.service === undefined ? undefined : serviceOf(options.service);
   const flagged = await routeOf(options, service && { namespace, ...service });
-  const description = await described(url, keys);
+  const description = await patiently(described(url, keys), url);
   const route = routeFor(description, flagged, options);
-  const resources = await discovered(kubeconfig, namedKinds(description));
+  const resources = await patiently(discovered(kubeconfig, namedKinds(description)), 'the apiserver');
   const { serviceAccount = description.name, secret = `${description.name}-signing` } = options;
   const endpoint = service === undefined ? { url } : { service };
   const manifests = manifestsOf(description, resources, {

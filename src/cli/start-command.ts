@@ -2,7 +2,6 @@ import { applyDefinitions, definitionsOf } from './definitions.ts';
 import {
   chooseGround,
   type DataFlags,
-  patiently,
   runLines,
   say,
   type Started,
@@ -14,6 +13,7 @@ import type { ClusterFlags } from './chosen-cluster.ts';
 import { Child } from './child.ts';
 import { Family } from './family.ts';
 import { shippedFunction } from './function-program.ts';
+import { patiently } from './progress.ts';
 import { listeningUrls } from './listening.ts';
 import { replacedControllers } from './replaced-controllers.ts';
 import { askForSample, createSample } from './sample.ts';

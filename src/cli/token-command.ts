@@ -10,6 +10,7 @@ import { connectRedis, type Redis } from '../ground/redis/redis.ts';
 import { TokenKeys } from '../gateway/controller/access/token-keys.ts';
 import { GatewayClock } from '../gateway/process/gateway-clock.ts';
 import { readConfig } from '../gateway/index.ts';
+import { patiently } from './progress.ts';
 
 export interface TokenOptions {
   readonly kubeconfig?: string;
@@ -42,8 +43,8 @@ export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, nam
       `Tokens are signed with the keys of the gateway: set ${variableOf('cacheKeys')} to the same as there.`,
     );
   }
-  const clusterId = config.clusterId ?? (await identityOf(config.kubeconfig));
-  const redis = await connectRedis(config.redisUrl, { files: config.redisFiles });
+  const clusterId = config.clusterId ?? (await patiently(identityOf(config.kubeconfig), 'the apiserver'));
+  const redis = await patiently(connectRedis(config.redisUrl, { files: config.redisFiles }), 'Redis');
   try {
     const keys = gatewayKeys({ keyPrefix: config.keyPrefix, clusterId });
     await checkCached(redis, keys.views, kinds);

@@ -6,6 +6,7 @@ import { loadCredentials } from '../ground/apiserver/credentials.ts';
 import { DEFINITION } from './definitions.ts';
 import { parseKubectlYaml, valueOf } from './kubectl-yaml.ts';
 import { parseDefinition, TYPES_HEADER, typesOf } from './crd-types.ts';
+import { patiently } from './progress.ts';
 
 export interface TypesOptions {
   readonly kubeconfig?: string;
@@ -25,7 +26,8 @@ interface FoundDefinition {
 
 /** Writes a TypeScript module for each served version of the custom resources in files, or else in the cluster. */
 export async function typesCommand(files: readonly string[], options: TypesOptions): Promise<void> {
-  const found = files.length > 0 ? await fromFiles(files) : await fromCluster(options.kubeconfig);
+  const found =
+    files.length > 0 ? await fromFiles(files) : await patiently(fromCluster(options.kubeconfig), 'the apiserver');
   const missing = options.only.find((name) => !found.some((each) => nameOf(each) === name));
   if (missing !== undefined) throw new UserError(`There is no custom resource definition "${missing}".`);
   // Only the wanted definitions have to be valid.
@@ -34,9 +36,8 @@ export async function typesCommand(files: readonly string[], options: TypesOptio
     .map(({ value, source }) => parseDefinition(value, source));
   if (wanted.length === 0) throw new UserError('There are no custom resource definitions to make types of.');
   // All modules are made before the first is written, so that an error leaves no half of them.
-  const modules = new Map(
-    (await Promise.all(wanted.map((each) => typesOf(each, options.from)))).flatMap((each) => [...each]),
-  );
+  const made = Promise.all(wanted.map((each) => typesOf(each, options.from)));
+  const modules = new Map((await patiently(made, 'the types')).flatMap((each) => [...each]));
   await mkdir(options.out, { recursive: true }).catch((error: unknown) => {
     throw new UserError(`The folder ${options.out} cannot be made (${messageOf(error)}).`);
   });

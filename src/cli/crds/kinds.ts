@@ -58,12 +58,17 @@ const COMMON = new Set(['apiVersion', 'kind', 'metadata']);
 /**
  * Reads the kinds that a project declares: exported types with the marker `@kind GROUP/VERSION`.
  * @param files TypeScript modules.
+ * @param onFile is called before a file is read, which takes a second.
  * @throws UserError for a type that is no kind of a definition, with the type and the field.
  */
-export async function kindsIn(files: readonly string[]): Promise<KindVersion[]> {
+export async function kindsIn(
+  files: readonly string[],
+  onFile: (file: string) => void = () => {},
+): Promise<KindVersion[]> {
   const generator = await import('ts-json-schema-generator').catch(withoutPackage('ts-json-schema-generator'));
   const found: KindVersion[] = [];
   for (const file of files) {
+    onFile(file);
     let schema: JsonSchema;
     try {
       schema = generator
