@@ -1,7 +1,5 @@
-import { controller, controllerReference, isControlledBy, type KubernetesObject, resource } from 'levelhook/function';
-
-type ConfigMap = KubernetesObject & { data?: Record<string, string> };
-const ConfigMap = resource<ConfigMap>('v1', 'ConfigMap');
+import { controller, isControlledBy, setControllerReference } from 'levelhook/function';
+import { ConfigMap } from 'levelhook/function/kinds';
 
 /** Keeps a ConfigMap, NAME-greeting, for every ConfigMap labelled `greet: "true"`: it greets the `name` in its data. */
 export const greeting = controller({
@@ -17,8 +15,7 @@ export const greeting = controller({
   const data = { text: `Hello, ${source.data?.['name'] ?? 'world'}!` };
   const found = await cache.get(ConfigMap, key);
   if (!found) {
-    const ownerReferences = [controllerReference(ConfigMap, source)];
-    await api.create(ConfigMap, { metadata: { ...key, ownerReferences }, data });
+    await api.create(ConfigMap, setControllerReference(ConfigMap, source, { metadata: key, data }));
   } else if (!isControlledBy(found, source)) {
     throw new Error(`the ConfigMap ${key.name} belongs to another owner`);
   } else if (found.data?.['text'] !== data.text) {
