@@ -1,3 +1,5 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { messageOf, UserError } from '../core/index.ts';
@@ -29,11 +31,14 @@ import { watchFolder } from './watched-folder.ts';
 
 export interface DevFlags extends ClusterFlags, DataFlags {
   readonly port: number;
+  /** A command line for the shell, which runs once the functions do. Default: `dev` runs until it is stopped. */
+  readonly run?: string;
 }
 
 /**
  * `levelhook dev`: runs the functions of a project, starts them again when a file changes, and shows every trigger with
- * the log lines of its run. The cluster and Redis stay between starts.
+ * the log lines of its run. The cluster and Redis stay between starts. With a command to run, such as the tests of the
+ * project, it ends with the exit code of this command.
  * @param entries Default: the usual entry in the folder of the command.
  */
 export function devCommand(entries: readonly string[], options: DevFlags): Promise<void> {
@@ -60,6 +65,7 @@ async function dev(
   const changes = changesOf(folder, signal);
   let described = await project.load();
   while (described === undefined) {
+    if (options.run !== undefined) throw new UserError(`"${options.run}" did not run: a function has not started.`);
     say('waiting for a change of its files');
     await family.unless(changes.next());
     described = await project.load();
@@ -70,6 +76,15 @@ async function dev(
   const names = (): ReadonlyMap<string, string> => project.names;
   const gateway = await startGateway(ground, { port, functions: names(), lines }, { family, signal });
   process.stdout.write('levelhook ready\n');
+  if (options.run !== undefined) {
+    const command = new ShellCommand(options.run, { ...ground.functionEnv, LEVELHOOK_GATEWAY: gateway.url });
+    try {
+      process.exitCode = await family.unless(command.ended);
+    } finally {
+      await command.stop();
+    }
+    return;
+  }
   const keys = new DevKeys({ gateway: gateway.url, apiToken, controllers: () => project.controllers, say });
   keys.listen(() => stop.abort(), signal);
   const follow = async (): Promise<never> => {
@@ -84,6 +99,31 @@ async function dev(
     await family.unless(follow());
   } catch (error) {
     if (!stop.signal.aborted) throw error;
+  }
+}
+
+/** A command line in the shell, in a process group of its own. */
+class ShellCommand {
+  /** Resolves with its exit code when it has ended. */
+  readonly ended: Promise<number>;
+  readonly #process: ChildProcess;
+
+  constructor(command: string, env: NodeJS.ProcessEnv) {
+    this.#process = spawn(command, { shell: true, detached: true, stdio: ['ignore', 'inherit', 'inherit'], env });
+    this.ended = once(this.#process, 'close').then(([code]) => (code as number | null) ?? 1);
+  }
+
+  /** Sends SIGTERM, and SIGKILL after ten seconds. */
+  async stop(): Promise<void> {
+    this.#send('SIGTERM');
+    const timer = setTimeout(() => this.#send('SIGKILL'), 10_000);
+    await this.ended;
+    clearTimeout(timer);
+  }
+
+  #send(signal: NodeJS.Signals): void {
+    const { exitCode, pid, signalCode } = this.#process;
+    if (pid !== undefined && exitCode === null && signalCode === null) process.kill(-pid, signal);
   }
 }
 

@@ -79,6 +79,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     .addOption(dataOption())
     .option('--fresh', FRESH, false)
     .option('--port <number>', 'port of health, metrics and dashboard; 0 for any', port, 8787)
+    .option('--run <command>', 'run this, such as tests, once the functions run, and end with its exit code')
     .action(async (entries: string[], options: DevFlags) =>
       (await import('./dev-command.ts')).devCommand(entries, options),
     );

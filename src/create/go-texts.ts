@@ -173,3 +173,160 @@ func keepChild(ctx context.Context, apiVersion, kind string, of metadata, name s
 }
 ${tell}`;
 }
+
+export function goTest({ name, object, own, plural, root }: PlainProject): string {
+  const [child, data] = own ? ['hello-text', '{"text": "Hello. "}'] : ['hello-labels', `{"${name}": "true"}`];
+  const patch = own
+    ? ` else if request.Method == http.MethodPatch {
+		maps.Copy(o.found[path], map[string]any{"status": body["status"]})
+	}`
+    : '';
+  return `package main
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"${name}/levelhook"
+)
+
+const (
+	hello = "${root}/namespaces/default/${plural}/hello"
+	child = "/api/v1/namespaces/default/configmaps/${child}"
+)
+
+func TestMakesTheConfigMapAndThenLeavesItAlone(t *testing.T) {
+	api := memoryApiserver(t)
+	if err := api.run(t); err != nil {
+		t.Fatal(err)
+	}
+	if data, want := api.found[child]["data"], any(map[string]any${data}); !reflect.DeepEqual(data, want) {
+		t.Errorf("got %v, want %v", data, want)
+	}
+	api.writes = 0
+	if err := api.run(t); err != nil || api.writes > 0 {
+		t.Errorf("%d writes, %v", api.writes, err)
+	}
+}
+
+func TestDoesNotTouchTheConfigMapOfAnotherOwner(t *testing.T) {
+	api := memoryApiserver(t)
+	api.found[child] = map[string]any{"data": map[string]any{"mine": "yes"}}
+	if err := api.run(t); err == nil || api.writes > 0 {
+		t.Errorf("%d writes, %v", api.writes, err)
+	}
+}
+
+// objects is an apiserver in memory, as far as the controller needs one.
+type objects struct {
+	found  map[string]map[string]any
+	writes int
+}
+
+// memoryApiserver serves an object at the address that levelhook.Connect reads.
+func memoryApiserver(t *testing.T) *objects {
+	api := &objects{found: map[string]map[string]any{}}
+	object := map[string]any{}
+	if err := json.Unmarshal([]byte(helloObject), &object); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(object["metadata"].(map[string]any), map[string]any{"uid": "1", "generation": 1})
+	api.found[hello] = object
+	server := httptest.NewTLSServer(api)
+	t.Cleanup(server.Close)
+	ca, token := filepath.Join(t.TempDir(), "ca.crt"), filepath.Join(t.TempDir(), "token")
+	block := pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}
+	for file, text := range map[string][]byte{ca: pem.EncodeToMemory(&block), token: []byte("token")} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, value := range map[string]string{"SERVER": server.URL, "CA_FILE": ca, "TOKEN_FILE": token} {
+		t.Setenv("KUBE_"+name, value)
+	}
+	return api
+}
+
+func (o *objects) run(t *testing.T) error {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cache, api, err := levelhook.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = reconcile(ctx, levelhook.Key{Namespace: "default", Name: "hello"}, cache, api)
+	return err
+}
+
+func (o *objects) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
+	path := strings.TrimSuffix(request.URL.Path, "/status")
+	body := map[string]any{}
+	if request.Method != http.MethodGet {
+		o.writes++
+		_ = json.NewDecoder(request.Body).Decode(&body)
+	}
+	if request.Method == http.MethodPost {
+		path += "/" + body["metadata"].(map[string]any)["name"].(string)
+		o.found[path] = body
+	}${patch}
+	if o.found[path] == nil {
+		answer.WriteHeader(http.StatusNotFound)
+	}
+	_ = json.NewEncoder(answer).Encode(o.found[path])
+}
+
+const helloObject = \`${object}\`
+`;
+}
+
+export function goClusterTest({ own, name, plural, root }: PlainProject): string {
+  const data = own ? '{"text": "Hello. "}' : `{"${name}": "true"}`;
+  return `//go:build cluster
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"testing"
+	"time"
+
+	"${name}/levelhook"
+)
+
+// \`npm run test:cluster\` runs this beside the gateway and the controller, on an apiserver of its own.
+func TestMakesTheConfigMapInACluster(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cache, api, err := levelhook.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "${root}/namespaces/default/${plural}"
+	if err := api.Send(ctx, http.MethodPost, path, "application/json", json.RawMessage(helloObject)); err != nil {
+		t.Fatal(err)
+	}
+	var found configMap
+	for there := false; !there; time.Sleep(100 * time.Millisecond) {
+		if there, err = cache.Get(ctx, child, &found); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := map[string]string${data}; !maps.Equal(found.Data, want) {
+		t.Errorf("got %v, want %v", found.Data, want)
+	}
+}
+`;
+}

@@ -33,4 +33,6 @@ export interface PlainProject {
   /** The path of the kind in the apiserver, up to the version. */
   readonly root: string;
   readonly own: boolean;
+  /** An object of the kind, in JSON. */
+  readonly object: string;
 }

@@ -403,58 +403,6 @@ EXPOSE 8080
 CMD ["src/node.ts"]
 `;
   }
-
-  workflow(): string {
-    const isPnpm = this.#options.packageManager === 'pnpm';
-    const [install, run] = isPnpm
-      ? ['npm install --global pnpm && pnpm install --frozen-lockfile', 'pnpm']
-      : ['npm ci', 'npm'];
-    return `name: ci
-on: [push, pull_request]
-permissions: { contents: read }
-jobs:
-  test:
-    runs-on: ubuntu-24.04
-    steps:
-      - uses: actions/checkout@v7
-      - uses: actions/setup-node@v7
-        with: { node-version: 24 }
-      - run: ${install}
-      - run: ${run} run check
-      - run: ${run} test
-      - run: ${run} run test:cluster
-`;
-  }
-
-  readme(): string {
-    const { name, packageManager } = this.#options;
-    const { kind, own } = this.#options.kind;
-    const run = packageManager === 'pnpm' ? 'pnpm' : 'npm run';
-    const test = packageManager === 'pnpm' ? 'pnpm test' : 'npm test';
-    const exec = packageManager === 'pnpm' ? 'pnpm exec' : 'npx';
-    return `# ${name}
-
-A controller for ${kind}s on [levelhook](https://github.com/levelhook/levelhook): \`src/${name}.ts\`.${own ? ' The kind is in\n`src/kinds.ts`, and `crds` is made from it.' : ''}
-
-\`\`\`sh
-${test}
-${run} dev
-kubectl --kubeconfig .levelhook/control-plane/kubeconfig apply -f deploy/sample.yaml
-${exec} levelhook explain ${name} default/hello
-${run} test:cluster
-\`\`\`
-
-1. The tests run the controller against an apiserver in memory.
-2. \`dev\` runs it on a cluster of its own, starts it again when a file changes, and prints a line for each run. The next
-   two commands need another terminal.
-3. The sample makes it run.
-4. \`explain\` says why it ran, and what it waits for.
-5. These tests run it against a real apiserver.
-
-${own ? `After a change of \`src/kinds.ts\`: \`${run} crds\`. ` : ''}To deploy it, build the image of the Dockerfile, and install the chart
-\`levelhook-functions\` with \`deploy/values.yaml\`${own ? ', after `kubectl apply -f crds`' : ''}.
-`;
-  }
 }
 
 /** What the types of kinds need. */

@@ -1,6 +1,7 @@
 import { isDns1035Label, isDnsSubdomain, UserError } from '../core/index.ts';
 import type { ProjectKind, ProjectOptions } from './project-options.ts';
 import { plainFiles } from './plain-texts.ts';
+import { readme, workflow } from './shared-texts.ts';
 import { ProjectTexts, TSCONFIG, controllerVariable } from './project-texts.ts';
 
 /** The kinds of Kubernetes that a project may be about, and the spec that an object of it must have, as JavaScript. */
@@ -87,14 +88,14 @@ export function projectFiles(options: ProjectOptions): Map<string, string> {
     ['.dockerignore', 'node_modules\n.levelhook\n.git\n'],
     ['.prettierrc.json', '{ "singleQuote": true, "printWidth": 120 }\n'],
     ['Dockerfile', text.dockerfile()],
-    ['.github/workflows/ci.yml', text.workflow()],
+    ['.github/workflows/ci.yml', workflow(options)],
     ['deploy/values.yaml', text.values()],
     ['deploy/sample.yaml', text.sample()],
     ['src/node.ts', text.entry()],
     [`src/${name}.ts`, text.controller()],
     [`src/${name}.test.ts`, text.test()],
     [`src/${name}.cluster.test.ts`, text.clusterTest()],
-    ['README.md', text.readme()],
+    ['README.md', readme(options)],
   ]);
   if (kind.own) {
     files.set('src/kinds.ts', text.kinds());
@@ -104,8 +105,12 @@ export function projectFiles(options: ProjectOptions): Map<string, string> {
 }
 
 export function projectTexts(options: ProjectOptions): ProjectTexts {
-  const { kind } = options;
-  return new ProjectTexts(options, kind.own ? "{ text: 'Hello. ' }" : (BUILT_IN.get(formatKindOf(kind)) ?? ''));
+  return new ProjectTexts(options, specOf(options.kind));
+}
+
+/** The spec of the sample, as JavaScript. */
+function specOf(kind: ProjectKind): string {
+  return kind.own ? "{ text: 'Hello. ' }" : (BUILT_IN.get(formatKindOf(kind)) ?? '');
 }
 
 export function definitionPath({ plural }: ProjectTexts, { group }: ProjectKind): string {
@@ -117,7 +122,9 @@ function plainProjectFiles(options: ProjectOptions): Map<string, string> {
   const { kind } = options;
   const text = projectTexts(options);
   const files = new Map<string, string>([
-    ...plainFiles(options),
+    ...plainFiles(options, specOf(kind)),
+    ['README.md', readme(options)],
+    ['.github/workflows/ci.yml', workflow(options)],
     ['.gitignore', 'node_modules\n.levelhook\n__pycache__\n'],
     ['.dockerignore', 'node_modules\n.levelhook\n.git\n'],
     ['deploy/values.yaml', text.values()],

@@ -136,3 +136,30 @@ if __name__ == "__main__":
     unittest.main()
 `;
 }
+
+export function pythonClusterTest({ name, object, own, plural, root }: PlainProject): string {
+  const [child, data] = own ? ['hello-text', `{"text": "Hello. "}`] : ['hello-labels', `{"${name}": "true"}`];
+  return `"""\`npm run test:cluster\` runs this beside the gateway and the controller, on an apiserver of its own."""
+
+import os
+import time
+import unittest
+
+from levelhook import connector
+
+HELLO = ${object}
+
+
+class Test(unittest.TestCase):
+    def test_makes_the_config_map(self):
+        api = connector(os.environ)(time.monotonic() + 60)
+        api.write("POST", "${root}/namespaces/default/${plural}", HELLO)
+        while not (child := api.get("/api/v1/namespaces/default/configmaps/${child}")):
+            time.sleep(0.1)
+        self.assertEqual(child["data"], ${data})
+
+
+if __name__ == "__main__":
+    unittest.main()
+`;
+}

@@ -42,16 +42,13 @@ function edit(from: string, to: string): void {
   write('greeting.ts', text.replace(from, to));
 }
 
+function run(...args: readonly string[]): void {
+  const words = ['--conditions=levelhook-source', resolve('src/cli/levelhook.js'), 'dev', '--port', '0', ...args];
+  command = new UserCommand(process.execPath, words, { cwd: project, keys: true });
+}
+
 async function dev(...args: readonly string[]): Promise<void> {
-  const script = resolve('src/cli/levelhook.js');
-  command = new UserCommand(
-    process.execPath,
-    ['--conditions=levelhook-source', script, 'dev', '--port', '0', ...args],
-    {
-      cwd: project,
-      keys: true,
-    },
-  );
+  run(...args);
   await command.line(/^levelhook ready$/);
   const [, kubeconfig = ''] = /^ {2}kubeconfig +(\S+)$/.exec(await command.line(/^ {2}kubeconfig /)) ?? [];
   expect(kubeconfig).toBe(join(project, '.levelhook/control-plane/kubeconfig'));
@@ -161,16 +158,6 @@ it('levelhook dev runs a script in Python and a module in Go, and builds the lat
 });
 
 it('levelhook dev waits for a function that has never worked, and refuses what is none in a sentence', async () => {
-  const run = (...args: readonly string[]): void => {
-    const script = resolve('src/cli/levelhook.js');
-    command = new UserCommand(
-      process.execPath,
-      ['--conditions=levelhook-source', script, 'dev', '--port', '0', ...args],
-      {
-        cwd: project,
-      },
-    );
-  };
   for (const [entry, sentence] of [
     ['nothing.ts', /^levelhook: There is no file \S+nothing\.ts: name the entry of your function\.$/],
     ['package.json', /^levelhook: \S+package\.json is no module for Node/],
@@ -182,11 +169,32 @@ it('levelhook dev waits for a function that has never worked, and refuses what i
     await command.clean();
   }
   edit('const data =', 'const data = =');
+  run('--run', 'echo never');
+  expect(await command.exited, command.output).toBe(1);
+  expect(command.stderr.at(-1)).toBe('levelhook: "echo never" did not run: a function has not started.');
+  expect(command.stdout).not.toContain('never');
+  await command.clean();
+
   run('--fresh');
   await said(/^waiting for a change of its files$/);
   edit('const data = =', 'const data =');
   await command.line(/^levelhook ready$/);
   command.signal('SIGINT', 'group');
+  expect(await command.exited, command.output).toBe(0);
+  expect(command.running()).toEqual([]);
+});
+
+it('levelhook dev --run ends with the exit code of a command that finds the gateway and the apiserver', async () => {
+  const ask = 'fetch(process.env.LEVELHOOK_GATEWAY + "/readyz").then(({ status }) => console.log("gateway", status))';
+  run('--run', `node -e '${ask}' && test -s "$KUBECONFIG" && test -s "$KUBE_TOKEN_FILE" && exit 3`);
+  expect(await command.exited, command.output).toBe(3);
+  expect(command.stdout).toContain('gateway 200');
+  expect(command.running()).toEqual([]);
+  await command.clean();
+
+  run('--run', 'echo waits; sleep 60');
+  await command.line(/^waits$/);
+  command.signal('SIGTERM');
   expect(await command.exited, command.output).toBe(0);
   expect(command.running()).toEqual([]);
 });

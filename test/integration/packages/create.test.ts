@@ -243,6 +243,7 @@ it.each([
 ])('a new project in %s tests itself and runs: %s', async (language, name, kind) => {
   const folder = await create(name, '--language', language, '--kind', kind);
   npm(folder, 'test');
+  npm(folder, 'run', 'test:cluster');
   command = new UserCommand('npm', ['run', 'dev', '--', '--port', '0'], { cwd: folder, keys: true, env: GO });
   await command.line(/^levelhook ready$/);
   const cluster = await Cluster.connect(join(folder, '.levelhook/control-plane/kubeconfig'));

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -26,7 +27,7 @@ func Serve(f Function) error {
 	if err != nil {
 		return fmt.Errorf("LEVELHOOK_SIGNING_SECRETS: %w", err)
 	}
-	apiClient, err := client("KUBE_CA_FILE", env("KUBE_CA_FILE", account+"/ca.crt"))
+	apiserver, err := connect()
 	if err != nil {
 		return err
 	}
@@ -34,12 +35,11 @@ func Serve(f Function) error {
 	if err != nil {
 		return err
 	}
-	inCluster := "https://" + net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
 	handler := &server{
 		Function:    f,
 		keys:        keys,
 		cacheClient: cacheClient,
-		cluster:     &cluster{apiClient, env("KUBE_SERVER", inCluster), env("KUBE_TOKEN_FILE", account+"/token")},
+		cluster:     apiserver,
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(env("HOST", "127.0.0.1"), env("PORT", "8080")))
 	if err != nil {
@@ -65,6 +65,28 @@ func Serve(f Function) error {
 		return err
 	}
 	return <-stopped
+}
+
+// Connect reads and writes the apiserver itself, by the environment variables of Serve: for tests and tools.
+func Connect() (*Cache, *API, error) {
+	apiserver, err := connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	token, err := os.ReadFile(apiserver.tokenFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Cache{apiserver.client, apiserver.server, strings.TrimSpace(string(token))}, &API{cluster: apiserver}, nil
+}
+
+func connect() (*cluster, error) {
+	apiClient, err := client("KUBE_CA_FILE", env("KUBE_CA_FILE", account+"/ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	inCluster := "https://" + net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
+	return &cluster{apiClient, env("KUBE_SERVER", inCluster), env("KUBE_TOKEN_FILE", account+"/token")}, nil
 }
 
 // client trusts the certificate authorities of a file, or those of the system if there is none. It follows no redirect,
