@@ -55,10 +55,7 @@ let sdkConsumer: string;
 let sdkInstalled: string;
 let sdkManifest: z.infer<typeof sdkManifestSchema>;
 
-/**
- * Packs the packages and unpacks each beside links to its dependencies. `npm install` of each package leaves the same
- * files.
- */
+// Unpacking a package and linking its dependencies leaves the same files as `npm install`, without the network.
 beforeAll(() => {
   workspace = mkdtempSync(join(tmpdir(), 'levelhook-package-'));
   packed = packPackages(workspace);

@@ -227,7 +227,7 @@ export async function startGateway(
   };
 }
 
-/** Waits until the gateway is ready, and prints what it waits for. */
+/** Asks the gateway until it is ready, and prints each new reason why it is not. */
 async function ready(url: string, functions: ReadonlyMap<string, string>, signal: AbortSignal): Promise<void> {
   let shown = '';
   for (let tries = 0; !signal.aborted; tries += 1) {

@@ -162,8 +162,8 @@ class Project {
   }
 
   /**
-   * Applies the definitions that have changed, and starts the functions from their files as they are now. It prints
-   * what is wrong with a file, and the program of before goes on.
+   * Applies the definitions that have changed, and starts the functions from their files as they are now. A wrong
+   * file is reported, and the program that runs keeps running.
    * @returns what the functions declare, by URL; undefined when one of them has never run.
    */
   async load(): Promise<Record<string, Description> | undefined> {
@@ -221,7 +221,7 @@ class Project {
 }
 
 /**
- * Reports changes of a folder's files: `next` resolves at the next change, or at once after one that nobody awaited.
+ * Watches the files of a folder. `next` resolves at the next change, or at once when one came since the last call.
  */
 function changesOf(folder: string, signal: AbortSignal): { next(): Promise<void> } {
   let change = Promise.withResolvers<void>();

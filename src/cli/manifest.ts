@@ -25,7 +25,7 @@ const WRITE = ['create', 'update'];
 
 /**
  * The manifests that run a function in a cluster: a ServiceAccount with the rights to read the declared kinds and to
- * write what it declares to write, the ReconcileFunction, and the configurations of its admission webhooks. A webhook
+ * send the declared writes, the ReconcileFunction, and the configurations of its admission webhooks. A webhook
  * requires rights to write, too (ADR 0061). The objects carry the label `levelhook.dev/function`.
  * @param resources of all kinds that the description names, as the cluster has them.
  */

@@ -34,9 +34,7 @@ interface Version {
 export class ReloadedFunction {
   readonly #options: ReloadedFunctionOptions;
   readonly #front: Server;
-  /**
-   * All that run: the version that gets requests, those before it that still answer, and one that starts or is built.
-   */
+  /** The processes: of the version that gets requests, of older ones that still answer, and of one that starts. */
   readonly #children = new Set<Child>();
   #version: Version | undefined;
   #isStopping = false;

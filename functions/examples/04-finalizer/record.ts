@@ -24,7 +24,7 @@ export const records = (service: string) =>
       await removeFinalizer(api, ConfigMap, found, FINALIZER);
       return;
     }
-    // The finalizer comes before the record, so that a run that breaks off leaves no record that nobody removes.
+    // The finalizer is written first: if the run ends before the record is made, there is nothing to remove.
     const kept = await ensureFinalizer(api, ConfigMap, found, FINALIZER);
     await ask(url, { method: 'PUT', body: kept.data?.['address'] ?? '', signal });
   });
