@@ -1,7 +1,8 @@
 import { EventEmitter, once } from 'node:events';
-import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { createServer, IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../core/index.ts';
 import { ClientConnections } from './client-connections.ts';
@@ -11,28 +12,54 @@ const ROOM = 64;
 const APISERVER = '127.0.0.99';
 const STRANGERS = Array.from({ length: 12 }, (_, at) => `127.0.0.${at + 2}`);
 
+/** More than the buffers of both sides of a connection take. */
+const LONG = Buffer.alloc(16 * 1024 * 1024);
+
 /**
  * A server whose connections are admitted as those of a server of the gateway. It ends all answers but those of
- * `/slow`.
+ * `/slow`. The answer of `/long` is long.
  */
 class AdmittingServer {
   readonly slow: ServerResponse[] = [];
+  requests = 0;
   readonly #sockets: Socket[] = [];
+  readonly #accepted: Socket[] = [];
   readonly #server: Server;
 
   constructor(connections: ClientConnections, create: (listener: RequestListener) => Server = createServer) {
     this.#server = create((request, response) => {
-      request.resume();
+      this.requests += 1;
+      let bytes = 0;
+      request.on('data', (chunk: Buffer) => (bytes += chunk.length));
+      if (request.url === '/long') return void response.end(LONG);
+      if (request.url === '/count') return void request.once('end', () => response.end(`${bytes} bytes`));
       if (request.url !== '/slow') return void request.once('end', () => response.end('fine'));
       this.slow.push(response);
       response.flushHeaders();
     });
     connections.bound(this.#server);
+    this.#server.on('connection', (socket: Socket) => this.#accepted.push(socket));
   }
 
   async open(): Promise<void> {
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
+  }
+
+  /** How long nothing of an answer may be taken. */
+  set untakenMs(ms: number) {
+    this.#server.timeout = ms;
+  }
+
+  /** Calls it with the head of each request, also of one that is not handled. */
+  onHead(listener: () => void): void {
+    this.#server.prependListener('request', listener);
+  }
+
+  /** Resolves when the server has closed its side of this connection. */
+  async closed({ localPort }: Socket): Promise<void> {
+    const own = this.#accepted.find(({ remotePort }) => remotePort === localPort) ?? expect.fail();
+    await once(own, 'close');
   }
 
   /** Resolves with the head of the next request. */
@@ -141,6 +168,69 @@ describe('the connections of clients', () => {
     await answered;
   });
 
+  it('end with the third request that comes before the first is answered, and the others are not handled', async () => {
+    const socket = (await server.connect(APISERVER)) ?? expect.fail();
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.write('POST /slow HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}'.repeat(50_000));
+    await closed;
+    expect(server.requests).toBe(2);
+  });
+
+  it('are read in one turn as far as some eighty requests go, however many have come', async () => {
+    let heads = 0;
+    server.onHead(() => (heads += 1));
+    const socket = (await server.connect(APISERVER)) ?? expect.fail();
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.write('GET /slow HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(50_000));
+    await closed;
+    expect(heads).toBeGreaterThan(2);
+    expect(heads).toBeLessThan(100);
+  });
+
+  it('have their requests whole, whatever the length and the number of their bodies', async () => {
+    const socket = (await server.connect(APISERVER)) ?? expect.fail();
+    let received = '';
+    socket.on('data', (chunk: Buffer) => (received += chunk.toString()));
+    const lengths = [0, 1, 1023, 1024, 1025, 65_536, 300_000, 0, 5000, 2];
+    for (const length of lengths) {
+      const head = `POST /count HTTP/1.1\r\nhost: x\r\n`;
+      received = '';
+      if (length === 5000) {
+        const chunk = `${(500).toString(16)}\r\n${'x'.repeat(500)}\r\n`;
+        socket.write(`${head}transfer-encoding: chunked\r\n\r\n${chunk.repeat(10)}0\r\n\r\n`);
+      } else socket.write(`${head}content-length: ${length}\r\n\r\n${'x'.repeat(length)}`);
+      await expect.poll(() => received, { timeout: 20_000 }).toContain(`${length} bytes`);
+    }
+    // The next one may be sent before this side has heard that the last byte of the answer was taken.
+    received = '';
+    socket.write('POST /count HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nxxx'.repeat(2));
+    await expect.poll(() => received.match(/3 bytes/g)?.length, { timeout: 20_000 }).toBe(2);
+  });
+
+  it('end when their answer is not taken in time, and not while a handler works at one', async () => {
+    server.untakenMs = 200;
+    const working = (await server.connect(APISERVER, '/slow')) ?? expect.fail();
+    const untaken = (await server.connect(APISERVER)) ?? expect.fail();
+    let ends = 0;
+    working.once('close', () => (ends += 1));
+    untaken.pause().write('GET /long HTTP/1.1\r\nhost: x\r\n\r\n');
+    await server.closed(untaken);
+    expect(ends).toBe(0);
+    server.slow[0]?.end('late');
+    expect(String(await once(working, 'data'))).toContain('late');
+  });
+
+  it('make room for an apiserver when twelve other addresses take no answer', async () => {
+    for (const address of STRANGERS) {
+      for (let at = 0; at < ROOM; at += 1) {
+        const socket = await server.connect(address);
+        socket?.pause().write('GET /long HTTP/1.1\r\nhost: x\r\n\r\n');
+      }
+    }
+    await expect.poll(() => server.requests, { timeout: 20_000 }).toBeGreaterThan(ROOM / 2);
+    expect(await server.connect(APISERVER, '/')).toBeDefined();
+  });
+
   it('stay open while a request is answered', async () => {
     const busy = await fill('/slow');
     expect(await server.connect(APISERVER, '/')).toBeUndefined();
@@ -184,3 +274,41 @@ describe('the connections of clients to a server with TLS', () => {
     await expectRefused(other, 100);
   });
 });
+
+it('an apiserver that has shown its certificate has room when strangers wait for answers in all places', () => {
+  const connections = new ClientConnections({ now: () => 0 }, ROOM);
+  connections.bound(createHttpsServer());
+  const apiserver = new Client(APISERVER, 1);
+  expect(connections.admit(apiserver.socket)).toBe(true);
+  connections.secured(apiserver.socket);
+  let open = 0;
+  for (const address of STRANGERS) {
+    for (let port = 1; port <= ROOM; port += 1) {
+      const { socket } = new Client(address, port);
+      if (!connections.admit(socket)) continue;
+      open += 1;
+      const incoming = new IncomingMessage(socket);
+      connections.asked(incoming, new ServerResponse(incoming));
+      incoming.complete = true;
+    }
+  }
+  expect(open).toBe(ROOM);
+  expect(connections.admit(new Client('127.0.0.98', 1).socket)).toBe(false);
+  for (let port = 2; port < 30; port += 1) {
+    expect(connections.admit(new Client(APISERVER, port).socket)).toBe(true);
+  }
+});
+
+/** A connection of TLS from an address, with a certificate of the authorities. */
+class Client {
+  readonly socket: TLSSocket;
+
+  constructor(remoteAddress: string, remotePort: number) {
+    const certified = { authorized: true, getPeerX509Certificate: () => ({}) };
+    this.socket = Object.assign(new TLSSocket(new Socket()), certified);
+    Object.defineProperties(this.socket, {
+      remoteAddress: { value: remoteAddress },
+      remotePort: { value: remotePort },
+    });
+  }
+}

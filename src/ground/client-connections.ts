@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Server as TlsServer, type TLSSocket } from 'node:tls';
@@ -7,13 +7,28 @@ import { HandshakeRates } from './handshake-rates.ts';
 
 /**
  * A connection has the head of its first request within this time, the rest of it within another, and each later head.
+ * A client that takes nothing of an answer for this time, which is looked at when it has passed, gets no more of it.
  */
 const REQUEST_MS = 10_000;
+/** How often late connections are looked for. */
+const LOOK_MS = 1000;
+/**
+ * The parser of Node.js handles all requests of a chunk in one turn, and a chunk of 64 KiB may have 2,400 of them: 150 ms.
+ * In pieces of this size it gets 75 at most, before the connection is closed.
+ */
+const PIECE_BYTES = 2048;
+/**
+ * Of one connection. A client that does not pipeline has one; its next request may come before this side has heard that
+ * the last byte of the answer was sent.
+ */
+const MOST_AT_A_TIME = 2;
 
 interface Connection {
   /** See `keyOf`: a closed socket no longer has it. */
   readonly key: string;
   readonly source: RequestSource;
+  /** Where it takes room. */
+  readonly room: SharedRoom;
   /** When the connection, or its first request, began. */
   sinceMs: number;
   /** That of TLS, once the handshake is over. */
@@ -21,10 +36,14 @@ interface Connection {
   isKnown: boolean;
   /** Whether the authorities that knew its certificate have changed since. */
   isOld: boolean;
-  /** Whether a request has come whole. */
+  /** Whether a request was answered: see the function of this name, too. */
   hasAsked: boolean;
-  /** Whether a request is being answered. */
-  isAsking: boolean;
+  /** The requests that are being answered. */
+  asking: number;
+  /** The request that came last. */
+  latest: IncomingMessage | undefined;
+  /** The least that is still to come of the body of this request, in bytes. */
+  bodyLeft: number;
   /** When a part of the next head was seen first. */
   partialSinceMs: number | undefined;
   /** The bytes that had come at the end of the last request. */
@@ -37,8 +56,13 @@ interface Connection {
  * The connections of clients to a server. Anyone may open some, so each source has a share of them. When there is no
  * room for a new one, the server closes an idle connection: of the source that has most, or of the source itself if
  * that has as many. So connections that strangers keep do not keep out an apiserver, whether it comes from another
- * address or from the same. A known source, whose certificate the server has checked, has no bound here: the apiserver
- * has its own. A server with TLS bounds how often each source connects, too: see `HandshakeRates`.
+ * address or from the same. A known source, whose certificate the server has checked, has no bound here, and its next
+ * connections find room of their own until they have shown it: the apiserver has its own. A server with TLS bounds how
+ * often each source connects, too: see `HandshakeRates`.
+ *
+ * A client that sends its next requests before it has the answers (HTTP pipelining) is disconnected. No client of a
+ * gateway does, and the parser would handle thousands of them in one turn. A client that does not take its answer for
+ * ten seconds is disconnected as well, since the answer takes memory.
  *
  * A connection ends after ten seconds without a request, its TLS handshake included. An apiserver opens more
  * connections than it needs at once, and a connection that is closed while a review is on its way fails this review.
@@ -48,6 +72,8 @@ interface Connection {
 export class ClientConnections {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #room: SharedRoom;
+  /** For connections from addresses that have shown a certificate, until they show it themselves. */
+  readonly #knownRoom: SharedRoom;
   /** Undefined: the server has no TLS, and a connection costs little. */
   #handshakes: HandshakeRates | undefined;
   /** By the client's address and port, the oldest first. */
@@ -59,17 +85,33 @@ export class ClientConnections {
   constructor(clock: Pick<Clock, 'now'>, most: number) {
     this.#clock = clock;
     this.#room = new SharedRoom(most);
+    this.#knownRoom = new SharedRoom(most);
   }
 
-  /** Admits the connections of this server. A refused connection ends before TLS, its most expensive part. */
+  /**
+   * Admits the connections and requests of this server until it closes. A refused connection ends before TLS, its most
+   * expensive part, and a refused request before any handler.
+   */
   bound(server: Server): void {
-    if (server instanceof TlsServer) this.#handshakes = new HandshakeRates(this.#clock);
-    const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
-    server.removeAllListeners('connection').on('connection', (connection) => {
-      if (this.admit(connection)) for (const each of listeners) each.call(server, connection);
+    const isSecure = server instanceof TlsServer;
+    if (isSecure) this.#handshakes = new HandshakeRates(this.#clock);
+    const connected = server.listeners('connection') as ((socket: Socket) => void)[];
+    server.removeAllListeners('connection').on('connection', (socket) => {
+      if (!this.admit(socket)) return;
+      for (const each of connected) each.call(server, socket);
+      if (!isSecure) this.#readInPieces(socket);
     });
-    server.on('secureConnection', (socket: TLSSocket) => this.secured(socket));
-    server.prependListener('request', (incoming, outgoing) => this.asked(incoming, outgoing));
+    server.on('secureConnection', (socket: TLSSocket) => {
+      this.secured(socket);
+      this.#readInPieces(socket);
+    });
+    const requested = server.listeners('request') as RequestListener[];
+    server.removeAllListeners('request').on('request', (incoming, outgoing) => {
+      if (this.asked(incoming, outgoing)) for (const each of requested) each.call(server, incoming, outgoing);
+    });
+    server.setTimeout(REQUEST_MS, (socket: Socket) => this.#inactive(socket));
+    const look = setInterval(() => void this.closeLate(), LOOK_MS).unref();
+    server.once('close', () => clearInterval(look));
   }
 
   /** The client of a connection. */
@@ -86,8 +128,9 @@ export class ClientConnections {
   /** Takes a new connection, or closes it. @returns whether it is open. */
   admit(socket: Socket): boolean {
     const source = this.sourceOf(socket);
+    const room = this.#handshakes?.isKnown(source.name) ? this.#knownRoom : this.#room;
     const mayBegin = this.#handshakes?.take(source.name) ?? true;
-    if (!mayBegin || !this.#room.takeFrom(source, (name) => this.#closeIdle(name))) {
+    if (!mayBegin || !room.takeFrom(source, (name) => this.#closeIdle(name, room))) {
       socket.destroy();
       return false;
     }
@@ -95,12 +138,15 @@ export class ClientConnections {
     const connection: Connection = {
       key,
       source,
+      room,
       sinceMs: this.#clock.now(),
       socket,
       isKnown: false,
       isOld: false,
       hasAsked: false,
-      isAsking: false,
+      asking: 0,
+      latest: undefined,
+      bodyLeft: 0,
       partialSinceMs: undefined,
       bytes: 0,
       isOver: false,
@@ -122,30 +168,62 @@ export class ClientConnections {
     // (nodejs/node issue 64584).
     if (!socket.authorized || !socket.getPeerX509Certificate()) return;
     connection.isKnown = true;
-    this.#handshakes?.exempt(connection.source.name);
+    this.#handshakes?.know(connection.source.name);
     this.#giveBack(connection);
   }
 
-  /** The head of a request has come. */
-  asked(incoming: IncomingMessage, outgoing: ServerResponse): void {
+  /** The head of a request has come. @returns whether it is answered: the client sends one after the other. */
+  asked(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
     const connection = this.#open.get(keyOf(incoming.socket));
-    if (!connection) return;
-    connection.isAsking = true;
-    if (!connection.hasAsked) connection.sinceMs = this.#clock.now();
+    if (!connection || connection.asking >= MOST_AT_A_TIME) {
+      incoming.socket.destroy();
+      return false;
+    }
+    connection.asking += 1;
+    connection.latest = incoming;
+    connection.bodyLeft = Number(incoming.headers['content-length'] ?? 0);
+    if (!hasAsked(connection)) connection.sinceMs = this.#clock.now();
     connection.partialSinceMs = undefined;
-    incoming.once('end', () => {
-      connection.hasAsked = true;
-    });
     outgoing.once('close', () => {
-      connection.isAsking = false;
+      connection.asking -= 1;
+      connection.hasAsked = true;
+      if (connection.latest === incoming) connection.latest = undefined;
       connection.bytes = connection.socket.bytesRead;
     });
+    return true;
+  }
+
+  /** Gives the parser what comes in pieces. A body needs none: no request begins in it. */
+  #readInPieces(socket: Socket): void {
+    const [read] = socket.listeners('data') as ((chunk: Buffer) => void)[];
+    if (!read) throw new Error('http does not read this connection by a listener of data');
+    const connection = this.#open.get(keyOf(socket));
+    socket.removeListener('data', read).on('data', (chunk: Buffer) => {
+      for (let at = 0; at < chunk.length && !socket.destroyed;) {
+        const piece = chunk.subarray(at, at + Math.max(PIECE_BYTES, connection?.bodyLeft ?? 0));
+        read.call(socket, piece);
+        at += piece.length;
+        // Some of the first piece is the head, so that this is no more than the rest of the body.
+        if (connection) connection.bodyLeft = Math.max(0, connection.bodyLeft - piece.length);
+      }
+    });
+  }
+
+  /**
+   * Nothing has come and nothing was taken for the time that an idle connection is kept, or for that of an answer. An
+   * answer that a handler is still working at has nothing to be taken.
+   */
+  #inactive(socket: Socket): void {
+    const connection = this.#open.get(keyOf(socket));
+    if (!connection) return;
+    const isIdle = connection.hasAsked && connection.asking === 0;
+    if (isIdle || isUntaken(connection)) this.#close(connection);
   }
 
   /** The authorities have changed. Known connections end with their next answer, so that none is kept for good. */
   checkAgain(): void {
     for (const connection of this.#open.values()) connection.isOld ||= connection.isKnown;
-    this.#handshakes?.endExemptions();
+    this.#handshakes?.forgetKnown();
   }
 
   /** Closes connections that are late. Called every second. */
@@ -161,8 +239,8 @@ export class ClientConnections {
 
   #isLate(connection: Connection, lateMs: number): boolean {
     if (connection.isKnown) return false;
-    if (!connection.hasAsked) return connection.sinceMs <= lateMs;
-    const isPartial = !connection.isAsking && connection.socket.bytesRead > connection.bytes;
+    if (!hasAsked(connection)) return connection.sinceMs <= lateMs;
+    const isPartial = connection.asking === 0 && connection.socket.bytesRead > connection.bytes;
     if (!isPartial) return false;
     connection.partialSinceMs ??= this.#clock.now();
     return connection.partialSinceMs <= lateMs;
@@ -188,23 +266,36 @@ export class ClientConnections {
   }
 
   #giveBack(connection: Connection): void {
-    const { source } = connection;
+    const { room, source } = connection;
     const ofSource = this.#ofSource.get(source.name);
     ofSource?.delete(connection);
     if (ofSource?.size === 0) this.#ofSource.delete(source.name);
-    this.#room.giveBack(source);
+    room.giveBack(source);
   }
 
   /**
    * Closes the oldest connection of a source that has not sent a whole request, or else the oldest that waits for none
-   * to be answered. @returns whether there was one.
+   * to be answered, or else the oldest whose answer waits for the client. @returns whether there was one.
    */
-  #closeIdle(name: string): boolean {
-    const connections = [...(this.#ofSource.get(name) ?? [])];
-    const idle = connections.find(({ hasAsked }) => !hasAsked) ?? connections.find(({ isAsking }) => !isAsking);
+  #closeIdle(name: string, room: SharedRoom): boolean {
+    const connections = [...(this.#ofSource.get(name) ?? [])].filter((each) => each.room === room);
+    const idle =
+      connections.find((each) => !hasAsked(each)) ??
+      connections.find(({ asking }) => asking === 0) ??
+      connections.find(isUntaken);
     if (idle) this.#close(idle);
     return idle !== undefined;
   }
+}
+
+/** Whether a request has come whole. Nobody may read the body of a request that has none. */
+function hasAsked(connection: Connection): boolean {
+  return connection.hasAsked || connection.latest?.complete === true;
+}
+
+/** Whether bytes of an answer wait for the client. */
+function isUntaken({ asking, socket }: Connection): boolean {
+  return asking > 0 && socket.writableLength > 0;
 }
 
 /** The same for a connection and for its TLS. */

@@ -38,17 +38,22 @@ describe('the handshakes of a source', () => {
     nowMs += 1000;
     expect(tryInTurn()).toBe(HANDSHAKES_IN_ALL.perSecond + 100 * RESERVED_HANDSHAKES.perSecond);
     expect(tryOften('apiserver')).toBe(RESERVED_HANDSHAKES.burst);
-    rates.exempt('apiserver');
-    expect(tryOften('apiserver')).toBe(burst * 3);
+    rates.know('apiserver');
+    expect(tryOften('apiserver')).toBe(HANDSHAKES_IN_ALL.burst);
   });
 
-  it('have no bound once it has shown its certificate, until the authorities change', () => {
+  it('have a larger bound of their own once it has shown its certificate, until the authorities change', () => {
     tryOften('apiserver');
     tryOften('stranger');
-    rates.exempt('apiserver');
-    expect(tryOften('apiserver')).toBe(burst * 3);
+    rates.know('apiserver');
+    expect(tryOften('apiserver')).toBe(HANDSHAKES_IN_ALL.burst);
+    // Each of its handshakes shows the certificate again.
+    rates.know('apiserver');
+    expect(tryOften('apiserver')).toBe(0);
     expect(tryOften('stranger')).toBe(0);
-    rates.endExemptions();
+    nowMs += 1000;
+    expect(tryOften('apiserver')).toBe(HANDSHAKES_IN_ALL.perSecond);
+    rates.forgetKnown();
     nowMs += 10_000;
     expect(tryOften('apiserver')).toBe(burst);
   });

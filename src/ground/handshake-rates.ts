@@ -8,7 +8,7 @@ import { type Clock, NewestMap, TokenBucket, type TokenRate } from '../core/inde
  * with several webhooks.
  */
 export const HANDSHAKES: TokenRate = { perSecond: 300, burst: 800 };
-/** Of all sources together that are not known: half of the thread. */
+/** Of all sources together that are not known, and of each that is: half of the thread. */
 export const HANDSHAKES_IN_ALL: TokenRate = { perSecond: 500, burst: 1600 };
 /**
  * Of one source while the others take all of that, so that strangers do not keep an apiserver out until it is known: it
@@ -26,16 +26,16 @@ interface Source {
 
 /**
  * How often each source may begin a handshake of TLS: a token bucket for each name, and one for all, because a stranger
- * may have many addresses. A source that has shown a certificate of the authorities is exempt, so that the apiserver
- * always has its own. Its certificate comes at the end of the handshake, after the expensive part, so the exemption
- * holds for later connections from its address.
+ * may have many addresses. A source that has shown a certificate of the authorities is known and has a bucket of its
+ * own, so that the apiserver always has its own. Its certificate comes at the end of the handshake, after the expensive
+ * part, so the bucket is for later connections from its address, which strangers may share (behind a NAT).
  */
 export class HandshakeRates {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #inAll: TokenBucket;
   /** The source that connected last is the last. */
   readonly #sources = new NewestMap<string, Source>(MOST_SOURCES);
-  readonly #known = new NewestMap<string, true>(MOST_SOURCES);
+  readonly #known = new NewestMap<string, TokenBucket>(MOST_SOURCES);
 
   constructor(clock: Pick<Clock, 'now'>) {
     this.#clock = clock;
@@ -44,7 +44,8 @@ export class HandshakeRates {
 
   /** @param name see `sourceName`. @returns whether the source may begin a handshake now. */
   take(name: string): boolean {
-    if (this.#known.has(name)) return true;
+    const known = this.#known.get(name);
+    if (known) return known.take();
     const source = this.#sources.get(name) ?? {
       own: this.#bucketOf(HANDSHAKES),
       reserved: this.#bucketOf(RESERVED_HANDSHAKES),
@@ -54,14 +55,18 @@ export class HandshakeRates {
     return source.own.waitMs === 0 && (this.#inAll.take() || source.reserved.take()) && source.own.take();
   }
 
+  isKnown(name: string): boolean {
+    return this.#known.has(name);
+  }
+
   /** The source has shown a certificate of the authorities. */
-  exempt(name: string): void {
-    this.#known.set(name, true);
+  know(name: string): void {
+    this.#known.set(name, this.#known.get(name) ?? this.#bucketOf(HANDSHAKES_IN_ALL));
     this.#sources.delete(name);
   }
 
   /** The authorities have changed: each source shows its certificate again. */
-  endExemptions(): void {
+  forgetKnown(): void {
     this.#known.clear();
   }
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
@@ -121,6 +122,28 @@ describe('a client that does not behave', () => {
     expect(rendered.size).toBeLessThanOrEqual((machineMs() - fromMs) / 1000 + 2);
     expect(lines.length).toBeLessThan(50);
   });
+
+  it.each(['/', '/readyz', '/metrics', '/dashboard', '/cache/x'])(
+    'that sends requests to %s without waiting for answers is disconnected, and delays no other',
+    async (path) => {
+      const { port } = new URL(gateway.url);
+      const untilMs = machineMs() + ATTACK_MS;
+      // As much as comes in one turn, several times.
+      const requests = Buffer.from(`GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n`.repeat(20_000));
+      let disconnected = 0;
+      const flood = async (): Promise<void> => {
+        do {
+          const socket = connect(Number(port), '127.0.0.1').on('error', () => {});
+          socket.resume().write(requests);
+          await new Promise((resolve) => socket.once('close', resolve));
+          disconnected += 1;
+          await sleep(20);
+        } while (machineMs() < untilMs);
+      };
+      await victim.during(() => Promise.all(Array.from({ length: 20 }, flood)));
+      expect(disconnected).toBeGreaterThan(20);
+    },
+  );
 
   it.each(['/livez', '/readyz', '/metrics', '/queues', '/dashboard/', '/reconcile', '/'])(
     'that asks for %s by a name which is not the gateway, as a page does that has rebound its own, is refused',

@@ -97,11 +97,11 @@ it('a connection without a whole request ends, unless it is one of the apiserver
   });
 });
 
-/** Silent connections, bodies that lack a byte, and slow reviews: with the addresses from which each comes. */
+/** Silent connections, bodies that lack a byte, slow reviews, and requests without an end: with the addresses from which each comes. */
 describe.each([
-  { gateway: 'that knows no apiserver', knows: false, addresses: ['127.0.0.2', '127.0.0.3', '127.0.0.4'] },
+  { gateway: 'that knows no apiserver', knows: false, addresses: ['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.6'] },
   // As behind a proxy of the network: their address is that of the apiserver.
-  { gateway: 'that knows the apiserver', knows: true, addresses: ['127.0.0.1', '127.0.0.1', '127.0.0.1'] },
+  { gateway: 'that knows the apiserver', knows: true, addresses: ['127.0.0.1', '127.0.0.1', '127.0.0.1', '127.0.0.1'] },
 ])('strangers at the port of reviews of a gateway $gateway', ({ knows, addresses }) => {
   const namespace = uniqueName('strangers');
   let cluster: Cluster;
@@ -153,13 +153,14 @@ describe.each([
   }
 
   it(`that hold what they can get fail none of ${WRITES} writes of the cluster`, { timeout: 300_000 }, async () => {
-    const [silent = '', bodies = '', slow = ''] = addresses;
+    const [silent = '', bodies = '', slow = '', pipelining = ''] = addresses;
     const workerData: StrangersOptions = {
       url: `${url}/rule?timeout=30s`,
       namespace,
       silent: { address: silent, count: SILENT },
       bodies: { address: bodies, count: 10 },
       slow: { address: slow, count: 64 },
+      pipelining: { address: pipelining, count: 20 },
     };
     const strangers = new Worker(new URL('../harness/strangers-thread.ts', import.meta.url), { workerData });
     try {

@@ -38,6 +38,19 @@ export class Stranger {
     for (let at = 0; at < count; at += 1) this.#repeat(async () => once(this.#connect(), 'close'));
   }
 
+  /** Sends thousands of requests on each of `count` connections, and waits for no answer. */
+  keepPipelining(count: number): void {
+    const { hostname: host, port, pathname } = this.#url;
+    const requests = `POST ${pathname} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}`.repeat(10_000);
+    for (let at = 0; at < count; at += 1) {
+      this.#repeat(async () => {
+        const socket = connectTls({ host, port: Number(port), socket: this.#connect(), rejectUnauthorized: false });
+        this.#keep(socket).resume().write(requests);
+        await once(socket, 'close');
+      }, 100);
+    }
+  }
+
   /** Sends bodies that lack one byte, again and again. */
   keepSendingBodies(count: number, bytes: number): void {
     const body = Buffer.alloc(bytes - 1, ' ');
@@ -101,14 +114,14 @@ export class Stranger {
   }
 
   /** An error, such as a connection that is closed, does not stop it. */
-  #repeat(work: () => Promise<unknown>): void {
+  #repeat(work: () => Promise<unknown>, pauseMs = PAUSE_MS): void {
     const { signal } = this.#over;
     const over = once(signal, 'abort');
     const loop = async (): Promise<void> => {
       while (!signal.aborted) {
         // A connection that the kernel of the server has dropped is never closed.
         await Promise.race([work().catch(() => {}), over]);
-        await sleep(PAUSE_MS, undefined, { signal }).catch(() => {});
+        await sleep(pauseMs, undefined, { signal }).catch(() => {});
       }
     };
     this.#work.push(loop());

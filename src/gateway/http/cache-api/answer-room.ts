@@ -1,38 +1,36 @@
-import { SharedRoom, tenantOf } from '../../../core/index.ts';
+import { type RequestSource, SharedRoom } from '../../../core/index.ts';
 import { tooManyRequests } from './kubernetes-status.ts';
 
-/** Of the answers that clients have not taken yet. A tenant may have half of what the others leave. */
+/** Of the answers that clients have not taken yet. A source may have half of what the others leave. */
 const ROOM_BYTES = 128 * 1024 * 1024;
 /** Smaller answers are not counted: the bound of connections suffices. */
 const SMALL_BYTES = 16 * 1024;
 
-/** Bounds the memory of answers to readers that do not take them, by tenant. */
+/** Bounds the memory of answers to clients that do not take them, by source. */
 export class AnswerRoom {
   readonly #room = new SharedRoom(ROOM_BYTES);
 
-  /** For one answer. @param reader a controller's id, or the name of a person. */
-  for(reader: string): HeldAnswer {
-    return new HeldAnswer(this.#room, tenantOf(reader));
+  /** For one answer. @param source the tenant of a reader, or a client that has not said who it is. */
+  for(source: RequestSource): HeldAnswer {
+    return new HeldAnswer(this.#room, source);
   }
 }
 
 /** The bytes of one answer that are in memory. */
 export class HeldAnswer {
   readonly #room: SharedRoom;
-  readonly #source: { readonly name: string; readonly isKnown: false };
+  readonly #source: RequestSource;
   #bytes = 0;
 
-  constructor(room: SharedRoom, tenant: string) {
+  constructor(room: SharedRoom, source: RequestSource) {
     this.#room = room;
-    this.#source = { name: tenant, isKnown: false };
+    this.#source = source;
   }
 
-  /** @throws StatusError 429 when the readers of the tenant leave too much untaken. */
+  /** @throws StatusError 429 when the source leaves too much untaken. */
   take(bytes: number): void {
     if (!this.#room.take(this.#source, bytes)) {
-      throw tooManyRequests(
-        'The answers to the readers of this namespace take too much memory: read them, then ask again.',
-      );
+      throw tooManyRequests('Answers that were not taken yet need too much memory: read them, then ask again.');
     }
     this.#bytes += bytes;
   }

@@ -1,4 +1,4 @@
-import { formatKind, LimitedLines, messageOf, type Runtime } from '../../../core/index.ts';
+import { formatKind, LimitedLines, messageOf, type Runtime, tenantOf } from '../../../core/index.ts';
 import { allows, type CacheScope } from '../../../contract/cache-scope.ts';
 import { type CachePositions, TokenError } from '../../controller/access/token.ts';
 import { negotiate, wantsAggregated } from './accept.ts';
@@ -109,7 +109,7 @@ export class CacheApi {
     }
     const time = this.#options.times.for(reader.name);
     time.check();
-    const held = this.#room.for(reader.name);
+    const held = this.#room.for({ name: tenantOf(reader.name), isKnown: false });
     try {
       // Together, since both may ask Redis.
       const goesOn = reader.goesOn();

@@ -11,8 +11,10 @@ import { Listener } from '../../../ground/listener.ts';
 import { type HealthCheck, report } from '../../process/health.ts';
 import { PROFILE_PATH } from '../../../contract/node/profile-request.ts';
 import type { KubernetesApi } from '../write-proxy/kubernetes-api.ts';
+import { AnswerRoom } from '../cache-api/answer-room.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
-import { statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
+import { StatusError, statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
+import { sourceOf } from '../login/request.ts';
 import type { LoginEnv } from '../login/visitor.ts';
 import { DASHBOARD_PATH } from '../dashboard/urls.ts';
 import type { DashboardData } from '../dashboard/data.ts';
@@ -171,6 +173,7 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
   app.onError((error, context) => {
     // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
     if (context.req.raw.signal.aborted) return context.text('the request is incomplete\n', 408);
+    if (error instanceof StatusError) return statusResponse(error.status);
     if (error instanceof LoginUnavailableError) return context.text(`${error.message}\n`, 503, { 'retry-after': '1' });
     const fields = { path: context.req.path, error: messageOf(error) };
     lines.write('request', (more) => logger.error({ ...fields, ...more }, 'a request failed'));
@@ -210,7 +213,13 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
   const bounded = boundedRequests((context, reason) => context.text(`${reason}\n`, 503, { 'retry-after': '1' }));
   for (const path of ['/metrics', LOGIN_PATH, LOGOUT_PATH]) app.use(path, bounded);
   if (admin.metrics) app.use('/metrics', ...login.guard());
-  app.get('/metrics', async (context) => context.text(await metrics()));
+  const answers = new AnswerRoom();
+  app.get('/metrics', async (context) => {
+    const text = new TextEncoder().encode(await metrics());
+    return context.body(answers.for(sourceOf(context)).body(text), 200, {
+      'content-type': 'text/plain; charset=UTF-8',
+    });
+  });
   app.route('/reconcile', apis.reconcile);
   app.get('/', (context) => context.redirect(DASHBOARD_PATH));
   app.route('/', login.routes());

@@ -14,6 +14,11 @@ const request = {
   resource: { group: '', version: 'v1', resource: 'configmaps' },
   operation: 'CREATE',
 };
+const MEBIBYTE = 1024 * 1024;
+const LONG_PATCH = {
+  patchType: 'JSONPatch',
+  patch: btoa(JSON.stringify([{ op: 'add', path: '/data', value: { a: 'x'.repeat(2 * MEBIBYTE) } }])),
+};
 const apiserver = { name: '10.0.0.1', isKnown: true };
 const stranger = { name: '10.0.0.2', isKnown: false };
 
@@ -37,14 +42,18 @@ class Gateway {
     });
   }
 
-  /** Sends a review for a controller. */
-  async review(controller: string, source = apiserver, timeout = '10s') {
+  /** Sends a review for a controller. @returns its answer, of which nothing is read. */
+  async ask(controller: string, source = apiserver, timeout = '10s'): Promise<Response> {
     const asked = new Request(`https://gateway/webhooks/${controller}/rule?timeout=${timeout}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ ...review, request }),
     });
-    const answer = await this.#api.handle(asked, source);
+    return this.#api.handle(asked, source);
+  }
+
+  async review(...asked: Parameters<Gateway['ask']>) {
+    const answer = await this.ask(...asked);
     const { message } = (await answer.json()) as { message?: string };
     return { status: answer.status, message };
   }
@@ -53,7 +62,8 @@ class Gateway {
     const send = async (sent: EndpointRequest): Promise<Answer> => {
       this.sent.push(sent);
       this.onSend();
-      const body = JSON.stringify({ ...review, response: { uid: request.uid, allowed: true } });
+      const response = { uid: request.uid, allowed: true, ...(id === 'labels' ? LONG_PATCH : {}) };
+      const body = JSON.stringify({ ...review, response });
       const headers = { [LEVELHOOK_HEADER]: CONTRACT_VERSION };
       return { kind: 'answered', status: 200, headers, body, isStream: false };
     };
@@ -65,7 +75,8 @@ class Gateway {
       clock,
       startWindowMs: 0,
     });
-    const webhook = { ...configMap, type: 'validating' as const, name: 'rule', operations: ['CREATE' as const] };
+    const type = id === 'labels' ? ('mutating' as const) : ('validating' as const);
+    const webhook = { ...configMap, type, name: 'rule', operations: ['CREATE' as const] };
     const budget = this.budgets.of(id, 'tenant');
     return {
       name: id,
@@ -123,7 +134,7 @@ it('an answer counts among what the reviews of a tenant take', async () => {
   const gateway = new Gateway();
   const added: (boolean | undefined)[] = [];
   gateway.onSend = () => {
-    for (const mebibytes of [63, 1]) added.push(gateway.sent[0]?.hold?.add(mebibytes * 1024 * 1024));
+    for (const mebibytes of [63, 1]) added.push(gateway.sent[0]?.hold?.add(mebibytes * MEBIBYTE));
   };
   expect(await gateway.review('web')).toMatchObject({ status: 200 });
   // 64 MiB, the review included.
@@ -138,4 +149,16 @@ it('the time of reading an answer is charged to the budget that pays for the rev
   expect([isFull(`web for ${stranger.name}`), isFull('web')]).toEqual([false, true]);
   expect(await gateway.review('web')).toMatchObject({ status: 200 });
   expect(isFull('web')).toBe(false);
+});
+
+it('long answers that a source does not take have a bound, which the apiserver is not under', async () => {
+  const gateway = new Gateway();
+  const answers: Response[] = [];
+  do answers.push(await gateway.ask('labels', stranger));
+  while (answers.at(-1)?.status === 200 && answers.length < 100);
+  expect(answers.at(-1)?.status).toBe(429);
+  expect(answers.length).toBeGreaterThan(10);
+  expect((await gateway.ask('labels')).status).toBe(200);
+  for (const answer of answers) await answer.body?.cancel();
+  expect((await gateway.ask('labels', stranger)).status).toBe(200);
 });

@@ -6,6 +6,7 @@ import { variableOf } from '../../../ground/config/config.ts';
 import type { RunningController } from '../../controller/running/controller.ts';
 import type { ControllerSources } from '../../controller/running/controller-sources.ts';
 import type { CacheNow } from '../../controller/dispatch/review-sender.ts';
+import { AnswerRoom } from '../cache-api/answer-room.ts';
 import { methodNotAllowed, StatusError, statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
 import { checkReview, reviewKindOf, type ServedWebhook } from './declared-review.ts';
 import { answeredReview } from './review-answer.ts';
@@ -60,6 +61,7 @@ const BOUNDS = {
 export class ReviewApi {
   readonly #options: ReviewApiOptions;
   readonly #bodies = new ReviewBodies();
+  readonly #answers = new AnswerRoom();
   readonly #metrics: ReviewMetrics;
   readonly #lines: LimitedLines;
 
@@ -179,7 +181,8 @@ export class ReviewApi {
       this.#metrics.countBroken(webhook, answer);
       try {
         const text = await inTurn(() => answeredReview(answer, webhook, uid));
-        return new Response(text, { headers: JSON_HEADERS });
+        const content = this.#answers.for(source).body(new TextEncoder().encode(text));
+        return new Response(content, { headers: JSON_HEADERS });
       } catch (error) {
         const details = answer.kind === 'answered' ? {} : { cause: answer.message };
         const fields = { controller: controller.name, webhook: webhookName, error: messageOf(error), ...details };

@@ -83,8 +83,6 @@ export class WebhookServer {
       serverOptions,
     }) as Server;
     connections.bound(server);
-    const look = setInterval(() => void connections.closeLate(), LOOK_MS).unref();
-    server.once('close', () => clearInterval(look));
     const remedy = `in ${variableOf('webhookListen')}`;
     this.#listener = Listener.start(server, listen, { use: ' for reviews', remedy });
     const { address } = await this.#listener;
