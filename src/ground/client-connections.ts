@@ -13,8 +13,8 @@ const REQUEST_MS = 10_000;
 /** How often late connections are looked for. */
 const LOOK_MS = 1000;
 /**
- * The parser of Node.js handles all requests of a chunk in one turn, and a chunk of 64 KiB may have 2,400 of them: 150 ms.
- * In pieces of this size it gets 75 at most, before the connection is closed.
+ * The parser of Node.js handles all requests of a chunk in one turn, and a chunk of 64 KiB may have 2,400 of them: 150
+ * ms. In pieces of this size it gets 75 at most, before the connection is closed.
  */
 const PIECE_BYTES = 2048;
 /**

@@ -97,7 +97,10 @@ it('a connection without a whole request ends, unless it is one of the apiserver
   });
 });
 
-/** Silent connections, bodies that lack a byte, slow reviews, and requests without an end: with the addresses from which each comes. */
+/**
+ * Silent connections, bodies that lack a byte, slow reviews, and requests without an end: with the addresses from which
+ * each comes.
+ */
 describe.each([
   { gateway: 'that knows no apiserver', knows: false, addresses: ['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.6'] },
   // As behind a proxy of the network: their address is that of the apiserver.
