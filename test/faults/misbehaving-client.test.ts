@@ -2,7 +2,9 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { AskingOptions } from '../harness/asking-thread.ts';
 import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
 import type { TestProcess } from '../harness/process.ts';
@@ -144,6 +146,17 @@ describe('a client that does not behave', () => {
       expect(disconnected).toBeGreaterThan(20);
     },
   );
+
+  it.each(['/', '/cache/x'])('that asks for %s on 4,000 connections again and again delays no other', async (path) => {
+    const workerData: AskingOptions = { url: gateway.url + path, count: 4000 };
+    const client = new Worker(new URL('../harness/asking-thread.ts', import.meta.url), { workerData });
+    try {
+      await once(client, 'message');
+      await victim.during(() => sleep(ATTACK_MS));
+    } finally {
+      await client.terminate();
+    }
+  });
 
   it.each(['/livez', '/readyz', '/metrics', '/queues', '/dashboard/', '/reconcile', '/'])(
     'that asks for %s by a name which is not the gateway, as a page does that has rebound its own, is refused',
