@@ -6,6 +6,7 @@ import {
   orUndefined,
   resourcePath,
   type Runtime,
+  tenantOf,
 } from '../../core/index.ts';
 import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { DiscoveryError, discoverResource } from '../../ground/apiserver/discovery.ts';
@@ -312,7 +313,12 @@ export class DeclaredFunctions {
       } catch (reason) {
         const error = messageOf(reason);
         if (this.#signal.aborted || error !== known) {
-          logger.warn({ controller: id, error }, 'the data of a removed controller could not be removed, trying again');
+          controllers.lines.write(tenantOf(id), (more) =>
+            logger.warn(
+              { controller: id, error, ...more },
+              'the data of a removed controller could not be removed, trying again',
+            ),
+          );
         }
         known = error;
       }

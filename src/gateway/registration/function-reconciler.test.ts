@@ -3,11 +3,11 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/harness/eventually.ts';
 import { InstantClock, VirtualClock } from '../../../test/harness/test-clock.ts';
-import { type Clock, type Condition, silentLogger, UserError } from '../../core/index.ts';
+import { type Clock, type Condition, LimitedLines, type Logger, silentLogger, UserError } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import type { ConditionType } from './condition-type.ts';
 import type { RunningController } from '../controller/running/controller.ts';
-import type { Controllers, StartOptions } from '../controller/running/controllers.ts';
+import { type Controllers, DECLARATION_LINES, type StartOptions } from '../controller/running/controllers.ts';
 import type { ControllerSpec } from '../controller/running/controller-spec.ts';
 import type { LastAnswer } from '../controller/endpoint/endpoint.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
@@ -37,6 +37,9 @@ interface Spec {
 
 class World {
   readonly clock: Clock;
+  /** Of all functions of the tenant. */
+  readonly lines: LimitedLines;
+  readonly logger: Logger;
   readonly #url: string;
   readonly written: ReconcileFunctionStatus[] = [];
   readonly said: string[] = [];
@@ -75,8 +78,14 @@ class World {
   readonly #specs = new Map<string, Spec>();
 
   /** @param url of the function. Default: it does not answer. */
-  constructor(clock: Clock = new InstantClock(), url = 'http://127.0.0.1:9/') {
+  constructor(
+    clock: Clock = new InstantClock(),
+    url = 'http://127.0.0.1:9/',
+    { lines = new LimitedLines(clock), logger = silentLogger }: { lines?: LimitedLines; logger?: Logger } = {},
+  ) {
     this.clock = clock;
+    this.lines = lines;
+    this.logger = logger;
     this.#url = url;
   }
 
@@ -183,6 +192,7 @@ class World {
       sources: { get: () => ({ keptOut, refusal: this.refusal }) },
     });
     const controllers = {
+      lines: this.lines,
       get: () => this.running && controller,
       waitsFor: () => this.waitsFor,
       apply: async (spec: ControllerSpec, { signal, onWaiting }: StartOptions) => {
@@ -217,7 +227,7 @@ class World {
         },
         check: () => this.check(),
       },
-      runtime: { clock: this.clock, logger: silentLogger },
+      runtime: { clock: this.clock, logger: this.logger },
     });
   }
 }
@@ -409,6 +419,33 @@ describe('a ReconcileFunction under management', () => {
     const count = world.written.length;
     await world.reviews(20);
     expect(world.written).toHaveLength(count);
+  });
+});
+
+describe('fifty ReconcileFunctions of a tenant', () => {
+  it('fill no log when each is changed from one invalid URL to another one, again and again', async () => {
+    const clock = new VirtualClock();
+    let written = 0;
+    const logger = { ...silentLogger, info: () => void (written += 1) };
+    const lines = new LimitedLines(clock, DECLARATION_LINES);
+    const worlds = Array.from({ length: 50 }, () => new World(clock, undefined, { lines, logger }));
+    for (const each of worlds) {
+      each.resolve = (hash) => {
+        throw new InvalidFunctionError('Reachable', 'EndpointInvalid', `spec.endpoint.url: ${hash} is no URL`);
+      };
+    }
+    for (let change = 0; change < 10; change += 1) {
+      for (const each of worlds) each.declare({ hash: `url-${change}` });
+      for (const each of worlds) {
+        await each.until('Ready', { message: expect.stringContaining(`url-${change} is no URL`) as string });
+      }
+    }
+    expect(written).toBe(DECLARATION_LINES.burst);
+    // The next line tells how many were left out.
+    expect(lines.admit('shop.')).toBeUndefined();
+    clock.jump(1000);
+    expect(lines.admit('shop.')).toEqual({ leftOut: 50 * 10 - written + 1 });
+    await Promise.all(worlds.map((each) => each.end()));
   });
 });
 

@@ -1,4 +1,4 @@
-import { backoffMs, messageOf, type Runtime, UserError, idOf } from '../../core/index.ts';
+import { backoffMs, idOf, type LogFields, messageOf, type Runtime, tenantOf, UserError } from '../../core/index.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
 import { FILLING, handledBy, isPausedBySpec, pausedOf, refusedBy, reportedReachable, syncedOf } from './findings.ts';
 import { FunctionStatus, NOT_CHECKED } from './function-status.ts';
@@ -203,7 +203,7 @@ export class FunctionReconciler {
 
   async #run(): Promise<void> {
     const { before, runtime } = this.#options;
-    const { clock, logger } = runtime;
+    const { clock } = runtime;
     await before;
     while (!this.#stopping.signal.aborted) {
       this.#turn = new AbortController();
@@ -220,10 +220,7 @@ export class FunctionReconciler {
         if (!signal.aborted) await this.#look(again !== undefined, signal);
       } catch (error) {
         this.again('facts');
-        logger.error(
-          { controller: this.#id, error: messageOf(error) },
-          'the reconciliation of a ReconcileFunction failed',
-        );
+        this.#log('error', { error: messageOf(error) }, 'the reconciliation of a ReconcileFunction failed');
       }
       this.#looked.resolve();
       await this.#untilNext(signal);
@@ -336,7 +333,7 @@ export class FunctionReconciler {
 
   /** A failure is tried again after a backoff. What must not run is stopped. */
   async #try(signal: AbortSignal, work: () => Promise<void>): Promise<void> {
-    const { clock, logger } = this.#options.runtime;
+    const { clock } = this.#options.runtime;
     try {
       await work();
     } catch (error) {
@@ -346,10 +343,7 @@ export class FunctionReconciler {
       this.#reviewAtMs = clock.now() + waitMs;
       const invalid = error instanceof InvalidFunctionError ? error : await this.#withdrawn(signal);
       if (invalid) return this.#refuse(invalid, signal);
-      logger.warn(
-        { controller: this.#id, error: messageOf(error), waitMs },
-        'a ReconcileFunction could not be resolved, trying again',
-      );
+      this.#log('warn', { error: messageOf(error), waitMs }, 'a ReconcileFunction could not be resolved, trying again');
     }
   }
 
@@ -382,21 +376,18 @@ export class FunctionReconciler {
 
   /** Stops the controller of an object that must not run, because it was changed or has lost its rights. */
   async #refuse({ condition, reason, message }: InvalidFunctionError, signal: AbortSignal): Promise<void> {
-    const { controllers, runtime } = this.#options;
-    const { logger } = runtime;
+    const { controllers } = this.#options;
     await this.#giveUpStart();
     if (signal.aborted) return;
     this.#started = undefined;
     this.#facts = undefined;
     this.#reachability.forget();
     // Once, however often it is looked at again.
-    if (message !== this.#refused) {
-      logger.info({ controller: this.#id, reason, error: message }, 'a ReconcileFunction cannot run');
-    }
+    if (message !== this.#refused) this.#log('info', { reason, error: message }, 'a ReconcileFunction cannot run');
     this.#refused = message;
     const withdrawn = condition === 'Authorized';
     await controllers.stop(this.#id, { withdrawn }).catch((error: unknown) => {
-      logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller failed to stop');
+      this.#log('warn', { error: messageOf(error) }, 'a controller failed to stop');
     });
     const stopped = FALSE('NotRunning', 'Nothing is read for it: see the condition Ready.');
     this.#status.record({
@@ -408,6 +399,14 @@ export class FunctionReconciler {
     const finding = FALSE(reason, message);
     if (condition !== 'Ready') this.#status.record({ [condition]: finding });
     await this.#report(undefined, finding, signal);
+  }
+
+  /** A tenant can change its objects at any rate, so its lines are limited. */
+  #log(level: 'info' | 'warn' | 'error', fields: LogFields, message: string): void {
+    const { controllers, runtime } = this.#options;
+    controllers.lines.write(tenantOf(this.#id), (more) =>
+      runtime.logger[level]({ controller: this.#id, ...fields, ...more }, message),
+    );
   }
 
   /** Reports the state that can change without the object and is cheap to read. */

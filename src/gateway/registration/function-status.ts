@@ -1,11 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Condition, idOf, messageOf, type Runtime } from '../../core/index.ts';
+import { type Condition, idOf, messageOf, type Runtime, tenantOf } from '../../core/index.ts';
 import type { ControllerStateWord } from '../controller/running/controller-state.ts';
+import type { Controllers } from '../controller/running/controllers.ts';
 import { type Finding, type Findings, statusOf } from './conditions.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import type { PartialReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
 
 export interface FunctionStatusOptions {
+  readonly controllers: Pick<Controllers, 'lines'>;
   readonly writer: FunctionStatusWriter;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
@@ -75,7 +77,7 @@ export class FunctionStatus {
 
   /** Writes the status if it has changed. @returns false when it could not be written. */
   async write(object: PartialReconcileFunction, reported: Reported, signal: AbortSignal): Promise<boolean> {
-    const { runtime, writer } = this.#options;
+    const { controllers, runtime, writer } = this.#options;
     const { clock, logger } = runtime;
     const { generation } = object.metadata;
     const before = this.#withOthers(object);
@@ -91,7 +93,10 @@ export class FunctionStatus {
       return true;
     } catch (error) {
       if (signal.aborted) return false;
-      logger.warn({ controller: idOf(object), error: messageOf(error) }, 'a status could not be written');
+      const id = idOf(object);
+      controllers.lines.write(tenantOf(id), (more) =>
+        logger.warn({ controller: id, error: messageOf(error), ...more }, 'a status could not be written'),
+      );
       return false;
     }
   }

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../../../../test/harness/eventually.ts';
 import { quietRuntime } from '../../../../test/harness/quiet-runtime.ts';
-import { type Resource, resource, originOf } from '../../../core/index.ts';
+import { VirtualClock } from '../../../../test/harness/test-clock.ts';
+import { type LogFields, originOf, type Resource, resource, silentLogger } from '../../../core/index.ts';
 import type { CacheScope, Description, ViewLocation } from '../../../contract/index.ts';
 import type { KeyWakeup } from '../../informer/cache/change.ts';
 import type { Reader } from '../access/reader-users.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
-import { Controllers } from './controllers.ts';
+import { Controllers, DECLARATION_LINES } from './controllers.ts';
 
 interface Plan {
   readonly kinds?: readonly string[];
@@ -36,7 +37,7 @@ class World {
   readonly #plans = new Map<string, Plan>();
   readonly #informers = new Map<string, { view: { resource: Resource }; removeUser: (user: string) => void }>();
 
-  constructor() {
+  constructor(runtime = quietRuntime()) {
     this.controllers = new Controllers({
       create: async (spec) => this.#create(spec),
       informers: {
@@ -66,7 +67,7 @@ class World {
       },
       drainMs: 10,
       ending: this.ending.signal,
-      runtime: quietRuntime(),
+      runtime,
     });
   }
 
@@ -146,6 +147,26 @@ const claims = (controller: string, declaration?: string) => ({
   expiresAt: 0,
 });
 const view: ViewLocation = { prefix: 'pods' };
+
+describe('the log', () => {
+  it('has a bound for fifty controllers of a tenant that begin, change and end again and again', async () => {
+    const lines: string[] = [];
+    const info = ({ controller }: LogFields): void => void lines.push(String(controller));
+    const clock = new VirtualClock();
+    const world = new World(quietRuntime({ clock, logger: { ...silentLogger, info } }));
+    for (let change = 0; change < 20; change += 1) {
+      for (let at = 0; at < 50; at += 1) {
+        await world.controllers.apply(world.spec(`noisy.${at}`, `first ${at}`), { signal: going });
+        await world.controllers.apply(world.spec(`noisy.${at}`, `second ${at}`), { signal: going });
+        if (change % 2 === 0) await world.controllers.stop(`noisy.${at}`);
+        else await world.controllers.remove(`noisy.${at}`);
+      }
+    }
+    expect(lines).toHaveLength(DECLARATION_LINES.burst);
+    await world.controllers.start(world.spec('quiet.web', 'first'), { signal: going });
+    expect(lines.at(-1)).toBe('quiet.web');
+  });
+});
 
 describe('a controller that is started', () => {
   it('runs once it is complete, and is looked at then', async () => {

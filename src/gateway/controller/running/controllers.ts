@@ -1,9 +1,11 @@
 import {
   type ControllerOrigin,
   formatKind,
+  LimitedLines,
   messageOf,
   originOf,
   type Runtime,
+  tenantOf,
   UserError,
 } from '../../../core/index.ts';
 import { commonScope } from '../access/cache-access.ts';
@@ -60,11 +62,16 @@ export interface StartOptions {
   readonly onWaiting?: (controller: RunningController) => void;
 }
 
+/** For `Controllers.lines`: two at once for each of the functions that a namespace may have by default. */
+export const DECLARATION_LINES = { perSecond: 1, burst: 100 };
+
 /**
  * Controllers can be added, changed and removed while the gateway runs, independently of each other. Calls for the same
  * id must not overlap: a caller waits for a start, change or stop before the next.
  */
 export class Controllers {
+  /** Limits the log lines of each tenant about controllers that begin, change and end, as declarations change. */
+  readonly lines: LimitedLines;
   readonly #options: ControllersOptions;
   /** The controllers that may be woken, including controllers that are starting. */
   readonly #known = new Map<string, RunningController>();
@@ -78,6 +85,7 @@ export class Controllers {
 
   constructor(options: ControllersOptions) {
     this.#options = options;
+    this.lines = new LimitedLines(options.runtime.clock, DECLARATION_LINES);
   }
 
   get(id: string): RunningController | undefined {
@@ -267,13 +275,20 @@ export class Controllers {
     if (before) {
       // Without it events are mapped twice, which is no reason to stop the controller.
       await controller.addHandlers().catch((error: unknown) => {
-        runtime.logger.warn({ controller: id, error: messageOf(error) }, 'handlers of a replaced controller stay');
+        this.lines.write(tenantOf(id), (more) =>
+          runtime.logger.warn(
+            { controller: id, error: messageOf(error), ...more },
+            'handlers of a replaced controller stay',
+          ),
+        );
       });
       await this.#releaseUnused(before.sources.informers, controller);
     }
-    runtime.logger.info(
-      { controller: id, url, for: formatKind(description.for) },
-      before ? 'controller changed' : 'controller started',
+    this.lines.write(tenantOf(id), (more) =>
+      runtime.logger.info(
+        { controller: id, url, for: formatKind(description.for), ...more },
+        before ? 'controller changed' : 'controller started',
+      ),
     );
     await recovery.check(ending);
   }
@@ -298,7 +313,9 @@ export class Controllers {
       // The user is removed even if the stop has failed, because the controller may have lost its right to read.
       await this.#removeUser(id, [controller]);
     }
-    this.#options.runtime.logger.info({ controller: id }, 'controller stopped');
+    this.lines.write(tenantOf(id), (more) =>
+      this.#options.runtime.logger.info({ controller: id, ...more }, 'controller stopped'),
+    );
   }
 
   /**
@@ -315,7 +332,7 @@ export class Controllers {
     const how = isGone
       ? 'controller removed, with its data'
       : 'controller removed, another gateway or owner has its data';
-    this.#options.runtime.logger.info({ controller: id }, how);
+    this.lines.write(tenantOf(id), (more) => this.#options.runtime.logger.info({ controller: id, ...more }, how));
   }
 
   /** Stops all controllers at the end of the gateway. Their data stays for the next gateway. */
@@ -352,7 +369,9 @@ export class Controllers {
       }
       await controller?.stop(0);
     } catch (error) {
-      logger.warn({ controller: id, error: messageOf(error) }, 'a failed start could not be rolled back');
+      this.lines.write(tenantOf(id), (more) =>
+        logger.warn({ controller: id, error: messageOf(error), ...more }, 'a failed start could not be rolled back'),
+      );
     }
   }
 
