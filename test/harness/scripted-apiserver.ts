@@ -47,10 +47,10 @@ export class ScriptedApiserver implements AsyncDisposable {
   }
 
   /** From now on each request is answered with this: an object, or undefined for a 404. */
-  answer(say: (path: string, body: unknown) => object | undefined): void {
+  answer(say: (path: string, body: unknown, query: Exchange['query']) => object | undefined): void {
     const next = async (): Promise<void> => {
       const exchange = await this.next();
-      const found = say(exchange.path, await exchange.body());
+      const found = say(exchange.path, await exchange.body(), exchange.query);
       if (found) exchange.object(found);
       else exchange.refuse(404, { reason: 'NotFound' });
       await next();

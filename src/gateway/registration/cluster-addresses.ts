@@ -14,10 +14,10 @@ import {
 } from '../../core/index.ts';
 import { type ApiClient, AnswerTooLargeError } from '../../ground/apiserver/api-client.ts';
 import { variableOf } from '../../ground/config/config.ts';
-import type { EndpointRules } from '../controller/endpoint/endpoint-rules.ts';
+import { addressRefusal, embeddedAddresses, type EndpointRules } from '../controller/endpoint/endpoint-rules.ts';
 
 type Guard = NonNullable<EndpointRules['connectRefusal']>;
-type Client = Pick<ApiClient, 'json'>;
+type Client = Pick<ApiClient, 'json'> & Partial<Pick<ApiClient, 'root'>>;
 
 export interface Service extends KubernetesObject {
   readonly spec?: {
@@ -33,6 +33,7 @@ interface EndpointSlice extends KubernetesObject {
 }
 
 interface Pod extends KubernetesObject {
+  readonly spec?: { readonly hostNetwork?: boolean };
   readonly status?: { readonly podIPs?: readonly { readonly ip: string }[] };
 }
 
@@ -47,6 +48,7 @@ const Pod = resource<Pod>('v1', 'Pod');
 const LOOK_MS = 2000;
 /** The owner of an address changes less often than the addresses of a name. */
 const OWNER_MS = 60_000;
+/** Each costs two requests in this time. A Service may have as many addresses of pods. */
 const MOST_OWNERS = 256;
 /**
  * How long a refusal is remembered. A look at a Service takes time of the thread, and clients attempt again at once.
@@ -59,8 +61,11 @@ const MOST_OBJECTS = 1000;
 const MOST_ADDRESSES = 5000;
 /** Services whose looks are shared. */
 const MOST_GUARDS = 256;
-/** A pod that has ended keeps its address in its status while another pod may have it. */
-const IS_ALIVE = 'status.phase!=Succeeded,status.phase!=Failed';
+/**
+ * A pod that has ended keeps its address in its status while another pod may have it. A pod without a node has no
+ * address, whatever a client with the right to write `pods/status` has put there.
+ */
+const IS_ALIVE = 'spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed';
 
 /** Why a Service can be no endpoint, whatever its EndpointSlices say; undefined when it can. */
 export function serviceRefusal(
@@ -77,13 +82,14 @@ export function serviceRefusal(
   return { reason: 'ServiceWithoutSelector', message: `${name} has no selector, so it may lead anywhere: ${remedy}` };
 }
 
-/** By the namespace and name of the Service: the functions that name it share its looks. */
+/** By the client's `root`, and the namespace and name of the Service: the functions that name it share its looks. */
 const guards = new WeakMap<Client, NewestMap<string, Guard>>();
 
 /** Lets connections go to a Service only while it leads to its own pods. */
 export function serviceGuard(client: Client, key: ObjectKey): Guard {
-  const known = guards.get(client) ?? new NewestMap<string, Guard>(MOST_GUARDS);
-  guards.set(client, known);
+  const root = client.root ?? client;
+  const known = guards.get(root) ?? new NewestMap<string, Guard>(MOST_GUARDS);
+  guards.set(root, known);
   const id = `${key.namespace}/${key.name}`;
   const guard = known.get(id) ?? newServiceGuard(client, key);
   known.set(id, guard);
@@ -94,22 +100,22 @@ export function serviceGuard(client: Client, key: ObjectKey): Guard {
 const looks = new TenantTurns(16, 4);
 
 function newServiceGuard(client: Client, key: ObjectKey): Guard {
-  const inTurn = () => looks.run(key.namespace ?? '', () => lookAt(client, key));
+  const owners = new Owners(client, { namespace: key.namespace ?? '', allowed: [] });
+  const inTurn = () => looks.run(key.namespace ?? '', () => lookAt(client, key, owners));
   const look = rememberedFor(LOOK_MS, inTurn);
   // A pod may have started since the first look, or ended between its two lists.
   const lookAgain = rememberedFor(REFUSED_MS, inTurn);
-  const refusalOf = ({ refusal, headlessPods }: Look, addresses: readonly string[]): string | undefined => {
-    if (refusal !== undefined) return refusal;
-    const foreign = headlessPods && addresses.find((address) => !headlessPods.has(canonical(address)));
-    return foreign && `${foreign} is the address of none of its pods`;
+  const refusalOf = async ({ refusal, headlessPods }: Look, addresses: readonly string[]) => {
+    const why = refusal === undefined ? await headlessPods?.refusal(addresses) : undefined;
+    return why === undefined ? refusal : `the name of ${key.name} has the address ${why}`;
   };
   return async (addresses) => {
-    if (refusalOf(await look(), addresses) === undefined) return undefined;
+    if ((await refusalOf(await look(), addresses)) === undefined) return undefined;
     return refusalOf(await lookAgain(), addresses);
   };
 }
 
-/** By client, because it stays the same for the life of a cluster. */
+/** By the client's `root`, because it stays the same for the life of a cluster. */
 const families = new WeakMap<Client, 4 | 6>();
 
 /**
@@ -119,13 +125,14 @@ const families = new WeakMap<Client, 4 | 6>();
  * @returns undefined when the cluster has no Service of its own apiserver.
  */
 export async function firstFamily(client: Client, signal: AbortSignal): Promise<4 | 6 | undefined> {
-  const known = families.get(client);
+  const root = client.root ?? client;
+  const known = families.get(root);
   if (known !== undefined) return known;
   const path = resourcePath(Service, { namespace: 'default', name: 'kubernetes' });
   const address = (await orUndefined(client.json<Service>({ path, signal })))?.spec?.clusterIP ?? '';
   const family = isIP(address);
   if (family !== 4 && family !== 6) return undefined;
-  families.set(client, family);
+  families.set(root, family);
   return family;
 }
 
@@ -135,14 +142,13 @@ export async function firstFamily(client: Client, signal: AbortSignal): Promise<
  * @param allowed the operator's list: an address of a Service that it names may be sent to, such as that of an ingress.
  */
 export function addressGuard(client: Client, namespace: string, allowed: readonly string[]): Guard {
-  const owners = new NewestMap<string, () => Promise<Owner>>(MOST_OWNERS);
+  const owners = new Owners(client, { namespace, allowed });
   return async (addresses) => {
     for (const address of addresses) {
-      const owner =
-        owners.get(address) ?? rememberedFor(OWNER_MS, () => ownerOf(client, address, { namespace, allowed }));
-      owners.set(address, owner);
-      const { refusal, guard } = await owner();
-      const refused = refusal ?? (await guard?.(addresses));
+      const { refusal, guard } = await owners.of(address);
+      const remedy = `the operator can name the origin, or that Service's, in ${variableOf('allowedEndpoints')}`;
+      if (refusal !== undefined) return `the endpoint has ${address}, ${refusal}: ${remedy}`;
+      const refused = await guard?.(addresses);
       if (refused !== undefined) return refused;
     }
     return undefined;
@@ -154,6 +160,11 @@ interface Listed<T> {
   readonly items?: readonly T[] | null;
 }
 
+interface Tenant {
+  readonly namespace: string;
+  readonly allowed: readonly string[];
+}
+
 interface Owner {
   /** Why the address may not be sent to. */
   readonly refusal: string | undefined;
@@ -163,11 +174,84 @@ interface Owner {
 
 interface Look {
   readonly refusal: string | undefined;
-  /** The addresses of the pods of a headless Service, whose name resolves to these. */
-  readonly headlessPods?: ReadonlySet<string> | undefined;
+  /** The pods of a headless Service, whose name resolves to their addresses. */
+  readonly headlessPods?: PodAddresses | undefined;
 }
 
-async function lookAt(client: Client, key: ObjectKey): Promise<Look> {
+/** The owners of addresses, as they were found within the last minute. */
+class Owners {
+  readonly #client: Client;
+  readonly #tenant: Tenant;
+  readonly #known = new NewestMap<string, () => Promise<Owner>>(MOST_OWNERS);
+
+  constructor(client: Client, tenant: Tenant) {
+    this.#client = client;
+    this.#tenant = tenant;
+  }
+
+  /** @param pods a field selector of the pods that count. Default: all. */
+  of(address: string, pods = IS_ALIVE): Promise<Owner> {
+    const id = `${address} ${pods}`;
+    const owner = this.#known.get(id) ?? rememberedFor(OWNER_MS, () => this.#ask(address, pods));
+    this.#known.set(id, owner);
+    return owner();
+  }
+
+  #ask(address: string, pods: string): Promise<Owner> {
+    return ownerOf(this.#client, address, { ...this.#tenant, pods });
+  }
+}
+
+/**
+ * The addresses of a Service's pods. A client with the right to write `pods/status` can give any address to a pod, so
+ * an address counts only if no Service and no other namespace's pod has it.
+ */
+class PodAddresses {
+  readonly #owners: Owners;
+  readonly #family: 4 | 6 | undefined;
+  /** By address: whether all pods that have it are in the network of their node. */
+  readonly #areInHost = new Map<string, boolean>();
+
+  /** @param family of the addresses that are connected to, and that have owners. Default: both. */
+  constructor(pods: readonly Pod[], family: 4 | 6 | undefined, owners: Owners) {
+    this.#owners = owners;
+    this.#family = family;
+    for (const { spec, status } of pods) {
+      for (const ip of (status?.podIPs ?? []).map((each) => canonical(each.ip))) {
+        this.#areInHost.set(ip, (this.#areInHost.get(ip) ?? true) && spec?.hostNetwork === true);
+      }
+    }
+  }
+
+  /** @returns the first address that may not be sent to, and why: `10.0.0.8, which is of none of its pods`. */
+  async refusal(addresses: Iterable<string>): Promise<string | undefined> {
+    const all = [...addresses];
+    // An octet with a leading zero names one address for the apiserver and another one, or none, for others.
+    const foreign = all.find((address) => isIP(address) === 0 || !this.#areInHost.has(canonical(address)));
+    if (foreign !== undefined) return `${foreign}, which is of none of its pods`;
+    for (const address of all) {
+      const refused = addressRefusal(address, { loopback: false });
+      if (refused !== undefined) return `${address}, ${refused}`;
+    }
+    const connected = new Set(
+      all
+        .flatMap((address) => [canonical(address), ...embeddedAddresses(address)])
+        .filter((address) => this.#family === undefined || isIP(address) === this.#family),
+    );
+    if (connected.size > MOST_OWNERS)
+      return `${all[0]}, one of more than ${MOST_OWNERS}, which are too many to compare`;
+    for (const address of connected) {
+      // A node shares its address with all pods in its network, such as kube-proxy.
+      const pods = this.#areInHost.get(address) === true ? `${IS_ALIVE},spec.hostNetwork=false` : IS_ALIVE;
+      const { refusal, guard } = await this.#owners.of(address, pods);
+      if (refusal !== undefined) return `${address}, ${refusal}`;
+      if (guard) return `${address}, an address of a Service`;
+    }
+    return undefined;
+  }
+}
+
+async function lookAt(client: Client, key: ObjectKey, owners: Owners): Promise<Look> {
   const { namespace, name } = key;
   // The signal of the resolution is over by now.
   const signal = AbortSignal.timeout(LOOK_MS);
@@ -175,14 +259,15 @@ async function lookAt(client: Client, key: ObjectKey): Promise<Look> {
   if (!now) return { refusal: `there is no Service ${name} in ${namespace}` };
   const refusal = serviceRefusal(now, name);
   if (refusal) return { refusal: refusal.message };
-  return lookAtPods(client, now, key);
+  return lookAtPods(client, now, key, owners);
 }
 
 /**
  * Whether each address in the EndpointSlices of a Service is of one of its pods. Any client with the right to write
  * EndpointSlices can label one with the name of the Service, and kube-proxy serves that too.
  */
-async function lookAtPods(client: Client, { spec }: Service, { namespace, name }: ObjectKey): Promise<Look> {
+async function lookAtPods(client: Client, { spec }: Service, key: ObjectKey, owners: Owners): Promise<Look> {
+  const { namespace, name } = key;
   const signal = AbortSignal.timeout(LOOK_MS);
   /** @returns undefined when there are too many, or when they are too large. */
   const list = async <T>(
@@ -217,10 +302,10 @@ async function lookAtPods(client: Client, { spec }: Service, { namespace, name }
   // After the slices, so that a pod is there if its address is.
   const pods = await list<Pod>(Pod, spec?.selector ?? {}, IS_ALIVE);
   if (!pods) return tooMany('pods');
-  const known = new Set(pods.flatMap(({ status }) => (status?.podIPs ?? []).map(({ ip }) => canonical(ip))));
-  const foreign = [...addresses].find((address) => !known.has(canonical(address)));
-  if (foreign === undefined) return { refusal: undefined, headlessPods: isHeadless ? known : undefined };
-  return { refusal: `an EndpointSlice of ${name} has the address ${foreign}, which is of none of its pods` };
+  const own = new PodAddresses(pods, await firstFamily(client, signal), owners);
+  const refused = await own.refusal(addresses);
+  if (refused === undefined) return { refusal: undefined, headlessPods: isHeadless ? own : undefined };
+  return { refusal: `an EndpointSlice of ${name} has the address ${refused}` };
 }
 
 /**
@@ -230,7 +315,7 @@ async function lookAtPods(client: Client, { spec }: Service, { namespace, name }
 async function ownerOf(
   client: Client,
   address: string,
-  { namespace, allowed }: { readonly namespace: string; readonly allowed: readonly string[] },
+  { namespace, allowed, pods: podSelector }: Tenant & { readonly pods: string },
 ): Promise<Owner> {
   const having = async (of: Resource, fieldSelector: string): Promise<ObjectKey[]> => {
     const { items } = await client.json<{ items?: readonly KubernetesObject[] | null }>({
@@ -244,10 +329,9 @@ async function ownerOf(
   };
   const services = await having(Service, `spec.clusterIP=${address}`);
   if (services.some((each) => isServiceNamed(each, allowed))) return { refusal: undefined };
-  const pods = await having(Pod, `status.podIP=${address},${IS_ALIVE}`);
+  const pods = await having(Pod, `status.podIP=${address},${podSelector}`);
   if ([...services, ...pods].some((each) => each.namespace !== namespace)) {
-    const remedy = `the operator can name the origin, or that Service's, in ${variableOf('allowedEndpoints')}`;
-    return { refusal: `the endpoint has ${address}, an address of another namespace's pod or Service: ${remedy}` };
+    return { refusal: "an address of another namespace's pod or Service" };
   }
   const [service] = services;
   return { refusal: undefined, guard: service && serviceGuard(client, service) };
@@ -262,9 +346,9 @@ function isServiceNamed({ namespace, name }: ObjectKey, allowed: readonly string
   });
 }
 
-/** One spelling of an IPv6 address; other texts as they are. */
+/** The spelling of an IPv6 address that the apiserver finds; other texts as they are. */
 function canonical(address: string): string {
-  return (isIPv6(address) && URL.parse(`http://[${address}]`)?.hostname) || address;
+  return (isIPv6(address) && URL.parse(`http://[${address}]`)?.hostname.slice(1, -1)) || address;
 }
 
 /** Connections that are opened together share one question. A refusal is remembered for a second, a failure is not. */

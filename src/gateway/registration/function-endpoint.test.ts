@@ -8,10 +8,37 @@ import type { ReconcileFunctionSpec } from './reconcile-function.ts';
 let server: ScriptedApiserver;
 let services: Record<string, object>;
 let slices: object[];
-let pods: object[];
+let pods: Pod[];
+/** Pods of another namespace. */
+let foreignPods: Pod[];
 let asked: number;
+/** Lists of the owners of an address. */
+let askedOwners: number;
 /** Whether the apiserver has more EndpointSlices, or pods, than its answer. */
 let more: { slices?: boolean; pods?: boolean };
+interface Pod {
+  readonly metadata: { readonly namespace: string; readonly name: string; readonly annotations?: object };
+  readonly spec: { readonly nodeName?: string; readonly hostNetwork?: boolean };
+  readonly status: { readonly podIPs: readonly { readonly ip: string }[] };
+}
+
+const podAt = (ips: readonly string[], namespace = 'shop', spec: Pod['spec'] = { nodeName: 'n1' }): Pod => ({
+  metadata: { namespace, name: 'p' },
+  spec,
+  status: { podIPs: ips.map((ip) => ({ ip })) },
+});
+
+/** As the apiserver selects pods, by the fields that the gateway names. */
+const selected = (all: readonly Pod[], selector: string): Pod[] =>
+  all.filter(({ spec, status }) =>
+    selector.split(',').every((term) => {
+      const [field, value] = term.split('=') as [string, string];
+      if (field === 'spec.nodeName!') return (spec.nodeName ?? '') !== value;
+      if (field === 'spec.hostNetwork') return String(spec.hostNetwork ?? false) === value;
+      return field !== 'status.podIP' || status.podIPs[0]?.ip === value;
+    }),
+  );
+
 const metadata = { namespace: 'shop', name: 'web' };
 const selector = { app: 'web' };
 beforeEach(async () => {
@@ -19,13 +46,23 @@ beforeEach(async () => {
   services = { web: { metadata, spec: { selector, ports: [{ name: 'http', port: 8080 }, { port: 443 }] } } };
   slices = [];
   pods = [];
+  foreignPods = [];
   asked = 0;
+  askedOwners = 0;
   more = {};
+  const clusterIpOf = (selector: string): object[] =>
+    Object.values(services).filter(({ spec }: { spec?: { clusterIP?: string } }) =>
+      selector.endsWith(`=${spec?.clusterIP}`),
+    );
   const listed = (items: object[], isPart = false): object => ({ metadata: isPart ? { continue: 'x' } : {}, items });
-  server.answer((path) => {
+  server.answer((path, _body, { fieldSelector = '' }) => {
     asked += 1;
+    if (path === '/api/v1/pods' || path === '/api/v1/services') askedOwners += 1;
+    if (path === '/api/v1/pods') return listed(selected([...pods, ...foreignPods], fieldSelector));
+    if (path === '/api/v1/services') return listed(clusterIpOf(fieldSelector));
+    if (path === '/api/v1/namespaces/default/services/kubernetes') return { spec: { clusterIP: '10.96.0.1' } };
     if (path.startsWith('/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices')) return listed(slices, more.slices);
-    if (path.startsWith('/api/v1/namespaces/shop/pods')) return listed(pods, more.pods);
+    if (path.startsWith('/api/v1/namespaces/shop/pods')) return listed(selected(pods, fieldSelector), more.pods);
     return services[path.replace('/api/v1/namespaces/shop/services/', '')];
   });
 });
@@ -33,7 +70,8 @@ afterEach(() => server[Symbol.asyncDispose]());
 
 const at = (endpoint: ReconcileFunctionSpec['endpoint'], allowed: string[] = []) =>
   functionEndpoint(endpoint, {
-    client: server.client,
+    // Each function has a client of its own.
+    client: server.client.for('shop.web'),
     namespace: 'shop',
     allowed,
     signal: AbortSignal.timeout(10_000),
@@ -102,7 +140,7 @@ describe('where a ReconcileFunction is', () => {
   it('is its pods alone: an EndpointSlice with another address keeps the gateway from connecting', async () => {
     const { rules } = await at(service());
     const endpoints = (...addresses: string[]): object => ({ endpoints: [{ addresses }] });
-    pods = [{ status: { podIPs: [{ ip: '10.0.0.7' }, { ip: 'fd00::7' }] } }];
+    pods = [podAt(['10.0.0.7', 'fd00::7'])];
     slices = [endpoints('10.0.0.7'), endpoints('fd00:0::7')];
     expect(await refusalOf(rules)).toBeUndefined();
     for (const address of ['10.0.0.8', '168.63.129.16', 'fd00::8', 'node.example.com']) {
@@ -119,20 +157,109 @@ describe('where a ReconcileFunction is', () => {
 
   it('is its pods alone, also where the name of a headless Service leads to an address that no slice has any more', async () => {
     services['web'] = { metadata, spec: { clusterIP: 'None', selector, ports: [{ name: 'http', port: 8080 }] } };
-    pods = [{ status: { podIPs: [{ ip: '10.0.0.7' }] } }];
+    pods = [podAt(['10.0.0.7'])];
     const { rules } = await at(service());
     expect(await refusalOf(rules, '10.0.0.7')).toBeUndefined();
     // A pod that has just started is one of its pods at once: a function that was at zero must not wait.
-    pods = [{ status: { podIPs: [{ ip: '10.0.0.7' }, { ip: '10.0.0.8' }] } }];
+    pods = [podAt(['10.0.0.7']), podAt(['10.0.0.8'])];
     expect(await refusalOf(rules, '10.0.0.8')).toBeUndefined();
-    expect(await refusalOf(rules, '10.0.0.7', '10.0.0.9')).toBe('10.0.0.9 is the address of none of its pods');
-    pods = [{ status: { podIPs: [{ ip: '10.0.0.9' }] } }];
+    expect(await refusalOf(rules, '10.0.0.7', '10.0.0.9')).toBe(
+      'the name of web has the address 10.0.0.9, which is of none of its pods',
+    );
+    pods = [podAt(['10.0.0.9'])];
     await eventually(async () => expect(await refusalOf(rules, '10.0.0.9')).toBeUndefined());
+  });
+
+  it.each<[string, string, Pod, Pod[]]>([
+    [
+      'another namespace has its pod',
+      "10.0.0.8, an address of another namespace's pod or Service",
+      podAt(['10.0.0.8']),
+      [podAt(['10.0.0.8'], 'bank')],
+    ],
+    ['no node has its pod', '10.0.0.8, which is of none of its pods', podAt(['10.0.0.8'], 'shop', {}), []],
+    [
+      'no function has such an address',
+      '168.63.129.16, an address that no function has (link-local, multicast, unspecified, or metadata of a cloud)',
+      podAt(['168.63.129.16']),
+      [],
+    ],
+    ['it has another spelling', '010.0.0.8, which is of none of its pods', podAt(['010.0.0.8']), []],
+    [
+      'it is within IPv6',
+      "10.0.0.8, an address of another namespace's pod or Service",
+      podAt(['::ffff:10.0.0.8']),
+      [podAt(['10.0.0.8'], 'bank')],
+    ],
+    [
+      'it is a Service of another namespace',
+      "10.96.0.9, an address of another namespace's pod or Service",
+      podAt(['10.96.0.9']),
+      [],
+    ],
+    ['it is a Service of its own', '10.96.0.8, an address of a Service', podAt(['10.96.0.8']), []],
+    [
+      'a node has it',
+      "10.1.0.1, an address of another namespace's pod or Service",
+      podAt(['10.1.0.1']),
+      [podAt(['10.1.0.1'], 'kube-system', { nodeName: 'n1', hostNetwork: true })],
+    ],
+    [
+      'its pod in the network of a node has it from another namespace',
+      "10.0.0.8, an address of another namespace's pod or Service",
+      podAt(['10.0.0.8'], 'shop', { nodeName: 'n1', hostNetwork: true }),
+      [podAt(['10.0.0.8'], 'bank')],
+    ],
+  ])('is at no address that a client has written into the status of a pod: %s', async (_what, why, pod, others) => {
+    services['other'] = { metadata: { namespace: 'shop', name: 'other' }, spec: { clusterIP: '10.96.0.8' } };
+    services['bank'] = { metadata: { namespace: 'bank', name: 'db' }, spec: { clusterIP: '10.96.0.9' } };
+    services['headless'] = { metadata, spec: { clusterIP: 'None', selector, ports: [{ name: 'http', port: 8080 }] } };
+    pods = [podAt(['10.0.0.7']), pod];
+    foreignPods = others;
+    const [{ ip } = { ip: '' }] = pod.status.podIPs;
+    slices = [{ endpoints: [{ addresses: ['10.0.0.7', ip] }] }];
+    expect(await refusalOf((await at(service())).rules)).toBe(`an EndpointSlice of web has the address ${why}`);
+    // A slice need not be there any more.
+    slices = [];
+    const { rules } = await at(service({ name: 'headless' }));
+    expect(await refusalOf(rules, '10.0.0.7', ip)).toBe(`the name of headless has the address ${why}`);
+    expect(await refusalOf(rules, '10.0.0.7')).toBeUndefined();
+  });
+
+  it('is at the address of a node where its own pod is in the network of this node', async () => {
+    const inHost = { nodeName: 'n1', hostNetwork: true };
+    pods = [podAt(['10.1.0.1'], 'shop', inHost)];
+    foreignPods = [podAt(['10.1.0.1'], 'kube-system', inHost)];
+    slices = [{ endpoints: [{ addresses: ['10.1.0.1'] }] }];
+    expect(await refusalOf((await at(service())).rules)).toBeUndefined();
+  });
+
+  it('is at an address that only a pod without a node has in another namespace', async () => {
+    pods = [podAt(['10.0.0.7'])];
+    foreignPods = [podAt(['10.0.0.7'], 'bank', {})];
+    slices = [{ endpoints: [{ addresses: ['10.0.0.7'] }] }];
+    expect(await refusalOf((await at(service())).rules)).toBeUndefined();
+  });
+
+  it('is connected to by the first address family of the cluster, because others have no known owner', async () => {
+    expect((await at(service())).rules.family).toBe(4);
+  });
+
+  it('asks for the owners of an address once, as long as they are remembered', async () => {
+    pods = Array.from({ length: 20 }, (_, at) => podAt([`10.0.0.${at}`]));
+    slices = [{ endpoints: pods.map(({ status }) => ({ addresses: status.podIPs.map(({ ip }) => ip) })) }];
+    services['headless'] = { metadata, spec: { clusterIP: 'None', selector, ports: [{ name: 'http', port: 8080 }] } };
+    const { rules } = await at(service({ name: 'headless' }));
+    expect(await refusalOf(rules, '10.0.0.1')).toBeUndefined();
+    for (let connection = 0; connection < 20; connection += 1)
+      expect(await refusalOf(rules, `10.0.0.${connection}`)).toBeUndefined();
+    // Of the Services and of the pods.
+    expect(askedOwners).toBe(2 * 20);
   });
 
   it('is not compared with its pods when there is too much to compare', async () => {
     const own = '10.0.0.7';
-    pods = [{ status: { podIPs: [{ ip: own }] } }];
+    pods = [podAt([own])];
     const withSlices = async (...found: object[]): Promise<string | undefined> => {
       slices = found;
       services = { [`web-${asked}`]: services['web'] as object };
@@ -148,12 +275,17 @@ describe('where a ReconcileFunction is', () => {
     expect(await withSlices({ ...large, ...slice(own) })).toBe(tooMany('EndpointSlices'));
     const spellings = Array.from({ length: 5001 }, (_, at) => `fd00::${at.toString(16)}`);
     expect(await withSlices(slice(...spellings))).toBe('web has more than 5000 addresses in its EndpointSlices');
+    pods = Array.from({ length: 257 }, (_, at) => podAt([`10.0.${at >> 8}.${at & 255}`]));
+    expect(await withSlices(slice(...pods.flatMap(({ status }) => status.podIPs.map(({ ip }) => ip))))).toContain(
+      'one of more than 256, which are too many to compare',
+    );
+    pods = [podAt([own])];
     more = { slices: true };
     expect(await withSlices(slice(own))).toBe(tooMany('EndpointSlices'));
     more = { pods: true };
     expect(await withSlices(slice(own))).toBe(tooMany('pods'));
     more = {};
-    pods = [{ ...large, status: { podIPs: [{ ip: own }] } }];
+    pods = [{ ...podAt([own]), metadata: { ...metadata, ...large.metadata } }];
     expect(await withSlices(slice(own))).toBe(tooMany('pods'));
   });
 

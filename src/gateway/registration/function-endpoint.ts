@@ -92,11 +92,13 @@ async function serviceEndpoint(
     );
   }
   const origin = new URL(`${scheme}://${name}.${namespace}.svc:${own.port}`).origin;
-  // Trap: resolved against the origin a path that begins with two slashes would name another host.
   const connectRefusal = serviceGuard(client, { namespace, name });
+  // The apiserver finds no owner of an address of the other family.
+  const family = await firstFamily(client, signal);
   return {
+    // Trap: resolved against the origin a path that begins with two slashes would name another host.
     url: new URL(origin + path).href,
-    rules: { allow: [origin], loopback: false, connectRefusal, tenant: tenantNamed(namespace) },
+    rules: { allow: [origin], loopback: false, family, connectRefusal, tenant: tenantNamed(namespace) },
   };
 }
 

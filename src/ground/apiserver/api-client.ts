@@ -72,18 +72,23 @@ export class ApiClient {
   readonly #metrics: Metrics;
   readonly #flowControl: FlowControl | undefined;
   readonly #controller: string | undefined;
+  /** The client that `for` has made it from; itself, if none: facts about the cluster are remembered by it. */
+  readonly root: ApiClient;
   #host: string | undefined;
 
   /**
    * @param flowControl delays each request. Default: no delay.
    * @param controller see `for`. Default: the gateway itself.
+   * @param root Default: this client.
    */
   constructor(
     credentials: Credentials,
     metrics: Metrics = silentMetrics,
     flowControl?: FlowControl,
     controller?: string,
+    root?: ApiClient,
   ) {
+    this.root = root ?? this;
     this.#credentials = credentials;
     this.#metrics = metrics;
     this.#flowControl = flowControl;
@@ -95,7 +100,7 @@ export class ApiClient {
    * Requests that several controllers share (an informer's lists and watches) stay the gateway's own.
    */
   for(controller: string): ApiClient {
-    return new ApiClient(this.#credentials, this.#metrics, this.#flowControl, controller);
+    return new ApiClient(this.#credentials, this.#metrics, this.#flowControl, controller, this.root);
   }
 
   get server(): string {

@@ -12,6 +12,9 @@ import { Started } from '../../harness/started.ts';
 
 const services = resource<KubernetesObject & { spec: { clusterIP: string } }>('v1', 'Service');
 const slices = resource('discovery.k8s.io/v1', 'EndpointSlice');
+const nodes = resource('v1', 'Node', { namespaced: false });
+/** Where the pods are: the garbage collector deletes pods of nodes that are not there. */
+const node = uniqueName('node');
 const tenant = uniqueName('tenant');
 const victim = uniqueName('victim');
 /** TEST-NET-1 and -2 (RFC 5737): no pod of another test has these. */
@@ -21,6 +24,13 @@ const NODE = '192.0.2.3';
 const FOREIGN = '198.51.100.1';
 const FOREIGN_ENDED = '198.51.100.2';
 const OUTSIDE = '203.0.113.1';
+/** The addresses of pods whose status a tenant has written, by name. */
+const FORGED = {
+  pod: FOREIGN,
+  node: NODE,
+  'no-node': '203.0.113.2',
+  metadata: '168.63.129.16',
+} as const;
 /** Of the pod that has `FOREIGN`, on a dual-stack cluster (RFC 3849). */
 const FOREIGN_SECOND = '2001:db8::1';
 
@@ -31,29 +41,49 @@ beforeAll(async () => {
   cluster = await started.cluster(inject('kubeconfig'), tenant);
   await cluster.createNamespace(victim);
   started.add(() => cluster.deleteNamespace(victim));
+  await cluster.create(nodes, { metadata: { name: node } });
+  started.add(() => cluster.delete(nodes, { name: node }));
   await pod(tenant, 'web', OWN);
-  await pod(tenant, 'job', ENDED, 'Succeeded');
-  await pod(victim, 'db', FOREIGN, 'Running', FOREIGN_SECOND);
-  await pod(victim, 'job', FOREIGN_ENDED, 'Failed');
+  await pod(tenant, 'job', ENDED, { phase: 'Succeeded' });
+  await pod(victim, 'db', FOREIGN, { second: FOREIGN_SECOND });
+  await pod(victim, 'job', FOREIGN_ENDED, { phase: 'Failed' });
   // Both are in the network of one node.
-  await pod(tenant, 'agent', NODE);
-  await pod(victim, 'agent', NODE);
+  await pod(tenant, 'agent', NODE, { spec: { hostNetwork: true }, labels: { app: 'agent' } });
+  await pod(victim, 'agent', NODE, { spec: { hostNetwork: true } });
+  // A tenant with all rights in its namespace may write `pods/status`, and name any node.
+  for (const [name, address] of Object.entries(FORGED)) {
+    const spec = name === 'no-node' ? { nodeName: undefined } : {};
+    await pod(tenant, name, address, { spec, labels: { app: 'forged', forged: name } });
+  }
   // The apiserver answers lists from a cache of its own.
   await eventually(async () => {
     const listed = [...(await cluster.list(pods, tenant)).items, ...(await cluster.list(pods, victim)).items];
-    expect(listed.filter(({ status }) => status?.phase !== 'Pending')).toHaveLength(6);
+    expect(listed.filter(({ status }) => status?.phase !== 'Pending')).toHaveLength(6 + Object.keys(FORGED).length);
   });
 });
 afterAll(() => started.stop());
 
-async function pod(namespace: string, name: string, ip: string, phase = 'Running', ...more: string[]): Promise<void> {
-  const spec = { containers: [{ name: 'a', image: 'a' }], automountServiceAccountToken: false };
-  await cluster.create(pods, { metadata: { namespace, name, labels: { app: 'web' } }, spec });
+interface PodOptions {
+  readonly phase?: string;
+  /** Its address of the other family. */
+  readonly second?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly spec?: { readonly nodeName?: string | undefined; readonly hostNetwork?: boolean };
+}
+
+async function pod(namespace: string, name: string, ip: string, options: PodOptions = {}): Promise<void> {
+  const { phase = 'Running', second, labels = { app: 'web' }, spec: more } = options;
+  const containers = [{ name: 'a', image: 'a' }];
+  // No kubelet ends it.
+  const ends = { terminationGracePeriodSeconds: 0, automountServiceAccountToken: false };
+  const spec = { containers, nodeName: node, ...ends, ...more };
+  await cluster.create(pods, { metadata: { namespace, name, labels }, spec });
+  const podIPs = [ip, ...(second === undefined ? [] : [second])].map((each) => ({ ip: each }));
   await cluster.client.json({
     method: 'PATCH',
     path: resourcePath(pods, { namespace, name, subresource: 'status' }),
     contentType: 'application/merge-patch+json',
-    body: { status: { phase, podIP: ip, podIPs: [ip, ...more].map((each) => ({ ip: each })) } },
+    body: { status: { phase, podIP: ip, podIPs } },
   });
 }
 
@@ -104,7 +134,46 @@ describe('a connection to the Service of a ReconcileFunction', () => {
     await service(tenant, 'headless', { clusterIP: 'None' });
     const rules = await serviceRules('headless');
     expect(await refusal(rules, OWN)).toBeUndefined();
-    expect(await refusal(rules, FOREIGN)).toBe(`${FOREIGN} is the address of none of its pods`);
+    expect(await refusal(rules, FOREIGN)).toBe(
+      `the name of headless has the address ${FOREIGN}, which is of none of its pods`,
+    );
+  });
+
+  it.each([
+    ['pod', "an address of another namespace's pod or Service"],
+    ['node', "an address of another namespace's pod or Service"],
+    ['no-node', 'which is of none of its pods'],
+    ['metadata', 'an address that no function has'],
+  ] as const)('is refused at an address that a tenant has given to its pod by pods/status: %s', async (name, why) => {
+    const address = FORGED[name];
+    const specs = { slice: {}, headless: { clusterIP: 'None' } };
+    for (const [kind, spec] of Object.entries(specs)) {
+      const named = `forged-${name}-${kind}`;
+      const clusterIp = await service(tenant, named, { ...spec, selector: { forged: name } });
+      if (kind === 'slice') await slice(named, named, address);
+      const refused = await refusal(await serviceRules(named), kind === 'slice' ? clusterIp : address);
+      expect(refused, kind).toContain(`has the address ${address}, ${why}`);
+    }
+  });
+
+  it('is refused at an address of a Service that a tenant has given to its pod by pods/status', async () => {
+    for (const [namespace, why] of [
+      [victim, "an address of another namespace's pod or Service"],
+      [tenant, 'an address of a Service'],
+    ] as const) {
+      const address = await service(namespace, 'aim');
+      await pod(tenant, `aim-${namespace}`, address, { labels: { app: `aim-${namespace}` } });
+      const clusterIp = await service(tenant, `at-${namespace}`, { selector: { app: `aim-${namespace}` } });
+      await slice(`at-${namespace}`, `at-${namespace}`, address);
+      const rules = await serviceRules(`at-${namespace}`);
+      await eventually(async () => expect(await refusal(rules, clusterIp)).toContain(`${address}, ${why}`));
+    }
+  });
+
+  it('is opened to the address of a node where its own pod is in the network of this node', async () => {
+    const address = await service(tenant, 'agent', { selector: { app: 'agent' } });
+    await slice('agent', 'agent', NODE);
+    expect(await refusal(await serviceRules('agent'), address)).toBeUndefined();
   });
 
   it('is refused without a selector, at the declaration and at the use', async () => {
@@ -160,7 +229,7 @@ describe('a connection to a URL that a star of the operator allows', () => {
     };
     expect(await connectTo(...both)).toEqual([{ address: OUTSIDE, family: 4 }]);
     expect(String(await connectTo({ address: FOREIGN_SECOND, family: 6 }))).toContain(
-      'ENOTFOUND fn.example.com: behind a star only IPv4 is used',
+      'ENOTFOUND fn.example.com: only IPv4 is used',
     );
   });
 

@@ -121,7 +121,7 @@ export function guardedLookup(
 /** Says that only one family was asked for, if the name has no address of it. */
 function withFamily(error: NodeJS.ErrnoException, family: 4 | 6 | undefined): Error {
   if (family === undefined || !['ENOTFOUND', 'ENODATA'].includes(error.code ?? '')) return error;
-  const why = `behind a star only IPv${family} is used, the first address family of the cluster`;
+  const why = `only IPv${family} is used, the first address family of the cluster`;
   const remedy = `the operator can name the origin in ${variableOf('allowedEndpoints')}`;
   return new Error(`${messageOf(error)}: ${why}, and ${remedy}`, { cause: error });
 }
@@ -132,7 +132,7 @@ export class AddressRefusedError extends Error {
 }
 
 /** Why nothing may be sent to an address; undefined: it may. Private networks are allowed, as functions run there. */
-function addressRefusal(address: string, rules: EndpointRules): string | undefined {
+export function addressRefusal(address: string, rules: Pick<EndpointRules, 'loopback'>): string | undefined {
   const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
   if (NEVER.check(address, family)) {
     return 'an address that no function has (link-local, multicast, unspecified, or metadata of a cloud)';
@@ -160,7 +160,7 @@ LOOPBACK.addAddress('::1', 'ipv6');
  * 2765), NAT64 (RFC 6052, and RFC 8215's prefix for local use, in both forms that a network may choose), 6to4 (RFC
  * 3056), ISATAP (RFC 5214).
  */
-function embeddedAddresses(address: string): string[] {
+export function embeddedAddresses(address: string): string[] {
   if (isIP(address) !== 6) return [];
   const words = wordsOf(address);
   const at = (high: number, low: number): string =>
