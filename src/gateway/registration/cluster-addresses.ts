@@ -4,6 +4,7 @@ import {
   type KubernetesObject,
   NewestMap,
   type ObjectKey,
+  type ObjectMeta,
   orUndefined,
   requirementsOf,
   type Resource,
@@ -317,7 +318,7 @@ async function ownerOf(
   address: string,
   { namespace, allowed, pods: podSelector }: Tenant & { readonly pods: string },
 ): Promise<Owner> {
-  const having = async (of: Resource, fieldSelector: string): Promise<ObjectKey[]> => {
+  const having = async (of: Resource, fieldSelector: string): Promise<ObjectMeta[]> => {
     const { items } = await client.json<{ items?: readonly KubernetesObject[] | null }>({
       path: resourcePath(of),
       query: { fieldSelector },
@@ -330,12 +331,21 @@ async function ownerOf(
   const services = await having(Service, `spec.clusterIP=${address}`);
   if (services.some((each) => isServiceNamed(each, allowed))) return { refusal: undefined };
   const pods = await having(Pod, `status.podIP=${address},${podSelector}`);
-  if ([...services, ...pods].some((each) => each.namespace !== namespace)) {
+  const isForeign = (each: ObjectMeta): boolean => each.namespace !== namespace;
+  const [own = ''] = pods
+    .filter((each) => !isForeign(each))
+    .map(createdAt)
+    .toSorted();
+  // The older pod has the address: a claim that a tenant makes later keeps nobody from its function.
+  if (services.some(isForeign) || pods.some((each) => isForeign(each) && (own === '' || createdAt(each) <= own))) {
     return { refusal: "an address of another namespace's pod or Service" };
   }
   const [service] = services;
   return { refusal: undefined, guard: service && serviceGuard(client, service) };
 }
+
+/** To the second, as RFC 3339. The apiserver alone writes it. */
+const createdAt = ({ creationTimestamp = '' }: ObjectMeta): string => creationTimestamp;
 
 /** Whether an origin of the operator's list is this Service: `http://ingress.tools.svc`. */
 function isServiceNamed({ namespace, name }: ObjectKey, allowed: readonly string[]): boolean {

@@ -17,7 +17,12 @@ let askedOwners: number;
 /** Whether the apiserver has more EndpointSlices, or pods, than its answer. */
 let more: { slices?: boolean; pods?: boolean };
 interface Pod {
-  readonly metadata: { readonly namespace: string; readonly name: string; readonly annotations?: object };
+  readonly metadata: {
+    readonly namespace: string;
+    readonly name: string;
+    readonly annotations?: object;
+    readonly creationTimestamp?: string;
+  };
   readonly spec: { readonly nodeName?: string; readonly hostNetwork?: boolean };
   readonly status: { readonly podIPs: readonly { readonly ip: string }[] };
 }
@@ -224,6 +229,25 @@ describe('where a ReconcileFunction is', () => {
     const { rules } = await at(service({ name: 'headless' }));
     expect(await refusalOf(rules, '10.0.0.7', ip)).toBe(`the name of headless has the address ${why}`);
     expect(await refusalOf(rules, '10.0.0.7')).toBeUndefined();
+  });
+
+  it.each([
+    ['later', 2, undefined],
+    [
+      'in the same second',
+      1,
+      "an EndpointSlice of web has the address 10.0.0.8, an address of another namespace's pod or Service",
+    ],
+    ['before', 0, "an EndpointSlice of web has the address 10.0.0.8, an address of another namespace's pod or Service"],
+  ])('has its address when another namespace claims it %s, if its own pod is older', async (_, second, why) => {
+    const born = (pod: Pod, at: number): Pod => ({
+      ...pod,
+      metadata: { ...pod.metadata, creationTimestamp: `2026-11-30T10:00:0${at}Z` },
+    });
+    slices = [{ endpoints: [{ addresses: ['10.0.0.8'] }] }];
+    pods = [born(podAt(['10.0.0.8']), 1)];
+    foreignPods = [born(podAt(['10.0.0.8'], 'bank'), second)];
+    expect(await refusalOf((await at(service())).rules)).toBe(why);
   });
 
   it('is at the address of a node where its own pod is in the network of this node', async () => {
