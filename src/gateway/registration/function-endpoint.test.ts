@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/harness/eventually.ts';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
+import { CpuBudgets } from '../controller/cel/cpu-budget.ts';
 import { type EndpointRules, guardedLookup } from '../controller/endpoint/endpoint-rules.ts';
 import { functionEndpoint } from './function-endpoint.ts';
 import type { ReconcileFunctionSpec } from './reconcile-function.ts';
@@ -73,12 +74,14 @@ beforeEach(async () => {
 });
 afterEach(() => server[Symbol.asyncDispose]());
 
+const handshakes = () => new CpuBudgets().of('shop.');
 const at = (endpoint: ReconcileFunctionSpec['endpoint'], allowed: string[] = []) =>
   functionEndpoint(endpoint, {
     // Each function has a client of its own.
     client: server.client.for('shop.web'),
     namespace: 'shop',
     allowed,
+    handshakes,
     signal: AbortSignal.timeout(10_000),
   });
 const refusalOf = ({ connectRefusal }: EndpointRules, ...addresses: string[]) => connectRefusal?.(addresses);
@@ -99,7 +102,7 @@ describe('where a ReconcileFunction is', () => {
     const found = await at(service(more));
     expect(found.url).toBe(url);
     // Nothing else may be connected to, this machine least of all.
-    expect(found.rules).toMatchObject({ allow: [new URL(url).origin], loopback: false });
+    expect(found.rules).toMatchObject({ allow: [new URL(url).origin], loopback: false, handshakes });
   });
 
   it.each<[string, object, object, string]>([
@@ -358,7 +361,7 @@ describe('where a ReconcileFunction is', () => {
     const allowed = ['https://functions.example.com'];
     expect(await at({ url: 'https://functions.example.com/a' }, allowed)).toEqual({
       url: 'https://functions.example.com/a',
-      rules: { allow: allowed, loopback: false, tenant: 'shop.' },
+      rules: { allow: allowed, loopback: false, tenant: 'shop.', handshakes },
       ca: undefined,
     });
     const onThis = ['http://127.0.0.1:1', 'http://*.example.com:8080'];

@@ -9,6 +9,7 @@ import {
   isNamed,
   namesLoopback,
 } from '../controller/endpoint/endpoint-rules.ts';
+import type { HandshakeBudget } from '../controller/endpoint/handshakes.ts';
 import { addressGuard, firstFamily, Service, serviceGuard, serviceRefusal } from './cluster-addresses.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 import type { ReconcileFunctionSpec } from './reconcile-function.ts';
@@ -26,26 +27,31 @@ export interface FunctionEndpoint {
  */
 const SERVICE_NAMESPACE = /[.]([^.]+)[.]svc([.]|$)/;
 
+/** Of the ReconcileFunction. */
+interface Surroundings {
+  readonly client: ApiClient;
+  readonly namespace: string;
+  /** The operator's list. */
+  readonly allowed: readonly string[];
+  /** See `EndpointRules`. */
+  readonly handshakes: () => HandshakeBudget;
+  readonly signal: AbortSignal;
+}
+
 /**
  * Finds where a function is: at a Service of its own namespace, or at a URL that the operator allows.
- * @param allowed the operator's list.
  * @throws InvalidFunctionError; ApiError when the apiserver does not answer.
  */
 export async function functionEndpoint(
   { url, service, caBundle }: ReconcileFunctionSpec['endpoint'],
-  where: {
-    readonly client: ApiClient;
-    readonly namespace: string;
-    readonly allowed: readonly string[];
-    readonly signal: AbortSignal;
-  },
+  where: Surroundings,
 ): Promise<FunctionEndpoint> {
   const ca = caBundle === undefined ? undefined : certificates(caBundle);
   if (service) return { ...(await serviceEndpoint(service, where)), ca };
-  const { allowed: allow, client, namespace, signal } = where;
+  const { allowed: allow, client, handshakes, namespace, signal } = where;
   // Loopback is the gateway's own machine, so the operator must have allowed it by name, and the URL must name it: the
   // owner of a name behind a star may lead it there.
-  const rules = { allow, loopback: namesLoopback(url ?? ''), tenant: tenantNamed(namespace) };
+  const rules = { allow, loopback: namesLoopback(url ?? ''), tenant: tenantNamed(namespace), handshakes };
   try {
     const found = checkEndpoint(url ?? '', rules);
     const isBehindStar = !isNamed(found, allow);
@@ -67,7 +73,7 @@ export async function functionEndpoint(
 
 async function serviceEndpoint(
   { name, port, path, scheme }: NonNullable<ReconcileFunctionSpec['endpoint']['service']>,
-  { client, namespace, signal }: { client: ApiClient; namespace: string; signal: AbortSignal },
+  { client, handshakes, namespace, signal }: Surroundings,
 ): Promise<{ url: string; rules: EndpointRules }> {
   const found = await orUndefined(client.json<Service>({ path: resourcePath(Service, { namespace, name }), signal }));
   if (!found) {
@@ -98,7 +104,7 @@ async function serviceEndpoint(
   return {
     // Trap: resolved against the origin a path that begins with two slashes would name another host.
     url: new URL(origin + path).href,
-    rules: { allow: [origin], loopback: false, family, connectRefusal, tenant: tenantNamed(namespace) },
+    rules: { allow: [origin], loopback: false, family, connectRefusal, tenant: tenantNamed(namespace), handshakes },
   };
 }
 

@@ -11,6 +11,7 @@ import {
   resourcePath,
   groupOf,
   idOf,
+  tenantNamed,
   tenantOf,
 } from '../../core/index.ts';
 import type { CacheScope, Description } from '../../contract/index.ts';
@@ -101,13 +102,16 @@ export class FunctionResolver {
    *   the apiserver.
    */
   async resolve(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<ResolvedFunction> {
-    const { allowedEndpoints } = this.#options;
+    const { allowedEndpoints, cpuBudgets } = this.#options;
     const { namespace = '' } = object.metadata;
+    const tenant = tenantNamed(namespace);
     // A tenant that declares many, or wrong ones, waits for its own.
     const client = this.#options.client.for(idOf(object));
     const { spec, parsed } = await this.#declaration(object, signal, onWaiting);
     const { description, endpoint, serviceAccountName, signingSecret, paused } = spec;
-    const where = { client, namespace, allowed: allowedEndpoints, signal };
+    // No controller's budget: expressions go on while handshakes wait.
+    const handshakes = (): CpuBudget => cpuBudgets.of(`${tenant} handshakes`, tenant);
+    const where = { client, namespace, allowed: allowedEndpoints, handshakes, signal };
     const { url, rules, ca } = await functionEndpoint(endpoint, where);
     const wanted = await this.#wanted(description, client);
     const reviewed = await wantedByWebhooks(description, client);
@@ -144,7 +148,7 @@ export class FunctionResolver {
       origin: 'declared',
       declaration,
       uid: objectUid,
-      tenant: tenantOf(idOf(object)),
+      tenant,
       description,
       related: related.resources,
       parsed,

@@ -2,6 +2,7 @@ import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { callbackify } from 'node:util';
 import { messageOf, UserError } from '../../../core/index.ts';
 import { variableOf } from '../../../ground/config/config.ts';
+import type { HandshakeBudget } from './handshakes.ts';
 import { type LookupAll, lookupInTurn } from './name-lookups.ts';
 
 /** Where triggers may be sent. */
@@ -22,6 +23,11 @@ export interface EndpointRules {
   readonly family?: 4 | 6 | undefined;
   /** The owner of the URL. Name lookups of one tenant do not delay the lookups of others (`lookupInTurn`). */
   readonly tenant: string;
+  /**
+   * Returns the budget that the TLS handshakes of all connections of the tenant share (`connectInTurn`). Default: they
+   * have none, as for a URL that the operator has configured.
+   */
+  readonly handshakes?: () => HandshakeBudget;
 }
 
 /**

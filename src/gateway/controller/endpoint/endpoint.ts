@@ -1,4 +1,4 @@
-import { KeyObject } from 'node:crypto';
+import { constants, KeyObject } from 'node:crypto';
 import { type buildConnector, type Client, type Dispatcher, Pool } from 'undici';
 import { BodyBuffer, type Clock, isConnectionRefused, messageOf, systemClock } from '../../../core/index.ts';
 import {
@@ -12,6 +12,7 @@ import { CountedClient, type CountedHandler, type Framing, FramingError } from '
 import { LEVELHOOK_HEADER, RESULT_STREAM, type SigningKey } from '../../../contract/index.ts';
 import { signSync } from '../../../contract/node/signature.ts';
 import { TimeSlice } from '../../../ground/time-slice.ts';
+import { connectInTurn } from './handshakes.ts';
 import type { Hold } from './held-bytes.ts';
 
 /** The result of one signed request. */
@@ -132,8 +133,12 @@ export class Endpoint {
     const { connections, ca, rules = rulesForConfigured(url), clock = systemClock } = options;
     const { origin, pathname, search } = checkEndpoint(url, rules);
     this.url = url;
+    // With renegotiation a server could ask for one handshake after the other on an open connection.
+    const secureOptions = constants.SSL_OP_NO_RENEGOTIATION;
+    const tls = { lookup: guardedLookup(rules), secureOptions, ...(ca === undefined ? {} : { ca }) };
+    const { handshakes, tenant } = rules;
+    const connect = handshakes ? connectInTurn(tls, { tenant, budget: handshakes }) : tls;
     // Over HTTP/2 all triggers would share one connection, and a broken connection would leave all outcomes unknown.
-    const connect = { lookup: guardedLookup(rules), ...(ca === undefined ? {} : { ca }) };
     const common = { pipelining: 1, allowH2: false, connect, factory: countedClient };
     this.#pool = new Pool(origin, { connections, ...common, ...KEEP_ALIVE });
     this.#connect = () => new Pool(origin, { connections: 1, ...common });
