@@ -67,6 +67,8 @@ export const PLACES = {
   victimUid: '0d5ac1e5-0000-4000-8000-000000000000',
   group: 'hostile-namespace.example.com',
   functionUrl: 'http://function.invalid',
+  secureUrl: 'https://function.invalid',
+  secureCa: 'c2VjdXJlLWNh',
   gatewayUrl: 'http://gateway.invalid',
 } as const;
 
@@ -74,8 +76,10 @@ export const PLACES = {
 export function placed(action: Action, places: Readonly<Record<keyof typeof PLACES, string>>): Action {
   let text = JSON.stringify(action);
   // The group before the namespace that it begins with.
-  for (const name of ['group', 'namespace', 'victimNamespace', 'victimUid', 'functionUrl', 'gatewayUrl'] as const) {
-    text = text.replaceAll(PLACES[name], places[name]);
+  const { group, ...others } = PLACES;
+  text = text.replaceAll(group, places.group);
+  for (const [name, place] of Object.entries(others)) {
+    text = text.replaceAll(place, places[name as keyof typeof others]);
   }
   return JSON.parse(text) as Action;
 }

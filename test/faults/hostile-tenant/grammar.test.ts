@@ -51,6 +51,7 @@ const NASTY: readonly [what: string, where: Place, pattern: Pattern][] = [
   ['kinds without rights', 'declaration', /"SubjectAccessReview"|"Node"/],
   ['namespaces of others', 'declaration', new RegExp(`"namespaces":\\[[^\\]]*"${PLACES.victimNamespace}"`)],
   ['endpoints elsewhere', 'declaration', /169\.254\.169\.254|file:|\.svc/],
+  ['a long chain of certificates', 'declaration', new RegExp(`"caBundle":"${PLACES.secureCa}"`)],
   ['services', 'declaration', /"service":\{/],
   ['signing secrets of others', 'declaration', /"signingSecret":\{"name":"(?!signing")/],
   ['another account alone', 'declaration', /^\{"spec":\{"serviceAccountName":"second"\}\}$/],
@@ -133,6 +134,8 @@ describe('the grammar of a hostile tenant', () => {
       victimUid: '00000000-0000-4000-8000-000000000002',
       group: 'one.example.com',
       functionUrl: 'http://127.0.0.1:1',
+      secureUrl: 'https://127.0.0.1:3',
+      secureCa: 'b25l',
       gatewayUrl: 'http://127.0.0.1:2',
     };
     const text = JSON.stringify(actions.map((action) => placed(action, places)));

@@ -1,7 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { formatObjectKey } from '../../../src/core/index.ts';
-import { randomBytes, randomUUID } from 'node:crypto';
+import { constants, randomBytes, randomUUID } from 'node:crypto';
 import {
   CONTRACT_VERSION,
   importSecret,
@@ -12,6 +13,7 @@ import {
   type Trigger,
 } from '../../../src/contract/index.ts';
 import { decodeReviewRequest, isReviewRequest } from '../../../src/contract/webhook.ts';
+import { type CertificateChain, createCertificateChain } from '../../harness/certificate-chain.ts';
 import { LoopbackServer } from '../../harness/loopback-server.ts';
 
 /** Callbacks at a time, and how long it waits for the answer to one. */
@@ -184,6 +186,20 @@ export interface Delivery {
   readonly text: string;
 }
 
+/** It has a client verify 21 certificates for each request, since it keeps no connection and gives no ticket. */
+class ChainedServer extends LoopbackServer {
+  readonly caBundle: string;
+
+  constructor({ ca, cert, key }: CertificateChain, answer: Parameters<LoopbackServer['answerBy']>[0]) {
+    super(createSecureServer({ cert, key, secureOptions: constants.SSL_OP_NO_TICKET }));
+    this.caBundle = Buffer.from(ca).toString('base64');
+    this.answerBy((request, response) => {
+      response.setHeader('connection', 'close');
+      return answer(request, response);
+    });
+  }
+}
+
 /**
  * The server behind all ReconcileFunctions of the hostile tenant: it believes every caller and keeps what it is sent.
  */
@@ -196,6 +212,7 @@ export class HostileFunction extends LoopbackServer {
   readonly calledBack = new Map<number, number>();
   /** Those that it was asked to reconcile. */
   readonly keys = new Set<string>();
+  #secure: ChainedServer | undefined;
   #behaviours: readonly BehaviourName[] = ['done'];
   readonly #secret: string;
   /** So many at a time. */
@@ -206,6 +223,24 @@ export class HostileFunction extends LoopbackServer {
     super(createServer());
     this.answerBy((request, response) => this.#answer(request, response));
     this.#secret = secret;
+  }
+
+  /** The same function by https. */
+  get secure(): { readonly url: string; readonly caBundle: string } {
+    if (!this.#secure) throw new Error('it is not open');
+    return this.#secure;
+  }
+
+  override async open(): Promise<void> {
+    await super.open();
+    const chain = await createCertificateChain(21, 'P-521');
+    this.#secure = new ChainedServer(chain, (request, response) => this.#answer(request, response));
+    await this.#secure.open();
+  }
+
+  override async close(): Promise<void> {
+    await this.#secure?.close();
+    await super.close();
   }
 
   behave(behaviours: readonly BehaviourName[]): void {

@@ -176,7 +176,7 @@ export class World {
       await startGateway(setting, [operator.url], {
         // It knows no apiserver: whoever reaches its port may send reviews.
         ...serving.anonymous,
-        ...settingsFor([hostile.namespace, victim.namespace], [fn.url, victim.observer.url]),
+        ...settingsFor([hostile.namespace, victim.namespace], [fn.url, fn.secure.url, victim.observer.url]),
         // Nothing but rights keeps Secrets from the tenant, and what is in Redis can be searched.
         LEVELHOOK_CACHE_KEYS: `test:${Buffer.alloc(32, 7).toString('base64')}`,
         LEVELHOOK_CACHE_COMPRESS_ABOVE: 'off',
@@ -304,6 +304,8 @@ export class World {
       victimUid: this.victim.ownerUid,
       group: this.group,
       functionUrl: this.fn.url,
+      secureUrl: this.fn.secure.url,
+      secureCa: this.fn.secure.caBundle,
       gatewayUrl: this.gateway.url,
     });
     switch (action.do) {

@@ -8,6 +8,7 @@ import type { ReconcileFunctionSpec } from '../../../src/gateway/registration/re
 import { type Cluster, pods } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { ownBounds } from '../../harness/own-bounds.ts';
 import { Started } from '../../harness/started.ts';
 
 const services = resource<KubernetesObject & { spec: { clusterIP: string } }>('v1', 'Service');
@@ -104,7 +105,8 @@ function slice(name: string, of: string, ...addresses: string[]): Promise<unknow
 }
 
 async function rulesOf(endpoint: ReconcileFunctionSpec['endpoint'], allowed: string[] = []): Promise<EndpointRules> {
-  const where = { client: cluster.client, namespace: tenant, allowed, signal: AbortSignal.timeout(10_000) };
+  const handshakes = () => ownBounds().budget;
+  const where = { client: cluster.client, namespace: tenant, allowed, handshakes, signal: AbortSignal.timeout(10_000) };
   return (await functionEndpoint(endpoint, where)).rules;
 }
 

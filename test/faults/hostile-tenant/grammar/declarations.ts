@@ -135,7 +135,7 @@ export function declarationOf(name: string, sources: Sources): fc.Arbitrary<Bulk
 
 /** Mostly its own function, else an address or a Service that is none of its own. */
 export function endpoint(name: string): fc.Arbitrary<BulkObject> {
-  const { functionUrl, gatewayUrl, victimNamespace } = PLACES;
+  const { functionUrl, gatewayUrl, secureCa, secureUrl, victimNamespace } = PLACES;
   const elsewhere = [
     gatewayUrl,
     `${functionUrl}/../../x`,
@@ -156,6 +156,10 @@ export function endpoint(name: string): fc.Arbitrary<BulkObject> {
     {
       weight: 20,
       arbitrary: fc.constant(fields({ url: `${functionUrl}/${name}` })),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.constant(fields({ url: `${secureUrl}/${name}`, caBundle: secureCa })),
     },
     {
       weight: 2,
@@ -295,6 +299,7 @@ export function fieldPath(): fc.Arbitrary<string> {
         'spec.selector',
         'spec.a.a.a',
         'data.ref',
+        'data.password',
         'data.password',
         'rules.resourceNames',
         'metadata.ownerReferences.name',
