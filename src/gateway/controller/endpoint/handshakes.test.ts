@@ -9,6 +9,7 @@ import { type CertificateChain, createCertificateChain } from '../../../../test/
 import { eventually } from '../../../../test/harness/eventually.ts';
 import { LoopbackServer } from '../../../../test/harness/loopback-server.ts';
 import { SocketServer } from '../../../../test/harness/socket-server.ts';
+import { TicketFlood } from '../../../../test/harness/ticket-flood.ts';
 import { type Answer, Endpoint } from './endpoint.ts';
 import type { HandshakeBudget } from './handshakes.ts';
 
@@ -19,6 +20,8 @@ const AT_ONCE = 100;
 /** A budget that is used up while a test says so, and measures the work. */
 class Purse implements HandshakeBudget {
   spentMs = 0;
+  /** Pieces of work that were measured. */
+  runs = 0;
   /** Steps of handshakes that were begun, or wait. */
   steps = 0;
   /** It is used up after this step. */
@@ -34,16 +37,21 @@ class Purse implements HandshakeBudget {
     this.#closed = undefined;
   }
 
-  async inTurn<T>(work: () => T): Promise<T> {
-    this.steps += 1;
-    if (this.#closed) await this.#closed.promise;
-    if (this.steps === this.closeAfter) this.close();
+  run<T>(work: () => T): T {
+    this.runs += 1;
     const fromMs = threadMs();
     try {
       return work();
     } finally {
       this.spentMs += threadMs() - fromMs;
     }
+  }
+
+  async inTurn<T>(work: () => T): Promise<T> {
+    this.steps += 1;
+    if (this.#closed) await this.#closed.promise;
+    if (this.steps === this.closeAfter) this.close();
+    return this.run(work);
   }
 }
 
@@ -200,5 +208,22 @@ describe("the TLS handshakes of a tenant's functions", () => {
     });
     void send(endpointAt(url, ordinary.ca));
     expect(await refused).toMatchObject({ code: 'ERR_SSL_NO_RENEGOTIATION' });
+  });
+
+  it('include session tickets, however many the function sends on an open connection', async () => {
+    const flood = new TicketFlood(ordinary);
+    const url = await flood.open();
+    ends.push(() => flood.close());
+    const endpoint = endpointAt(url, ordinary.ca);
+    void send(endpoint);
+    await eventually(async () => expect(flood.isAsked).toBe(true));
+    const { steps } = purse;
+    purse.close();
+    // The first ones do not wait, but they count.
+    await eventually(async () => {
+      flood.send(100);
+      expect(purse.steps).toBe(steps + 1);
+    });
+    expect(purse.runs).toBeGreaterThan(steps);
   });
 });

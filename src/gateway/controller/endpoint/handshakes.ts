@@ -10,13 +10,19 @@ import type { CpuBudget } from '../cel/cpu-budget.ts';
  * gives it up. A function that accepts connections and never answers holds such a place for `PATIENCE_MS`.
  */
 const OF_TENANT = 100;
+/**
+ * A connection may have this much outside its data, such as session tickets and the headers of records, and an eighth
+ * of its data. Beyond that its bytes wait as a handshake does. Session tickets of 4 MB a second take all of the thread.
+ */
+const FREE_BYTES = 8192;
+const PER_DATA_BYTE = 1 / 8;
 /** undici gives a connection up after this. */
 const PATIENCE_MS = 10_000;
 
 const turns = new TenantTurns(Infinity, OF_TENANT);
 
 /** The processor time of a tenant's handshakes. */
-export type HandshakeBudget = Pick<CpuBudget, 'inTurn'>;
+export type HandshakeBudget = Pick<CpuBudget, 'inTurn' | 'run'>;
 
 /** Of connections to a function. */
 type SecureOptions = Pick<ConnectionOptions, 'ca' | 'lookup' | 'secureOptions'>;
@@ -74,7 +80,7 @@ async function handshake({ socket, budget, giveUpMs, secure, done }: Handshake):
     const transport = new PaidTransport(socket, budget);
     // undici declares a socket, and Node takes any stream.
     secure(transport as Duplex as Socket, (...result) => {
-      transport.isSecured = true;
+      if (result[1]) transport.secured = result[1];
       over.resolve();
       done(...result);
     });
@@ -93,8 +99,10 @@ async function handshake({ socket, budget, giveUpMs, secure, done }: Handshake):
  * nothing can measure or delay it.
  */
 class PaidTransport extends Duplex {
-  /** Whether the handshake is over: later bytes neither wait nor count. */
-  isSecured = false;
+  /** The bytes since the handshake. */
+  #bytes = 0;
+  #secured: Socket | undefined;
+  #isWaiting = false;
   readonly #socket: Socket;
   readonly #budget: () => HandshakeBudget;
 
@@ -109,8 +117,18 @@ class PaidTransport extends Duplex {
       .on('close', () => this.destroy());
   }
 
+  /** The connection of TLS, when the handshake is over: from then on ordinary bytes do not wait. */
+  set secured(socket: Socket) {
+    this.#bytes = 0;
+    this.#secured = socket;
+  }
+
+  get #isOrdinary(): boolean {
+    return !!this.#secured && this.#bytes <= FREE_BYTES + this.#secured.bytesRead * (1 + PER_DATA_BYTE);
+  }
+
   override _read(): void {
-    this.#socket.resume();
+    if (!this.#isWaiting) this.#socket.resume();
   }
 
   override _write(chunk: Buffer, encoding: BufferEncoding, done: (error?: Error | null) => void): void {
@@ -127,24 +145,25 @@ class PaidTransport extends Duplex {
   }
 
   async #take(chunk: Buffer): Promise<void> {
-    if (this.isSecured) {
-      if (!this.push(chunk)) this.#socket.pause();
-      return;
-    }
+    const isOrdinary = this.#isOrdinary;
+    this.#bytes += chunk.length;
+    if (isOrdinary) return this.#budget().run(() => this.#give(chunk));
+    this.#isWaiting = true;
     this.#socket.pause();
     try {
       await this.#budget().inTurn(() => this.#give(chunk), PATIENCE_MS);
-      this.#socket.resume();
     } catch (error) {
       this.destroy(error as Error);
     }
+    this.#isWaiting = false;
+    if (this.readableLength < this.readableHighWaterMark) this.#socket.resume();
   }
 
-  /** Gives the chunk to TLS within this call. */
+  /** Gives the chunk to TLS within this call, unless TLS wants no more now. */
   #give(chunk: Buffer): void {
     if (this.destroyed) return;
-    this.push(chunk);
-    // Of a stream whose first bytes come before it is read, `push` keeps them for a later turn.
-    if (!this.isPaused()) this.read();
+    if (!this.push(chunk)) this.#socket.pause();
+    // `push` keeps the first bytes of a stream that is not read yet for a later turn.
+    while (!this.isPaused() && this.read() !== null);
   }
 }
