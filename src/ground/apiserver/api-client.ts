@@ -49,6 +49,16 @@ export interface ForwardedAnswer {
   readonly body: Readable;
 }
 
+/** The requests of one controller, as flow control counts them. */
+interface ApiFlow {
+  readonly controller: string;
+  /**
+   * Its requests go ahead of the controller's others, and do not wait for others to end: for small and rare requests
+   * that others depend on. Default false.
+   */
+  readonly isUrgent?: boolean;
+}
+
 interface RequestOptions {
   readonly dispatcher: Dispatcher;
   readonly method: NonNullable<ApiRequest['method']>;
@@ -71,36 +81,41 @@ export class ApiClient {
   readonly #credentials: Credentials;
   readonly #metrics: Metrics;
   readonly #flowControl: FlowControl | undefined;
-  readonly #controller: string | undefined;
+  readonly #flow: ApiFlow | undefined;
   /** The client that `for` has made it from; itself, if none: facts about the cluster are remembered by it. */
   readonly root: ApiClient;
   #host: string | undefined;
 
   /**
    * @param flowControl delays each request. Default: no delay.
-   * @param controller see `for`. Default: the gateway itself.
+   * @param flow see `for`. Default: the gateway's own.
    * @param root Default: this client.
    */
   constructor(
     credentials: Credentials,
     metrics: Metrics = silentMetrics,
     flowControl?: FlowControl,
-    controller?: string,
+    flow?: ApiFlow,
     root?: ApiClient,
   ) {
     this.root = root ?? this;
     this.#credentials = credentials;
     this.#metrics = metrics;
     this.#flowControl = flowControl;
-    this.#controller = controller;
+    this.#flow = flow;
   }
 
   /**
    * A client for one controller: its requests count against the controller's own limit too, and under its name.
    * Requests that several controllers share (an informer's lists and watches) stay the gateway's own.
    */
-  for(controller: string): ApiClient {
-    return new ApiClient(this.#credentials, this.#metrics, this.#flowControl, controller, this.root);
+  for(controller: string, options: Pick<ApiFlow, 'isUrgent'> = {}): ApiClient {
+    const flow = { controller, ...options };
+    return new ApiClient(this.#credentials, this.#metrics, this.#flowControl, flow, this.root);
+  }
+
+  get #controller(): string | undefined {
+    return this.#flow?.controller;
   }
 
   get server(): string {
@@ -119,7 +134,7 @@ export class ApiClient {
   async measuredJson(options: ApiRequest): Promise<{ value: unknown; bytes: number }> {
     const body = await this.#measured(options.method, async () => {
       await this.#waitForFlowControl(options);
-      const end = await this.#flowControl?.begin(this.#controller, options.signal);
+      const end = this.#flow?.isUrgent ? undefined : await this.#flowControl?.begin(this.#controller, options.signal);
       return this.#send(options)
         .then((answer) => read(answer, options.maxBytes))
         .finally(() => end?.());
@@ -235,7 +250,7 @@ export class ApiClient {
 
   /** Once for each request, a watch being one, however long it lasts. */
   async #waitForFlowControl({ method = 'GET', signal }: ApiRequest): Promise<void> {
-    const waitedMs = await this.#flowControl?.wait(this.#controller, signal);
+    const waitedMs = await this.#flowControl?.wait(this.#controller, signal, this.#flow?.isUrgent);
     this.#metrics.count('levelhook_apiserver_requests_total', { controller: this.#controller ?? '', method });
     if (waitedMs === undefined) return;
     this.#metrics.observe('rest_client_rate_limiter_duration_seconds', this.#labels(method), waitedMs / 1000);

@@ -128,6 +128,22 @@ describe('FlowControl', () => {
     expect(order()).toBe('aba');
   });
 
+  it('lets an urgent request pass the others of its controller, within the same limits', async () => {
+    const control = flows(PLENTY, { perSecond: 10, burst: 1 });
+    const giveUp = new AbortController();
+    void askOften(control, 'a', 256);
+    await settled();
+    const urgent = control.wait('a', undefined, true);
+    const given = control.wait('a', giveUp.signal, true);
+    giveUp.abort();
+    await expect(given).rejects.toThrow();
+    await clock.pass(100);
+    expect(await urgent).toBe(100);
+    expect(admitted).toHaveLength(1);
+    await clock.pass(25_500);
+    expect(admitted).toHaveLength(256);
+  });
+
   it('forgets a request that is given up, which takes nothing from the others', async () => {
     const control = flows(PLENTY, { perSecond: 10, burst: 1 });
     const giveUp = new AbortController();

@@ -21,7 +21,7 @@ export interface FlowControlOptions {
  * process. Each request waits for a token of its controller, of its tenant and of the total. When the total is used up,
  * the waiting tenants take turns, one request each, and so do the controllers of a tenant. So a controller with many
  * requests delays only itself, and a tenant that declares many controllers delays only its own. Requests of one
- * controller are sent in their order.
+ * controller are sent in their order, but for urgent ones.
  */
 export class FlowControl {
   readonly #options: FlowControlOptions;
@@ -53,9 +53,10 @@ export class FlowControl {
   /**
    * Resolves when a request may be sent, with the milliseconds that it has waited.
    * @param name the controller on whose behalf it is. Default: the gateway's own.
+   * @param isUrgent whether it goes ahead of the controller's other requests. Default false.
    * @throws the signal's reason when it is aborted before; then no token was taken.
    */
-  async wait(name = GATEWAY, signal?: AbortSignal): Promise<number> {
+  async wait(name = GATEWAY, signal?: AbortSignal, isUrgent = false): Promise<number> {
     signal?.throwIfAborted();
     const askedAtMs = this.#clock.now();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -70,7 +71,8 @@ export class FlowControl {
       signal?.removeEventListener('abort', onAbort);
       resolve();
     };
-    flow.requests.add(grant);
+    if (isUrgent) flow.requests = new Set([grant, ...flow.requests]);
+    else flow.requests.add(grant);
     flow.tenant.waiting.add(flow);
     this.#waiting.add(flow.tenant);
     signal?.addEventListener('abort', onAbort, { once: true });
@@ -244,8 +246,8 @@ const GATEWAY = '';
 /** Of one controller. */
 interface Flow {
   readonly bucket: TokenBucket | undefined;
-  /** The waiting requests, in order of arrival. */
-  readonly requests: Set<() => void>;
+  /** The waiting requests: first urgent ones, the latest first, then the others in order of arrival. */
+  requests: Set<() => void>;
   readonly tenant: TenantFlows;
 }
 
