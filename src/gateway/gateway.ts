@@ -260,7 +260,7 @@ export class Gateway {
     const { leaseTiming: timing } = this.#config;
     const { client, election, location } = cluster;
     const manager = this.#createManager(files, cluster, urls);
-    const { controllers, informers, recovery, tokenKeys } = manager;
+    const { accounts, controllers, informers, recovery, tokenKeys } = manager;
     const leadership =
       election &&
       new Leadership({
@@ -283,7 +283,8 @@ export class Gateway {
         if (!runs) throw new TokenError('the token names no runs');
         const proxied = controllers.known().has(controller) ? controllers.holder(claims)?.proxied : undefined;
         const goesOn: ProxyClient['goesOn'] = (named = runs) => manager.goesOn({ ...claims, runs: named });
-        return { controller, proxied, runs, expiresAt, goesOn };
+        const hasAccount: ProxyClient['hasAccount'] = async () => !proxied || accounts.isThere(proxied.account);
+        return { controller, proxied, runs, expiresAt, goesOn, hasAccount };
       },
       available: () => recovery.healthy,
       mayCome: (id) => manager.mayCome(id),
@@ -365,7 +366,7 @@ export class Gateway {
   }
 
   #createCacheApi(client: ApiClient, manager: Manager): CacheApi {
-    const { controllers, informers, recovery, tokenKeys } = manager;
+    const { accounts, controllers, informers, recovery, tokenKeys } = manager;
     const views = () =>
       informers.all().map((informer) => ({
         view: informer.view,
@@ -378,8 +379,13 @@ export class Gateway {
       verify: (token) => {
         const claims = tokenKeys.verify('levelhook-cache', token);
         const scope = controllers.scopeOf(claims);
+        const account = controllers.holder(claims)?.account;
         const { controller: name, positions } = claims;
-        return { name, scope, positions, goesOn: () => manager.goesOn(claims) };
+        const goesOn = async (): Promise<boolean> => {
+          const [isThere, goOn] = await Promise.all([!account || accounts.wasThere(account), manager.goesOn(claims)]);
+          return isThere && goOn;
+        };
+        return { name, scope, positions, goesOn };
       },
       available: () => recovery.healthy,
       times: this.#times,

@@ -1,5 +1,6 @@
 import { messageOf, objectNamed, originOf, type Resource, type Runtime, tenantNamed } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
+import { LiveAccounts } from '../controller/access/live-accounts.ts';
 import { ReaderUsers } from '../controller/access/reader-users.ts';
 import type { TokenClaims } from '../controller/access/token.ts';
 import { TokenKeys } from '../controller/access/token-keys.ts';
@@ -60,6 +61,8 @@ const LATE_MS = 30_000;
  */
 export class Manager implements KnownParts {
   readonly tokenKeys: TokenKeys;
+  /** The ServiceAccounts of ReconcileFunctions, whose tokens end with them. */
+  readonly accounts: LiveAccounts;
   /** Undefined when functions get none. */
   readonly readerUsers: ReaderUsers | undefined;
   readonly informers: Informers;
@@ -89,6 +92,14 @@ export class Manager implements KnownParts {
     this.#options = options;
     const { callbackRing, keyRing: ring } = options.files;
     this.tokenKeys = new TokenKeys({ ring, callbackRing, cluster: location, clock: runtime.clock });
+    this.accounts = new LiveAccounts({
+      client,
+      clock: runtime.clock,
+      onReplaced: ({ controller, uid }) => {
+        // The declaration with the new account may have been found already, while runs of the old one end.
+        if (this.controllers.known().get(controller)?.account?.uid === uid) this.declared?.again(controller, 'review');
+      },
+    });
     const userRing = ring ?? callbackRing;
     this.readerUsers =
       config.redisUsers.length > 0 && userRing
@@ -340,7 +351,7 @@ export class Manager implements KnownParts {
 
   #createFactory(): ControllerFactory {
     const { cluster, config, runtime, urls } = this.#options;
-    const { readerUsers, tokenKeys } = this;
+    const { accounts, readerUsers, tokenKeys } = this;
     const { client, kubernetes, location } = cluster;
     const { historyRuns, logTriggers, resyncMs, startWindowMs } = config;
     return new ControllerFactory({
@@ -348,7 +359,7 @@ export class Manager implements KnownParts {
       location,
       client,
       informers: this.informers,
-      access: { kubernetes, tokenKeys, readerUsers, ...urls },
+      access: { kubernetes, tokenKeys, accounts, readerUsers, ...urls },
       bounds: { cpuBudgets: this.#cpuBudgets, memory: this.memory },
       settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
       on: { changed: (id) => this.#wakeDeclared(id), relatedKinds: (id) => this.declared?.again(id, 'review') },

@@ -3,12 +3,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type Clock,
   formatKind,
-  type KubernetesObject,
   messageOf,
-  orUndefined,
-  resource,
   type Resource,
-  resourcePath,
   groupOf,
   idOf,
   tenantNamed,
@@ -16,7 +12,7 @@ import {
 } from '../../core/index.ts';
 import type { CacheScope, Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
-import type { ApiClient } from '../../ground/apiserver/api-client.ts';
+import { type ApiClient, AnswerTooLargeError } from '../../ground/apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../../ground/apiserver/discovery.ts';
 import { settingsFor } from '../informer/cache/view-settings.ts';
 import type { CacheSettings } from '../../ground/config/cache-file.ts';
@@ -34,6 +30,7 @@ import { decodeSpec, type ReconcileFunction, type ReconcileFunctionSpec } from '
 import { InvalidFunctionError } from './invalid-function-error.ts';
 import { checkEncryptedKinds, checkSecretReviews, EncryptedKindError } from '../controller/access/encrypted-kinds.ts';
 import type { FunctionAccount } from '../controller/access/account-tokens.ts';
+import { accountUid } from '../controller/access/live-accounts.ts';
 import {
   CredentialsError,
   type KubernetesCredentials,
@@ -125,9 +122,11 @@ export class FunctionResolver {
     checkSecure(spec.credentials, url);
     this.#checkReachableBack(description, url, wanted);
     const { keys, version } = await readSigningSecret(client, { namespace, ...signingSecret }, signal);
-    const account = { namespace, name: serviceAccountName };
-    const uid = await accountUid(client, account, signal);
-    const acting = await this.#acting(spec, { ...account, uid, controller: idOf(object) });
+    const named = { namespace, name: serviceAccountName };
+    const { credentials } = spec;
+    const uid = await uidOf(client, named, signal);
+    const account: FunctionAccount = { ...named, uid, credentials, controller: idOf(object) };
+    await this.#checkCredentials(spec, account);
     const review = async (during: AbortSignal): Promise<CacheScope> => {
       const allowed = await reviewAccess(client, account, wanted, during);
       await reviewAccess(client, account, reviewed, during);
@@ -139,10 +138,10 @@ export class FunctionResolver {
     );
     const scope = { ...related.scope, ...declared };
     const served = [...[...wanted, ...reviewed].map(({ resource }) => resource), ...related.resources];
-    const text = JSON.stringify([object.metadata.uid, description, url, ca, version, scope, served, acting]);
+    const text = JSON.stringify([object.metadata.uid, description, url, ca, version, scope, served, account]);
     const hash = hashOf(text);
     const { uid: objectUid } = object.metadata;
-    const declaration = hashOf(JSON.stringify([objectUid, uid, spec.credentials, url, ca])).slice(0, 32);
+    const declaration = hashOf(JSON.stringify([objectUid, uid, credentials, url, ca])).slice(0, 32);
     const controller: ControllerSpec = {
       id: idOf(object),
       origin: 'declared',
@@ -157,7 +156,7 @@ export class FunctionResolver {
       keys,
       ca,
       scope,
-      ...(acting ? { account: acting } : {}),
+      account,
       paused: paused === true,
     };
     const checkRights = async (during: AbortSignal): Promise<void> => {
@@ -286,12 +285,12 @@ export class FunctionResolver {
     }
   }
 
-  /** As whom the gateway lets the function act; undefined when the function has its own credentials. */
-  async #acting(
+  /** @throws InvalidFunctionError when the gateway cannot let the function act as its account. */
+  async #checkCredentials(
     { credentials, endpoint, description }: ReconcileFunctionSpec,
-    named: Omit<FunctionAccount, 'credentials'>,
-  ): Promise<FunctionAccount | undefined> {
-    if (credentials === 'own') return undefined;
+    account: FunctionAccount,
+  ): Promise<void> {
+    if (credentials === 'own') return;
     const { maxBatch = 1 } = description;
     if (credentials === 'proxy' && maxBatch > MAX_PROXIED_BATCH) {
       throw new InvalidFunctionError(
@@ -300,14 +299,12 @@ export class FunctionResolver {
         `spec.maxBatch: with credentials: proxy it is ${MAX_PROXIED_BATCH} at most, since the token of a trigger names each of its keys`,
       );
     }
-    const account = { ...named, credentials };
     try {
       await this.#options.kubernetes.check(account, longestRunMs(description), endpoint.url !== undefined);
     } catch (error) {
       if (!(error instanceof CredentialsError)) throw error;
       throw new InvalidFunctionError('Ready', error.reason, `spec.credentials: ${messageOf(error)}`);
     }
-    return account;
   }
 
   /**
@@ -343,19 +340,24 @@ const hashOf = (text: string): string => createHash('sha256').update(text).diges
 /** Names of the greatest length stay below the 16 KiB that a server takes as headers. */
 const MAX_PROXIED_BATCH = 20;
 
-const SERVICE_ACCOUNT = resource('v1', 'ServiceAccount');
-
 /** @throws InvalidFunctionError when there is no such ServiceAccount. */
-async function accountUid(
+async function uidOf(
   client: ApiClient,
-  { namespace, name }: { namespace: string; name: string },
+  account: { readonly namespace: string; readonly name: string },
   signal: AbortSignal,
 ): Promise<string> {
-  const path = resourcePath(SERVICE_ACCOUNT, { namespace, name });
-  const found = await orUndefined(client.json<KubernetesObject>({ path, signal }));
-  if (found) return found.metadata.uid;
-  const message = `spec.serviceAccountName: there is no ServiceAccount ${name} in ${namespace}`;
-  throw new InvalidFunctionError('Authorized', 'ServiceAccountNotFound', message);
+  const { namespace, name } = account;
+  const refusal = (reason: string, message: string): InvalidFunctionError =>
+    new InvalidFunctionError('Authorized', reason, `spec.serviceAccountName: ${message}`);
+  try {
+    const uid = await accountUid(client, account, signal);
+    if (uid !== undefined) return uid;
+  } catch (error) {
+    if (!(error instanceof AnswerTooLargeError)) throw error;
+    const message = `the metadata of the ServiceAccount ${name} in ${namespace} has more than 256 KiB`;
+    throw refusal('ServiceAccountTooLarge', message);
+  }
+  throw refusal('ServiceAccountNotFound', `there is no ServiceAccount ${name} in ${namespace}`);
 }
 
 function checkSecure(credentials: ReconcileFunctionSpec['credentials'], url: string): void {

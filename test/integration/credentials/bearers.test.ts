@@ -50,6 +50,7 @@ let world: ProxiedTenant;
 let setting: Setting;
 let raw: RawFunction;
 let moved: RawFunction;
+let own: RawFunction;
 let gateways: Listening[];
 
 beforeAll(async () => {
@@ -62,11 +63,14 @@ beforeAll(async () => {
   setting = createSetting({ kubeconfig: world.kubeconfig, redisUrl: inject('redisUrl') });
   raw = await started.open(new RawFunction({ name: 'raw', for: kind, concurrency: 10, timeoutSeconds: 30 }));
   moved = await started.open(new RawFunction({ name: 'raw', for: kind, concurrency: 10, timeoutSeconds: 30 }));
+  own = await started.open(new RawFunction({ name: 'own', for: kind, concurrency: 1, timeoutSeconds: 30 }));
   // A view with other namespaces would be served through the cache API only.
   const cacheFile = join(await started.directory(), 'cache.yaml');
   await writeFile(cacheFile, JSON.stringify({ defaults: { namespaces: [namespace] } }));
   const settings = {
-    ...settingsFor([namespace], [raw.url, moved.url]),
+    ...settingsFor([namespace], [raw.url, moved.url, own.url]),
+    // Tokens end when their account does, and not with the next review.
+    LEVELHOOK_REVIEW_SECONDS: '3600',
     LEVELHOOK_LEASE: `${namespace}/levelhook`,
     LEVELHOOK_CACHE_KEYS: CACHE_KEYS,
     LEVELHOOK_CACHE_FILE: cacheFile,
@@ -108,14 +112,14 @@ class HeldRun {
     this.answer = answer;
   }
 
-  /** The statuses of a live read, then a read of the cache, at each gateway: first the one that sent the trigger. */
+  /**
+   * The statuses of a live read, unless the function has its own credentials, then a read of the cache, at each
+   * gateway: first the one that sent the trigger.
+   */
   async reads(name = 'plain'): Promise<number[]> {
     const { kubernetes, cache } = this.trigger;
     const statuses: number[] = [];
-    for (const { url, token } of [kubernetes, cache].map((each) => ({
-      url: each?.url ?? '',
-      token: each?.token ?? '',
-    }))) {
+    for (const { url = '', token = '' } of [kubernetes, cache].flatMap((each) => each ?? [])) {
       const own = gateways.toSorted((gateway) => (url.startsWith(gateway.url) ? -1 : 1));
       for (const gateway of own) {
         const here = gateway.url + new URL(url).pathname;
@@ -152,9 +156,9 @@ class HeldRun {
   }
 }
 
-async function startRun(name: string): Promise<HeldRun> {
+async function startRun(name: string, label = 'raw'): Promise<HeldRun> {
   const held = new Promise<HeldRun>((resolve) => {
-    for (const at of [raw, moved]) {
+    for (const at of [raw, moved, own]) {
       at.onTrigger = (trigger, response) => {
         if (trigger.requests[0]?.name !== name) return answerTo(response, { status: 'done' });
         resolve(new HeldRun(trigger, (result) => answerTo(response, result)));
@@ -162,7 +166,7 @@ async function startRun(name: string): Promise<HeldRun> {
     }
   });
   const key = { namespace, name };
-  await world.cluster.create(configMaps, { metadata: { ...key, labels: { for: 'raw' } } });
+  await world.cluster.create(configMaps, { metadata: { ...key, labels: { for: label } } });
   return held;
 }
 
@@ -305,9 +309,11 @@ describe('the tokens and the Redis user of a function that is declared otherwise
     await eventually(async () => expect(await run.reads()).toEqual(GOOD));
     return { run, loginEnded: once(await run.login(), 'end') };
   };
-  const isOver = async ({ run, loginEnded }: Awaited<ReturnType<typeof accepted>>): Promise<void> => {
-    await eventually(async () => expect(await run.reads()).toEqual(OVER));
-    await eventually(async () => expect(await run.callback({ status: 'done' })).toBe(410));
+  /** @param code of a callback: that the run is over, or that there is no controller. */
+  const isOver = async ({ run, loginEnded }: Awaited<ReturnType<typeof accepted>>, code = 410): Promise<void> => {
+    // Before the run ends by itself.
+    await eventually(async () => expect(await run.reads()).toEqual(OVER), 20_000);
+    await eventually(async () => expect(await run.callback({ status: 'done' })).toBe(code));
     expect(await run.reads()).toEqual(OVER);
     await loginEnded;
     // A gateway that hears of the change later than the other one may have created the user again until then.
@@ -325,11 +331,28 @@ describe('the tokens and the Redis user of a function that is declared otherwise
     expect(moved.arrivals.map(({ key }) => key)).toContain('at-the-new-endpoint');
   });
 
+  const reader = { namespace, name: 'reader' };
+
   it('end when its ServiceAccount is another one, also one of the same name', async () => {
     const old = await accepted('account');
-    await world.cluster.delete(accounts, { namespace, name: 'reader' });
-    await world.cluster.create(accounts, { metadata: { namespace, name: 'reader' } });
+    await world.cluster.delete(accounts, reader);
+    await world.cluster.create(accounts, { metadata: reader });
     await isOver(old);
+    const next = await startRun('with-the-new-account');
+    await eventually(async () => expect(await next.reads()).toEqual(GOOD));
+    next.answer({ status: 'done' });
+  });
+
+  it('end when its ServiceAccount is deleted, and the function goes on with the next one', async () => {
+    const old = await accepted('deleted-account');
+    await world.cluster.delete(accounts, reader);
+    await isOver(old, 404);
+    await world.tenant.until('raw', 'Authorized', { status: 'False', reason: 'ServiceAccountNotFound' });
+    await world.cluster.create(accounts, { metadata: reader });
+    await world.tenant.until('raw', 'Ready', { status: 'True' });
+    const next = await startRun('after-the-deleted-account');
+    await eventually(async () => expect(await next.reads()).toEqual(GOOD));
+    next.answer({ status: 'done' });
   });
 
   it('are not revived by a new object of the same name', async () => {
@@ -339,5 +362,27 @@ describe('the tokens and the Redis user of a function that is declared otherwise
     // Its keys wait until the runs of the old one are over, but it is there.
     await declare();
     await isOver(old);
+  });
+
+  it('end with its ServiceAccount when it has credentials of its own, too', async () => {
+    const where = { ...spec.for, labelSelector: { matchLabels: { for: 'own' } } };
+    const declared = { credentials: 'own', timeoutSeconds: 30, for: where, endpoint: { url: own.url } };
+    await world.tenant.declare('own', declared);
+    await world.tenant.until('own', 'Ready', { status: 'True' });
+    const old = await startRun('own-credentials', 'own');
+    await eventually(async () => expect(await old.reads()).toEqual([200, 200]));
+    await world.cluster.delete(accounts, reader);
+    await world.cluster.create(accounts, { metadata: reader });
+    await eventually(async () => expect(await old.reads()).toEqual([401, 401]), 20_000);
+    old.answer({ status: 'done' });
+    // A run that begins before the review has the old token.
+    let runs = 0;
+    await eventually(async () => {
+      runs += 1;
+      const next = await startRun(`own-credentials-${runs}`, 'own');
+      const statuses = await next.reads();
+      next.answer({ status: 'done' });
+      expect(statuses).toEqual([200, 200]);
+    });
   });
 });

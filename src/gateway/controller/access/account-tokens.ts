@@ -1,9 +1,10 @@
 import { type Clock, type Logger, messageOf, resource, resourcePath } from '../../../core/index.ts';
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 
-/** The ServiceAccount as which a function reads live and writes. */
+/** The ServiceAccount by whose rights a function reads the cache. */
 export interface FunctionAccount {
-  readonly credentials: 'token' | 'proxy';
+  /** How the function acts as the account: with credentials of its own, or of the gateway. */
+  readonly credentials: 'own' | 'token' | 'proxy';
   /** The id of the controller. */
   readonly controller: string;
   readonly namespace: string;

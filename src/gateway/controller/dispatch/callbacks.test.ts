@@ -12,8 +12,11 @@ it('callbacks write a line each within the limit of their tenant, and the next l
   const options: Omit<CallbacksOptions, 'queue' | 'dispatcher'> = {
     controller: 'c',
     declaration: 'd',
-    verify: () => {
-      throw new TokenError('the token is over');
+    tokens: {
+      verify: () => {
+        throw new TokenError('the token is over');
+      },
+      hasAccount: async () => true,
     },
     incarnation: async () => 'i',
     admitLine: () => lines.admit('tenant'),
@@ -28,4 +31,28 @@ it('callbacks write a line each within the limit of their tenant, and the next l
   nowMs += 1000;
   await callbacks.handle(body);
   expect(written.slice(10)).toMatchObject([{ end: 'over', leftOut: 40 }]);
+});
+
+it('a callback changes nothing when the ServiceAccount that its token stands for is gone', async () => {
+  const options: Omit<CallbacksOptions, 'queue' | 'dispatcher'> = {
+    controller: 'c',
+    declaration: 'd',
+    tokens: {
+      verify: () => ({
+        controller: 'c',
+        declaration: 'd',
+        runs: { incarnation: 'i', keys: { 7: 'a/b' } },
+        expiresAt: Infinity,
+      }),
+      hasAccount: async () => false,
+    },
+    incarnation: async () => 'i',
+    admitLine: () => undefined,
+    runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
+  };
+  // Without a queue: it must not be asked.
+  const callbacks = new Callbacks(options as CallbacksOptions);
+  const result = { status: 'done' } as const;
+  const body: CallbackBody = { version: 'v1', controller: 'c', token: 't', namespace: 'a', name: 'b', run: 7, result };
+  expect(await callbacks.handle(body)).toMatchObject({ kind: 'over', message: expect.stringContaining('ServiceAcc') });
 });

@@ -13,14 +13,21 @@ export type CallbackEnd =
   /** The run is no longer in flight, and the key's next run is under way. */
   | { readonly kind: 'superseded'; readonly message: string };
 
+/** Tells which callbacks are the function's. */
+export interface CallbackTokens {
+  /** Checks the `callback.token` of a trigger. @throws TokenError */
+  readonly verify: (token: string) => TokenClaims;
+  /** Whether the function's account is still there, as far as the apiserver answers. */
+  readonly hasAccount: () => Promise<boolean>;
+}
+
 export interface CallbacksOptions {
   readonly controller: string;
   /** See `ControllerSpec.declaration`. */
   readonly declaration: string;
   readonly queue: WorkQueue;
   readonly dispatcher: Dispatcher;
-  /** Checks the `callback.token` of a trigger. @throws TokenError */
-  readonly verify: (token: string) => TokenClaims;
+  readonly tokens: CallbackTokens;
   /** The incarnation of the queue; undefined while the queue is being checked. */
   readonly incarnation: () => Promise<string | undefined>;
   /** Whether a line about a callback may be logged above debug. */
@@ -61,6 +68,9 @@ export class Callbacks {
   async #decide(key: string, { token, run, result }: CallbackBody): Promise<CallbackEnd> {
     const { dispatcher, queue, runtime } = this.#options;
     const named = this.#runsOf(token);
+    if (named && !(await this.#options.tokens.hasAccount())) {
+      return { kind: 'over', message: "the function's ServiceAccount is gone, or is another one" };
+    }
     if (!named || named.incarnation !== (await this.#options.incarnation())) {
       return { kind: 'over', message: 'the function is declared anew, or the queue has lost data since' };
     }
@@ -82,9 +92,9 @@ export class Callbacks {
 
   /** The runs that a token names; undefined when it is not good for this controller, or not any more. */
   #runsOf(token: string): TokenRuns | undefined {
-    const { controller, declaration, verify } = this.#options;
+    const { controller, declaration, tokens } = this.#options;
     try {
-      const claims = verify(token);
+      const claims = tokens.verify(token);
       return claims.controller === controller && claims.declaration === declaration ? claims.runs : undefined;
     } catch (error) {
       if (error instanceof TokenError) return undefined;

@@ -24,6 +24,7 @@ import { REVIEW_CONNECTIONS, ReviewSender } from '../dispatch/review-sender.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import { HeldBytes } from '../endpoint/held-bytes.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
+import type { LiveAccounts } from '../access/live-accounts.ts';
 import type { TokenKeys } from '../access/token-keys.ts';
 import { type TokenRun, TriggerTokens } from '../access/trigger-tokens.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
@@ -67,6 +68,7 @@ export interface ControllerFactoryOptions {
 /** How functions reach the gateway's cache, its callbacks and the apiserver. */
 export interface FunctionAccess {
   readonly tokenKeys: TokenKeys;
+  readonly accounts: Pick<LiveAccounts, 'wasThere'>;
   /** Undefined when functions get no Redis users. */
   readonly readerUsers: Pick<ReaderUsers, 'userOf'> | undefined;
   /** Where functions reach the gateway from outside; undefined: nowhere. */
@@ -191,6 +193,7 @@ export class ControllerFactory {
             url: callbackUrl,
             token: (runs: readonly TokenRun[]) => tokens.sign('levelhook-callback', runs),
             verify: (token: string) => access.tokenKeys.verify('levelhook-callback', token),
+            hasAccount: async () => !account || access.accounts.wasThere(account),
           };
     const target = { endpoint, cacheAccess, callbacks, ...accountAccess };
     const reviews =
@@ -314,6 +317,7 @@ export class ControllerFactory {
   ): Pick<ControllerTarget, 'kubernetes' | 'proxied'> {
     const { location, access } = this.#options;
     const { kubernetes } = access;
+    if (account.credentials === 'own') return {};
     if (account.credentials === 'token') {
       return { kubernetes: kubernetes.accessOf(account, longestRunMs(description)) };
     }

@@ -33,7 +33,7 @@ export interface ControllerSpec {
   readonly keys: readonly SigningKey[];
   /** See `EndpointOptions`. */
   readonly ca?: string | undefined;
-  /** As whom its function reads live and writes. Default: with credentials of its own. */
+  /** Its function's. Default: a configured function has none. */
   readonly account?: FunctionAccount;
   /** The part of its kinds that its function may read. Default: everything that is cached of them. */
   readonly scope?: CacheScope;

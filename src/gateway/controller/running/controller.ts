@@ -18,9 +18,8 @@ import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
-import type { TokenClaims } from '../access/token.ts';
 import type { TokenRun } from '../access/trigger-tokens.ts';
-import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
+import { type CallbackEnd, Callbacks, type CallbackTokens } from '../dispatch/callbacks.ts';
 import {
   type ControllerBounds,
   Dispatcher,
@@ -55,7 +54,7 @@ import { ScopedProcess } from './scoped-process.ts';
 export interface RunningControllerOptions {
   readonly spec: Pick<
     ControllerSpec,
-    'id' | 'origin' | 'declaration' | 'tenant' | 'description' | 'related' | 'keys' | 'parsed' | 'scope'
+    'id' | 'origin' | 'declaration' | 'tenant' | 'description' | 'related' | 'keys' | 'account' | 'parsed' | 'scope'
   >;
   /** Every kind that the description names, the kind of `for` first, and then the kinds that keys have named. */
   readonly sources: readonly ControllerSource[];
@@ -83,12 +82,10 @@ export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'reco
 }
 
 /** Where a function sends callbacks, and the tokens for them. */
-export interface ControllerCallbacks {
+export interface ControllerCallbacks extends CallbackTokens {
   readonly url: string;
   /** For a trigger of these runs. */
   readonly token: (runs: readonly TokenRun[]) => string;
-  /** @throws TokenError */
-  readonly verify: (token: string) => TokenClaims;
 }
 
 /** The webhooks of a controller, as the cluster serves their kinds, and the sender of their reviews. */
@@ -212,6 +209,11 @@ export class RunningController {
   /** The tenant that owns the controller: all controllers of a tenant share its bounds. */
   get tenant(): string {
     return this.#options.spec.tenant ?? this.name;
+  }
+
+  /** See `ControllerSpec.account`. */
+  get account(): FunctionAccount | undefined {
+    return this.#options.spec.account;
   }
 
   /** Undefined unless its function writes through the gateway. */
@@ -391,7 +393,7 @@ export class RunningController {
         declaration: this.declaration,
         queue: this.queue,
         dispatcher,
-        verify: callbacks.verify,
+        tokens: callbacks,
         incarnation: async () => (await this.queue.record.state()).incarnation,
         admitLine: () => this.bounds.admitLine('callbacks'),
         runtime,

@@ -46,7 +46,9 @@ export interface CacheApiClient {
   readonly scope: CacheScope;
   /** The state of the cache that its runs may have seen: an older cache is refused. Undefined: none. */
   readonly positions: CachePositions | undefined;
-  /** Whether the work that the token was made for goes on. Rejects when Redis does not answer. */
+  /**
+   * Whether the work that the token was made for goes on, and its account is there. Rejects when Redis does not answer.
+   */
   readonly goesOn: () => Promise<boolean>;
 }
 

@@ -20,6 +20,8 @@ class World {
   runGoesOn = true;
   isFull = false;
   isDeclared = true;
+  /** Of the bearer. */
+  hasAccount = (): boolean => true;
   /** The apiserver's answer to a request; undefined: there is none. */
   status: number | undefined = 200;
   /** Of the apiserver's answer. */
@@ -88,6 +90,7 @@ class World {
       runs: { incarnation: 'i', keys: { 1: 'ns/a' } },
       expiresAt: this.clock.now() / 1000 + 3600,
       goesOn: async () => this.runGoesOn,
+      hasAccount: async () => this.hasAccount(),
     };
   }
 }
@@ -124,6 +127,23 @@ describe('a proxied request that waits for its turn', () => {
     world.pass();
     expect(await answer).toBe(401);
     expect(world.sent).toEqual([]);
+  });
+
+  it.each([
+    ['gone', 401, () => false],
+    ['unknown to an apiserver that does not answer', 503, () => expect.unreachable('no answer')],
+  ])('is not sent when its ServiceAccount is %s after the wait, or before', async (_how, code, hasAccount) => {
+    for (const method of ['GET', 'POST']) {
+      const world = new World();
+      const answer = world.ask(method);
+      await eventually(async () => expect(world.waiting).toBe(1));
+      world.hasAccount = hasAccount;
+      world.pass();
+      expect(await answer).toBe(code);
+      expect(await world.ask(method)).toBe(code);
+      expect(world.waiting).toBe(1);
+      expect(world.sent).toEqual([]);
+    }
   });
 
   it.each(['GET', 'POST'])('%s is refused while too many others of its tenant wait', async (method) => {
@@ -185,6 +205,7 @@ describe('a proxied request with a long answer', () => {
   it.each([
     ['its run has ended', (world: World) => (world.runGoesOn = false)],
     ['its controller is declared anew', (world: World) => (world.isDeclared = false)],
+    ['its ServiceAccount is gone', (world: World) => (world.hasAccount = () => false)],
   ])('GET breaks off soon after %s', async (_when, end) => {
     const world = new World();
     const chunk = Buffer.alloc(MIB / 16);

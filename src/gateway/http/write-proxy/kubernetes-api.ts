@@ -49,6 +49,8 @@ export interface ProxyClient {
   readonly expiresAt: number;
   /** Whether one of these runs is in flight. Rejects when Redis does not answer. @param runs default: all of them. */
   readonly goesOn: (runs?: TokenRuns) => Promise<boolean>;
+  /** Whether its account is there, by UID: see `LiveAccounts.isThere`. */
+  readonly hasAccount: () => Promise<boolean>;
 }
 
 export interface KubernetesApiOptions {
@@ -206,16 +208,33 @@ export class KubernetesApi {
     }
   }
 
-  /** Waits for flow control. The controller may have stopped, or have been declared anew, during the wait. */
-  async #turn({ client, method, request }: Asked, signal: AbortSignal): Promise<void> {
+  /**
+   * The apiserver would let an account of the same name act.
+   * @throws StatusError 401, or 503 when it is not known.
+   */
+  async #checkAccount({ controller, hasAccount }: ProxyClient): Promise<void> {
+    const isThere = await hasAccount().catch((error: unknown) => {
+      this.#warn(controller, { error: messageOf(error) }, 'the ServiceAccount of a function could not be read');
+      throw unavailable('the apiserver does not say whether the ServiceAccount of the function is there');
+    });
+    if (!isThere) throw unauthorized();
+  }
+
+  /**
+   * Waits for flow control. The controller may have stopped, or have been declared anew, during the wait, and its
+   * account may be gone.
+   */
+  async #turn({ caller, client, method, request }: Asked, signal: AbortSignal): Promise<void> {
     await turn(client, method, signal);
     if (!this.#verify(tokenOf(request)).proxied) throw unauthorized();
+    await this.#checkAccount(caller);
   }
 
   /** Streams the answer. */
   async #read(asked: Asked): Promise<Response> {
     const { caller, client, controller, method, request, user, what } = asked;
     // Before its turn: a token that is over uses up none.
+    await this.#checkAccount(caller);
     if (!(await caller.goesOn())) throw unauthorized();
     const signal = this.#callerSignal(asked);
     await this.#turn(asked, signal);
@@ -239,6 +258,8 @@ export class KubernetesApi {
       if (clock.now() - checkedMs < CHECK_MS) return;
       checkedMs = clock.now();
       if (!this.#verify(tokenOf(request)).proxied || !(await caller.goesOn())) throw unauthorized();
+      // An apiserver that is slow to answer this does not break off its answer.
+      if (!(await caller.hasAccount().catch(() => true))) throw unauthorized();
     };
   }
 
@@ -263,6 +284,7 @@ export class KubernetesApi {
     const run = runOf(caller.runs, request.headers.get(RUN_HEADER));
     // Before its body is read and before its turn, so that a run that is over takes neither.
     const { incarnation, key } = run;
+    await this.#checkAccount(caller);
     if (!(await caller.goesOn({ incarnation, keys: { [run.run]: key } }))) throw runIsOver(run);
     const type =
       (request.headers.get('content-type') ?? 'application/json').split(';', 1)[0]?.trim().toLowerCase() ?? '';
