@@ -78,3 +78,29 @@ it('the keys that a lookup names count as keys', async () => {
   expect(await handlers.handle({ type: 'added', object })).toEqual([]);
   expect(missed).toEqual(['controller']);
 });
+
+it('a controller that is removed gets no more changes of the group, and has missed them if it comes back', async () => {
+  const handlers = new ChangeHandlers((_, error) => expect.fail(String(error)));
+  const calls: string[] = [];
+  const set = (user: string): void =>
+    handlers.set(user, [
+      {
+        needsOld: () => false,
+        handle: () => {
+          calls.push(user);
+          return [];
+        },
+      },
+    ]);
+  set('gone');
+  set('back');
+  set('stays');
+  const heard = handlers.begin();
+  await handlers.handle({ type: 'added', object });
+  expect(calls.splice(0)).toEqual(['gone', 'back', 'stays']);
+  for (const user of ['gone', 'back']) handlers.delete(user);
+  await handlers.handle({ type: 'added', object });
+  expect(calls.splice(0)).toEqual(['stays']);
+  set('back');
+  expect(heard()).toEqual({ users: ['back', 'stays'], failed: ['back'] });
+});

@@ -53,12 +53,17 @@ export class ChangeHandlers {
 
   /**
    * Begins a group of changes that is applied as one.
-   * @returns a function that lists, at the end, the users that received the changes and the users that missed some.
+   * @returns a function that lists, at the end, the users that received the changes and the users that missed some. A
+   *   user that was deleted meanwhile is neither.
    */
   begin(): () => Hearing {
     this.#hearing = [...this.#byUser];
     this.#failed = new Set();
-    return () => ({ users: this.#hearing.map(([user]) => user).toSorted(), failed: [...this.#failed] });
+    const there = (users: readonly string[]): string[] => users.filter((user) => this.#byUser.has(user));
+    return () => ({
+      users: there(this.#hearing.map(([user]) => user)).toSorted(),
+      failed: there([...this.#failed]),
+    });
   }
 
   /** Whether a handler has to see the object as it was. */
@@ -66,6 +71,7 @@ export class ChangeHandlers {
     // All are asked: a handler that throws must not answer for the others.
     return (
       this.#hearing.filter(([user, handlers]) => {
+        if (this.#isGone(user)) return false;
         try {
           return handlers.some((handler) => handler.needsOld(object, old));
         } catch (error) {
@@ -93,6 +99,7 @@ export class ChangeHandlers {
     const lengths = new Map<string, number>();
     if (slice.isOver) await slice.next();
     for (const [user, handlers] of this.#hearing) {
+      if (this.#isGone(user)) continue;
       try {
         const woken = handlers.flatMap((handler) => handler.handle(change));
         const keys = woken.reduce((sum, wakeup) => sum + Math.max(1, keysOf(wakeup)), 0);
@@ -120,6 +127,13 @@ export class ChangeHandlers {
     const { users } = this;
     for (const user of users) this.#onError(user, error, object);
     return users;
+  }
+
+  /** Whether a user of the group was deleted meanwhile. If it comes back, it has missed this change. */
+  #isGone(user: string): boolean {
+    if (this.#byUser.has(user)) return false;
+    this.#failed.add(user);
+    return true;
   }
 
   #fail(user: string, error: unknown, object: KubernetesObject): void {
