@@ -1,5 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { messageOf, UserError } from '../core/index.ts';
@@ -27,6 +25,7 @@ import { Family } from './family.ts';
 import { type FunctionProgram, ownFunction } from './function-program.ts';
 import { ReloadedFunction } from './reloaded-function.ts';
 import { sameJob } from './same-job.ts';
+import { ShellCommand } from './shell-command.ts';
 import { watchFolder } from './watched-folder.ts';
 
 export interface DevFlags extends ClusterFlags, DataFlags {
@@ -99,31 +98,6 @@ async function dev(
     await family.unless(follow());
   } catch (error) {
     if (!stop.signal.aborted) throw error;
-  }
-}
-
-/** A command line in the shell, in a process group of its own. */
-class ShellCommand {
-  /** Resolves with its exit code when it has ended. */
-  readonly ended: Promise<number>;
-  readonly #process: ChildProcess;
-
-  constructor(command: string, env: NodeJS.ProcessEnv) {
-    this.#process = spawn(command, { shell: true, detached: true, stdio: ['ignore', 'inherit', 'inherit'], env });
-    this.ended = once(this.#process, 'close').then(([code]) => (code as number | null) ?? 1);
-  }
-
-  /** Sends SIGTERM, and SIGKILL after ten seconds. */
-  async stop(): Promise<void> {
-    this.#send('SIGTERM');
-    const timer = setTimeout(() => this.#send('SIGKILL'), 10_000);
-    await this.ended;
-    clearTimeout(timer);
-  }
-
-  #send(signal: NodeJS.Signals): void {
-    const { exitCode, pid, signalCode } = this.#process;
-    if (pid !== undefined && exitCode === null && signalCode === null) process.kill(-pid, signal);
   }
 }
 

@@ -34,7 +34,7 @@ interface Version {
 export class ReloadedFunction {
   readonly #options: ReloadedFunctionOptions;
   readonly #front: Server;
-  /** The processes: of the version that gets requests, of older ones that still answer, and of one that starts. */
+  /** Holds the process that gets the requests, older ones that still answer, and one that starts. */
   readonly #children = new Set<Child>();
   #version: Version | undefined;
   #isStopping = false;

@@ -306,7 +306,7 @@ import (
 	"${name}/levelhook"
 )
 
-// \`npm run test:cluster\` runs this beside the gateway and the controller, on an apiserver of its own.
+// \`npm run test:cluster\` starts an apiserver, the gateway and the controller, and then runs this test.
 func TestMakesTheConfigMapInACluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

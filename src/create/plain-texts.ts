@@ -1,35 +1,26 @@
 import { goLibrary, pythonLibrary } from './libraries.ts';
+import { json } from './literals.ts';
 import { pluralOf } from './plural.ts';
 import type { PlainProject, ProjectOptions } from './project-options.ts';
 import { goClusterTest, goController, goTest } from './go-texts.ts';
 import { pythonClusterTest, pythonController, pythonTest } from './python-texts.ts';
 
-function plainProject({ name, kind: { group, kind, own, version } }: ProjectOptions, spec: string): PlainProject {
+function plainProject(
+  { name, kind: { group, kind, own, version } }: ProjectOptions,
+  spec: object | undefined,
+): PlainProject {
   const apiVersion = group === '' ? version : `${group}/${version}`;
   const root = group === '' ? `/api/${version}` : `/apis/${apiVersion}`;
   const metadata = { namespace: 'default', name: 'hello', ...(own ? {} : { labels: { [name]: 'true' } }) };
-  const object = json({ apiVersion, kind, metadata, ...(spec === '' ? {} : { spec: valueOf(spec) }) });
+  const object = json({ apiVersion, kind, metadata, spec });
   return { name, kind, apiVersion, plural: pluralOf(kind), root, own, object };
-}
-
-/** The value of a literal of JavaScript. */
-function valueOf(text: string): unknown {
-  return JSON.parse(text.replaceAll(/(\w+): /g, '"$1": ').replaceAll("'", '"'));
-}
-
-/** On one line, with spaces as formatters for Python write them. */
-function json(value: object): string {
-  return JSON.stringify(value, null, 1)
-    .replaceAll(/([{[])\n */g, '$1')
-    .replaceAll(/\n *([}\]])/g, '$1')
-    .replaceAll(/\n */g, ' ');
 }
 
 /**
  * The files of a project in Python or Go that are not those of one in TypeScript.
- * @param spec of the sample, as JavaScript. Empty: none.
+ * @param spec of the sample.
  */
-export function plainFiles(options: ProjectOptions, spec: string): Map<string, string> {
+export function plainFiles(options: ProjectOptions, spec: object | undefined): Map<string, string> {
   const project = plainProject(options, spec);
   const files = new Map<string, string>([
     ['package.json', manifest(options)],

@@ -1,3 +1,4 @@
+import { literal } from './literals.ts';
 import { pluralOf } from './plural.ts';
 import type { ProjectOptions } from './project-options.ts';
 
@@ -23,18 +24,18 @@ export const TSCONFIG = `{
 export class ProjectTexts {
   readonly plural: string;
   readonly #options: ProjectOptions;
-  /** The spec of the sample; empty: it has none. */
-  readonly #spec: string;
+  /** The spec of the sample, as JavaScript and YAML; undefined: it has none. */
+  readonly #spec: string | undefined;
   /** `v1`, `example.com/v1` */
   readonly #apiVersion: string;
   /** The name of the controller as a variable. */
   readonly #variable: string;
 
-  /** @param spec of the sample, as JavaScript, which is YAML as well. Empty: none. */
-  constructor(options: ProjectOptions, spec: string) {
+  /** @param spec of the sample. */
+  constructor(options: ProjectOptions, spec: object | undefined) {
     const { group, kind, version } = options.kind;
     this.#options = options;
-    this.#spec = spec;
+    this.#spec = spec && literal(spec);
     this.plural = pluralOf(kind);
     this.#apiVersion = group === '' ? version : `${group}/${version}`;
     this.#variable = controllerVariable(options.name);
@@ -249,7 +250,7 @@ await serveController(${this.#variable});
   #object(indent: string): string {
     const { kind, name } = { ...this.#options, kind: this.#options.kind.kind };
     const labels = this.#options.kind.own ? '' : `, labels: { ${keyOf(name)}: 'true', color: 'blue' }`;
-    const spec = this.#spec === '' ? '' : `\n${indent}  spec: ${this.#spec},`;
+    const spec = this.#spec === undefined ? '' : `\n${indent}  spec: ${this.#spec},`;
     return `{
 ${indent}  apiVersion: '${this.#apiVersion}',
 ${indent}  kind: '${kind}',
@@ -302,8 +303,8 @@ it('does not touch the ConfigMap of another owner', async () => {
     const variable = this.#variable;
     const kinds = own || kind === 'ConfigMap' ? 'ConfigMap' : `ConfigMap, ${kind}`;
     const metadata = own ? 'key' : `{ ...key, labels: { ${keyOf(name)}: 'true', color: 'blue' } }`;
-    const isLong = !own && this.#spec !== '';
-    const spec = this.#spec === '' ? '' : `, spec: ${this.#spec}`;
+    const isLong = !own && this.#spec !== undefined;
+    const spec = this.#spec === undefined ? '' : `, spec: ${this.#spec}`;
     const object = isLong
       ? `{\n    metadata: ${metadata},\n    spec: ${this.#spec},\n  }`
       : `{ metadata: ${metadata}${spec} }`;
@@ -348,7 +349,7 @@ kind: ${kind}
 metadata:
   namespace: default
   name: hello${labels}
-${this.#spec === '' ? '' : `spec: ${this.#spec}\n`}`;
+${this.#spec === undefined ? '' : `spec: ${this.#spec}\n`}`;
   }
 
   values(): string {

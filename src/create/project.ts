@@ -4,13 +4,13 @@ import { plainFiles } from './plain-texts.ts';
 import { readme, workflow } from './shared-texts.ts';
 import { ProjectTexts, TSCONFIG, controllerVariable } from './project-texts.ts';
 
-/** The kinds of Kubernetes that a project may be about, and the spec that an object of it must have, as JavaScript. */
-export const BUILT_IN: ReadonlyMap<string, string> = new Map([
-  ['v1/ConfigMap', ''],
-  ['v1/Secret', ''],
-  ['v1/ServiceAccount', ''],
-  ['v1/Service', '{ ports: [{ port: 80 }] }'],
-  ['v1/Pod', "{ containers: [{ name: 'main', image: 'registry.k8s.io/pause:3.10' }] }"],
+/** The kinds of Kubernetes that a project may be about, and the spec that an object of it must have. */
+export const BUILT_IN: ReadonlyMap<string, object | undefined> = new Map([
+  ['v1/ConfigMap', undefined],
+  ['v1/Secret', undefined],
+  ['v1/ServiceAccount', undefined],
+  ['v1/Service', { ports: [{ port: 80 }] }],
+  ['v1/Pod', { containers: [{ name: 'main', image: 'registry.k8s.io/pause:3.10' }] }],
 ]);
 
 /** Groups of Kubernetes itself have no dot, or end with this. */
@@ -105,12 +105,11 @@ export function projectFiles(options: ProjectOptions): Map<string, string> {
 }
 
 export function projectTexts(options: ProjectOptions): ProjectTexts {
-  return new ProjectTexts(options, specOf(options.kind));
+  return new ProjectTexts(options, sampleSpec(options.kind));
 }
 
-/** The spec of the sample, as JavaScript. */
-function specOf(kind: ProjectKind): string {
-  return kind.own ? "{ text: 'Hello. ' }" : (BUILT_IN.get(formatKindOf(kind)) ?? '');
+function sampleSpec(kind: ProjectKind): object | undefined {
+  return kind.own ? { text: 'Hello. ' } : BUILT_IN.get(formatKindOf(kind));
 }
 
 export function definitionPath({ plural }: ProjectTexts, { group }: ProjectKind): string {
@@ -122,7 +121,7 @@ function plainProjectFiles(options: ProjectOptions): Map<string, string> {
   const { kind } = options;
   const text = projectTexts(options);
   const files = new Map<string, string>([
-    ...plainFiles(options, specOf(kind)),
+    ...plainFiles(options, sampleSpec(kind)),
     ['README.md', readme(options)],
     ['.github/workflows/ci.yml', workflow(options)],
     ['.gitignore', 'node_modules\n.levelhook\n__pycache__\n'],

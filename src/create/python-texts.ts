@@ -139,7 +139,7 @@ if __name__ == "__main__":
 
 export function pythonClusterTest({ name, object, own, plural, root }: PlainProject): string {
   const [child, data] = own ? ['hello-text', `{"text": "Hello. "}`] : ['hello-labels', `{"${name}": "true"}`];
-  return `"""\`npm run test:cluster\` runs this beside the gateway and the controller, on an apiserver of its own."""
+  return `"""\`npm run test:cluster\` starts an apiserver, the gateway and the controller, and then runs this test."""
 
 import os
 import time

@@ -51,7 +51,7 @@ class AdmittingServer {
     this.#server.timeout = ms;
   }
 
-  /** Calls it with the head of each request, also of one that is not handled. */
+  /** Calls the listener at the head of each request, handled or refused. */
   onHead(listener: () => void): void {
     this.#server.prependListener('request', listener);
   }

@@ -296,7 +296,7 @@ export class ClientConnections {
   }
 }
 
-/** Whether a request has come whole. Nobody may read the body of a request that has none. */
+/** Whether a request has come whole. The parser knows it, also of a request whose body no handler reads. */
 function hasAsked(connection: Connection): boolean {
   return connection.hasAsked || connection.latest?.complete === true;
 }

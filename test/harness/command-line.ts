@@ -1,7 +1,7 @@
 import { vi } from 'vitest';
 import { main } from '../../src/cli/main.ts';
 
-/** How a command ended, and what it wrote. */
+/** The exit code and the output of a command. */
 export interface Ended {
   readonly code: typeof process.exitCode;
   readonly stdout: string;

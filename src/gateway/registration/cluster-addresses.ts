@@ -336,7 +336,7 @@ async function ownerOf(
     .filter((each) => !isForeign(each))
     .map(createdAt)
     .toSorted();
-  // The older pod has the address: a claim that a tenant makes later keeps nobody from its function.
+  // The older pod is the owner. Otherwise a tenant could claim the address later, and this function would be refused.
   if (services.some(isForeign) || pods.some((each) => isForeign(each) && (own === '' || createdAt(each) <= own))) {
     return { refusal: "an address of another namespace's pod or Service" };
   }

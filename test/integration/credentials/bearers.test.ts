@@ -113,8 +113,8 @@ class HeldRun {
   }
 
   /**
-   * The statuses of a live read, unless the function has its own credentials, then a read of the cache, at each
-   * gateway: first the one that sent the trigger.
+   * Reads live, unless the function has its own credentials, and then from the cache, at each gateway. The gateway that
+   * sent the trigger comes first. @returns the statuses.
    */
   async reads(name = 'plain'): Promise<number[]> {
     const { kubernetes, cache } = this.trigger;

@@ -1,7 +1,7 @@
 import { type Clock, type Logger, messageOf, resource, resourcePath } from '../../../core/index.ts';
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 
-/** The ServiceAccount by whose rights a function reads the cache. */
+/** A function reads the cache with the rights of this ServiceAccount. */
 export interface FunctionAccount {
   /** How the function acts as the account: with credentials of its own, or of the gateway. */
   readonly credentials: 'own' | 'token' | 'proxy';

@@ -42,7 +42,7 @@ class Gateway {
     });
   }
 
-  /** Sends a review for a controller. @returns its answer, of which nothing is read. */
+  /** Sends a review for a controller. @returns the answer with its body unread. */
   async ask(controller: string, source = apiserver, timeout = '10s'): Promise<Response> {
     const asked = new Request(`https://gateway/webhooks/${controller}/rule?timeout=${timeout}`, {
       method: 'POST',

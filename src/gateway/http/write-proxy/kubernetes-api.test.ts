@@ -106,38 +106,21 @@ describe('a proxied request that waits for its turn', () => {
     expect(world.sent).toEqual([method]);
   });
 
-  it.each([
-    ['GET', 401],
-    ['POST', 403],
-  ])('%s is not sent when its run has ended during the wait', async (method, code) => {
-    const world = new World();
-    const answer = world.ask(method);
-    await eventually(async () => expect(world.waiting).toBe(1));
-    world.runGoesOn = false;
-    world.pass();
-    expect(await answer).toBe(code);
-    expect(world.sent).toEqual([]);
-  });
-
-  it.each(['GET', 'POST'])('%s is not sent when its controller is declared anew during the wait', async (method) => {
-    const world = new World();
-    const answer = world.ask(method);
-    await eventually(async () => expect(world.waiting).toBe(1));
-    world.isDeclared = false;
-    world.pass();
-    expect(await answer).toBe(401);
-    expect(world.sent).toEqual([]);
-  });
-
-  it.each([
-    ['gone', 401, () => false],
-    ['unknown to an apiserver that does not answer', 503, () => expect.unreachable('no answer')],
-  ])('is not sent when its ServiceAccount is %s after the wait, or before', async (_how, code, hasAccount) => {
-    for (const method of ['GET', 'POST']) {
+  it.each<[string, { GET: number; POST: number }, (world: World) => unknown]>([
+    ['run has ended', { GET: 401, POST: 403 }, (world) => (world.runGoesOn = false)],
+    ['controller is declared anew', { GET: 401, POST: 401 }, (world) => (world.isDeclared = false)],
+    ['ServiceAccount is gone', { GET: 401, POST: 401 }, (world) => (world.hasAccount = () => false)],
+    [
+      'ServiceAccount is unknown, as the apiserver does not answer',
+      { GET: 503, POST: 503 },
+      (world) => (world.hasAccount = () => expect.unreachable('no answer')),
+    ],
+  ])('is not sent when its %s during the wait or before it', async (_what, codes, change) => {
+    for (const [method, code] of Object.entries(codes)) {
       const world = new World();
       const answer = world.ask(method);
       await eventually(async () => expect(world.waiting).toBe(1));
-      world.hasAccount = hasAccount;
+      change(world);
       world.pass();
       expect(await answer).toBe(code);
       expect(await world.ask(method)).toBe(code);
