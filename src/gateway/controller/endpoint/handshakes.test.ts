@@ -198,6 +198,22 @@ describe("the TLS handshakes of a tenant's functions", () => {
     expect(secured).toBe(1);
   });
 
+  it('cut off nothing of a large answer behind which the function closes the connection', async () => {
+    const { url } = await serve(ordinary);
+    const endpoint = endpointAt(`${url}/close`, ordinary.ca);
+    const body = 'x'.repeat(3 * MEBIBYTE);
+    for (let at = 0; at < 10; at += 1) {
+      const answer = await endpoint.send({
+        method: 'POST',
+        body,
+        id: 'msg',
+        timeoutMs: 20_000,
+        maxAnswerBytes: 4 * MEBIBYTE,
+      });
+      expect(answer.kind === 'answered' ? answer.body.length : answer).toBe(body.length);
+    }
+  });
+
   it('are not made again on a connection, as often as the function may ask for that', async () => {
     const { server, url } = await serve(ordinary, { maxVersion: 'TLSv1.2' });
     const refused = new Promise<unknown>((resolve) => {

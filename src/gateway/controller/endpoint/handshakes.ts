@@ -114,7 +114,10 @@ class PaidTransport extends Duplex {
       .on('data', (chunk: Buffer) => void this.#take(chunk))
       .on('end', () => this.push(null))
       .on('error', (error) => this.destroy(error))
-      .on('close', () => this.destroy());
+      .on('close', () => {
+        // Bytes before the end may still wait for TLS to take them.
+        if (!socket.readableEnded) this.destroy();
+      });
   }
 
   /** The connection of TLS, when the handshake is over: from then on ordinary bytes do not wait. */
@@ -136,6 +139,7 @@ class PaidTransport extends Duplex {
   }
 
   override _final(done: () => void): void {
+    if (this.#socket.destroyed) return done();
     this.#socket.end(done);
   }
 
