@@ -5,7 +5,7 @@ import { type AddressInfo, connect, Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../core/index.ts';
-import { ClientConnections } from './client-connections.ts';
+import { ADMITTED, ClientConnections } from './client-connections.ts';
 import { HANDSHAKES } from './handshake-rates.ts';
 
 const ROOM = 64;
@@ -26,7 +26,10 @@ class AdmittingServer {
   readonly #accepted: Socket[] = [];
   readonly #server: Server;
 
-  constructor(connections: ClientConnections, create: (listener: RequestListener) => Server = createServer) {
+  constructor(
+    connections: ClientConnections,
+    create = (listener: RequestListener): Server => createServer(ADMITTED, listener),
+  ) {
     this.#server = create((request, response) => {
       this.requests += 1;
       let bytes = 0;
@@ -176,6 +179,28 @@ describe('the connections of clients', () => {
     expect(server.requests).toBe(2);
   });
 
+  it.each([
+    ['an expectation that nobody knows', 'GET /slow HTTP/1.1\r\nhost: x\r\nexpect: x\r\n\r\n'],
+    ['no Host', 'GET /slow HTTP/1.1\r\n\r\n'],
+  ])('end with the third request also when it has %s', async (_, request) => {
+    const socket = (await server.connect(APISERVER)) ?? expect.fail();
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.write(request.repeat(50_000));
+    await closed;
+    expect(server.requests).toBe(2);
+  });
+
+  it('wait with the bytes of a request that comes while its client takes no answer', async () => {
+    const socket = (await server.connect(APISERVER)) ?? expect.fail();
+    socket.pause().write('GET /long HTTP/1.1\r\nhost: x\r\n\r\n');
+    await expect.poll(() => server.requests, { timeout: 20_000 }).toBe(1);
+    socket.write(`POST /count HTTP/1.1\r\nhost: x\r\ncontent-length: 9000\r\n\r\n${'x'.repeat(9000)}`);
+    await new Promise((later) => setTimeout(later, 100));
+    let end = '';
+    socket.on('data', (chunk: Buffer) => (end = (end + chunk.toString('latin1')).slice(-100))).resume();
+    await expect.poll(() => end, { timeout: 20_000 }).toContain('9000 bytes');
+  });
+
   it('are read in one turn as far as some eighty requests go, however many have come', async () => {
     let heads = 0;
     server.onHead(() => (heads += 1));
@@ -250,7 +275,9 @@ describe('the connections of clients to a server with TLS', () => {
   beforeEach(async () => {
     nowMs = 0;
     // It has no certificate, and needs none: connections are refused before TLS.
-    server = new AdmittingServer(new ClientConnections({ now: () => nowMs }, HANDSHAKES.burst * 8), createHttpsServer);
+    server = new AdmittingServer(new ClientConnections({ now: () => nowMs }, HANDSHAKES.burst * 8), (listener) =>
+      createHttpsServer(ADMITTED, listener),
+    );
     await server.open();
   });
 
@@ -277,7 +304,7 @@ describe('the connections of clients to a server with TLS', () => {
 
 it('an apiserver that has shown its certificate has room when strangers wait for answers in all places', () => {
   const connections = new ClientConnections({ now: () => 0 }, ROOM);
-  connections.bound(createHttpsServer());
+  connections.bound(createHttpsServer(ADMITTED));
   const apiserver = new Client(APISERVER, 1);
   expect(connections.admit(apiserver.socket)).toBe(true);
   connections.secured(apiserver.socket);

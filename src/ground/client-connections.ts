@@ -22,6 +22,9 @@ const PIECE_BYTES = 2048;
  * the last byte of the answer was sent.
  */
 const MOST_AT_A_TIME = 2;
+/** Options of a server whose connections are bounded: it has no answers of its own, which nothing would count. */
+export const ADMITTED = { requireHostHeader: false } as const;
+
 /** Of all connections, those of the sources in turn. A handler begins with up to 0.1 ms of the thread. */
 const REQUESTS_OF_A_TURN = 32;
 
@@ -93,7 +96,8 @@ export class ClientConnections {
 
   /**
    * Admits the connections and requests of this server until it closes. A refused connection ends before TLS, its most
-   * expensive part, and a refused request before any handler.
+   * expensive part, and a refused request before the listeners that the server has by now. The server must be made with
+   * `ADMITTED`.
    */
   bound(server: Server): void {
     const isSecure = server instanceof TlsServer;
@@ -117,6 +121,8 @@ export class ClientConnections {
         await nextTurn();
       });
     });
+    // Node would answer an unknown expectation by itself, as often as a client sends one.
+    server.on('checkExpectation', (incoming, outgoing) => server.emit('request', incoming, outgoing));
     server.setTimeout(REQUEST_MS, (socket: Socket) => this.#inactive(socket));
     const look = setInterval(() => void this.closeLate(), LOOK_MS).unref();
     server.once('close', () => clearInterval(look));
@@ -208,6 +214,8 @@ export class ClientConnections {
     const connection = this.#open.get(keyOf(socket));
     socket.removeListener('data', read).on('data', (chunk: Buffer) => {
       for (let at = 0; at < chunk.length && !socket.destroyed;) {
+        // http has paused it: the client takes no answers, or a handler has not read the body so far.
+        if (socket.isPaused()) return void socket.unshift(chunk.subarray(at));
         const piece = chunk.subarray(at, at + Math.max(PIECE_BYTES, connection?.bodyLeft ?? 0));
         read.call(socket, piece);
         at += piece.length;

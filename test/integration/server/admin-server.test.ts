@@ -25,6 +25,7 @@ async function withServer(
     host?: string;
     live?: [string, HealthCheck][];
     ready?: [string, HealthCheck][];
+    metrics?: string;
   },
   use: (url: string) => Promise<void>,
 ): Promise<void> {
@@ -32,7 +33,7 @@ async function withServer(
     listen: { host: options.host ?? '127.0.0.1', port: 0 },
     live: new Map(options.live ?? [['ping', ok]]),
     ready: new Map(options.ready ?? [['redis', ok]]),
-    metrics: async () => '',
+    metrics: async () => options.metrics ?? '',
     apis: {
       dashboard: new Hono(),
       reconcile: new Hono(),
@@ -54,6 +55,40 @@ async function get(url: string): Promise<[number, string]> {
   const answer = await fetch(url, { redirect: 'manual' });
   return [answer.status, await answer.text()];
 }
+
+/** Sends this on one connection. @returns the status of each answer, until the connection is closed. */
+async function statusesOf(url: string, text: string): Promise<string[]> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {});
+  let answers = '';
+  socket.on('data', (chunk: Buffer) => (answers += chunk.toString())).write(text);
+  await new Promise((resolve) => socket.once('close', resolve));
+  return [...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status = '']) => status);
+}
+
+it('a client that sends one request after the other without waiting ends neither the gateway nor its answers', async () => {
+  await withServer({}, async (url) => {
+    for (const head of [
+      'host: 127.0.0.1\r\nexpect: x',
+      'x: x',
+      'host: 127.0.0.1\r\nupgrade: x\r\nconnection: upgrade',
+    ]) {
+      await statusesOf(url, `GET /livez HTTP/1.1\r\n${head}\r\n\r\n`.repeat(3000));
+      expect(await get(`${url}/livez`)).toEqual([200, 'ok']);
+    }
+    // By no name, it is not this gateway that the client asks.
+    expect(await statusesOf(url, 'GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n')).toEqual(['400']);
+  });
+});
+
+it('metrics are served after thousands of requests that take no body', async () => {
+  await withServer({ metrics: 'm'.repeat(200_000) }, async (url) => {
+    for (let at = 0; at < 500; at += 1) {
+      const answer = await fetch(`${url}/metrics`, { method: 'HEAD' });
+      expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/plain; charset=UTF-8']);
+    }
+    expect(await get(`${url}/metrics`)).toEqual([200, 'm'.repeat(200_000)]);
+  });
+});
 
 describe('the health of a gateway', () => {
   it('is one word while all is well, and each check by name when asked', async () => {

@@ -6,7 +6,7 @@ import { type Clock, LimitedLines, type Logger, messageOf, type Metrics, systemC
 import type { CertificateFiles } from '../../../contract/node/certificate-files.ts';
 import { FileCertificate } from '../../certificates/serving-certificate.ts';
 import { variableOf } from '../../../ground/config/config.ts';
-import { ClientConnections } from '../../../ground/client-connections.ts';
+import { ADMITTED, ClientConnections } from '../../../ground/client-connections.ts';
 import { Listener } from '../../../ground/listener.ts';
 import { type HealthCheck, report } from '../../process/health.ts';
 import { PROFILE_PATH } from '../../../contract/node/profile-request.ts';
@@ -98,6 +98,7 @@ export const KUBERNETES_PATH = `${CACHE_PATH}/kubernetes`;
  * answer is not meant.
  */
 const RECEIVE_MS = 10_000;
+const METRICS_HEADERS = { 'content-type': 'text/plain; charset=UTF-8' };
 /** How often node looks for late requests. */
 const LOOK_MS = 2000;
 /** One address may have half. Some machines give a process 20,000 in all. */
@@ -130,7 +131,12 @@ export class AdminServer {
     // It closes a connection half a second after an answer: see `readRest`.
     const handler = { fetch, autoCleanupIncoming: false };
     const certificate = tls && new FileCertificate(tls, metrics);
-    const limits = { requestTimeout: RECEIVE_MS, headersTimeout: RECEIVE_MS, connectionsCheckingInterval: LOOK_MS };
+    const limits = {
+      ...ADMITTED,
+      requestTimeout: RECEIVE_MS,
+      headersTimeout: RECEIVE_MS,
+      connectionsCheckingInterval: LOOK_MS,
+    };
     const secure = certificate && { ...limits, handshakeTimeout: RECEIVE_MS, ...certificate.current() };
     const server = createAdaptorServer(
       secure
@@ -138,9 +144,9 @@ export class AdminServer {
         : { ...handler, serverOptions: limits },
     ) as Server;
     this.#server = server;
-    new ClientConnections(this.#options.clock ?? systemClock, MAX_CONNECTIONS).bound(server);
     server.prependListener('request', refuseScattered);
     server.on('request', readRest);
+    new ClientConnections(this.#options.clock ?? systemClock, MAX_CONNECTIONS).bound(server);
     this.#listener = Listener.start(server, { host, port }, { remedy: 'with --port' });
     const { address } = await this.#listener;
     if (certificate) {
@@ -215,10 +221,10 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
   if (admin.metrics) app.use('/metrics', ...login.guard());
   const answers = new AnswerRoom();
   app.get('/metrics', async (context) => {
+    // Nobody takes the body of an answer to HEAD, which would count for good.
+    if (context.req.method === 'HEAD') return context.body(null, 200, METRICS_HEADERS);
     const text = new TextEncoder().encode(await metrics());
-    return context.body(answers.for(sourceOf(context)).body(text), 200, {
-      'content-type': 'text/plain; charset=UTF-8',
-    });
+    return context.body(answers.for(sourceOf(context)).body(text), 200, METRICS_HEADERS);
   });
   app.route('/reconcile', apis.reconcile);
   app.get('/', (context) => context.redirect(DASHBOARD_PATH));

@@ -4,7 +4,7 @@ import type { Clock } from '../../../core/index.ts';
 import type { ClientAuthorities } from '../../certificates/client-authorities.ts';
 import type { ServingCertificate } from '../../certificates/serving-certificate.ts';
 import { variableOf } from '../../../ground/config/config.ts';
-import { ClientConnections } from '../../../ground/client-connections.ts';
+import { ADMITTED, ClientConnections } from '../../../ground/client-connections.ts';
 import { Listener } from '../../../ground/listener.ts';
 import type { ReviewApi } from './review-api.ts';
 
@@ -61,6 +61,7 @@ export class WebhookServer {
     const connections = this.#connections;
     const secure = () => ({ ...certificate.current(), ...(authorities ? { ca: authorities.current() } : {}) });
     const serverOptions = {
+      ...ADMITTED,
       // Both count from the connect of a connection on which nothing has come. `connections` and `ReviewBodies` bound
       // the times of clients that are not known.
       requestTimeout: KEEP_ALIVE_MS,
