@@ -49,8 +49,13 @@ const Pod = resource<Pod>('v1', 'Pod');
 const LOOK_MS = 2000;
 /** The owner of an address changes less often than the addresses of a name. */
 const OWNER_MS = 60_000;
-/** Each costs two requests in this time. A Service may have as many addresses of pods. */
-const MOST_OWNERS = 256;
+/** Addresses whose owners are remembered for a Service. */
+const MOST_OWNERS = 1024;
+/**
+ * Owners that a look asks for, with two requests each. A Service with more pods has the others asked for by its next
+ * looks: a connection waits for these requests.
+ */
+const OWNERS_OF_A_LOOK = 8;
 /**
  * How long a refusal is remembered. A look at a Service takes time of the thread, and clients attempt again at once.
  */
@@ -84,36 +89,59 @@ export function serviceRefusal(
 }
 
 /** By the client's `root`, and the namespace and name of the Service: the functions that name it share its looks. */
-const guards = new WeakMap<Client, NewestMap<string, Guard>>();
+const watched = new WeakMap<Client, NewestMap<string, WatchedService>>();
 
-/** Lets connections go to a Service only while it leads to its own pods. */
+/** Lets connections go to a Service only while it leads to its own pods. @param client asks for this function. */
 export function serviceGuard(client: Client, key: ObjectKey): Guard {
   const root = client.root ?? client;
-  const known = guards.get(root) ?? new NewestMap<string, Guard>(MOST_GUARDS);
-  guards.set(root, known);
+  const known = watched.get(root) ?? new NewestMap<string, WatchedService>(MOST_GUARDS);
+  watched.set(root, known);
   const id = `${key.namespace}/${key.name}`;
-  const guard = known.get(id) ?? newServiceGuard(client, key);
-  known.set(id, guard);
-  return guard;
+  const service = known.get(id) ?? new WatchedService(key);
+  known.set(id, service);
+  return (addresses) => service.refusal(client, addresses);
 }
 
 /** A look may read megabytes of a tenant's, which has as many Services as it likes: a few of a namespace at a time. */
 const looks = new TenantTurns(16, 4);
 
-function newServiceGuard(client: Client, key: ObjectKey): Guard {
-  const owners = new Owners(client, { namespace: key.namespace ?? '', allowed: [] });
-  const inTurn = () => looks.run(key.namespace ?? '', () => lookAt(client, key, owners));
-  const look = rememberedFor(LOOK_MS, inTurn);
-  // A pod may have started since the first look, or ended between its two lists.
-  const lookAgain = rememberedFor(REFUSED_MS, inTurn);
-  const refusalOf = async ({ refusal, headlessPods }: Look, addresses: readonly string[]) => {
-    const why = refusal === undefined ? await headlessPods?.refusal(addresses) : undefined;
-    return why === undefined ? refusal : `the name of ${key.name} has the address ${why}`;
-  };
-  return async (addresses) => {
-    if ((await refusalOf(await look(), addresses)) === undefined) return undefined;
-    return refusalOf(await lookAgain(), addresses);
-  };
+/** A Service, as the last looks have found it. The function that connects pays for a look. */
+class WatchedService {
+  readonly #key: ObjectKey;
+  readonly #look = new Remembered<Look>(LOOK_MS);
+  /** A pod may have started since the first look, or ended between its two lists. */
+  readonly #lookAgain = new Remembered<Look>(REFUSED_MS);
+  readonly #owners: Owners;
+
+  constructor(key: ObjectKey) {
+    this.#key = key;
+    this.#owners = new Owners({ namespace: key.namespace ?? '', allowed: [] });
+  }
+
+  async refusal(client: Client, addresses: readonly string[]): Promise<string | undefined> {
+    if ((await this.#refusalBy(this.#look, client, addresses)) === undefined) return undefined;
+    return this.#refusalBy(this.#lookAgain, client, addresses);
+  }
+
+  async #refusalBy(look: Remembered<Look>, client: Client, addresses: readonly string[]): Promise<string | undefined> {
+    const { refusal, headlessPods } = await look.get(() => this.#ask(client));
+    const why = refusal === undefined ? await headlessPods?.refusal(addresses, this.#owners, client) : undefined;
+    return why === undefined ? refusal : `the name of ${this.#key.name} has the address ${why}`;
+  }
+
+  async #ask(client: Client): Promise<Look> {
+    const key = this.#key;
+    const {
+      refusal,
+      pods,
+      addresses = [],
+      isHeadless,
+    } = await looks.run(key.namespace ?? '', () => lookAt(client, key));
+    // Outside of the turn: these requests wait for the flow control of the function.
+    const why = refusal === undefined ? await pods?.refusal(addresses, this.#owners, client) : undefined;
+    if (why !== undefined) return { refusal: `an EndpointSlice of ${key.name} has the address ${why}` };
+    return { refusal, headlessPods: isHeadless ? pods : undefined };
+  }
 }
 
 /** By the client's `root`, because it stays the same for the life of a cluster. */
@@ -143,10 +171,10 @@ export async function firstFamily(client: Client, signal: AbortSignal): Promise<
  * @param allowed the operator's list: an address of a Service that it names may be sent to, such as that of an ingress.
  */
 export function addressGuard(client: Client, namespace: string, allowed: readonly string[]): Guard {
-  const owners = new Owners(client, { namespace, allowed });
+  const owners = new Owners({ namespace, allowed });
   return async (addresses) => {
     for (const address of addresses) {
-      const { refusal, guard } = await owners.of(address);
+      const { refusal, guard } = await owners.of(address, client);
       const remedy = `the operator can name the origin, or that Service's, in ${variableOf('allowedEndpoints')}`;
       if (refusal !== undefined) return `the endpoint has ${address}, ${refusal}: ${remedy}`;
       const refused = await guard?.(addresses);
@@ -179,27 +207,34 @@ interface Look {
   readonly headlessPods?: PodAddresses | undefined;
 }
 
+/** A Service with its EndpointSlices and pods, before the owners of its addresses are known. */
+interface FoundService {
+  readonly refusal: string | undefined;
+  /** In its EndpointSlices. */
+  readonly addresses?: ReadonlySet<string>;
+  readonly pods?: PodAddresses;
+  readonly isHeadless?: boolean;
+}
+
 /** The owners of addresses, as they were found within the last minute. */
 class Owners {
-  readonly #client: Client;
   readonly #tenant: Tenant;
-  readonly #known = new NewestMap<string, () => Promise<Owner>>(MOST_OWNERS);
+  readonly #known = new NewestMap<string, Remembered<Owner>>(MOST_OWNERS);
 
-  constructor(client: Client, tenant: Tenant) {
-    this.#client = client;
+  constructor(tenant: Tenant) {
     this.#tenant = tenant;
   }
 
   /** @param pods a field selector of the pods that count. Default: all. */
-  of(address: string, pods = IS_ALIVE): Promise<Owner> {
+  of(address: string, client: Client, pods = IS_ALIVE): Promise<Owner> {
     const id = `${address} ${pods}`;
-    const owner = this.#known.get(id) ?? rememberedFor(OWNER_MS, () => this.#ask(address, pods));
+    const owner = this.#known.get(id) ?? new Remembered<Owner>(OWNER_MS);
     this.#known.set(id, owner);
-    return owner();
+    return owner.get(() => ownerOf(client, address, { ...this.#tenant, pods }));
   }
 
-  #ask(address: string, pods: string): Promise<Owner> {
-    return ownerOf(this.#client, address, { ...this.#tenant, pods });
+  knows(address: string, pods: string): boolean {
+    return this.#known.get(`${address} ${pods}`)?.isFresh ?? false;
   }
 }
 
@@ -208,14 +243,12 @@ class Owners {
  * an address counts only if no Service and no other namespace's pod has it.
  */
 class PodAddresses {
-  readonly #owners: Owners;
   readonly #family: 4 | 6 | undefined;
   /** By address: whether all pods that have it are in the network of their node. */
   readonly #areInHost = new Map<string, boolean>();
 
   /** @param family of the addresses that are connected to, and that have owners. Default: both. */
-  constructor(pods: readonly Pod[], family: 4 | 6 | undefined, owners: Owners) {
-    this.#owners = owners;
+  constructor(pods: readonly Pod[], family: 4 | 6 | undefined) {
     this.#family = family;
     for (const { spec, status } of pods) {
       for (const ip of (status?.podIPs ?? []).map((each) => canonical(each.ip))) {
@@ -225,7 +258,7 @@ class PodAddresses {
   }
 
   /** @returns the first address that may not be sent to, and why: `10.0.0.8, which is of none of its pods`. */
-  async refusal(addresses: Iterable<string>): Promise<string | undefined> {
+  async refusal(addresses: Iterable<string>, owners: Owners, client: Client): Promise<string | undefined> {
     const all = [...addresses];
     // An octet with a leading zero names one address for the apiserver and another one, or none, for others.
     const foreign = all.find((address) => isIP(address) === 0 || !this.#areInHost.has(canonical(address)));
@@ -239,20 +272,28 @@ class PodAddresses {
         .flatMap((address) => [canonical(address), ...embeddedAddresses(address)])
         .filter((address) => this.#family === undefined || isIP(address) === this.#family),
     );
-    if (connected.size > MOST_OWNERS)
-      return `${all[0]}, one of more than ${MOST_OWNERS}, which are too many to compare`;
-    for (const address of connected) {
+    let asks = OWNERS_OF_A_LOOK;
+    const refusalOf = async (address: string): Promise<string | undefined> => {
       // A node shares its address with all pods in its network, such as kube-proxy.
       const pods = this.#areInHost.get(address) === true ? `${IS_ALIVE},spec.hostNetwork=false` : IS_ALIVE;
-      const { refusal, guard } = await this.#owners.of(address, pods);
+      if (!owners.knows(address, pods) && (asks -= 1) < 0) return undefined;
+      const { refusal, guard } = await owners.of(address, client, pods);
       if (refusal !== undefined) return `${address}, ${refusal}`;
-      if (guard) return `${address}, an address of a Service`;
-    }
-    return undefined;
+      return guard && `${address}, an address of a Service`;
+    };
+    const refusals = await Promise.all(shuffled([...connected]).map(refusalOf));
+    return refusals.find((each) => each !== undefined);
   }
 }
 
-async function lookAt(client: Client, key: ObjectKey, owners: Owners): Promise<Look> {
+/** In a random order, so that nobody can put an address behind all that are asked for. */
+const shuffled = (all: readonly string[]): string[] =>
+  all
+    .map((each) => [Math.random(), each] as const)
+    .toSorted(([a], [b]) => a - b)
+    .map(([, each]) => each);
+
+async function lookAt(client: Client, key: ObjectKey): Promise<FoundService> {
   const { namespace, name } = key;
   // The signal of the resolution is over by now.
   const signal = AbortSignal.timeout(LOOK_MS);
@@ -260,14 +301,14 @@ async function lookAt(client: Client, key: ObjectKey, owners: Owners): Promise<L
   if (!now) return { refusal: `there is no Service ${name} in ${namespace}` };
   const refusal = serviceRefusal(now, name);
   if (refusal) return { refusal: refusal.message };
-  return lookAtPods(client, now, key, owners);
+  return lookAtPods(client, now, key);
 }
 
 /**
- * Whether each address in the EndpointSlices of a Service is of one of its pods. Any client with the right to write
- * EndpointSlices can label one with the name of the Service, and kube-proxy serves that too.
+ * Finds the EndpointSlices of a Service and its pods. Any client with the right to write EndpointSlices can label one
+ * with the name of the Service, and kube-proxy serves that too.
  */
-async function lookAtPods(client: Client, { spec }: Service, key: ObjectKey, owners: Owners): Promise<Look> {
+async function lookAtPods(client: Client, { spec }: Service, key: ObjectKey): Promise<FoundService> {
   const { namespace, name } = key;
   const signal = AbortSignal.timeout(LOOK_MS);
   /** @returns undefined when there are too many, or when they are too large. */
@@ -287,7 +328,7 @@ async function lookAtPods(client: Client, { spec }: Service, key: ObjectKey, own
       throw error;
     }
   };
-  const tooMany = (kind: string): Look => ({
+  const tooMany = (kind: string): FoundService => ({
     refusal: `${name} has too many ${kind} to compare: ${MOST_OBJECTS} and 4 MiB at most`,
   });
   const slices = await list<EndpointSlice>(EndpointSlice, { 'kubernetes.io/service-name': name });
@@ -303,10 +344,7 @@ async function lookAtPods(client: Client, { spec }: Service, key: ObjectKey, own
   // After the slices, so that a pod is there if its address is.
   const pods = await list<Pod>(Pod, spec?.selector ?? {}, IS_ALIVE);
   if (!pods) return tooMany('pods');
-  const own = new PodAddresses(pods, await firstFamily(client, signal), owners);
-  const refused = await own.refusal(addresses);
-  if (refused === undefined) return { refusal: undefined, headlessPods: isHeadless ? own : undefined };
-  return { refusal: `an EndpointSlice of ${name} has the address ${refused}` };
+  return { refusal: undefined, addresses, pods: new PodAddresses(pods, await firstFamily(client, signal)), isHeadless };
 }
 
 /**
@@ -361,23 +399,32 @@ function canonical(address: string): string {
   return (isIPv6(address) && URL.parse(`http://[${address}]`)?.hostname.slice(1, -1)) || address;
 }
 
-/** Connections that are opened together share one question. A refusal is remembered for a second, a failure is not. */
-function rememberedFor<T extends { readonly refusal: string | undefined }>(
-  ms: number,
-  ask: () => Promise<T>,
-): () => Promise<T> {
-  let known: { readonly answer: Promise<T>; untilMs: number } | undefined;
-  return () => {
+/** An answer that counts for some time. Connections that are opened together share one question. */
+class Remembered<T extends { readonly refusal: string | undefined }> {
+  readonly #ms: number;
+  #known: { readonly answer: Promise<T>; untilMs: number } | undefined;
+
+  /** @param ms how long it counts, from its question on. A refusal counts for a second, a failure not at all. */
+  constructor(ms: number) {
+    this.#ms = ms;
+  }
+
+  /** Whether it is known, or asked for. */
+  get isFresh(): boolean {
+    return this.#known !== undefined && systemClock.now() < this.#known.untilMs;
+  }
+
+  get(ask: () => Promise<T>): Promise<T> {
+    if (this.#known && this.isFresh) return this.#known.answer;
     const nowMs = systemClock.now();
-    if (known && nowMs < known.untilMs) return known.answer;
     const answer = ask();
-    // A look under way is shared until it ends.
+    // A question under way is shared until it ends.
     const asked = { answer, untilMs: Infinity };
-    known = asked;
+    this.#known = asked;
     answer.then(
-      ({ refusal }) => (asked.untilMs = refusal === undefined ? nowMs + ms : systemClock.now() + REFUSED_MS),
+      ({ refusal }) => (asked.untilMs = refusal === undefined ? nowMs + this.#ms : systemClock.now() + REFUSED_MS),
       () => (asked.untilMs = nowMs),
     );
     return answer;
-  };
+  }
 }
