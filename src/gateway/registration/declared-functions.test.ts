@@ -4,7 +4,8 @@ import { memoryUse } from '../../../test/harness/memory-use.ts';
 import { quietRuntime } from '../../../test/harness/quiet-runtime.ts';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
 import { InstantClock, VirtualClock } from '../../../test/harness/test-clock.ts';
-import { LimitedLines, type ObjectMeta } from '../../core/index.ts';
+import { type ObjectMeta, silentLogger } from '../../core/index.ts';
+import { DeclarationLog } from '../controller/running/declaration-log.ts';
 import type { Controllers } from '../controller/running/controllers.ts';
 import type { FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
@@ -52,8 +53,8 @@ async function start({
     resolved: new Set<string>(),
     specs: new Map<string, unknown>(),
   };
-  const controllers: Pick<Controllers, 'get' | 'lines' | 'stop' | 'remove'> = {
-    lines: new LimitedLines(clock),
+  const controllers: Pick<Controllers, 'get' | 'log' | 'stop' | 'remove'> = {
+    log: new DeclarationLog({ clock, logger: silentLogger }),
     get: () => undefined,
     stop: async () => {},
     remove: async () => {

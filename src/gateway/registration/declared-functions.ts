@@ -6,7 +6,6 @@ import {
   orUndefined,
   resourcePath,
   type Runtime,
-  tenantOf,
 } from '../../core/index.ts';
 import type { ApiClient } from '../../ground/apiserver/api-client.ts';
 import { DiscoveryError, discoverResource } from '../../ground/apiserver/discovery.ts';
@@ -305,7 +304,7 @@ export class DeclaredFunctions {
    */
   async #removeController(id: string): Promise<void> {
     const { controllers, runtime } = this.#options;
-    const { clock, logger } = runtime;
+    const { clock } = runtime;
     let known: string | undefined;
     for (let failures = 1; ; failures += 1) {
       try {
@@ -313,12 +312,8 @@ export class DeclaredFunctions {
       } catch (reason) {
         const error = messageOf(reason);
         if (this.#signal.aborted || error !== known) {
-          controllers.lines.write(tenantOf(id), (more) =>
-            logger.warn(
-              { controller: id, error, ...more },
-              'the data of a removed controller could not be removed, trying again',
-            ),
-          );
+          const what = 'the data of a removed controller could not be removed, trying again';
+          controllers.log.write('warn', id, { error }, what);
         }
         known = error;
       }

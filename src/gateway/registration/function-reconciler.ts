@@ -1,4 +1,4 @@
-import { backoffMs, idOf, type LogFields, messageOf, type Runtime, tenantOf, UserError } from '../../core/index.ts';
+import { backoffMs, idOf, messageOf, type Runtime, UserError } from '../../core/index.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
 import { FILLING, handledBy, isPausedBySpec, pausedOf, refusedBy, reportedReachable, syncedOf } from './findings.ts';
 import { FunctionStatus, NOT_CHECKED } from './function-status.ts';
@@ -220,7 +220,12 @@ export class FunctionReconciler {
         if (!signal.aborted) await this.#look(again !== undefined, signal);
       } catch (error) {
         this.again('facts');
-        this.#log('error', { error: messageOf(error) }, 'the reconciliation of a ReconcileFunction failed');
+        this.#options.controllers.log.write(
+          'error',
+          this.#id,
+          { error: messageOf(error) },
+          'the reconciliation of a ReconcileFunction failed',
+        );
       }
       this.#looked.resolve();
       await this.#untilNext(signal);
@@ -343,7 +348,12 @@ export class FunctionReconciler {
       this.#reviewAtMs = clock.now() + waitMs;
       const invalid = error instanceof InvalidFunctionError ? error : await this.#withdrawn(signal);
       if (invalid) return this.#refuse(invalid, signal);
-      this.#log('warn', { error: messageOf(error), waitMs }, 'a ReconcileFunction could not be resolved, trying again');
+      this.#options.controllers.log.write(
+        'warn',
+        this.#id,
+        { error: messageOf(error), waitMs },
+        'a ReconcileFunction could not be resolved, trying again',
+      );
     }
   }
 
@@ -383,11 +393,17 @@ export class FunctionReconciler {
     this.#facts = undefined;
     this.#reachability.forget();
     // Once, however often it is looked at again.
-    if (message !== this.#refused) this.#log('info', { reason, error: message }, 'a ReconcileFunction cannot run');
+    if (message !== this.#refused)
+      this.#options.controllers.log.write(
+        'info',
+        this.#id,
+        { reason, error: message },
+        'a ReconcileFunction cannot run',
+      );
     this.#refused = message;
     const withdrawn = condition === 'Authorized';
     await controllers.stop(this.#id, { withdrawn }).catch((error: unknown) => {
-      this.#log('warn', { error: messageOf(error) }, 'a controller failed to stop');
+      this.#options.controllers.log.write('warn', this.#id, { error: messageOf(error) }, 'a controller failed to stop');
     });
     const stopped = FALSE('NotRunning', 'Nothing is read for it: see the condition Ready.');
     this.#status.record({
@@ -399,14 +415,6 @@ export class FunctionReconciler {
     const finding = FALSE(reason, message);
     if (condition !== 'Ready') this.#status.record({ [condition]: finding });
     await this.#report(undefined, finding, signal);
-  }
-
-  /** A tenant can change its objects at any rate, so its lines are limited. */
-  #log(level: 'info' | 'warn' | 'error', fields: LogFields, message: string): void {
-    const { controllers, runtime } = this.#options;
-    controllers.lines.write(tenantOf(this.#id), (more) =>
-      runtime.logger[level]({ controller: this.#id, ...fields, ...more }, message),
-    );
   }
 
   /** Reports the state that can change without the object and is cheap to read. */

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Condition, idOf, messageOf, type Runtime, tenantOf } from '../../core/index.ts';
+import { type Condition, idOf, messageOf, type Runtime } from '../../core/index.ts';
 import type { ControllerStateWord } from '../controller/running/controller-state.ts';
 import type { Controllers } from '../controller/running/controllers.ts';
 import { type Finding, type Findings, statusOf } from './conditions.ts';
@@ -7,9 +7,9 @@ import type { FunctionStatusWriter } from './function-status-writer.ts';
 import type { PartialReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
 
 export interface FunctionStatusOptions {
-  readonly controllers: Pick<Controllers, 'lines'>;
+  readonly controllers: Pick<Controllers, 'log'>;
   readonly writer: FunctionStatusWriter;
-  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  readonly runtime: Pick<Runtime, 'clock'>;
 }
 
 /** The parts of a status that are not findings. */
@@ -78,7 +78,7 @@ export class FunctionStatus {
   /** Writes the status if it has changed. @returns false when it could not be written. */
   async write(object: PartialReconcileFunction, reported: Reported, signal: AbortSignal): Promise<boolean> {
     const { controllers, runtime, writer } = this.#options;
-    const { clock, logger } = runtime;
+    const { clock } = runtime;
     const { generation } = object.metadata;
     const before = this.#withOthers(object);
     const now = { generation, ...reported, nowMs: clock.wallNow() };
@@ -93,10 +93,7 @@ export class FunctionStatus {
       return true;
     } catch (error) {
       if (signal.aborted) return false;
-      const id = idOf(object);
-      controllers.lines.write(tenantOf(id), (more) =>
-        logger.warn({ controller: id, error: messageOf(error), ...more }, 'a status could not be written'),
-      );
+      controllers.log.write('warn', idOf(object), { error: messageOf(error) }, 'a status could not be written');
       return false;
     }
   }

@@ -8,7 +8,8 @@ import type { KeyWakeup } from '../../informer/cache/change.ts';
 import type { Reader } from '../access/reader-users.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
-import { Controllers, DECLARATION_LINES } from './controllers.ts';
+import { Controllers } from './controllers.ts';
+import { DECLARATION_LINES } from './declaration-log.ts';
 
 interface Plan {
   readonly kinds?: readonly string[];

@@ -1,11 +1,9 @@
 import {
   type ControllerOrigin,
   formatKind,
-  LimitedLines,
   messageOf,
   originOf,
   type Runtime,
-  tenantOf,
   UserError,
 } from '../../../core/index.ts';
 import { commonScope } from '../access/cache-access.ts';
@@ -19,6 +17,7 @@ import type { Enqueued } from '../../informer/cache/relay.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
+import { DeclarationLog } from './declaration-log.ts';
 
 export interface ControllersOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
@@ -62,16 +61,12 @@ export interface StartOptions {
   readonly onWaiting?: (controller: RunningController) => void;
 }
 
-/** For `Controllers.lines`: two at once for each of the functions that a namespace may have by default. */
-export const DECLARATION_LINES = { perSecond: 1, burst: 100 };
-
 /**
  * Controllers can be added, changed and removed while the gateway runs, independently of each other. Calls for the same
  * id must not overlap: a caller waits for a start, change or stop before the next.
  */
 export class Controllers {
-  /** Limits the log lines of each tenant about controllers that begin, change and end, as declarations change. */
-  readonly lines: LimitedLines;
+  readonly log: DeclarationLog;
   readonly #options: ControllersOptions;
   /** The controllers that may be woken, including controllers that are starting. */
   readonly #known = new Map<string, RunningController>();
@@ -85,7 +80,7 @@ export class Controllers {
 
   constructor(options: ControllersOptions) {
     this.#options = options;
-    this.lines = new LimitedLines(options.runtime.clock, DECLARATION_LINES);
+    this.log = new DeclarationLog(options.runtime);
   }
 
   get(id: string): RunningController | undefined {
@@ -241,7 +236,7 @@ export class Controllers {
     { signal, onWaiting = () => {} }: StartOptions,
   ): Promise<void> {
     const { id, origin, url, description } = spec;
-    const { create, ending, events, recovery, runtime } = this.#options;
+    const { create, ending, events, recovery } = this.#options;
     this.#taken.set(id, origin);
     let controller: RunningController | undefined;
     try {
@@ -275,21 +270,12 @@ export class Controllers {
     if (before) {
       // Without it events are mapped twice, which is no reason to stop the controller.
       await controller.addHandlers().catch((error: unknown) => {
-        this.lines.write(tenantOf(id), (more) =>
-          runtime.logger.warn(
-            { controller: id, error: messageOf(error), ...more },
-            'handlers of a replaced controller stay',
-          ),
-        );
+        this.log.write('warn', id, { error: messageOf(error) }, 'handlers of a replaced controller stay');
       });
       await this.#releaseUnused(before.sources.informers, controller);
     }
-    this.lines.write(tenantOf(id), (more) =>
-      runtime.logger.info(
-        { controller: id, url, for: formatKind(description.for), ...more },
-        before ? 'controller changed' : 'controller started',
-      ),
-    );
+    const what = before ? 'controller changed' : 'controller started';
+    this.log.write('info', id, { url, for: formatKind(description.for) }, what);
     await recovery.check(ending);
   }
 
@@ -313,9 +299,7 @@ export class Controllers {
       // The user is removed even if the stop has failed, because the controller may have lost its right to read.
       await this.#removeUser(id, [controller]);
     }
-    this.lines.write(tenantOf(id), (more) =>
-      this.#options.runtime.logger.info({ controller: id, ...more }, 'controller stopped'),
-    );
+    this.log.write('info', id, {}, 'controller stopped');
   }
 
   /**
@@ -332,7 +316,7 @@ export class Controllers {
     const how = isGone
       ? 'controller removed, with its data'
       : 'controller removed, another gateway or owner has its data';
-    this.lines.write(tenantOf(id), (more) => this.#options.runtime.logger.info({ controller: id, ...more }, how));
+    this.log.write('info', id, {}, how);
   }
 
   /** Stops all controllers at the end of the gateway. Their data stays for the next gateway. */
@@ -357,7 +341,6 @@ export class Controllers {
     controller: RunningController | undefined,
     before: RunningController | undefined,
   ): Promise<void> {
-    const { logger } = this.#options.runtime;
     try {
       if (before && this.#running.has(id)) {
         this.#known.set(id, before);
@@ -369,9 +352,7 @@ export class Controllers {
       }
       await controller?.stop(0);
     } catch (error) {
-      this.lines.write(tenantOf(id), (more) =>
-        logger.warn({ controller: id, error: messageOf(error), ...more }, 'a failed start could not be rolled back'),
-      );
+      this.log.write('warn', id, { error: messageOf(error) }, 'a failed start could not be rolled back');
     }
   }
 
