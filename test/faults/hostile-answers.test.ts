@@ -53,8 +53,9 @@ describe('what the functions of a tenant may answer, as often as they can', () =
     const { caBundle, url } = writes.world.fn.secure;
     const startMs = Date.now();
     await expectNoHarmBy('again at no time, successfully', { caBundle, url });
-    // The function itself makes the processors slow, and that excuses delays of seconds.
+    // The function itself makes the processors slow, which excuses delays of seconds. Without a bound they are 4 to 8
+    // s.
     const { slowdown, slowestMs } = writes.world.violations(startMs).findings;
-    expect(slowestMs).toBeLessThan(500 * slowdown);
+    expect(slowestMs).toBeLessThan(1000 * slowdown);
   });
 });

@@ -21,7 +21,7 @@ export interface FlowControlOptions {
  * process. Each request waits for a token of its controller, of its tenant and of the total. When the total is used up,
  * the waiting tenants take turns, one request each, and so do the controllers of a tenant. So a controller with many
  * requests delays only itself, and a tenant that declares many controllers delays only its own. Requests of one
- * controller are sent in their order, but for urgent ones.
+ * controller are sent in their order, and its urgent ones before the others.
  */
 export class FlowControl {
   readonly #options: FlowControlOptions;
@@ -61,9 +61,10 @@ export class FlowControl {
     const askedAtMs = this.#clock.now();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const flow = this.#flow(name);
+    const waiting = isUrgent ? flow.urgent : flow.requests;
     const onAbort = (): void => {
-      flow.requests.delete(grant);
-      if (flow.requests.size === 0) flow.tenant.waiting.delete(flow);
+      waiting.delete(grant);
+      if (isIdle(flow)) flow.tenant.waiting.delete(flow);
       if (flow.tenant.waiting.size === 0) this.#waiting.delete(flow.tenant);
       reject(signal?.reason as Error);
     };
@@ -71,8 +72,7 @@ export class FlowControl {
       signal?.removeEventListener('abort', onAbort);
       resolve();
     };
-    if (isUrgent) flow.requests = new Set([grant, ...flow.requests]);
-    else flow.requests.add(grant);
+    waiting.add(grant);
     flow.tenant.waiting.add(flow);
     this.#waiting.add(flow.tenant);
     signal?.addEventListener('abort', onAbort, { once: true });
@@ -154,7 +154,7 @@ export class FlowControl {
     if (known) return known;
     this.#forgetFull();
     const bucket = name === GATEWAY ? undefined : new TokenBucket(this.#options.perFlow, this.#now);
-    const flow: Flow = { bucket, requests: new Set(), tenant: this.#tenant(tenantOf(name), name) };
+    const flow: Flow = { bucket, urgent: new Set(), requests: new Set(), tenant: this.#tenant(tenantOf(name), name) };
     this.#flows.set(name, flow);
     return flow;
   }
@@ -176,8 +176,9 @@ export class FlowControl {
   /** A full bucket says nothing: that of a controller or a tenant that is no more is forgotten. */
   #forgetFull(): void {
     const inUse = new Set<TenantFlows>();
-    for (const [name, { bucket, requests, tenant }] of this.#flows) {
-      if (requests.size === 0 && bucket?.isFull !== false) this.#flows.delete(name);
+    for (const [name, flow] of this.#flows) {
+      const { bucket, tenant } = flow;
+      if (isIdle(flow) && bucket?.isFull !== false) this.#flows.delete(name);
       else inUse.add(tenant);
     }
     for (const [name, tenant] of this.#tenants) {
@@ -198,11 +199,12 @@ export class FlowControl {
       this.#total.take();
       tenant.bucket?.take();
       next.bucket?.take();
-      const [grant] = next.requests;
-      if (grant) next.requests.delete(grant);
+      const waiting = next.urgent.size > 0 ? next.urgent : next.requests;
+      const [grant] = waiting;
+      if (grant) waiting.delete(grant);
       // Both go behind the others.
       tenant.waiting.delete(next);
-      if (next.requests.size > 0) tenant.waiting.add(next);
+      if (!isIdle(next)) tenant.waiting.add(next);
       this.#waiting.delete(tenant);
       if (tenant.waiting.size > 0) this.#waiting.add(tenant);
       grant?.();
@@ -246,8 +248,9 @@ const GATEWAY = '';
 /** Of one controller. */
 interface Flow {
   readonly bucket: TokenBucket | undefined;
-  /** The waiting requests: first urgent ones, the latest first, then the others in order of arrival. */
-  requests: Set<() => void>;
+  /** The requests that wait, in order of arrival. The urgent ones go first. */
+  readonly urgent: Set<() => void>;
+  readonly requests: Set<() => void>;
   readonly tenant: TenantFlows;
 }
 
@@ -259,3 +262,8 @@ interface TenantFlows {
 }
 
 const placesOf = (controller: string): RequestSource => ({ name: tenantOf(controller), isKnown: false });
+
+/** Whether no request waits. */
+function isIdle({ requests, urgent }: Flow): boolean {
+  return requests.size === 0 && urgent.size === 0;
+}

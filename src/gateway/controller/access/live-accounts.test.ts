@@ -67,6 +67,16 @@ describe.each(['isThere', 'wasThere'] as const)('the look at an account, as `%s`
     expect(replaced).toEqual(['ns.f u1']);
   });
 
+  it('is made again for a declaration that names another account, which may be newer than the look', async () => {
+    await ask();
+    live = 'u2';
+    nowMs += 250;
+    expect(await ask({ ...account, uid: 'u2' })).toBe(true);
+    // A token of the old account asks no more often than that.
+    for (let at = 0; at < 10; at += 1) expect(await ask()).toBe(false);
+    expect(requests).toHaveLength(2);
+  });
+
   it('is renewed in the background while requests keep coming, so that none waits', async () => {
     await ask();
     held = Promise.withResolvers();

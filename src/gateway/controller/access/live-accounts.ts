@@ -34,6 +34,8 @@ const ACCOUNT = resource('v1', 'ServiceAccount');
 const FRESH_MS = 2000;
 /** A look of this age is renewed in the background by the next request, which so need not wait. */
 const RENEW_MS = 1500;
+/** A look of this age finds an account gone without another look. Its declaration may be newer than the look. */
+const GONE_MS = 250;
 /** After a failure of this age or less a read of the cache does not wait for the next look. */
 const AWAY_MS = 10_000;
 /** Accounts whose looks are remembered, at about 300 bytes each. */
@@ -77,8 +79,7 @@ export class LiveAccounts {
   /** Whether the account is there, with its UID. @throws when the apiserver does not say so within two seconds. */
   async isThere(account: FunctionAccount): Promise<boolean> {
     const look = this.#lookOf(account);
-    if (this.#isFresh(look, account)) return this.#isSame(look, account);
-    await this.#ask(look, account);
+    if (!this.#isFresh(look, account)) await this.#ask(look, account);
     return this.#isSame(look, account);
   }
 
@@ -104,7 +105,8 @@ export class LiveAccounts {
   }
 
   #isFresh(look: Look, account: FunctionAccount): boolean {
-    if (this.#options.clock.now() - look.atMs >= FRESH_MS) return false;
+    const freshMs = look.uid === account.uid ? FRESH_MS : GONE_MS;
+    if (this.#options.clock.now() - look.atMs >= freshMs) return false;
     this.#renew(look, account);
     return true;
   }
