@@ -215,7 +215,10 @@ export class ClientConnections {
     socket.removeListener('data', read).on('data', (chunk: Buffer) => {
       for (let at = 0; at < chunk.length && !socket.destroyed;) {
         // http has paused it: the client takes no answers, or a handler has not read the body so far.
-        if (socket.isPaused()) return void socket.unshift(chunk.subarray(at));
+        if (socket.isPaused()) {
+          socket.unshift(chunk.subarray(at));
+          return;
+        }
         const piece = chunk.subarray(at, at + Math.max(PIECE_BYTES, connection?.bodyLeft ?? 0));
         read.call(socket, piece);
         at += piece.length;
