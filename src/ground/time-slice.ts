@@ -24,12 +24,22 @@ export class TimeSlice {
   static readonly #rests = new TenantTurns(1);
   /** Whose work it is. Empty: the gateway's own. */
   readonly tenant: string;
+  readonly #signal: AbortSignal | undefined;
   #from = performance.now();
   #usedMs = threadMs();
 
-  /** @param tenant whose work it is. Default: the gateway's own. */
-  constructor(tenant = '') {
+  /**
+   * @param tenant whose work it is. Default: the gateway's own.
+   * @param signal ends the work.
+   */
+  constructor(tenant = '', signal?: AbortSignal) {
     this.tenant = tenant;
+    this.#signal = signal;
+  }
+
+  /** Called before each piece of the work that may have waited: for Redis, a rest or a budget. @throws the reason. */
+  throwIfEnded(): void {
+    this.#signal?.throwIfAborted();
   }
 
   get isOver(): boolean {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import type { KubernetesObject } from '../../../src/core/index.ts';
 import { KeyScope } from '../../../src/gateway/controller/handlers/key-scope.ts';
+import { keysInScope } from '../../../src/gateway/controller/running/keys-in-scope.ts';
 import { SecondaryKeys } from '../../../src/gateway/controller/running/secondary-keys.ts';
 import { unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
@@ -46,31 +47,65 @@ function compute(): void {
   while (threadMs() < endMs);
 }
 
-it('the keys of secondary objects are found without a rest, however long each object waits for the budget', async () => {
-  const secondary = new SecondaryKeys({
+/** @param inTurn as `CpuBudget.inTurn`. @param onHandled called for each object that is mapped. */
+function secondaryKeys(inTurn: <T>(work: () => T) => Promise<T>, onHandled: () => void): SecondaryKeys {
+  return new SecondaryKeys({
     description: { owns: [], watches: [{ apiVersion: 'v1', kind: 'ConfigMap', map: { by: 'label', label: 'of' } }] },
     sources: [{ resource: configMaps, informers: [{ view }] }],
     events: {
       scope: new KeyScope(configMaps, {}, [view]),
       secondaryHandlerFor: () => (change) => {
-        compute();
+        onHandled();
         return [{ controller: 'x', key: `a/of-${change.object.metadata.name}`, reasons: [] }];
       },
     },
-    budget: {
-      inTurn: async (work) => {
-        await sleep(LONG_MS);
-        // Other work of the thread.
-        compute();
-        return work();
-      },
-    },
+    budget: { inTurn },
     lookups: unlimitedLookups,
     onLeftOut: (error) => expect.fail(error.message),
   });
+}
+
+it('the keys of secondary objects are found without a rest, however long each object waits for the budget', async () => {
+  const secondary = secondaryKeys(async (work) => {
+    await sleep(LONG_MS);
+    // Other work of the thread.
+    compute();
+    return work();
+  }, compute);
   const slice = new CountingSlice();
   const found: string[] = [];
   for await (const keys of secondary.keys(undefined, slice)) found.push(...keys);
   expect(found.toSorted()).toEqual(['a/of-one', 'a/of-three', 'a/of-two']);
   expect(slice.rests).toBe(0);
+});
+
+it('the end of a controller ends the search for its keys at the object that waits for the budget', async () => {
+  const ended = new AbortController();
+  let handled = 0;
+  let turns = 0;
+  const secondary = secondaryKeys(
+    async (work) => {
+      turns += 1;
+      if (turns === 2) ended.abort(new Error('ended'));
+      return work();
+    },
+    () => (handled += 1),
+  );
+  const keys = secondary.keys(undefined, new TimeSlice('a', ended.signal));
+  await expect(keys.next()).rejects.toThrow('ended');
+  expect({ turns, handled }).toEqual({ turns: 2, handled: 1 });
+});
+
+it('the end of a controller ends the search for its own keys at the next object, though none passes', async () => {
+  const ended = new AbortController();
+  const asked: string[] = [];
+  const passes = ({ metadata }: KubernetesObject): boolean => {
+    asked.push(metadata.name ?? '');
+    ended.abort(new Error('ended'));
+    return false;
+  };
+  const slice = new TimeSlice('a', ended.signal);
+  const keys = keysInScope(new KeyScope(configMaps, {}, [view]), { passes, slice });
+  await expect(keys.next()).rejects.toThrow('ended');
+  expect(asked).toHaveLength(1);
 });

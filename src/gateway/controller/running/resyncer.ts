@@ -36,7 +36,7 @@ export class Resyncer {
   readonly #options: ResyncerOptions;
   /** The call of `ensureKeys` under way. */
   #queueing: Promise<void> | undefined;
-  #stopped = false;
+  readonly #stopped = new AbortController();
 
   constructor(options: ResyncerOptions) {
     this.#options = options;
@@ -48,9 +48,9 @@ export class Resyncer {
     return this.#queueing;
   }
 
-  /** Ends a call of `ensureKeys` after its next keys. Later calls do nothing. */
+  /** Ends a call of `ensureKeys` at its next key or object. Later calls do nothing. */
   stop(): void {
-    this.#stopped = true;
+    this.#stopped.abort(new Error('the controller has stopped'));
   }
 
   /** Resolves when a stopped call of `ensureKeys` has ended, or after two seconds. */
@@ -63,14 +63,15 @@ export class Resyncer {
   }
 
   async #ensureKeys(): Promise<void> {
-    if (this.#stopped) return;
+    const { signal } = this.#stopped;
+    if (signal.aborted) return;
     try {
       const state = await this.#options.queue.record.state();
       await this.#ensureInitial(state);
       await this.#ensureRelated();
       await this.#ensureResync(state);
     } catch (error) {
-      if (!this.#stopped) throw error;
+      if (!signal.aborted) throw error;
     }
   }
 
@@ -101,7 +102,7 @@ export class Resyncer {
     const { relatedKinds, watches } = spec.description;
     if (!relatedKinds && !watches.some(({ map }) => map.by === 'related')) return;
     for await (const keys of queue.relatedRules.keys()) {
-      this.#throwIfStopped();
+      this.#stopped.signal.throwIfAborted();
       const left = keys.filter((key) => !events.scope.containsKey(key));
       await Promise.all(left.map((key) => queue.relatedRules.remove(key)));
     }
@@ -131,7 +132,7 @@ export class Resyncer {
       await rules.setView(kind, '');
       const queued = new Set<string>();
       for await (const keys of rules.keys(kind)) {
-        this.#throwIfStopped();
+        this.#stopped.signal.throwIfAborted();
         const more = keys.filter((key) => !queued.has(key));
         await queue.addLow(more, 'initial');
         for (const key of more) queued.add(key);
@@ -172,7 +173,7 @@ export class Resyncer {
     const passes = (object: KubernetesObject): boolean =>
       forAll ?? predicate?.passes({ type: 'added', object }) ?? true;
     const test = forAll === true ? undefined : passes;
-    const slice = new TimeSlice(tenantOf(this.#options.spec.id));
+    const slice = new TimeSlice(tenantOf(this.#options.spec.id), this.#stopped.signal);
     const own = forAll === false ? 0 : await this.#queueEach(keysInScope(scope, { passes: test, slice }), reason);
     return own + (await this.#queueEach(this.#options.secondary.keys(test, slice), reason));
   }
@@ -182,7 +183,7 @@ export class Resyncer {
     const { scope } = events;
     let count = 0;
     for await (const keys of parts) {
-      this.#throwIfStopped();
+      this.#stopped.signal.throwIfAborted();
       await settlePauses(queue, scope.views, [...(await pausedAmong(scope.views, keys))]);
       await queue.addLow(keys, reason);
       count += keys.length;
@@ -195,17 +196,13 @@ export class Resyncer {
   async #endPauses(): Promise<void> {
     const { events, queue } = this.#options;
     for (let after: string | undefined; ;) {
-      this.#throwIfStopped();
+      this.#stopped.signal.throwIfAborted();
       const { pauses, next } = await queue.inspector.pauses(after);
       const keys = pauses.flatMap(({ scope }) => (scope.startsWith('object/') ? [scope.slice('object/'.length)] : []));
       await settlePauses(queue, events.scope.views, keys);
       if (next === undefined) return;
       after = next;
     }
-  }
-
-  #throwIfStopped(): void {
-    if (this.#stopped) throw new Error('the controller has stopped');
   }
 
   /** Undefined while the queue or a view has no incarnation yet. */

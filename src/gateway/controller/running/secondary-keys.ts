@@ -95,7 +95,10 @@ export class SecondaryKeys {
   ): Promise<readonly Wakeup[]> {
     const { budget } = this.#options;
     const wakeups = await this.#orLeftOut(() =>
-      budget.inTurn(() => handler({ type: 'added', object: encoded.decode() })),
+      budget.inTurn(() => {
+        slice.throwIfEnded();
+        return handler({ type: 'added', object: encoded.decode() });
+      }),
     );
     if (slice.isOver) await slice.giveWay();
     return wakeups;

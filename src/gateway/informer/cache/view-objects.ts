@@ -152,7 +152,10 @@ export class ViewObjects {
     return undefined;
   }
 
-  /** As `get` for each key, decoded when it is asked for, so that large objects are not in memory together. */
+  /**
+   * As `get` for each key, decoded when it is asked for, so that large objects are not in memory together.
+   * @param slice ends the loop, too, if its signal is aborted.
+   */
   async *each(
     keys: readonly string[],
     slice = new TimeSlice(),
@@ -169,6 +172,7 @@ export class ViewObjects {
       const found = await this.first(keys.slice(from), slice.tenant);
       slice.restart();
       for (const [at, encoded] of found.entries()) {
+        slice.throwIfEnded();
         yield { key: keys[from + at] ?? '', encoded };
         if (slice.isOver) await slice.next();
       }
