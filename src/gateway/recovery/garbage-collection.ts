@@ -221,8 +221,8 @@ export class GarbageCollector {
 
   /**
    * Removes the registry's fields of removed controllers whose runs are over, and the fields of gateways that are gone.
-   * With its field a controller loses its marks in the views again, because a late wakeup may have left one after the
-   * removal.
+   * With its field a controller loses its marks in the views and the keys of its queue again, because a late wakeup or
+   * request may have left some after the removal.
    */
   async #sweepNow(): Promise<void> {
     const { location, runtime } = this.#options;
@@ -239,9 +239,13 @@ export class GarbageCollector {
       return Math.max(atMs + LATE_MARK_MS, endMs) <= nowMs ? [field] : [];
     });
     if (over.length === 0) return;
-    await removeMarks(
-      location,
-      over.map((field) => field.slice(CONTROLLER_FIELD.length)),
+    const names = over.map((field) => field.slice(CONTROLLER_FIELD.length));
+    await removeMarks(location, names);
+    await Promise.all(
+      names.map(async (name) => {
+        const keys = queueKeys(location, name);
+        if ((await redis.exists(keysToDisown(keys))) > 0) await this.#complete({ name, keys, hasData: true });
+      }),
     );
     await redis.hdel(registryKey, ...over);
   }

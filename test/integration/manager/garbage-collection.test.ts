@@ -178,6 +178,27 @@ it('a late mark of a removed controller goes from all views when its last runs a
   expect(await redis.hkeys(location.registryKey)).toEqual([`${CONTROLLER_FIELD}running`]);
 });
 
+it('keys that a late request has queued after a removal go when its last runs are over', async () => {
+  const removal = { atMs: systemClock.now() - 20_000 };
+  /** @returns what is queued. */
+  const late = async (name: string, endMs: number): Promise<string[]> => {
+    const { backlog, recordPrefix } = queueKeys(location, name);
+    await redis.zadd(backlog, 1, 'a/b');
+    await redis.hset(`${recordPrefix}a/b`, 'state', 'ready');
+    await redis.hset(location.registryKey, CONTROLLER_FIELD + name, removedValue({ ...removal, endMs }));
+    return [backlog, `${recordPrefix}a/b`];
+  };
+  await late('ns.over', removal.atMs);
+  const { queue } = queueKeys(location, 'ns.back');
+  await redis.hset(queue, 'incarnation', 'i');
+  const kept = [...(await late('ns.back', removal.atMs)), queue];
+  kept.push(...(await late('ns.running', systemClock.now() + 60_000)));
+  // Nobody knows which ReconcileFunctions there are, so that only the sweep removes something.
+  await collector().collect({ removeUnused: async () => [] }, { configured: new Set(['here']), declared: undefined });
+  expect((await allLeft()).toSorted()).toEqual(kept.toSorted());
+  expect(await redis.hkeys(location.registryKey)).toEqual([`${CONTROLLER_FIELD}ns.running`]);
+});
+
 it('a queue that was made and never used has written nothing', async () => {
   const queue = new BullMqWorkQueue({
     name: 'gone',

@@ -445,6 +445,6 @@ export class RunningController {
 
   /** Queues keys at a caller's request. @throws UserError as `requeue`. */
   async requeue(request: RequeueRequest): Promise<number> {
-    return requeue({ scope: this.#scope, queue: this.queue }, request);
+    return requeue({ scope: this.#scope, queue: this.queue, stopped: this.#stopped.signal }, request);
   }
 }

@@ -27,6 +27,8 @@ export interface RequeueRequest {
 export interface RequeueTarget {
   readonly scope: KeyScope;
   readonly queue: WorkQueue;
+  /** Aborted when the controller has stopped: the data of its queue may be removed from then on. */
+  readonly stopped: AbortSignal;
 }
 
 /** The most keys that one request may queue at high priority, because more would delay events. */
@@ -36,17 +38,21 @@ const CHUNK = 500;
 /**
  * Queues keys at a caller's request, whatever the controller's predicates say. Named keys need not be in the cache: a
  * deleted object can be reconciled, too.
- * @returns how many. @throws UserError for a key or namespace that the controller does not reconcile, or too many keys
- *   for high priority.
+ * @returns how many. @throws UserError for a key or namespace that the controller does not reconcile, too many keys for
+ *   high priority, and a controller that stops before all keys are queued.
  */
 export async function requeue(target: RequeueTarget, { which, message, priority }: RequeueRequest): Promise<number> {
-  const { queue, scope } = target;
+  const { queue, scope, stopped } = target;
+  const throwIfStopped = (): void => {
+    if (stopped.aborted) throw new UserError('the controller has stopped before all keys were queued.');
+  };
   if ('keys' in which) await checkKeys(which.keys, scope);
   const found: AsyncIterable<string[]> | string[][] =
     'keys' in which ? [which.keys.map(formatObjectKey)] : selected(scope, which.selection);
   if (priority === 'low') {
     let count = 0;
     for await (const keys of found) {
+      throwIfStopped();
       await queue.addLow(keys, 'resync');
       count += keys.length;
     }
@@ -61,6 +67,7 @@ export async function requeue(target: RequeueTarget, { which, message, priority 
   }
   const reasons = [{ type: 'manual' as const, ...(message === undefined ? {} : { message }) }];
   for (let from = 0; from < all.length; from += CHUNK) {
+    throwIfStopped();
     await queue.add(all.slice(from, from + CHUNK).map((key) => ({ key, reasons })));
   }
   return all.length;

@@ -1,15 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
-import type { KubernetesObject } from '../../../src/core/index.ts';
+import { type KubernetesObject, UserError } from '../../../src/core/index.ts';
 import { KeyScope } from '../../../src/gateway/controller/handlers/key-scope.ts';
 import { keysInScope } from '../../../src/gateway/controller/running/keys-in-scope.ts';
+import { requeue } from '../../../src/gateway/controller/running/requeue.ts';
 import { SecondaryKeys } from '../../../src/gateway/controller/running/secondary-keys.ts';
+import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
+import { queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
 import { unlimitedLookups } from '../../../src/gateway/informer/cache/lookup.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
+import { redisLocation } from '../../../src/ground/redis/redis-location.ts';
 import { threadMs, TimeSlice } from '../../../src/ground/time-slice.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { configMaps } from '../../harness/cluster.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
+import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import { createView } from '../../harness/views.ts';
 
 /** Longer than a slice that is followed by a rest. */
@@ -108,4 +114,27 @@ it('the end of a controller ends the search for its own keys at the next object,
   const keys = keysInScope(new KeyScope(configMaps, {}, [view]), { passes, slice });
   await expect(keys.next()).rejects.toThrow('ended');
   expect(asked).toHaveLength(1);
+});
+
+it('no key is queued on request once the controller has stopped', async () => {
+  const location = redisLocation(redis, uniqueName('requeue'), 'c');
+  const queue = new BullMqWorkQueue({
+    name: 'stopped',
+    behaviour: { concurrency: 1, timeoutMs: 60_000 },
+    location,
+    runtime: quietRuntime({}),
+  });
+  queue.suspend();
+  const stopped = new AbortController();
+  const target = { queue, scope: new KeyScope(configMaps, {}, [view]), stopped: stopped.signal };
+  expect(await requeue(target, { which: { selection: {} }, priority: 'low' })).toBe(OBJECTS.length);
+  stopped.abort();
+  for (const priority of ['low', 'high'] as const) {
+    await expect(requeue(target, { which: { keys: [{ namespace: 'a', name: 'four' }] }, priority })).rejects.toThrow(
+      new UserError('the controller has stopped before all keys were queued.'),
+    );
+  }
+  const queued = await redis.zrange(queueKeys(location, 'stopped').backlog, '0', '-1');
+  expect(queued.toSorted()).toEqual(['a/one', 'a/three', 'a/two']);
+  await queue.stop(0);
 });
