@@ -135,7 +135,10 @@ export class Endpoint {
     this.url = url;
     // With renegotiation a server could ask for one handshake after the other on an open connection.
     const secureOptions = constants.SSL_OP_NO_RENEGOTIATION;
-    const tls = { lookup: guardedLookup(rules), secureOptions, ...(ca === undefined ? {} : { ca }) };
+    // A chain ends at the first certificate of `ca`, root or not, as in Go and for the apiserver's webhooks. Otherwise
+    // it would go on through the whole of `ca`, whatever that costs.
+    const trust = { allowPartialTrustChain: true, ...(ca === undefined ? {} : { ca }) };
+    const tls = { lookup: guardedLookup(rules), secureOptions, ...trust };
     const { handshakes, tenant } = rules;
     const connect = handshakes ? connectInTurn(tls, { tenant, budget: handshakes }) : tls;
     // Over HTTP/2 all triggers would share one connection, and a broken connection would leave all outcomes unknown.

@@ -146,6 +146,18 @@ describe("the TLS handshakes of a tenant's functions", () => {
     expect(purse.spentMs).toBeGreaterThan((threadMs() - fromMs) / 2);
   });
 
+  it('end their chain at the first certificate of the bundle, also if it is no root', async () => {
+    const certificates = long.cert.match(/-----BEGIN [^]*?-----END CERTIFICATE-----/g) ?? [];
+    expect(certificates).toHaveLength(21);
+    const [shown, others] = [certificates.slice(0, 10).join('\n'), certificates.slice(10).join('\n')];
+    const { url } = await serve({ ...long, cert: shown });
+    const configured = new Endpoint(url, keys, { connections: 1, ca: others });
+    ends.push(() => configured.close());
+    for (const endpoint of [endpointAt(url, others), configured]) {
+      expect(await send(endpoint)).toMatchObject({ kind: 'answered', body: 'body' });
+    }
+  });
+
   it('are paid even if the certificates are not trusted', async () => {
     const { url } = await serve(long);
     const endpoint = endpointAt(url, ordinary.ca);

@@ -25,7 +25,7 @@ const turns = new TenantTurns(Infinity, OF_TENANT);
 export type HandshakeBudget = Pick<CpuBudget, 'inTurn' | 'run'>;
 
 /** Of connections to a function. */
-type SecureOptions = Pick<ConnectionOptions, 'ca' | 'lookup' | 'secureOptions'>;
+type SecureOptions = Pick<ConnectionOptions, 'allowPartialTrustChain' | 'ca' | 'lookup' | 'secureOptions'>;
 
 /** The tenant whose handshakes share a bound. */
 export interface HandshakePayer {
