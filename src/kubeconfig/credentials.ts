@@ -74,7 +74,9 @@ export class Credentials {
     const { server, proxy } = this.#cluster;
     const { tls, headers } = await this.#cluster.read();
     this.#readAt = systemClock.now();
-    const material = Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined));
+    const given = Object.entries(tls).filter(([, value]) => value !== undefined);
+    // As in client-go, an authority need not be a root.
+    const material = { allowPartialTrustChain: true, ...Object.fromEntries(given) };
     const fingerprint = JSON.stringify(material);
     if (this.#access && fingerprint === this.#tls) return (this.#access = { ...this.#access, headers });
     const retired = this.#access?.dispatcher;

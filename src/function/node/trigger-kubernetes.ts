@@ -34,8 +34,9 @@ function dispatcherFor(url: string, caBundle: string | undefined): Dispatcher {
   const found = known.get(id);
   if (found) return found;
   const pem = caBundle === undefined ? undefined : Buffer.from(caBundle, 'base64').toString('utf8');
-  const connect = pem === undefined ? {} : { connect: { ca: [...rootCertificates, pem] } };
-  const dispatcher = new Agent({ ...connect, allowH2: false, ...CONNECTIONS });
+  // As in client-go, an authority need not be a root.
+  const trusted = pem === undefined ? {} : { ca: [...rootCertificates, pem], allowPartialTrustChain: true };
+  const dispatcher = new Agent({ connect: trusted, allowH2: false, ...CONNECTIONS });
   known.set(id, dispatcher);
   return dispatcher;
 }
