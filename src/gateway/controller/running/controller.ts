@@ -47,6 +47,7 @@ import { KeyObjects } from './key-objects.ts';
 import { addWithPauses } from './paused-keys.ts';
 import { type RelatedKinds, relatedWatches } from './related-kinds.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
+import type { DeclarationLog } from './declaration-log.ts';
 import { Resyncer } from './resyncer.ts';
 import { SecondaryKeys } from './secondary-keys.ts';
 import { ScopedProcess } from './scoped-process.ts';
@@ -63,6 +64,7 @@ export interface RunningControllerOptions {
   readonly bounds: ControllerBounds;
   readonly settings: ControllerSettings;
   readonly runtime: Runtime;
+  readonly log: DeclarationLog;
   /** `circuit` or `failures` may have changed. */
   readonly onChanged: () => void;
 }
@@ -194,6 +196,7 @@ export class RunningController {
       failures,
       resyncMs: options.settings.resyncMs,
       runtime,
+      log: options.log,
     });
     this.timeoutMs = description.timeoutSeconds * 1000;
     this.callbackMs = (description.callbackSeconds ?? 0) * 1000;

@@ -17,10 +17,11 @@ import type { Enqueued } from '../../informer/cache/relay.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
-import { DeclarationLog } from './declaration-log.ts';
+import type { DeclarationLog } from './declaration-log.ts';
 
 export interface ControllersOptions {
-  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  readonly runtime: Pick<Runtime, 'clock'>;
+  readonly log: DeclarationLog;
   readonly create: (spec: ControllerSpec) => Promise<RunningController>;
   readonly informers: Pick<Informers, 'release'>;
   readonly readerUsers: Pick<ReaderUsers, 'allow' | 'remove'> | undefined;
@@ -80,7 +81,7 @@ export class Controllers {
 
   constructor(options: ControllersOptions) {
     this.#options = options;
-    this.log = new DeclarationLog(options.runtime);
+    this.log = options.log;
   }
 
   get(id: string): RunningController | undefined {

@@ -4,8 +4,8 @@ import { type LogFields, LimitedLines, type Runtime, tenantOf } from '../../../c
 export const DECLARATION_LINES = { perSecond: 1, burst: 100 };
 
 /**
- * The log of controllers that begin, change and end as they are declared. A tenant can change its declarations at any
- * rate, so the lines of a tenant are limited.
+ * The log of controllers that begin, change and end as they are declared, and of the keys that are queued for that. A
+ * tenant can change its declarations at any rate, so the lines of a tenant are limited.
  */
 export class DeclarationLog {
   readonly #runtime: Pick<Runtime, 'clock' | 'logger'>;
