@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { declaredIndex, namespaceIndex, viewKeys } from '../../../src/contract/cache-layout.ts';
+import { declaredIndex, type MadeIndex, namespaceIndex, viewKeys } from '../../../src/contract/cache-layout.ts';
+import type { IndexSpec } from '../../../src/contract/index.ts';
 import type { Selection } from '../../../src/contract/selection.ts';
 import { backfill, boundedIndexes } from '../../../src/gateway/informer/cache/backfill.ts';
 import type { Lookup } from '../../../src/gateway/informer/cache/change.ts';
@@ -99,3 +100,41 @@ async function entriesOf(view: View) {
   const entries = await view.objects.entries(keys);
   return keys.map((key, at) => ({ key, entry: entries[at] ?? { indexEntries: ['absent='] } }));
 }
+
+describe('indexes of several namespaces', () => {
+  let redis: Redis;
+  let view: View;
+
+  beforeAll(async () => {
+    redis = await connectRedis(inject('redisUrl'));
+  });
+  afterAll(() => redis.disconnect());
+
+  const declaredIn = (namespace: string, ...specs: IndexSpec[]): MadeIndex[] =>
+    boundedIndexes([{ specs, namespaces: [namespace], tenant: `${namespace}.` }]).kept;
+
+  it('are complete one after the other, whatever the tenant of the first one declares meanwhile', async () => {
+    view = createView(redis, Web);
+    await view.writer.claim('writer');
+    await applierOf(view).apply(listOf('900', webs));
+    const own = [...declaredIn('b', REF), ...declaredIn('c', REF, SELECTOR)];
+    let changes = 0;
+    /** Another one each time that somebody looks. */
+    const wanted = (): MadeIndex[] => [...declaredIn('a', `label:l${(changes += 1)}`), ...own];
+    const walked = new Set<string | undefined>();
+    for (let at = 0; at < NAMESPACES.length; at += 1) {
+      const isFilled = await backfill(view, wanted(), new AbortController().signal, { wanted, walked });
+      expect(isFilled).toBe(false);
+    }
+    expect((await view.indexer.complete()).toSorted()).toEqual(own.toSorted());
+    const { indexPrefix } = viewKeys(view.location.prefix);
+    const found = await redis.smembers(indexPrefix + declaredIndex(REF, 'x'));
+    expect(found.toSorted()).toEqual(referring(['b', 'c']));
+    // And it can be completed.
+    const specs = [...declaredIn('a', 'labels'), ...own].toSorted();
+    expect(await backfill(view, specs, new AbortController().signal, { walked })).toBe(true);
+    expect(await view.indexer.complete()).toEqual(specs);
+    expect(await view.indexer.incomplete()).toEqual([]);
+    await view.discard();
+  });
+});

@@ -107,6 +107,8 @@ export interface BackfillOptions {
 export class Backfill {
   readonly #options: BackfillOptions;
   #finished: Promise<void> = Promise.resolve();
+  /** The places that were walked through while others waited, in this order: they are the last to have a turn. */
+  readonly #walked = new Set<string | undefined>();
   /** Observed fields whose values were compared with all objects since the view was taken. */
   readonly #compared = new Set<MadeIndex>();
 
@@ -142,10 +144,12 @@ export class Backfill {
           for (const field of observedFields([each])) await observations.forget(field);
           this.#compared.delete(each);
         }
-        // Some tenant is left out by now, or is no more.
-        if (!(await backfill(view, specs, signal, () => this.#wanted().specs.join() === specs.join()))) continue;
-        indexer.maintain(specs);
+        const wanted = (): readonly MadeIndex[] => this.#wanted().specs;
+        const isFilled = await backfill(view, specs, signal, { wanted, walked: this.#walked });
+        // Tenants that change their indexes all the time must not keep the fields of others waiting.
         await this.#compare(fields);
+        if (!isFilled) continue;
+        indexer.maintain(specs);
         return;
       } catch (error) {
         if (signal.aborted) return;
@@ -231,35 +235,73 @@ async function* coveredBy(
 
 const MARKS: readonly string[] = [KEPT_OUT_INDEX, LEFT_OUT_INDEX];
 
+/** How a backfill follows what is declared while it goes on. */
+interface BackfillTurns {
+  /** The indexes that are wanted now. Default: those of the call. */
+  readonly wanted?: () => readonly MadeIndex[];
+  /** See `Backfill.#walked`. Default: no place was walked through. */
+  readonly walked?: Set<string | undefined>;
+}
+
 /**
  * Adds the cached objects to the declared indexes, and removes them from indexes that are no longer declared. During
  * the backfill the applier must write with the same specs (`Indexer.maintain`). An index counts as complete once every
- * object has been through; a complete index stays complete.
- * @param goesOn asked between objects. Default: it does.
- * @returns whether the backfill reached the end.
+ * object of its place has been through; a complete index stays complete. So a tenant that changes its indexes all the
+ * time, or that has many large objects, keeps no other tenant's waiting.
+ * @returns whether the backfill reached the end; false: other indexes are wanted by now.
  */
 export async function backfill(
   view: View,
   specs: readonly MadeIndex[],
   signal: AbortSignal,
-  goesOn: () => boolean = () => true,
+  { wanted = () => specs, walked = new Set() }: BackfillTurns = {},
 ): Promise<boolean> {
-  const complete = await view.indexer.complete();
-  const cutOff = await view.indexer.incomplete();
-  const known = complete.filter((spec) => specs.includes(spec));
-  if (cutOff.length === 0 && known.length === specs.length && known.length === complete.length) return true;
+  const { indexer } = view;
+  const complete = await indexer.complete();
+  const cutOff = await indexer.incomplete();
+  const known = new Set(complete.filter((spec) => specs.includes(spec)));
+  const left = new Set([...cutOff, ...complete, ...specs].filter((each) => !known.has(each)));
+  if (left.size === 0) return true;
   // First withdrawn, then emptied; first filled, then promised. A gateway that takes over in between finds the
   // unfinished indexes.
-  const underWay = new Set([...cutOff, ...complete, ...specs]);
-  await view.indexer.record(known, [...underWay]);
-  const changed = [...underWay].filter((each) => !known.includes(each));
-  for await (const { keys, tenant } of coveredBy(changed, view)) {
+  await indexer.record([...known], [...left]);
+  const byPlace = Map.groupBy(left, (each) => parseMade(each).place);
+  const before = [...walked];
+  const order = [...byPlace].toSorted(([one], [other]) => before.indexOf(one) - before.indexOf(other));
+  for (const [place, made] of order) {
+    walked.delete(place);
+    walked.add(place);
+    const ofPlace = (all: readonly MadeIndex[]): string => all.filter((each) => parseMade(each).place === place).join();
+    const goesOn = (): boolean => ofPlace(wanted()) === ofPlace(specs);
+    if (!(await fillPlace(view, place, { specs, signal, goesOn }))) return false;
+    for (const each of made) {
+      left.delete(each);
+      if (specs.includes(each)) known.add(each);
+    }
+    await indexer.record(
+      specs.filter((each) => known.has(each)),
+      [...left],
+    );
+    if (left.size > 0 && wanted().join() !== specs.join()) return false;
+  }
+  walked.clear();
+  return true;
+}
+
+/** @returns whether all objects of the place stand in the indexes of `specs`. */
+async function fillPlace(
+  view: View,
+  place: string | undefined,
+  { specs, signal, goesOn }: { specs: readonly MadeIndex[]; signal: AbortSignal; goesOn: () => boolean },
+): Promise<boolean> {
+  const slice = new TimeSlice(place === undefined ? '' : tenantNamed(place));
+  for await (const keys of view.objects.keys(50, place)) {
     signal.throwIfAborted();
     const entries = await view.objects.entries(keys);
     let moves: { key: string; from: ObjectEntry; to: ObjectEntry }[] = [];
     let left = MAX_ENTRIES;
     let at = 0;
-    const slice = new TimeSlice(tenant);
+    slice.restart();
     for await (const { key, object } of view.objects.each(keys, slice)) {
       const from = entries[at++];
       // Read one after the other: an object of another version than its entry has just been written, with the new
@@ -285,7 +327,6 @@ export async function backfill(
     if (!goesOn()) return false;
     await view.indexer.move(moves);
   }
-  await view.indexer.record(specs);
   return true;
 }
 
