@@ -20,14 +20,34 @@ export function barriersContract(create: CreateFixture): void {
       expect(process.runs).toHaveLength(1);
       expect(process.lates).toEqual([]);
       expect((await queue.inspector.status('k')).waits).toMatchObject([{ reason: 'barrier' }]);
-      await setting().pass(200);
+      await setting().pass(400);
       expect(process.lates).toContain('b');
       expect(process.runs).toHaveLength(1);
       process.unpassed.clear();
-      await setting().pass(50);
+      await setting().pass(200);
       expect(process.runs).toHaveLength(2);
       await setting().atRest();
       expect(process.runs).toHaveLength(2);
+    });
+
+    it('is checked the less often the longer it waits', async () => {
+      const { queue, process } = setting();
+      const checkedMs: number[] = [];
+      process.onRun = () => ({ kind: 'ended', failures: 'forget', barrier: 'b' });
+      process.passed = async () => {
+        checkedMs.push(setting().clock.now());
+        return false;
+      };
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k');
+      const fromMs = setting().clock.now();
+      await queue.add(plain('k'));
+      await setting().pass(3000);
+      const within = (ms: number): number => checkedMs.filter((atMs) => atMs <= fromMs + ms).length;
+      expect(within(100)).toBeGreaterThan(2);
+      expect(within(3000)).toBeGreaterThan(10);
+      expect(within(3000)).toBeLessThan(45);
     });
 
     it('that has passed already delays no key', async () => {

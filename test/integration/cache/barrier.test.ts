@@ -49,6 +49,20 @@ const wrote = (resourceVersion: string, rest: Partial<Write> = {}): Write => ({
 });
 const deleted: Write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', deleted: true };
 
+/** A bound of barriers must not follow how often a function says something. */
+it('names a deletion once, however often the function has reported it', async () => {
+  await list(podView, '5');
+  const barrier = await barriers.afterWrites([deleted, deleted, { ...deleted, uid: 'v' }, deleted]);
+  expect(Object.values(JSON.parse(barrier ?? '{}'))).toMatchObject([
+    {
+      deleted: [
+        ['a/b', 'u'],
+        ['a/b', 'v'],
+      ],
+    },
+  ]);
+});
+
 async function list(view: View, version: string, ...objects: KubernetesObject[]): Promise<void> {
   await (view === podView ? applier : applierOf(view)).apply(listOf(version, objects));
   await view.record.renew('run');

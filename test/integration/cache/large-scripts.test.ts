@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
@@ -13,7 +14,10 @@ import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { ANSWER_BYTES } from '../../../src/gateway/informer/cache/view-objects.ts';
 import type { View } from '../../../src/gateway/informer/cache/view.ts';
-import { viewKeys } from '../../../src/contract/cache-layout.ts';
+import { encodeEntry, viewKeys } from '../../../src/contract/cache-layout.ts';
+import { Barriers } from '../../../src/gateway/controller/dispatch/barrier.ts';
+import { PAUSED } from '../../../src/gateway/controller/handlers/paused.ts';
+import { pausedAmong } from '../../../src/gateway/controller/running/paused-keys.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { expectShortScripts } from '../../harness/slow-commands.ts';
 import { createView } from '../../harness/views.ts';
@@ -83,6 +87,40 @@ it('many observed items of many objects are compared in scripts that block Redis
     view.observations.maintain(specs, () => 1);
     return compareObserved(view, specs, new AbortController().signal);
   });
+});
+
+it('barriers and pauses look at entries of any length, of which Redis sends the first lines', async () => {
+  const view = createView(redis, configMaps);
+  await view.writer.claim('writer');
+  await applierOf(view).apply(listOf('10', []));
+  const keys = Array.from({ length: 30 }, (_, at) => `a/large-${at}`);
+  const long = Array.from({ length: 1000 }, (_, at) => `field:data.x=${'v'.repeat(280)}${at}`);
+  const paused = [`${PAUSED}true`, ...long.slice(500)];
+  const fields = keys.map((key, at) => {
+    const indexEntries = at === 7 ? [...long.slice(0, 500), ...paused] : long;
+    return [key, encodeEntry({ resourceVersion: '5', uid: key, terminating: at > 28, indexEntries })] as const;
+  });
+  await redis.hset(viewKeys(view.location.prefix).entries, Object.fromEntries(fields));
+  const received = (): number => (redis as unknown as { stream: Socket }).stream.bytesRead;
+
+  const before = received();
+  const barriers = new Barriers([view]);
+  const about = { apiVersion: 'v1', kind: 'ConfigMap', namespace: 'a' };
+  const deletes = keys.map((key) => ({ ...about, name: key.slice(2), uid: key, deleted: true as const }));
+  const barrier = (await barriers.afterWrites(deletes)) ?? '';
+  let looked = 0;
+  await expectShortScripts(redis, async () => {
+    expect(await barriers.passed(barrier, { tenant: 'a', paid: (bytes) => (looked += bytes) })).toBe(false);
+  });
+  expect(looked).toBeGreaterThan(8 * MIB);
+  expect(await pausedAmong([view], [...keys, 'a/absent'])).toEqual(new Set(['a/large-7']));
+  expect(received() - before).toBeLessThan(256 * 1024);
+  const heads = await view.objects.heads(['a/absent', 'a/large-28', 'a/large-29'], { index: PAUSED });
+  expect(heads).toEqual([
+    undefined,
+    { resourceVersion: '5', uid: 'a/large-28', terminating: false, indexEntries: [] },
+    { resourceVersion: '5', uid: 'a/large-29', terminating: true, indexEntries: [] },
+  ]);
 });
 
 it('long entries are read a few at a time, also on a connection that has few bytes', async () => {

@@ -19,7 +19,7 @@ const barriersOf = (view: View, currentVersion: () => Promise<string>): RunBarri
   new RunBarriers({
     controller: 'c',
     views: [{ view, currentVersion, requestProgress: () => {} }],
-    budget: { run: (work) => work(), inTurn: async (work) => work() },
+    budget: { run: (work) => work(), inTurn: async (work) => work(), charge: () => () => {} },
     admitLine: () => ({}),
     runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
   });

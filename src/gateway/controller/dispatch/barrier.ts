@@ -8,6 +8,7 @@ import {
 } from '../../../core/index.ts';
 import type { Write } from '../../../contract/index.ts';
 import { kindOfView } from '../../../contract/cache-layout.ts';
+import type { HeadsOptions } from '../../informer/cache/view-objects.ts';
 import type { View } from '../../informer/cache/view.ts';
 
 /**
@@ -38,6 +39,9 @@ export interface HighWaterMark {
   /** Before the server was asked. */
   readonly askedAtMs: number;
 }
+
+/** The tenant whose barrier is checked, and how it pays for the entries that are looked at. */
+type DeletionReads = Pick<HeadsOptions, 'tenant' | 'paid'>;
 
 /** The largest difference between the clocks of two gateways: another gateway may have made the barrier. */
 const CLOCKS_APART_MS = 1000;
@@ -77,7 +81,8 @@ export class Barriers {
   /** Only writes to cached objects count: no event will ever come for other writes. Undefined when there are none. */
   async afterWrites(writes: readonly Write[]): Promise<string | undefined> {
     const versions = new Map<View, ResourceVersion>();
-    const deletes = new Map<View, Deleted[]>();
+    /** Each once: a function may report a delete many times. */
+    const deletes = new Map<View, Map<string, Deleted>>();
     for (const write of writes) {
       const kind = formatKind(write);
       const view = this.#views.find((each) => formatKind(each.resource) === kind && each.contains(write.namespace));
@@ -85,9 +90,8 @@ export class Barriers {
       if (write.deleted) {
         const key = formatObjectKey(write);
         const deleted: Deleted = write.gone ? [key, write.uid, 'gone'] : [key, write.uid];
-        const known = deletes.get(view);
-        if (known) known.push(deleted);
-        else deletes.set(view, [deleted]);
+        const known = deletes.get(view) ?? new Map<string, Deleted>();
+        deletes.set(view, known.set(deleted.join(), deleted));
       } else if (write.resourceVersion !== undefined) {
         const known = versions.get(view);
         const newest = known !== undefined && compareResourceVersions(known, write.resourceVersion) >= 0;
@@ -98,7 +102,7 @@ export class Barriers {
     return this.#encode(new Set([...versions.keys(), ...deletes.keys()]), (view) => {
       const version = versions.get(view);
       const deleted = deletes.get(view);
-      return { ...(version === undefined ? {} : { version }), ...(deleted === undefined ? {} : { deleted }) };
+      return { ...(version === undefined ? {} : { version }), ...(deleted && { deleted: [...deleted.values()] }) };
     });
   }
 
@@ -138,12 +142,13 @@ export class Barriers {
     );
   }
 
-  async passed(text: string): Promise<boolean> {
+  /** @param reads as in `ViewObjects.heads`. */
+  async passed(text: string, reads?: DeletionReads): Promise<boolean> {
     const barrier = JSON.parse(text) as Barrier;
     for (const [prefix, wanted] of Object.entries(barrier)) {
       const view = this.#byPrefix.get(prefix);
       // A view that is no longer kept cannot be read either.
-      if (view && !(await this.#viewPassed(view, wanted))) return false;
+      if (view && !(await this.#viewPassed(view, wanted, reads))) return false;
     }
     return true;
   }
@@ -153,7 +158,7 @@ export class Barriers {
     return Object.keys(JSON.parse(text) as Barrier).flatMap((prefix) => this.#byPrefix.get(prefix) ?? []);
   }
 
-  async #viewPassed(view: View, wanted: ViewBarrier): Promise<boolean> {
+  async #viewPassed(view: View, wanted: ViewBarrier, reads?: DeletionReads): Promise<boolean> {
     const { version, incarnation } = await view.record.progress();
     if (version === undefined) return false;
     if (this.#highWaterMarks.get(view)?.incarnation !== incarnation) this.#highWaterMarks.delete(view);
@@ -161,9 +166,12 @@ export class Barriers {
     if (highWaterMark && compareResourceVersions(version, highWaterMark.version) >= 0) return true;
     if (wanted.version !== undefined && compareResourceVersions(version, wanted.version) < 0) return false;
     if (!wanted.deleted) return true;
-    const entries = await view.objects.entries(wanted.deleted.map(([key]) => key));
+    const heads = await view.objects.heads(
+      wanted.deleted.map(([key]) => key),
+      reads,
+    );
     return wanted.deleted.every(([, uid, gone], at) => {
-      const entry = entries[at];
+      const entry = heads[at];
       return !entry || entry.uid !== uid || (entry.terminating && !gone);
     });
   }

@@ -5,6 +5,7 @@ import {
   messageOf,
   type ResourceVersion,
   type Runtime,
+  tenantOf,
 } from '../../../core/index.ts';
 import type { Write } from '../../../contract/index.ts';
 import type { View } from '../../informer/cache/view.ts';
@@ -31,7 +32,7 @@ export interface RunBarriersOptions {
   readonly controller: string;
   readonly views: readonly DispatchView[];
   /** Pays for encoding and reading barriers, which are as large as a function's list of writes. */
-  readonly budget: Pick<CpuBudget, 'run' | 'inTurn'>;
+  readonly budget: Pick<CpuBudget, 'charge' | 'run' | 'inTurn'>;
   /** Whether a line about a late barrier may be logged. */
   readonly admitLine: () => AdmittedLine | undefined;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
@@ -47,6 +48,9 @@ const LONGEST_BARRIER = 2048;
  * objects would count as lost.
  */
 const LONGEST_WITHOUT_SERVER = 32 * 1024;
+
+/** Redis looks at the entries of deleted objects at this rate. */
+const BYTES_PER_MS = 1024 * 1024;
 
 /** Characters of a barrier in the log. */
 const MOST_LOGGED = 256;
@@ -115,7 +119,9 @@ export class RunBarriers {
 
   /** See `Process`. */
   async passed(barrier: string): Promise<boolean> {
-    return this.#options.budget.inTurn(() => this.#barriers.passed(barrier));
+    const { budget, controller } = this.#options;
+    const paid = (bytes: number): unknown => budget.charge(bytes / BYTES_PER_MS);
+    return budget.inTurn(() => this.#barriers.passed(barrier, { tenant: tenantOf(controller), paid }));
   }
 
   /** See `Process`. */

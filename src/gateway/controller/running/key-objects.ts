@@ -66,7 +66,7 @@ export class KeyObjects {
     if (!scope.containsKey(key)) return { state: 'not selected', by: 'namespaces' };
     const view = this.#informerOf(key)?.view;
     const mustRead = passes !== undefined || scope.labelSelector !== undefined;
-    const [found] = (await (mustRead ? view?.objects.first([key]) : view?.objects.entries([key]))) ?? [];
+    const [found] = (await (mustRead ? view?.objects.first([key]) : view?.objects.heads([key]))) ?? [];
     if (found === undefined) {
       const isSynced = informers.every(({ synced }) => synced);
       return isSynced ? { state: 'absent' } : { state: 'unknown', reason: 'the cache is not complete yet' };

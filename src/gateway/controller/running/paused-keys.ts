@@ -1,6 +1,6 @@
 import { namespaceOfKey } from '../../../core/index.ts';
 import type { View } from '../../informer/cache/view.ts';
-import { isPaused } from '../handlers/paused.ts';
+import { isPaused, PAUSED } from '../handlers/paused.ts';
 import type { QueuedKey, WorkQueue } from '../workqueue/work-queue.ts';
 
 /** Adds keys to the queue, each with the pause that its object asks for. @param views of the reconciled kind. */
@@ -44,7 +44,8 @@ export async function pausedAmong(
   for (const view of views) {
     const { objects } = view;
     const inView = keys.filter((key) => view.contains(namespaceOfKey(key)));
-    const entries = isRecentEnough ? await objects.recentEntries(inView) : await objects.entries(inView);
+    const head = { index: PAUSED };
+    const entries = isRecentEnough ? await objects.recentHeads(inView, head) : await objects.heads(inView, head);
     inView.forEach((key, at) => isPaused(entries[at]) && paused.add(key));
   }
   return paused;

@@ -162,6 +162,6 @@ export class SecondaryKeys {
 }
 
 async function withoutObject(view: View, keys: readonly string[]): Promise<readonly string[]> {
-  const entries = await view.objects.entries(keys);
+  const entries = await view.objects.heads(keys);
   return keys.filter((_, at) => entries[at] === undefined);
 }

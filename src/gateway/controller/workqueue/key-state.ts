@@ -46,8 +46,8 @@ export function keyState(status: KeyStatus, nowMs: number): KeyState {
   if (pause) return { word: 'paused', wait: pause };
   const recovery = waitOf('recovery') ?? pauses.map(waitFor)[0];
   if (recovery) return { word: 'waits for recovery', wait: recovery };
-  // A timer within `BARRIER_AGAIN_MS` is the next check of the key's barrier rather than a requeue.
-  const isLater = timerMs !== undefined && timerMs > nowMs + BARRIER_AGAIN_MS && !queued && !backlog;
+  // A timer within `BARRIER_AGAIN_MS.most` is the next check of the key's barrier rather than a requeue.
+  const isLater = timerMs !== undefined && timerMs > nowMs + BARRIER_AGAIN_MS.most && !queued && !backlog;
   if (isLater && failures > 0) return { word: 'failing' };
   const barrier = isLater ? undefined : waitOf('barrier');
   if (barrier) return { word: 'waits for the cache', wait: barrier };

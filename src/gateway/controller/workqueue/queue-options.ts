@@ -55,8 +55,17 @@ export const SLOT_MS = 12_000;
  * header: a server takes 16 KiB of headers.
  */
 export const BATCH_CHARACTERS = 8 * 1024;
-/** How soon a barrier that has not passed is checked again. */
-export const BARRIER_AGAIN_MS = 20;
+/** See `barrierAgainMs`. */
+export const BARRIER_AGAIN_MS = { first: 20, most: 200 };
+/**
+ * How soon a barrier that has not passed is checked again, by its age: most pass within milliseconds, and a function
+ * may name writes that never were.
+ */
+export function barrierAgainMs(ageMs: number): number {
+  if (ageMs < 100) return BARRIER_AGAIN_MS.first;
+  if (ageMs < 400) return 50;
+  return ageMs < BARRIER_LATE_MS ? 100 : BARRIER_AGAIN_MS.most;
+}
 /** A barrier older than this is reported as late. */
 export const BARRIER_LATE_MS = 1000;
 /**

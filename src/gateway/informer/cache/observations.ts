@@ -177,8 +177,9 @@ export class Observations {
       cursor = next;
       const keys = found.filter((_, at) => at % 2 === 0);
       if (keys.length === 0) continue;
-      const entries = await this.#redis.hmget(this.#keys.entries, ...keys);
-      const others = keys.filter((key, at) => entries[at] === null || !isObserved(key));
+      // No entries: those of a tenant may be long.
+      const exist = await Promise.all(keys.map((key) => this.#redis.hexists(this.#keys.entries, key)));
+      const others = keys.filter((key, at) => exist[at] === 0 || !isObserved(key));
       // An object that comes back during the pass begins anew at the next pass.
       if (others.length > 0) await this.#redis.hdel(hash, ...others);
     } while (cursor !== '0');

@@ -97,7 +97,14 @@ export class RedisRecords {
   async startAll(requests: readonly StartRequest[], at: StartTimes, lows?: LowRequest): Promise<Starts> {
     const [msPerToken, burst] = this.#limits;
     const { count = 0, first = 0, nonce = '', gateway = '' } = lows ?? {};
-    const args: (string | number)[] = [at.nowMs, at.deadlineMs, RUN_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst];
+    const args: (string | number)[] = [
+      at.nowMs,
+      at.deadlineMs,
+      RUN_MARGIN_MS,
+      BARRIER_AGAIN_MS.first,
+      msPerToken,
+      burst,
+    ];
     args.push(at.slots ?? this.#concurrency, at.slotMs, count, first, nonce, this.#owner, HISTORY_MS, gateway);
     for (const request of requests) args.push(request.key, request.nonce, request.passedBarrier ?? '');
     const answer = (await this.#scripts.start(this.#keys.script, args)) as

@@ -3,7 +3,7 @@ import type { BarrierChecks } from './barrier-checks.ts';
 import type { PaceShare } from './idle-pace.ts';
 import type { Due, DueTimer } from '../records/records.ts';
 import type { RedisRecords } from '../records/redis-records.ts';
-import { BARRIER_AGAIN_MS } from '../queue-options.ts';
+import { barrierAgainMs } from '../queue-options.ts';
 import type { Upkeep } from './upkeep.ts';
 
 export interface PollerOptions {
@@ -114,12 +114,13 @@ export class Poller {
       timers.forEach((timer, at) => (passed[at] ? ready : waiting).push(timer));
     }
     const again = now + AGAIN_MS;
+    const held = Map.groupBy(waiting, ({ barrierAtMs = now }) => now + barrierAgainMs(now - barrierAtMs));
     const [woken, added, overdue] = await Promise.all([
       records.wake('timers', again, ready),
       records.wake('debounced', again, debounced),
       records.postpone('inFlight', now + SETTLE_AGAIN_MS, inFlight),
       // Postponed, so that the next tick reads other keys first.
-      records.hold(now + BARRIER_AGAIN_MS, waiting),
+      ...[...held].map(([atMs, timers]) => records.hold(atMs, timers)),
     ]);
     await Promise.all([onReady([...woken, ...added]), onOverdue(overdue)]);
     for (const { key: scope, score } of pauseEnds) await records.resume(scope, score);
@@ -127,6 +128,6 @@ export class Poller {
     const upkeepMs = (await upkeep.run(now)) ?? Infinity;
     const more = [timers, debounced, inFlight].some(({ length }) => length === LIMIT) || pauseEnds.length > 0;
     if (more) return now;
-    return Math.min(nextMs, waiting.length > 0 ? now + BARRIER_AGAIN_MS : Infinity, upkeepMs);
+    return Math.min(nextMs, ...held.keys(), upkeepMs);
   }
 }

@@ -338,7 +338,7 @@ export class QueueWorker {
       switch (start.kind) {
         case 'barrier':
           // If the key does not start now, its timer brings it back.
-          on.due(times.nowMs + BARRIER_AGAIN_MS);
+          on.due(times.nowMs + BARRIER_AGAIN_MS.first);
           on.work(this.#startOncePassed(request, start.barrier));
           break;
         case 'limited':
