@@ -401,6 +401,7 @@ export class Manager implements KnownParts {
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
       progress: this.progress,
       reviewMs,
+      leaving: (namespace) => this.#factory.ownRuns.leaving(tenantNamed(namespace)),
       select: { labelSelector: this.#labelSelector, maxPerNamespace: maxFunctionsPerNamespace },
     });
   }

@@ -9,7 +9,7 @@ import { DeclarationLog } from '../controller/running/declaration-log.ts';
 import type { Controllers } from '../controller/running/controllers.ts';
 import type { FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
-import type { ReconcileFunction } from './reconcile-function.ts';
+import type { ReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
 import { DeclaredFunctions } from './declared-functions.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
@@ -52,8 +52,11 @@ async function start({
     resolves: 0,
     resolved: new Set<string>(),
     specs: new Map<string, unknown>(),
+    leaving: 0,
+    refused: new Map<string, string>(),
   };
-  const controllers: Pick<Controllers, 'get' | 'log' | 'stop' | 'remove'> = {
+  const controllers: Pick<Controllers, 'get' | 'known' | 'log' | 'stop' | 'remove'> = {
+    known: () => new Map(),
     log: new DeclarationLog({ clock, logger: silentLogger }),
     get: () => undefined,
     stop: async () => {},
@@ -78,9 +81,16 @@ async function start({
     select: { labelSelector: undefined, maxPerNamespace: 10 },
     controllers: controllers as Controllers,
     resolver: resolver as FunctionResolver,
-    writer: { leads: true, write: async () => {} } as unknown as FunctionStatusWriter,
+    writer: {
+      leads: true,
+      write: async ({ metadata }: ReconcileFunction, _: unknown, { conditions = [] }: ReconcileFunctionStatus) => {
+        const ready = conditions.find(({ type }) => type === 'Ready');
+        world.refused.set(metadata.uid, `${ready?.reason}: ${ready?.message}`);
+      },
+    } as unknown as FunctionStatusWriter,
     progress: { stalled: () => undefined, isIll: () => false },
     reviewMs: 1000,
+    leaving: () => world.leaving,
     runtime: quietRuntime({ clock: isTimeless ? new VirtualClock() : clock }),
   });
   functions.start(ending.signal);
@@ -118,6 +128,23 @@ it('a removal is repeated until it succeeds, and one declared again under the na
   expect(world.removed).toBe(1);
   await stop();
   expect(world).toMatchObject({ removed: 1, tries });
+  await server[Symbol.asyncDispose]();
+});
+
+it('a function waits while too many deleted ones of its namespace have runs that are not over', async () => {
+  const { live, server, stop, stream, world } = await start({ objects: [] });
+  world.leaving = 100;
+  live.set('web', () => declared('first', '2'));
+  stream.event('ADDED', declared('first', '2'));
+  await eventually(async () =>
+    expect(world.refused.get('first')).toBe(
+      'TooManyFunctions: 100 deleted ReconcileFunctions of the namespace have runs that are not over: it waits for one of them to end.',
+    ),
+  );
+  expect(world.resolves).toBe(0);
+  world.leaving = 99;
+  await eventually(async () => expect(world.resolves).toBeGreaterThan(0));
+  await stop();
   await server[Symbol.asyncDispose]();
 });
 

@@ -36,7 +36,15 @@ export interface DeclaredFunctionsOptions extends Pick<
    * the oldest first.
    */
   readonly select: { readonly labelSelector: string | undefined; readonly maxPerNamespace: number };
+  /** How many controllers of a namespace are removed and have runs that are not over. */
+  readonly leaving: (namespace: string) => number;
 }
+
+/**
+ * So many times `maxPerNamespace`, removed functions may have runs that are not over. The gateways remember them until
+ * then, which may be a day, and a tenant can declare and delete functions under new names all the time.
+ */
+const LEAVING_FACTOR = 10;
 
 /** How often a cluster without the definition is asked for it. */
 const DEFINITION_EVERY_MS = 5000;
@@ -248,7 +256,7 @@ export class DeclaredFunctions {
       ...parts,
       declared: {
         read: (which, signal) => this.#read(which, signal),
-        check: () => this.#checkLimit(managed),
+        check: () => this.#checkLimit(id, managed),
       },
       before,
     });
@@ -278,9 +286,15 @@ export class DeclaredFunctions {
     throw new Error('it was deleted, and the watch has not reported that yet');
   }
 
-  #checkLimit(managed: FunctionReconciler): InvalidFunctionError | undefined {
-    if (this.#ages.get(managed.namespace)?.isWithin(managed)) return undefined;
-    return new InvalidFunctionError('Ready', 'TooManyFunctions', this.#tooMany);
+  #checkLimit(id: string, managed: FunctionReconciler): InvalidFunctionError | undefined {
+    const { controllers, leaving, select } = this.#options;
+    if (!this.#ages.get(managed.namespace)?.isWithin(managed)) {
+      return new InvalidFunctionError('Ready', 'TooManyFunctions', this.#tooMany);
+    }
+    const most = LEAVING_FACTOR * select.maxPerNamespace;
+    if (leaving(managed.namespace) < most || controllers.known().has(id)) return undefined;
+    const text = `${most} deleted ReconcileFunctions of the namespace have runs that are not over: it waits for one of them to end.`;
+    return new InvalidFunctionError('Ready', 'TooManyFunctions', text);
   }
 
   #drop(id: string, managed: FunctionReconciler): void {

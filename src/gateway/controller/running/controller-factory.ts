@@ -33,7 +33,7 @@ import { UsedRights } from '../workqueue/records/used-rights.ts';
 import { WriteRecords } from '../workqueue/records/write-records.ts';
 import { RunsInFlight } from '../workqueue/records/runs-in-flight.ts';
 import { IdlePace } from '../workqueue/worker/idle-pace.ts';
-import { GatewayRuns } from '../workqueue/records/own-runs.ts';
+import { GatewayRuns, OwnRuns } from '../workqueue/records/own-runs.ts';
 import { StartRates } from '../workqueue/worker/start-rates.ts';
 import { FAILURE_LINES } from '../dispatch/run-report.ts';
 import { BullMqWorkQueue, QUEUE_LINES, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
@@ -243,7 +243,7 @@ export class ControllerFactory {
     return new RunsInFlight({
       redis,
       keys: queueKeys(location, id),
-      ownRuns: this.ownRuns.of(id),
+      ownRuns: this.ownRuns.find(id) ?? new OwnRuns(),
       clock: runtime.clock,
     });
   }

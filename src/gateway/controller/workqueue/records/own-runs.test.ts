@@ -120,3 +120,24 @@ it('the runs of a removed controller are forgotten when they are over, unless it
   expect(gateway.of('back').highest).toBe(7);
   expect(gateway.of('gone').highest).toBe(0);
 });
+
+it('counts the removed controllers of a tenant whose runs are not over', () => {
+  const gateway = new GatewayRuns();
+  for (const name of ['shop.one', 'shop.two', 'shop.idle', 'bank.one']) {
+    const runs = gateway.of(name);
+    if (name !== 'shop.idle') runs.begin({ key: 'a', run: 1, incarnation: 'i', deadlineMs: 100 }, 0);
+    if (name !== 'shop.two') gateway.remove(name);
+  }
+  expect(gateway.inFlight(0)).toEqual(['shop.one', 'shop.two', 'bank.one']);
+  expect(['shop.', 'bank.', 'other.'].map((tenant) => gateway.leaving(tenant))).toEqual([1, 1, 0]);
+  // A token of a removed function does not bring it back.
+  expect(gateway.find('shop.one')?.inFlight(0)).toHaveLength(1);
+  expect(gateway.find('shop.idle')).toBeUndefined();
+  gateway.remove('shop.two');
+  expect(gateway.leaving('shop.')).toBe(2);
+  gateway.of('shop.two');
+  expect(gateway.leaving('shop.')).toBe(1);
+  expect(gateway.inFlight(100 + RUN_MARGIN_MS)).toEqual([]);
+  expect(gateway.leaving('shop.')).toBe(0);
+  expect(gateway.find('shop.one')).toBeUndefined();
+});

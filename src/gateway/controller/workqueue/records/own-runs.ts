@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { tenantOf } from '../../../../core/index.ts';
 import { RUN_MARGIN_MS } from '../queue-options.ts';
 import type { FinishRequest } from './records.ts';
 import type { Run } from '../run.ts';
@@ -135,17 +136,22 @@ export class OwnRuns {
   inFlight(nowMs: number): OwnRun[] {
     return [...this.#runs.values()].filter(({ deadlineMs }) => deadlineMs + RUN_MARGIN_MS > nowMs);
   }
+
+  hasInFlight(nowMs: number): boolean {
+    for (const { deadlineMs } of this.#runs.values()) if (deadlineMs + RUN_MARGIN_MS > nowMs) return true;
+    return false;
+  }
 }
 
 /** The runs of all queues of a gateway. A queue that is closed and opened again keeps its runs. */
 export class GatewayRuns {
   readonly #queues = new Map<string, OwnRuns>();
-  /** The queues of removed controllers whose runs may be in flight still. */
-  readonly #removed = new Set<string>();
+  /** The queues of removed controllers whose runs may be in flight still, by tenant. */
+  readonly #removed = new Map<string, Set<string>>();
   #beginUntilMs = Infinity;
 
   of(queue: string): OwnRuns {
-    this.#removed.delete(queue);
+    this.#removedOf(queue).delete(queue);
     const known = this.#queues.get(queue);
     if (known) return known;
     const runs = new OwnRuns(() => this.#beginUntilMs);
@@ -161,19 +167,37 @@ export class GatewayRuns {
     this.#beginUntilMs = ms;
   }
 
+  /** As `of`, for a caller that begins none. Undefined for a queue that is not known here. */
+  find(queue: string): OwnRuns | undefined {
+    return this.#queues.get(queue);
+  }
+
   /** The controller was removed: its runs are forgotten when they are over, unless `of` is called before. */
   remove(queue: string): void {
-    if (this.#queues.has(queue)) this.#removed.add(queue);
+    if (!this.#queues.has(queue)) return;
+    const removed = this.#removedOf(queue).add(queue);
+    this.#removed.set(tenantOf(queue), removed);
+  }
+
+  /** The removed queues of a tenant that had runs in flight at the last call of `inFlight`. */
+  leaving(tenant: string): number {
+    return this.#removed.get(tenant)?.size ?? 0;
   }
 
   /** The queues with runs that may be in flight now. Forgets the removed queues that have none. */
   inFlight(nowMs: number): string[] {
-    const found = [...this.#queues].flatMap(([queue, runs]) => (runs.inFlight(nowMs).length > 0 ? [queue] : []));
-    for (const queue of this.#removed) {
-      if (found.includes(queue)) continue;
-      this.#removed.delete(queue);
-      this.#queues.delete(queue);
+    for (const [tenant, queues] of this.#removed) {
+      for (const queue of queues) {
+        if (this.#queues.get(queue)?.hasInFlight(nowMs)) continue;
+        queues.delete(queue);
+        this.#queues.delete(queue);
+      }
+      if (queues.size === 0) this.#removed.delete(tenant);
     }
-    return found;
+    return [...this.#queues].flatMap(([queue, runs]) => (runs.hasInFlight(nowMs) ? [queue] : []));
+  }
+
+  #removedOf(queue: string): Set<string> {
+    return this.#removed.get(tenantOf(queue)) ?? new Set();
   }
 }

@@ -114,7 +114,7 @@ export class Poller {
       timers.forEach((timer, at) => (passed[at] ? ready : waiting).push(timer));
     }
     const again = now + AGAIN_MS;
-    const held = Map.groupBy(waiting, ({ barrierAtMs = now }) => now + barrierAgainMs(now - barrierAtMs));
+    const held = Map.groupBy(waiting, ({ barrierAtMs }) => now + barrierAgainMs(now - barrierAtMs));
     const [woken, added, overdue] = await Promise.all([
       records.wake('timers', again, ready),
       records.wake('debounced', again, debounced),
