@@ -15,7 +15,6 @@ import { notesOf } from '../controller/running/controller-state.ts';
 import { ControllerFactory, type FunctionAccess } from '../controller/running/controller-factory.ts';
 import type { ControllerSpec } from '../controller/running/controller-spec.ts';
 import { type ControllerEvents, Controllers } from '../controller/running/controllers.ts';
-import { DeclarationLog } from '../controller/running/declaration-log.ts';
 import { MemoryShares } from '../../ground/redis/memory-shares.ts';
 import { ConfiguredFunctions } from '../registration/configured-functions.ts';
 import { DeclaredFunctions } from '../registration/declared-functions.ts';
@@ -78,7 +77,6 @@ export class Manager implements KnownParts {
   /** ReconcileFunctions; undefined when the settings say that there are none. */
   readonly declared: DeclaredFunctions | undefined;
   readonly #options: ManagerOptions;
-  readonly #log: DeclarationLog;
   readonly #factory: ControllerFactory;
   readonly #garbage: GarbageCollector;
   readonly #cpuBudgets = new CpuBudgets();
@@ -92,7 +90,6 @@ export class Manager implements KnownParts {
     const leads = this.#leads;
     const { client, location } = cluster;
     this.#options = options;
-    this.#log = new DeclarationLog(runtime);
     const { callbackRing, keyRing: ring } = options.files;
     this.tokenKeys = new TokenKeys({ ring, callbackRing, cluster: location, clock: runtime.clock });
     this.accounts = new LiveAccounts({
@@ -139,7 +136,6 @@ export class Manager implements KnownParts {
     });
     this.controllers = new Controllers({
       runtime,
-      log: this.#log,
       create: (spec) => this.#factory.create(spec),
       informers: this.informers,
       readerUsers: this.readerUsers,
@@ -360,7 +356,6 @@ export class Manager implements KnownParts {
     const { historyRuns, logTriggers, resyncMs, startWindowMs } = config;
     return new ControllerFactory({
       runtime,
-      log: this.#log,
       location,
       client,
       informers: this.informers,
@@ -401,8 +396,11 @@ export class Manager implements KnownParts {
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
       progress: this.progress,
       reviewMs,
-      leaving: (namespace) => this.#factory.ownRuns.leaving(tenantNamed(namespace)),
-      select: { labelSelector: this.#labelSelector, maxPerNamespace: maxFunctionsPerNamespace },
+      select: {
+        labelSelector: this.#labelSelector,
+        maxPerNamespace: maxFunctionsPerNamespace,
+        leaving: (namespace) => this.#factory.ownRuns.leaving(tenantNamed(namespace)),
+      },
     });
   }
 

@@ -78,7 +78,7 @@ async function start({
   };
   const functions = new DeclaredFunctions({
     client: server.client,
-    select: { labelSelector: undefined, maxPerNamespace: 10 },
+    select: { labelSelector: undefined, maxPerNamespace: 10, leaving: () => world.leaving },
     controllers: controllers as Controllers,
     resolver: resolver as FunctionResolver,
     writer: {
@@ -90,7 +90,6 @@ async function start({
     } as unknown as FunctionStatusWriter,
     progress: { stalled: () => undefined, isIll: () => false },
     reviewMs: 1000,
-    leaving: () => world.leaving,
     runtime: quietRuntime({ clock: isTimeless ? new VirtualClock() : clock }),
   });
   functions.start(ending.signal);

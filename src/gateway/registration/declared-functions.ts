@@ -33,11 +33,13 @@ export interface DeclaredFunctionsOptions extends Pick<
   readonly client: ApiClient;
   /**
    * Which ReconcileFunctions run: all, or the matches of a label selector; in each namespace at most `maxPerNamespace`,
-   * the oldest first.
+   * the oldest first. `leaving` counts the controllers of a namespace that are removed and have runs that are not over.
    */
-  readonly select: { readonly labelSelector: string | undefined; readonly maxPerNamespace: number };
-  /** How many controllers of a namespace are removed and have runs that are not over. */
-  readonly leaving: (namespace: string) => number;
+  readonly select: {
+    readonly labelSelector: string | undefined;
+    readonly maxPerNamespace: number;
+    readonly leaving: (namespace: string) => number;
+  };
 }
 
 /**
@@ -287,12 +289,12 @@ export class DeclaredFunctions {
   }
 
   #checkLimit(id: string, managed: FunctionReconciler): InvalidFunctionError | undefined {
-    const { controllers, leaving, select } = this.#options;
+    const { controllers, select } = this.#options;
     if (!this.#ages.get(managed.namespace)?.isWithin(managed)) {
       return new InvalidFunctionError('Ready', 'TooManyFunctions', this.#tooMany);
     }
     const most = LEAVING_FACTOR * select.maxPerNamespace;
-    if (leaving(managed.namespace) < most || controllers.known().has(id)) return undefined;
+    if (select.leaving(managed.namespace) < most || controllers.known().has(id)) return undefined;
     const text = `${most} deleted ReconcileFunctions of the namespace have runs that are not over: it waits for one of them to end.`;
     return new InvalidFunctionError('Ready', 'TooManyFunctions', text);
   }

@@ -21,7 +21,6 @@ import type { Enqueue } from '../../../src/gateway/informer/cache/relay.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { GatewayWriter } from '../../../src/gateway/informer/cache/gateway-writer.ts';
 import { RunningController } from '../../../src/gateway/controller/running/controller.ts';
-import { DeclarationLog } from '../../../src/gateway/controller/running/declaration-log.ts';
 import { CacheAccess } from '../../../src/gateway/controller/access/cache-access.ts';
 import type { Endpoint } from '../../../src/gateway/controller/endpoint/endpoint.ts';
 import { GarbageCollector } from '../../../src/gateway/recovery/garbage-collection.ts';
@@ -139,7 +138,6 @@ export class GatewayUnderTest {
       bounds: ownBounds(),
       settings: { logTriggers: false, resyncMs: 36_000_000, startWindowMs: 60_000 },
       runtime,
-      log: new DeclarationLog(runtime),
       onChanged: () => {},
     });
     const location = redisLocation(redis, keyPrefix, 'model');

@@ -39,7 +39,6 @@ import { FAILURE_LINES } from '../dispatch/run-report.ts';
 import { BullMqWorkQueue, QUEUE_LINES, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
-import type { DeclarationLog } from './declaration-log.ts';
 import { agesOf } from './controller-source.ts';
 import { queueOptions } from './queue-options.ts';
 import { parseKind, RelatedKinds } from './related-kinds.ts';
@@ -47,7 +46,6 @@ import { checkEncryptedKind, checkEncryptedKinds, checkSecretReviews } from '../
 
 export interface ControllerFactoryOptions {
   readonly runtime: Runtime;
-  readonly log: DeclarationLog;
   readonly location: RedisLocation;
   readonly client: ApiClient;
   readonly informers: Informers;
@@ -116,7 +114,7 @@ export class ControllerFactory {
    */
   async create(spec: ControllerSpec): Promise<RunningController> {
     const { id, tenant, description, url, rules, keys, ca, scope, account } = spec;
-    const { client, informers, location, log, runtime, settings, access } = this.#options;
+    const { client, informers, location, runtime, settings, access } = this.#options;
     const { clock } = runtime;
     checkEncryptedKinds(description, informers.settings, informers.canEncrypt);
     checkSecretReviews(description, url);
@@ -233,7 +231,7 @@ export class ControllerFactory {
       openHold: () => this.#heldBytes.open(tenant ?? id),
       admitLine: (about?: 'callbacks') => this.#runLines.admit(`${tenant ?? id} ${about ?? 'runs'}`),
     };
-    return new RunningController({ spec, sources, queue, target: whole, bounds, settings, runtime, log, onChanged });
+    return new RunningController({ spec, sources, queue, target: whole, bounds, settings, runtime, onChanged });
   }
 
   /** Finds out about the runs in flight of a controller, which need not be running in this gateway. */

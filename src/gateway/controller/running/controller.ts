@@ -47,7 +47,6 @@ import { KeyObjects } from './key-objects.ts';
 import { addWithPauses } from './paused-keys.ts';
 import { type RelatedKinds, relatedWatches } from './related-kinds.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
-import type { DeclarationLog } from './declaration-log.ts';
 import { Resyncer } from './resyncer.ts';
 import { SecondaryKeys } from './secondary-keys.ts';
 import { ScopedProcess } from './scoped-process.ts';
@@ -64,7 +63,6 @@ export interface RunningControllerOptions {
   readonly bounds: ControllerBounds;
   readonly settings: ControllerSettings;
   readonly runtime: Runtime;
-  readonly log: DeclarationLog;
   /** `circuit` or `failures` may have changed. */
   readonly onChanged: () => void;
 }
@@ -196,7 +194,6 @@ export class RunningController {
       failures,
       resyncMs: options.settings.resyncMs,
       runtime,
-      log: options.log,
     });
     this.timeoutMs = description.timeoutSeconds * 1000;
     this.callbackMs = (description.callbackSeconds ?? 0) * 1000;

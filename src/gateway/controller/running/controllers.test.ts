@@ -9,7 +9,7 @@ import type { Reader } from '../access/reader-users.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { Controllers } from './controllers.ts';
-import { DECLARATION_LINES, DeclarationLog } from './declaration-log.ts';
+import { DECLARATION_LINES } from './declaration-log.ts';
 
 interface Plan {
   readonly kinds?: readonly string[];
@@ -40,7 +40,6 @@ class World {
 
   constructor(runtime = quietRuntime()) {
     this.controllers = new Controllers({
-      log: new DeclarationLog(runtime),
       create: async (spec) => this.#create(spec),
       informers: {
         release: async (user, kept?: ReadonlySet<string>) => {

@@ -17,11 +17,10 @@ import type { Enqueued } from '../../informer/cache/relay.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
-import type { DeclarationLog } from './declaration-log.ts';
+import { type DeclarationLog, declarationLog } from './declaration-log.ts';
 
 export interface ControllersOptions {
-  readonly runtime: Pick<Runtime, 'clock'>;
-  readonly log: DeclarationLog;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   readonly create: (spec: ControllerSpec) => Promise<RunningController>;
   readonly informers: Pick<Informers, 'release'>;
   readonly readerUsers: Pick<ReaderUsers, 'allow' | 'remove'> | undefined;
@@ -81,7 +80,7 @@ export class Controllers {
 
   constructor(options: ControllersOptions) {
     this.#options = options;
-    this.log = options.log;
+    this.log = declarationLog(options.runtime);
   }
 
   get(id: string): RunningController | undefined {

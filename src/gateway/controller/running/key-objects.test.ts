@@ -11,7 +11,7 @@ const pods = resource('v1', 'Pod');
 function objects({ ageMs, synced = true }: { readonly ageMs: number | undefined; readonly synced?: boolean }) {
   const view = {
     contains: () => true,
-    objects: { entries: async () => [undefined], keptOutReason: async () => undefined },
+    objects: { heads: async () => [undefined], keptOutReason: async () => undefined },
   } as unknown as View;
   return new KeyObjects({
     resource: pods,

@@ -3,7 +3,7 @@ import { formatKind, type KubernetesObject, type Runtime, tenantOf } from '../..
 import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import type { QueueState } from '../workqueue/records/queue-record.ts';
-import type { DeclarationLog } from './declaration-log.ts';
+import { type DeclarationLog, declarationLog } from './declaration-log.ts';
 import { informersOf } from './controller-source.ts';
 import type { ControllerSources } from './controller-sources.ts';
 import type { ControllerSpec } from './controller-spec.ts';
@@ -22,8 +22,7 @@ export interface ResyncerOptions {
   readonly failures: HandlerFailures;
   /** Period of resync. */
   readonly resyncMs: number;
-  readonly runtime: Pick<Runtime, 'clock' | 'checkpoint'>;
-  readonly log: DeclarationLog;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'checkpoint'>;
 }
 
 /** How long `ended` waits for a Redis that does not answer. */
@@ -36,12 +35,14 @@ const END_TIMEOUT_MS = 2000;
  */
 export class Resyncer {
   readonly #options: ResyncerOptions;
+  readonly #log: DeclarationLog;
   /** The call of `ensureKeys` under way. */
   #queueing: Promise<void> | undefined;
   readonly #stopped = new AbortController();
 
   constructor(options: ResyncerOptions) {
     this.#options = options;
+    this.#log = declarationLog(options.runtime);
   }
 
   /** Queues all keys if that is due. A call during another one waits for that one. */
@@ -82,7 +83,7 @@ export class Resyncer {
    * controller, a restored etcd, lost data in Redis and missed events all change one of them.
    */
   async #ensureInitial({ incarnation, initial }: QueueState): Promise<void> {
-    const { spec, queue, failures, runtime, log } = this.#options;
+    const { spec, queue, failures, runtime } = this.#options;
     const declared = informersOf(this.#options.sources.declared);
     const states = await Promise.all(declared.map(({ view }) => view.record.state()));
     const missed = await Promise.all(declared.map(({ view }) => view.record.missedBy(spec.id)));
@@ -93,7 +94,7 @@ export class Resyncer {
     await this.#forgetOutOfScope();
     await runtime.checkpoint('initial:before-mark');
     await queue.record.setInitial(wanted);
-    log.write('info', spec.id, { keys: count }, 'queued all keys');
+    this.#log.write('info', spec.id, { keys: count }, 'queued all keys');
   }
 
   /**
@@ -116,7 +117,7 @@ export class Resyncer {
    * gateway without the kind runs keys (`RelatedObjects.isBehind`), so a run that names it later reads it.
    */
   async #ensureRelated(): Promise<void> {
-    const { queue, sources, log, spec, failures } = this.#options;
+    const { queue, sources, spec, failures } = this.#options;
     const rules = queue.relatedRules;
     const recorded = spec.description.relatedKinds ? await rules.views() : new Map<string, string>();
     const complete = sources.completeRelated;
@@ -140,7 +141,7 @@ export class Resyncer {
         for (const key of more) queued.add(key);
       }
       await rules.setView(kind, state);
-      log.write('info', spec.id, { kind, keys: queued.size }, 'queued the keys that have named a kind');
+      this.#log.write('info', spec.id, { kind, keys: queued.size }, 'queued the keys that have named a kind');
     }
   }
 
@@ -149,14 +150,14 @@ export class Resyncer {
    * or of an outside cause. Redis has the time of the next resync, so a restart does not delay it.
    */
   async #ensureResync({ resyncAtMs }: QueueState): Promise<void> {
-    const { spec, queue, resyncMs, runtime, log } = this.#options;
+    const { spec, queue, resyncMs, runtime } = this.#options;
     const now = runtime.clock.now();
     if (resyncAtMs !== undefined && resyncAtMs > now) return;
     // Up to a tenth later, so that controllers which were started together do not resync together.
     const next = Math.round(now + resyncMs * (1 + Math.random() / 10));
     if (resyncAtMs !== undefined) {
       const count = await this.#queueAll('resync');
-      log.write('info', spec.id, { keys: count, next: new Date(next).toISOString() }, 'resync');
+      this.#log.write('info', spec.id, { keys: count, next: new Date(next).toISOString() }, 'resync');
     }
     await queue.record.setResyncAt(next);
   }
