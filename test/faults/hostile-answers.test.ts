@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../harness/eventually.ts';
-import { fields } from './hostile-tenant/bulk.ts';
-import type { BehaviourName } from './hostile-tenant/hostile-function.ts';
+import { type Bulk, fields } from './hostile-tenant/bulk.ts';
+import { type BehaviourName, UNDELETED } from './hostile-tenant/hostile-function.ts';
 import { SingleWrites } from './hostile-tenant/single-writes.ts';
 
 /** Keys of each function. */
@@ -20,9 +20,14 @@ describe('what the functions of a tenant may answer, as often as they can', () =
 
   /**
    * Has functions answer until the victim was watched.
+   * @param reads kinds of which they report writes. Default: those of their sources.
    * @param endpoint of each function but for its path. Default: at http.
    */
-  async function expectNoHarmBy(behaviour: BehaviourName, endpoint?: { url: string; caBundle: string }): Promise<void> {
+  async function expectNoHarmBy(
+    behaviour: BehaviourName,
+    endpoint?: { url: string; caBundle: string },
+    reads: Bulk[] = [],
+  ): Promise<void> {
     const { world } = writes;
     world.fn.behave([behaviour]);
     for (let at = 0; at < FUNCTIONS; at += 1) {
@@ -30,6 +35,7 @@ describe('what the functions of a tenant may answer, as often as they can', () =
       await writes.declare(name, {
         for: world.source('configmaps'),
         watches: [world.source('configmaps', { map: fields({ by: 'related' }) })],
+        reads,
         concurrency: 1000,
         maxBatch: behaviour.startsWith('lines') ? 100 : 1,
         timeoutSeconds: 10,
@@ -47,6 +53,24 @@ describe('what the functions of a tenant may answer, as often as they can', () =
 
   test.each(BEHAVIOURS)('%s: delays no other tenant', async (behaviour) => {
     await expectNoHarmBy(behaviour);
+  });
+
+  test('deletes of objects with long indexes that are still there: delays no other tenant', async () => {
+    const { ground, hostile, kinds } = writes.world;
+    const { apiVersion, kind } = kinds.things;
+    const many = Array.from({ length: 1000 }, (_, at) => `${'v'.repeat(280)}${at}`);
+    await writes.declare('reading', {
+      for: fields({ apiVersion, kind, labelSelector: fields({ matchLabels: fields({ none: 'none' }) }) }),
+      indexes: [fields({ apiVersion, kind, index: 'field:spec.many' })],
+    });
+    for (let at = 0; at < 25; at += 1) await writes.put('things', `large-${at}`, fields({ spec: fields({ many }) }));
+    const { items } = await ground.cluster.list(kinds.things, hostile.namespace);
+    expect(items).toHaveLength(25);
+    for (const { metadata } of items) {
+      const { namespace, name, uid } = metadata;
+      UNDELETED.push({ apiVersion, kind, namespace, name, uid });
+    }
+    await expectNoHarmBy('deletes that never were', undefined, [fields({ apiVersion, kind })]);
   });
 
   test('a new connection each time, with a chain of 21 certificates: delays no other tenant', async () => {

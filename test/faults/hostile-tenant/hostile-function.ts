@@ -49,6 +49,9 @@ function absurdWrites({ requests }: Trigger): object[] {
   }));
 }
 
+/** Objects that are there: deletes of them are reported that never were. */
+export const UNDELETED: object[] = [];
+
 /** Asks for the next run as soon as there is one. */
 const AGAIN = { requeueAfterSeconds: 0.001 };
 
@@ -93,6 +96,9 @@ export const BEHAVIOURS = {
     return results(trigger, { status: 'done', writes: Array.from({ length: 5000 }, () => write) });
   }),
   'again at no time, successfully': answer((trigger) => results(trigger, { status: 'done', ...AGAIN })),
+  'deletes that never were': answer((trigger) =>
+    results(trigger, { status: 'done', writes: UNDELETED.map((write) => ({ ...write, deleted: true })), ...AGAIN }),
+  ),
   'as many writes as fit': answer((trigger) =>
     results(trigger, { status: 'done', writes: manyWrites(trigger), ...AGAIN }),
   ),

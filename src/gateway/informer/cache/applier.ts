@@ -344,7 +344,7 @@ export class Applier {
     for (const event of events) {
       if (event.kind === 'bookmark') version = event.version;
       if (!isObjectEvent(event)) continue;
-      version = event.object.metadata.resourceVersion;
+      if (event.kind !== 'back') version = event.object.metadata.resourceVersion;
       onlyNew &&= event.kind !== 'deleted' && !listing?.names(formatObjectKey(keyOf(event.object)));
       const key = formatObjectKey(keyOf(event.object));
       const entriesBefore = cached.get(key)?.entry.indexEntries ?? [];

@@ -1,13 +1,18 @@
 import {
   compareResourceVersions,
   formatKind,
+  keyOf,
   type KubernetesObject,
   messageOf,
   orUndefined,
   type ResourceVersion,
+  tenantNamed,
 } from '../../../core/index.ts';
+import { LEFT_OUT_INDEX } from '../../../contract/cache-layout.ts';
+import { cachedKey } from '../../../contract/node/cached-name.ts';
 import { UnreadableObjectError } from '../../../contract/node/codec.ts';
 import { isDataError } from '../../../ground/redis/redis.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 import { EventBuffer } from '../reflector/event-buffer.ts';
 import type { ListWatch } from '../reflector/list-watch.ts';
 import { Reflector, type Refusal } from '../reflector/reflector.ts';
@@ -262,14 +267,43 @@ export class ViewUpdater {
     this.#backfill.start();
   }
 
-  /** Reads the server again if objects were kept out for want of memory, and some of them are no longer. */
+  /**
+   * Reads the namespaces again whose objects were left out for want of memory, and are no longer. Not the whole kind: a
+   * tenant may have a gigabyte of objects that are left out, and the changes of all others would wait behind a list.
+   */
   async takeBack(): Promise<void> {
     const { clock } = this.#options.informer.runtime;
     if (!this.#begun || clock.now() < this.#takeBackAtMs) return;
-    const places = await this.#view.indexer.leftOutNamespaces();
-    if (places.every((namespace) => this.#view.leftOut(namespace) !== undefined)) return;
-    this.#takeBackAtMs = clock.now() + TAKE_BACK_MS;
-    this.#reflector.relist();
+    const leftOut = await this.#view.indexer.leftOutNamespaces();
+    const places = leftOut.filter((namespace) => this.#view.leftOut(namespace) === undefined);
+    if (places.length === 0 || clock.now() < this.#takeBackAtMs) return;
+    this.#takeBackAtMs = Infinity;
+    try {
+      for (const namespace of places) await this.#takeBackIn(namespace);
+    } finally {
+      this.#takeBackAtMs = clock.now() + TAKE_BACK_MS;
+    }
+  }
+
+  /** Ends early when the namespace is left out again. */
+  async #takeBackIn(namespace: string): Promise<void> {
+    const { informer, listWatch } = this.#options;
+    const transform = transformOf(informer.settings, formatKind(informer.resource));
+    const slice = new TimeSlice(tenantNamed(namespace), this.#signal);
+    for await (const { items, bytes } of listWatch.in(namespace).pages('', this.#signal)) {
+      const keys = items.map((item) => cachedKey(keyOf(item)));
+      const heads = await this.#view.objects.heads(keys, { index: LEFT_OUT_INDEX });
+      slice.restart();
+      for (const [at, object] of items.entries()) {
+        if (this.#view.leftOut(namespace) !== undefined) return;
+        if (!heads[at]?.indexEntries.includes(LEFT_OUT_INDEX)) continue;
+        transform?.object(object);
+        this.#buffer.push({ kind: 'back', object }, Math.ceil(bytes / items.length));
+        if (slice.isOver) await slice.next();
+        slice.throwIfEnded();
+      }
+      await this.#buffer.low(this.#signal);
+    }
   }
 
   /** Sends what may be left in the outbox. */

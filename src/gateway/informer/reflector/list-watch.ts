@@ -60,13 +60,20 @@ export class ListWatch {
   readonly #path: string;
   readonly #selectors: Query;
   readonly #metadataOnly: boolean;
+  readonly #scope: Scope;
 
   constructor(client: ApiClient, resource: Resource, scope: Scope = {}) {
     this.#client = client;
     this.#resource = resource;
+    this.#scope = scope;
     this.#path = resourcePath(resource, { namespace: scope.namespace });
     this.#metadataOnly = scope.metadataOnly ?? false;
     this.#selectors = { labelSelector: scope.labelSelector, fieldSelector: scope.fieldSelector };
+  }
+
+  /** The same requests for the objects of one namespace. */
+  in(namespace: string): ListWatch {
+    return new ListWatch(this.#client, this.#resource, { ...this.#scope, namespace });
   }
 
   /**

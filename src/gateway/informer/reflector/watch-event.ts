@@ -33,6 +33,11 @@ export type WatchEvent =
   | { readonly kind: 'init-done'; readonly version: ResourceVersion; readonly list: number }
   /** ADDED or MODIFIED: which of the two follows from the cache. */
   | ({ readonly kind: 'changed' } & SentObject)
+  /**
+   * Read again, because the cache left it out for want of memory: it is written if the cache has a mark of this very
+   * version. It says nothing about the version of the view.
+   */
+  | ({ readonly kind: 'back' } & SentObject)
   /** The object as it was last, with the version of its deletion. */
   | ({ readonly kind: 'deleted' } & SentObject)
   /**
