@@ -228,6 +228,7 @@ export class DeclaredFunctions {
         this.#listed = undefined;
         return;
       case 'unserved':
+      case 'back':
       case 'bookmark':
     }
   }

@@ -123,6 +123,7 @@ export class CacheModel {
         this.version ??= '1';
         return;
       case 'unserved':
+      case 'back':
         return;
       case 'bookmark':
         this.version = event.version;

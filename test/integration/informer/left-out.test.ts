@@ -27,7 +27,7 @@ beforeAll(async () => {
   started.add(async () => redis.disconnect());
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   const location = redisLocation(redis, setting.keyPrefix, await clusterIdentity(cluster.client));
-  const writer = new GatewayWriter({ logger: silentLogger, onReplaced: () => {}, askLeader: async () => {} });
+  const writer = new GatewayWriter({ logger: silentLogger, onReplaced: () => {}, askLeader: () => {} });
   informers = new Informers({
     client: cluster.client,
     location,
