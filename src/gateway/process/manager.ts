@@ -205,7 +205,11 @@ export class Manager implements KnownParts {
     lifecycle.started('memory shares', () => sharing);
     const watching = this.progress.run(ending);
     lifecycle.started('progress', () => watching);
-    const sweeping = this.#garbage.sweep({ signal: ending, leads: this.#leads });
+    const sweeping = this.#garbage.sweep({
+      signal: ending,
+      leads: this.#leads,
+      isThere: (id) => this.controllers.known().has(id) || this.declared?.has(id) === true,
+    });
     lifecycle.started('sweep', () => sweeping);
   }
 
@@ -399,7 +403,7 @@ export class Manager implements KnownParts {
       select: {
         labelSelector: this.#labelSelector,
         maxPerNamespace: maxFunctionsPerNamespace,
-        leaving: (namespace) => this.#factory.ownRuns.leaving(tenantNamed(namespace)),
+        leaving: (namespace) => this.#factory.ownRuns.leaving(tenantNamed(namespace), runtime.clock.now()),
       },
     });
   }

@@ -33,6 +33,14 @@ const SWEEP_MS = 10_000;
 /** Queues whose keys one scan of Redis finds. */
 const MOST_UNLINKED = 1000;
 
+/** See `GarbageCollector.sweep`. */
+export interface SweepOptions {
+  readonly signal: AbortSignal;
+  readonly leads: () => boolean;
+  /** Whether a controller runs, is starting or is declared: its late data are its own. */
+  readonly isThere: (name: string) => boolean;
+}
+
 /** A queue whose removal has begun. */
 interface BegunRemoval {
   readonly name: string;
@@ -85,7 +93,7 @@ export class GarbageCollector {
         left.push(name);
       }
       const removed = await this.#forgetAll(left);
-      await this.#sweepNow();
+      await this.#sweepNow((name) => !isGarbage(name, known));
       const isEmpty = known.configured.size === 0 && (known.declared ?? []).length === 0;
       const views = isEmpty && removed.length === 0 ? [] : await informers.removeUnused();
       if (removed.length + views.length > 0) {
@@ -206,13 +214,13 @@ export class GarbageCollector {
    * Removes the last traces of removed controllers as soon as their last runs are over, and the fields of gateways that
    * are gone. Works only while this gateway leads, until the signal is aborted. Never rejects.
    */
-  async sweep({ signal, leads }: { readonly signal: AbortSignal; readonly leads: () => boolean }): Promise<void> {
+  async sweep({ signal, leads, isThere }: SweepOptions): Promise<void> {
     const { clock, logger } = this.#options.runtime;
     while (!signal.aborted) {
       await clock.sleep(SWEEP_MS, signal);
       if (signal.aborted) return;
       if (!leads()) continue;
-      await this.#sweepNow().catch((error: unknown) => {
+      await this.#sweepNow(isThere).catch((error: unknown) => {
         const fields = { error: messageOf(error) };
         logger.warn(fields, 'indexes and fields of removed controllers could not be removed, trying again');
       });
@@ -222,9 +230,10 @@ export class GarbageCollector {
   /**
    * Removes the registry's fields of removed controllers whose runs are over, and the fields of gateways that are gone.
    * With its field a controller loses its marks in the views and the keys of its queue again, because a late wakeup or
-   * request may have left some after the removal.
+   * request may have left some after the removal. A controller that is back keeps all of it, until its queue is in
+   * order and replaces the field.
    */
-  async #sweepNow(): Promise<void> {
+  async #sweepNow(isThere: SweepOptions['isThere']): Promise<void> {
     const { location, runtime } = this.#options;
     const { redis, registryKey } = location;
     const nowMs = runtime.clock.now();
@@ -233,7 +242,7 @@ export class GarbageCollector {
     if (gone.length > 0) await redis.hdel(registryKey, ...gone);
     const over = Object.entries(registry).flatMap(([field, value]) => {
       const removal = field.startsWith(CONTROLLER_FIELD) ? removalOf(value) : undefined;
-      if (!removal) return [];
+      if (!removal || isThere(field.slice(CONTROLLER_FIELD.length))) return [];
       const { atMs, endMs = atMs + LONGEST_RUN_MS } = removal;
       // A late wakeup may still leave a mark for some seconds.
       return Math.max(atMs + LATE_MARK_MS, endMs) <= nowMs ? [field] : [];
@@ -247,7 +256,10 @@ export class GarbageCollector {
         if ((await redis.exists(keysToDisown(keys))) > 0) await this.#complete({ name, keys, hasData: true });
       }),
     );
-    await redis.hdel(registryKey, ...over);
+    // A controller may have come back during a scan.
+    const now = await redis.hmget(registryKey, ...over);
+    const same = over.filter((field, at) => now[at] === registry[field]);
+    if (same.length > 0) await redis.hdel(registryKey, ...same);
   }
 }
 

@@ -120,6 +120,11 @@ export class DeclaredFunctions {
     return this.#served ? [...this.#functions.keys()] : undefined;
   }
 
+  /** Whether a ReconcileFunction with this id exists. */
+  has(id: string): boolean {
+    return this.#functions.has(id);
+  }
+
   /** Whether a ReconcileFunction with this id exists and still waits for the decision whether it runs. */
   isUndecided(id: string): boolean {
     return this.#functions.get(id)?.isDecided === false;

@@ -192,11 +192,29 @@ it('keys that a late request has queued after a removal go when its last runs ar
   const { queue } = queueKeys(location, 'ns.back');
   await redis.hset(queue, 'incarnation', 'i');
   const kept = [...(await late('ns.back', removal.atMs)), queue];
+  // Its queue is not in order yet.
+  kept.push(...(await late('ns.starting', removal.atMs)));
   kept.push(...(await late('ns.running', systemClock.now() + 60_000)));
-  // Nobody knows which ReconcileFunctions there are, so that only the sweep removes something.
-  await collector().collect({ removeUnused: async () => [] }, { configured: new Set(['here']), declared: undefined });
+  const ending = new AbortController();
+  const clock = { ...systemClock, now: () => systemClock.now(), sleep: async () => {} };
+  let sweeps = 0;
+  await new GarbageCollector({
+    location,
+    runtime: { clock, logger: silentLogger },
+    liveOwner: async () => undefined,
+  }).sweep({
+    signal: ending.signal,
+    leads: () => {
+      if (sweeps === 1) ending.abort();
+      sweeps += 1;
+      return sweeps === 1;
+    },
+    isThere: (name) => name === 'ns.starting',
+  });
   expect((await allLeft()).toSorted()).toEqual(kept.toSorted());
-  expect(await redis.hkeys(location.registryKey)).toEqual([`${CONTROLLER_FIELD}ns.running`]);
+  expect((await redis.hkeys(location.registryKey)).toSorted()).toEqual(
+    ['ns.running', 'ns.starting'].map((name) => CONTROLLER_FIELD + name),
+  );
 });
 
 it('a queue that was made and never used has written nothing', async () => {

@@ -146,11 +146,10 @@ export class Backfill {
         }
         const wanted = (): readonly MadeIndex[] => this.#wanted().specs;
         const isFilled = await backfill(view, specs, signal, { wanted, walked: this.#walked });
+        if (isFilled) indexer.maintain(specs);
         // Tenants that change their indexes all the time must not keep the fields of others waiting.
         await this.#compare(fields);
-        if (!isFilled) continue;
-        indexer.maintain(specs);
-        return;
+        if (isFilled) return;
       } catch (error) {
         if (signal.aborted) return;
         logger.warn(
@@ -185,10 +184,15 @@ export class Backfill {
   /** Reads the objects only for a field that is new here, or whose times were lost with other data. */
   async #compare(fields: readonly MadeIndex[]): Promise<void> {
     const { view, signal } = this.#options;
-    const complete = await Promise.all(observedFields(fields).map((field) => view.observations.isComplete(field)));
-    if (fields.every((field) => this.#compared.has(field)) && complete.every(Boolean)) return;
-    await compareObserved(view, fields, signal);
-    for (const field of fields) this.#compared.add(field);
+    const paths = observedFields(fields);
+    const complete = await Promise.all(paths.map((path) => view.observations.isComplete(path)));
+    const lacking = new Set(paths.filter((_, at) => !complete[at]));
+    const pending = fields.filter(
+      (field) => !this.#compared.has(field) || observedFields([field]).some((path) => lacking.has(path)),
+    );
+    if (pending.length === 0) return;
+    await compareObserved(view, pending, signal);
+    for (const field of pending) this.#compared.add(field);
   }
 }
 
@@ -247,7 +251,7 @@ interface BackfillTurns {
  * Adds the cached objects to the declared indexes, and removes them from indexes that are no longer declared. During
  * the backfill the applier must write with the same specs (`Indexer.maintain`). An index counts as complete once every
  * object of its place has been through; a complete index stays complete. So a tenant that changes its indexes all the
- * time, or that has many large objects, keeps no other tenant's waiting.
+ * time keeps those of no other tenant incomplete: they wait for a walk through its objects at most.
  * @returns whether the backfill reached the end; false: other indexes are wanted by now.
  */
 export async function backfill(

@@ -278,11 +278,10 @@ export class ViewUpdater {
     const places = leftOut.filter((namespace) => this.#view.leftOut(namespace) === undefined);
     if (places.length === 0 || clock.now() < this.#takeBackAtMs) return;
     this.#takeBackAtMs = Infinity;
-    try {
-      for (const namespace of places) await this.#takeBackIn(namespace);
-    } finally {
-      this.#takeBackAtMs = clock.now() + TAKE_BACK_MS;
-    }
+    const failures: unknown[] = [];
+    for (const namespace of places) await this.#takeBackIn(namespace).catch((error: unknown) => failures.push(error));
+    this.#takeBackAtMs = clock.now() + TAKE_BACK_MS;
+    if (failures.length > 0 && !this.#signal.aborted) throw failures[0];
   }
 
   /** Ends early when the namespace is left out again. */

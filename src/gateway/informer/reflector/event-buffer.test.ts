@@ -36,6 +36,28 @@ describe('EventBuffer', () => {
     expect(buffer.full).toBe(false);
   });
 
+  it('tells each producer that waits, whoever began to wait last', async () => {
+    const buffer = new EventBuffer(systemClock, 6400);
+    buffer.push(event(1), 1000);
+    buffer.push(event(2), 1000);
+    const reached: string[] = [];
+    const waits = [
+      buffer.drained(signal).then(() => reached.push('drained')),
+      buffer.low(signal).then(() => reached.push('low')),
+      buffer.drained(signal).then(() => reached.push('drained, too')),
+    ];
+    await buffer.take(1, signal);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(reached).toEqual([]);
+    buffer.push(event(3), 1);
+    await buffer.take(1, signal);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(reached).toEqual(['low']);
+    await buffer.take(1, signal);
+    await Promise.all(waits);
+    expect(reached.toSorted()).toEqual(['drained', 'drained, too', 'low']);
+  });
+
   it('tells the producer when everything is taken', async () => {
     const buffer = new EventBuffer(systemClock);
     await buffer.drained(signal);

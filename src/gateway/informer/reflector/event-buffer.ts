@@ -6,7 +6,7 @@ import type { WatchEvent } from './watch-event.ts';
  * buffer is full, the loop ends the watch itself and resumes it once the buffer is drained. If the loop waited, the
  * apiserver would end the watch of a slow reader at any event.
  *
- * One producer, one consumer. Nothing is coalesced.
+ * One consumer; producers that can wait may be several. Nothing is coalesced.
  */
 export class EventBuffer {
   readonly #clock: Pick<Clock, 'now'>;
@@ -16,7 +16,7 @@ export class EventBuffer {
   #head = 0;
   #bytes = 0;
   #wakeConsumer: (() => void) | undefined;
-  #wakeProducer: (() => void) | undefined;
+  readonly #wakeProducers = new Set<() => void>();
 
   /** @param maxBytes size of the raw lines it holds before it is full. Default 64 MiB. */
   constructor(clock: Pick<Clock, 'now'>, maxBytes = 64 * 1024 * 1024) {
@@ -73,7 +73,7 @@ export class EventBuffer {
       this.#events = [];
       this.#head = 0;
     }
-    this.#wakeProducer?.();
+    for (const wake of this.#wakeProducers) wake();
     return taken;
   }
 
@@ -106,8 +106,10 @@ export class EventBuffer {
     let waited = false;
     while (!this.#empty && this.#bytes >= bytes && !signal.aborted) {
       waited = true;
-      await untilAborted(signal, (wake) => (this.#wakeProducer = wake));
-      this.#wakeProducer = undefined;
+      const waiting = Promise.withResolvers<void>();
+      this.#wakeProducers.add(waiting.resolve);
+      await untilAborted(signal, (wake) => void waiting.promise.then(wake));
+      this.#wakeProducers.delete(waiting.resolve);
     }
     return waited;
   }

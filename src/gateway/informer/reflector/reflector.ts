@@ -184,7 +184,7 @@ export class Reflector {
     const newest = before?.newest ?? false;
     const why = isRewound
       ? REWOUND
-      : 'the gateway asked for it: data was lost in Redis, no event came after a write, or Redis has memory again';
+      : 'the gateway asked for it: data was lost in Redis, or no event came after a write';
     this.#state = { kind: 'listing', why, list: this.#lists, rewound: isRewound, newest, atLeast };
     this.#endWatch?.();
     return this.#lists;

@@ -128,16 +128,17 @@ it('counts the removed controllers of a tenant whose runs are not over', () => {
     if (name !== 'shop.idle') runs.begin({ key: 'a', run: 1, incarnation: 'i', deadlineMs: 100 }, 0);
     if (name !== 'shop.two') gateway.remove(name);
   }
+  expect(gateway.leaving('shop.', 0)).toBe(1);
   expect(gateway.inFlight(0)).toEqual(['shop.one', 'shop.two', 'bank.one']);
-  expect(['shop.', 'bank.', 'other.'].map((tenant) => gateway.leaving(tenant))).toEqual([1, 1, 0]);
+  expect(['shop.', 'bank.', 'other.'].map((tenant) => gateway.leaving(tenant, 0))).toEqual([1, 1, 0]);
   // A token of a removed function does not bring it back.
   expect(gateway.find('shop.one')?.inFlight(0)).toHaveLength(1);
   expect(gateway.find('shop.idle')).toBeUndefined();
   gateway.remove('shop.two');
-  expect(gateway.leaving('shop.')).toBe(2);
+  expect(gateway.leaving('shop.', 0)).toBe(2);
   gateway.of('shop.two');
-  expect(gateway.leaving('shop.')).toBe(1);
+  expect(gateway.leaving('shop.', 0)).toBe(1);
   expect(gateway.inFlight(100 + RUN_MARGIN_MS)).toEqual([]);
-  expect(gateway.leaving('shop.')).toBe(0);
+  expect(gateway.leaving('shop.', 0)).toBe(0);
   expect(gateway.find('shop.one')).toBeUndefined();
 });

@@ -146,7 +146,7 @@ export class OwnRuns {
 /** The runs of all queues of a gateway. A queue that is closed and opened again keeps its runs. */
 export class GatewayRuns {
   readonly #queues = new Map<string, OwnRuns>();
-  /** The queues of removed controllers whose runs may be in flight still, by tenant. */
+  /** The queues of removed controllers, by tenant, until `inFlight` has found that their runs are over. */
   readonly #removed = new Map<string, Set<string>>();
   #beginUntilMs = Infinity;
 
@@ -179,9 +179,11 @@ export class GatewayRuns {
     this.#removed.set(tenantOf(queue), removed);
   }
 
-  /** The removed queues of a tenant that had runs in flight at the last call of `inFlight`. */
-  leaving(tenant: string): number {
-    return this.#removed.get(tenant)?.size ?? 0;
+  /** How many removed queues of a tenant have runs that may be in flight now. */
+  leaving(tenant: string, nowMs: number): number {
+    let count = 0;
+    for (const queue of this.#removed.get(tenant) ?? []) if (this.#queues.get(queue)?.hasInFlight(nowMs)) count += 1;
+    return count;
   }
 
   /** The queues with runs that may be in flight now. Forgets the removed queues that have none. */
