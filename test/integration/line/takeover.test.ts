@@ -356,12 +356,16 @@ function isProof(write: Write, proof: Proof, user: string): boolean {
 
 /** Gives each controller something to do. */
 async function createLate({ cluster }: WorkloadPlane): Promise<void> {
-  for (const [of, name] of [
-    [Deployment, 'deployment-0'],
-    [ReplicaSet, 'set-0'],
-  ] as const) {
-    await cluster.patch<KubernetesObject>(of, { namespace, name }, { spec: { replicas: 7 } });
-  }
+  // Of the drawn Deployments any may be paused since it was made, and has no ReplicaSet to scale.
+  const labels = { app: 'late-deployment' };
+  await cluster.create(Deployment, {
+    metadata: { namespace, name: 'late' },
+    spec: {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { containers: [{ name: 'main', image: 'none' }] } },
+    },
+  });
+  await cluster.patch(ReplicaSet, { namespace, name: 'set-0' }, { spec: { replicas: 7 } });
   // Chance decides whether the new pods are in a Service. A new Service gets Endpoints and a slice in any case.
   await cluster.create(Service, {
     metadata: { namespace, name: 'late' },
