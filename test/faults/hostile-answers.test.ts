@@ -20,7 +20,7 @@ describe('what the functions of a tenant may answer, as often as they can', () =
 
   /**
    * Has functions answer until the victim was watched.
-   * @param reads kinds of which they report writes. Default: those of their sources.
+   * @param reads kinds that the functions read, too, so that barriers wait for their writes. Default: none.
    * @param endpoint of each function but for its path. Default: at http.
    */
   async function expectNoHarmBy(

@@ -286,7 +286,7 @@ class PodAddresses {
   }
 }
 
-/** In a random order, so that nobody can put an address behind all that are asked for. */
+/** The order is random: otherwise a tenant could put an address behind all that are asked for. */
 const shuffled = (all: readonly string[]): string[] =>
   all
     .map((each) => [Math.random(), each] as const)

@@ -43,8 +43,9 @@ export interface DeclaredFunctionsOptions extends Pick<
 }
 
 /**
- * So many times `maxPerNamespace`, removed functions may have runs that are not over. The gateways remember them until
- * then, which may be a day, and a tenant can declare and delete functions under new names all the time.
+ * The limit of a namespace's removed functions with runs that are not over, as a multiple of `maxPerNamespace`. The
+ * gateways remember such a function until its runs are over, a day at most, and a tenant can declare and delete
+ * functions under new names all the time.
  */
 const LEAVING_FACTOR = 10;
 

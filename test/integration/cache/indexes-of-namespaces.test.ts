@@ -119,7 +119,7 @@ describe('indexes of several namespaces', () => {
     await applierOf(view).apply(listOf('900', webs));
     const own = [...declaredIn('b', REF), ...declaredIn('c', REF, SELECTOR)];
     let changes = 0;
-    /** Another one each time that somebody looks. */
+    /** The tenant of `a` declares another index before each look. */
     const wanted = (): MadeIndex[] => [...declaredIn('a', `label:l${(changes += 1)}`), ...own];
     const walked = new Set<string | undefined>();
     for (let at = 0; at < NAMESPACES.length; at += 1) {

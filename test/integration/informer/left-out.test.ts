@@ -15,7 +15,7 @@ const USER = 'user';
 const namespace = uniqueName('left-out');
 const roles = resource('rbac.authorization.k8s.io/v1', 'Role');
 const started = new Started();
-/** The namespaces for which there is no memory. */
+/** Redis has no memory for these namespaces. */
 const without = new Set<string | undefined>([namespace]);
 const woken: string[] = [];
 let cluster: Cluster;

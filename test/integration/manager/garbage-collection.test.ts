@@ -180,7 +180,7 @@ it('a late mark of a removed controller goes from all views when its last runs a
 
 it('keys that a late request has queued after a removal go when its last runs are over', async () => {
   const removal = { atMs: systemClock.now() - 20_000 };
-  /** @returns what is queued. */
+  /** @returns the keys of Redis that it has written. */
   const late = async (name: string, endMs: number): Promise<string[]> => {
     const { backlog, recordPrefix } = queueKeys(location, name);
     await redis.zadd(backlog, 1, 'a/b');

@@ -81,7 +81,7 @@ export class Barriers {
   /** Only writes to cached objects count: no event will ever come for other writes. Undefined when there are none. */
   async afterWrites(writes: readonly Write[]): Promise<string | undefined> {
     const versions = new Map<View, ResourceVersion>();
-    /** Each once: a function may report a delete many times. */
+    // A function may report a delete many times: the barrier names it once.
     const deletes = new Map<View, Map<string, Deleted>>();
     for (const write of writes) {
       const kind = formatKind(write);
@@ -91,7 +91,7 @@ export class Barriers {
         const key = formatObjectKey(write);
         const deleted: Deleted = write.gone ? [key, write.uid, 'gone'] : [key, write.uid];
         const known = deletes.get(view) ?? new Map<string, Deleted>();
-        deletes.set(view, known.set(deleted.join(), deleted));
+        deletes.set(view, known.set(JSON.stringify(deleted), deleted));
       } else if (write.resourceVersion !== undefined) {
         const known = versions.get(view);
         const newest = known !== undefined && compareResourceVersions(known, write.resourceVersion) >= 0;

@@ -49,7 +49,7 @@ const LONGEST_BARRIER = 2048;
  */
 const LONGEST_WITHOUT_SERVER = 32 * 1024;
 
-/** Redis looks at the entries of deleted objects at this rate. */
+/** How fast Redis looks at the entries of deleted objects: measured for entries of 300 KB. */
 const BYTES_PER_MS = 1024 * 1024;
 
 /** Characters of a barrier in the log. */

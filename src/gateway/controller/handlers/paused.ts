@@ -10,7 +10,7 @@ export const PAUSED_ANNOTATION = 'levelhook.dev/paused';
 /** Every view of reconciled objects has this index, so that the annotation is known without decoding the object. */
 export const PAUSED_INDEX: IndexSpec = `annotation:${PAUSED_ANNOTATION}`;
 
-/** With what each entry of that index begins. */
+/** Each entry of that index begins with this. */
 export const PAUSED = declaredIndex(PAUSED_INDEX, '');
 const NOT_PAUSED = declaredIndex(PAUSED_INDEX, 'false');
 

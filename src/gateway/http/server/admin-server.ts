@@ -221,7 +221,7 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
   if (admin.metrics) app.use('/metrics', ...login.guard());
   const answers = new AnswerRoom();
   app.get('/metrics', async (context) => {
-    // Nobody takes the body of an answer to HEAD, which would count for good.
+    // Node drops the body of an answer to HEAD, and its bytes would count as not taken for good.
     if (context.req.method === 'HEAD') return context.body(null, 200, METRICS_HEADERS);
     const text = new TextEncoder().encode(await metrics());
     return context.body(answers.for(sourceOf(context)).body(text), 200, METRICS_HEADERS);

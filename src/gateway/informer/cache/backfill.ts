@@ -107,7 +107,7 @@ export interface BackfillOptions {
 export class Backfill {
   readonly #options: BackfillOptions;
   #finished: Promise<void> = Promise.resolve();
-  /** The places that were walked through while others waited, in this order: they are the last to have a turn. */
+  /** The places that had a turn while others waited, in this order: the next turns go to the others. */
   readonly #walked = new Set<string | undefined>();
   /** Observed fields whose values were compared with all objects since the view was taken. */
   readonly #compared = new Set<MadeIndex>();
@@ -239,7 +239,7 @@ async function* coveredBy(
 
 const MARKS: readonly string[] = [KEPT_OUT_INDEX, LEFT_OUT_INDEX];
 
-/** How a backfill follows what is declared while it goes on. */
+/** Declarations may change during a backfill. */
 interface BackfillTurns {
   /** The indexes that are wanted now. Default: those of the call. */
   readonly wanted?: () => readonly MadeIndex[];

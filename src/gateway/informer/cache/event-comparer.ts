@@ -137,9 +137,9 @@ export class EventComparer {
       cached.set(key, undefined);
       return { kind: 'D', key, version: resourceVersion };
     }
-    if (event.kind !== 'back') listing?.add(key);
     const isBack = ahead === 0 && !event.isLeftOut && before !== undefined && isLeftOut(before.entry);
-    if (event.kind === 'back' && !isBack) return undefined;
+    if (event.kind !== 'back') listing?.add(key);
+    else if (!isBack) return undefined;
     if (before && ahead >= 0) {
       if (event.kind === 'listed' && (ahead > 0 || isOtherObject(before.entry, object))) {
         listing?.recordContradiction(before.entry.resourceVersion);

@@ -135,9 +135,9 @@ export class ViewObjects {
 
   /**
    * As `entries`, with at most one index entry each: for a caller that needs few lines of many keys.
-   * @param options.index what this index entry begins with. Default: none is wanted.
-   * @param options.tenant waits for its turn among the tenants. Default: nobody waits.
-   * @param options.paid is called with the bytes that a script of Redis has looked at.
+   * @param options.index the beginning of that index entry. Default: the answer has none.
+   * @param options.tenant the reads wait for the turn of this tenant. Default: they do not wait.
+   * @param options.paid called with the bytes that each script has looked at.
    */
   async heads(
     keys: readonly string[],

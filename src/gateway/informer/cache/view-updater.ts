@@ -1,18 +1,13 @@
 import {
   compareResourceVersions,
   formatKind,
-  keyOf,
   type KubernetesObject,
   messageOf,
   orUndefined,
   type ResourceVersion,
-  tenantNamed,
 } from '../../../core/index.ts';
-import { LEFT_OUT_INDEX } from '../../../contract/cache-layout.ts';
-import { cachedKey } from '../../../contract/node/cached-name.ts';
 import { UnreadableObjectError } from '../../../contract/node/codec.ts';
 import { isDataError } from '../../../ground/redis/redis.ts';
-import { TimeSlice } from '../../../ground/time-slice.ts';
 import { EventBuffer } from '../reflector/event-buffer.ts';
 import type { ListWatch } from '../reflector/list-watch.ts';
 import { Reflector, type Refusal } from '../reflector/reflector.ts';
@@ -24,6 +19,7 @@ import type { Term } from './gateway-writer.ts';
 import type { InformerOptions } from './informer-options.ts';
 import type { OutboxEntry } from './outbox.ts';
 import { Relay } from './relay.ts';
+import { takeBack } from './take-back.ts';
 import type { View } from './view.ts';
 import { ViewFreshness } from './view-freshness.ts';
 import { informerLabels } from './informer-labels.ts';
@@ -279,30 +275,12 @@ export class ViewUpdater {
     if (places.length === 0 || clock.now() < this.#takeBackAtMs) return;
     this.#takeBackAtMs = Infinity;
     const failures: unknown[] = [];
-    for (const namespace of places) await this.#takeBackIn(namespace).catch((error: unknown) => failures.push(error));
-    this.#takeBackAtMs = clock.now() + TAKE_BACK_MS;
-    if (failures.length > 0 && !this.#signal.aborted) throw failures[0];
-  }
-
-  /** Ends early when the namespace is left out again. */
-  async #takeBackIn(namespace: string): Promise<void> {
     const { informer, listWatch } = this.#options;
     const transform = transformOf(informer.settings, formatKind(informer.resource));
-    const slice = new TimeSlice(tenantNamed(namespace), this.#signal);
-    for await (const { items, bytes } of listWatch.in(namespace).pages('', this.#signal)) {
-      const keys = items.map((item) => cachedKey(keyOf(item)));
-      const heads = await this.#view.objects.heads(keys, { index: LEFT_OUT_INDEX });
-      slice.restart();
-      for (const [at, object] of items.entries()) {
-        if (this.#view.leftOut(namespace) !== undefined) return;
-        if (!heads[at]?.indexEntries.includes(LEFT_OUT_INDEX)) continue;
-        transform?.object(object);
-        this.#buffer.push({ kind: 'back', object }, Math.ceil(bytes / items.length));
-        if (slice.isOver) await slice.next();
-        slice.throwIfEnded();
-      }
-      await this.#buffer.low(this.#signal);
-    }
+    const parts = { view: this.#view, buffer: this.#buffer, listWatch, transform, signal: this.#signal };
+    for (const namespace of places) await takeBack(namespace, parts).catch((error: unknown) => failures.push(error));
+    this.#takeBackAtMs = clock.now() + TAKE_BACK_MS;
+    if (failures.length > 0 && !this.#signal.aborted) throw failures[0];
   }
 
   /** Sends what may be left in the outbox. */

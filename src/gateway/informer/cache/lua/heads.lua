@@ -2,7 +2,7 @@
 --
 -- KEYS[1] entries HASH
 -- ARGV[1] bytes to look at; the first entry is read whatever its size
--- ARGV[2] with what the line of the index begins; '': no such line
+-- ARGV[2] the beginning of the line of the index; '': the answer has no such line
 -- then    fields: keys of objects
 --
 -- Answer: {bytes that were looked at, for each of the first fields its lines, false where there is none}. The line of the
