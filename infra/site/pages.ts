@@ -72,6 +72,7 @@ export const SECTIONS: readonly Section[] = [
       'built-in-controllers',
     ]),
   },
+  { title: 'Alerts', pages: inFolder('infra/docs/alerts', 'alerts', readmeFirst('infra/docs/alerts')) },
   { title: 'Examples', pages: found('functions/examples/**/README.md').map(examplePage) },
   {
     title: 'Reference',
@@ -86,11 +87,11 @@ export const SECTIONS: readonly Section[] = [
       page('CHANGELOG.md', 'reference/changelog.md'),
     ],
   },
-  { title: 'Decisions', pages: inFolder('infra/adr', 'decisions', decisions()) },
+  { title: 'Decisions', pages: inFolder('infra/adr', 'decisions', readmeFirst('infra/adr')) },
 ];
 
-function decisions(): string[] {
-  const names = found('infra/adr/*.md').map((path) => basename(path, '.md'));
+function readmeFirst(folder: string): string[] {
+  const names = found(`${folder}/*.md`).map((path) => basename(path, '.md'));
   return ['README', ...names.filter((name) => name !== 'README')];
 }
 

@@ -79,11 +79,13 @@ function config(
   const parts = [
     { text: 'Examples', link: '/examples/01-minimal' },
     { text: 'Reference', link: '/reference/sdk' },
+    { text: 'Alerts', link: '/alerts/' },
     { text: 'Decisions', link: '/decisions/' },
   ];
   const sidebar = {
     '/examples/': [group('Examples')],
     '/reference/': [group('Reference', [item(COMMANDS)]), { text: 'API', items: api }],
+    '/alerts/': [group('Alerts')],
     '/decisions/': [group('Decisions')],
     '/': [group('Guide'), group('Concepts'), group('How to'), group('Coming from'), { text: 'More', items: parts }],
   };
