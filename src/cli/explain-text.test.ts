@@ -31,6 +31,27 @@ next run: none is planned: an event, a resync or a person can cause one
 `);
 });
 
+it('has the stack and the log of the last run alone', () => {
+  const run = (number: number) => ({
+    outcome: 'failed' as const,
+    key: 'shop/web',
+    run: number,
+    atMs: at(number),
+    error: 'm',
+    stack: `Error: m\n    at run-${number}.ts:1\u001b[1m`,
+    log: [`+1 ms info line of ${number}`],
+  });
+  const text = explainKey('demo', { ...rest, state: 'failing', failures: 2, history: [run(9), run(8)] }, at(40));
+  expect(text).toContain(`
+    the stack of its error:
+      Error: m
+          at run-9.ts:1 [1m
+    the last lines of its log:
+      +1 ms info line of 9
+`);
+  expect(text).not.toContain('run-8.ts');
+});
+
 it('tells the runs in order, why and how they ended, what is waited for, and when the next run is', () => {
   const text = explainKey(
     'demo',

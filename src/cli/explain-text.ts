@@ -9,7 +9,12 @@ import { describeWait, inWords, pausedBy, time } from './gateway-tables.ts';
 /** A timeline of a key, the oldest run first: why it ran, the result, its current waits, and its next run. */
 export function explainKey(controller: string, status: ServedKey, nowMs: number): string {
   const { key, history, controllerState, problems, waits, pauses, reasons, running, queuedAtMs, deadSinceMs } = status;
-  const runs = history.toReversed().flatMap((run) => [headOf(run), ...detailsOf(run).map((line) => `  ${line}`)]);
+  const runs = history
+    .toReversed()
+    .flatMap((run) => [
+      headOf(run),
+      ...[...detailsOf(run), ...(run === history[0] ? notesOf(run) : [])].map((line) => `  ${line}`),
+    ]);
   const now = [
     status.state,
     ...problems.map((problem) => `its controller has a problem: ${problem}`),
@@ -76,6 +81,14 @@ function detailsOf({ reasons, wrote, barrier, nextMs, outcome }: PastRun): strin
     ...(wrote ? [`wrote ${describeWrote(wrote)}`] : []),
     ...(barrier ? ['the next run waits until the cache shows this'] : []),
     ...(nextMs === undefined ? [] : [`${until} ${time(nextMs)}`]),
+  ];
+}
+
+/** Of the last run only: what its function reported beside the outcome. */
+function notesOf({ stack, log = [] }: PastRun): string[] {
+  return [
+    ...(stack === undefined ? [] : ['the stack of its error:', ...stack.split('\n').map((line) => `  ${line}`)]),
+    ...(log.length === 0 ? [] : ['the last lines of its log:', ...log.map((line) => `  ${line}`)]),
   ];
 }
 

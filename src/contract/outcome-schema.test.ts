@@ -17,6 +17,8 @@ describe('outcomeSchema', () => {
         { status: 'done', requeueAfterSeconds: 0.5, writes: [write] },
         { status: 'error', message: 'm', retryAfterSeconds: 3, writes: [{ ...write, deleted: true }] },
         { status: 'terminal', message: '', writes: [] },
+        { status: 'done', log: ['a', ''] },
+        { status: 'error', message: 'm', log: [], stack: 'Error: m\n    at a.ts:1' },
       ],
     };
     expect(outcomeSchema.parse(JSON.parse(JSON.stringify(body)))).toEqual(body);
@@ -46,6 +48,10 @@ describe('outcomeSchema', () => {
     ['with a write whose UID is of two lines', { status: 'done', writes: [{ ...write, uid: 'a\nb' }] }],
     ['with a write that was not deleted', { status: 'done', writes: [{ ...write, deleted: false }] }],
     ['with writes that are no array', { status: 'done', writes: write }],
+    ['with a log that is no list', { status: 'done', log: 'a' }],
+    ['with a line of its log that is no text', { status: 'done', log: ['a', 1] }],
+    ['with 101 lines of its log', { status: 'done', log: Array.from({ length: 101 }, () => '') }],
+    ['with a stack that is no text', { status: 'error', message: 'm', stack: ['a'] }],
   ])('refuses a result %s', (_what, result) => {
     expect(ok(result)).toBe(false);
   });
@@ -89,7 +95,7 @@ describe('results', () => {
     fc.constantFrom<unknown>(31_536_001, 1e300, null, true, false, [], {}, [{}], 'x'.repeat(64), 'x'.repeat(400)),
     fc.jsonValue(),
   );
-  const names = ['status', 'requeueAfterSeconds', 'writes', 'message', 'retryAfterSeconds', 'withinSeconds'];
+  const names = ['status', 'requeueAfterSeconds', 'writes', 'message', 'retryAfterSeconds', 'withinSeconds', 'log'];
   const writeNames = [...Object.keys(write), 'deleted', 'gone'];
   const others = ['later', '__proto__', 'constructor', 'toString'];
   const changed = <T>(base: fc.Arbitrary<T>, fields: readonly string[]): fc.Arbitrary<unknown> =>
@@ -109,7 +115,12 @@ describe('results', () => {
     },
   );
   const done = fc.record(
-    { status: fc.constant('done'), requeueAfterSeconds: fc.double(), writes },
+    {
+      status: fc.constant('done'),
+      requeueAfterSeconds: fc.double(),
+      writes,
+      log: fc.array(fc.string(), { maxLength: 3 }),
+    },
     { requiredKeys: [] },
   );
   const failed = fc.record({ status: fc.constantFrom('error', 'terminal', 'unknown'), message: fc.string(), writes });
@@ -149,6 +160,7 @@ describe('a result with a wrong field', () => {
     ['a retry beyond a year', { status: 'error', message: 'no', retryAfterSeconds: year }],
     ['no message', { status: 'error' }],
     ['a message that is no text', { status: 'terminal', message: 5 }],
+    ['too many lines of its log', { status: 'done', log: Array.from({ length: 300_000 }, () => '') }],
     ['two wrong fields', { status: 'error', retryAfterSeconds: 'soon' }],
   ])('fails at once if the run is over: %s', (_, result) => {
     const message = expect.stringMatching(/^the result is wrong: results\.0\./) as string;

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { isApiVersion, isKind, isName, isNamespace, isResourceVersion, isUid } from '../core/index.ts';
 import { apiVersion, kind, namedName, namespace, objectName, uid } from './name-schema.ts';
 import {
+  MAX_LOG_LINES,
   MAX_RELATED_NAMES,
   MAX_RELATED_RULES,
   MAX_RELATED_BYTES,
@@ -66,6 +67,14 @@ const related = z
       'KiB of JSON in UTF-8.',
   );
 
+const log = z
+  .array(z.string())
+  .max(MAX_LOG_LINES)
+  .exactOptional()
+  .describe("The last lines of the run's log, the oldest first, for people. Never hold a secret.");
+
+const stack = z.string().exactOptional().describe('The stack of the error, as the language prints it, for people.');
+
 /** A year. */
 const MAX_SECONDS = 365 * 86_400;
 
@@ -87,6 +96,7 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
       ),
       writes,
       related,
+      log,
     })
     .describe('The run succeeded.'),
   z
@@ -98,10 +108,12 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
       ),
       writes,
       related,
+      log,
+      stack,
     })
     .describe('Try again, after a backoff.'),
   z
-    .object({ status: z.literal('terminal'), message, writes, related })
+    .object({ status: z.literal('terminal'), message, writes, related, log, stack })
     .describe('Trying again will not help: the key rests until something changes.'),
   z
     .object({ status: z.literal('unknown'), message })
@@ -201,14 +213,19 @@ function asFailure({ status, writes: written }: Record<string, unknown>, problem
 function isPlainSuccess(value: unknown): value is RequestResult {
   if (!isRecord(value) || value['status'] !== 'done') return false;
   for (const name in value) if (!DONE_FIELDS.has(name)) return false;
-  const { requeueAfterSeconds: after, writes: written } = value;
+  const { requeueAfterSeconds: after, writes: written, log: lines } = value;
   return (
     (after === undefined || (typeof after === 'number' && after >= 0 && after <= MAX_SECONDS)) &&
-    (written === undefined || (Array.isArray(written) && written.every(isPlainWrite)))
+    (written === undefined || (Array.isArray(written) && written.every(isPlainWrite))) &&
+    (lines === undefined || isLog(lines))
   );
 }
 
-const DONE_FIELDS: ReadonlySet<string> = new Set(['status', 'requeueAfterSeconds', 'writes']);
+const DONE_FIELDS: ReadonlySet<string> = new Set(['status', 'requeueAfterSeconds', 'writes', 'log']);
+
+function isLog(value: unknown): boolean {
+  return Array.isArray(value) && value.length <= MAX_LOG_LINES && value.every((line) => typeof line === 'string');
+}
 
 function isPlainWrite(value: unknown): boolean {
   if (!isRecord(value)) return false;
@@ -253,6 +270,7 @@ export function listIssue(result: unknown, at: readonly PropertyKey[] = []): Typ
     const parsed = isPlainWrite(each) ? undefined : write.safeParse(each);
     if (parsed?.success === false) return issueOf(parsed.error, [...at, 'writes', index]);
   }
+  if (isLonger(result['log'], MAX_LOG_LINES)) return tooLong([...at, 'log'], MAX_LOG_LINES);
   if (isLonger(rules, MAX_RELATED_RULES)) return tooLong([...at, 'related'], MAX_RELATED_RULES);
   // A part takes three bytes at least: an empty value and a comma.
   const most = Math.floor(MAX_RELATED_BYTES / 3);

@@ -40,9 +40,27 @@ export const MAX_RELATED_KINDS = 128;
 /** Bytes of one key's rules as JSON, in UTF-8, at most. */
 export const MAX_RELATED_BYTES = 32 * 1024;
 
+/** Lines of a run's log in its result, at most. */
+export const MAX_LOG_LINES = 100;
+
+/**
+ * What people see beside the outcome of a run. It decides nothing. The gateway keeps the last lines and the beginning
+ * of the stack, some 1.5 KiB of a run, without what looks like a credential.
+ */
+export interface RunNotes {
+  /** The last lines of the run's log, the oldest first, `MAX_LOG_LINES` at most. Must not contain a secret. */
+  readonly log?: readonly string[];
+}
+
+/** The same of a run that has failed. */
+export interface FailureNotes extends RunNotes {
+  /** The stack of its error, as the language prints it. */
+  readonly stack?: string;
+}
+
 /** The outcome of one request. */
 export type RequestResult =
-  | {
+  | (RunNotes & {
       readonly status: 'done';
       /**
        * Run the key again after this time, 0.1 s at least, unless something else wakes it before. 0, or no value,
@@ -56,8 +74,8 @@ export type RequestResult =
        * `related`.
        */
       readonly related?: readonly RelatedRule[];
-    }
-  | {
+    })
+  | (FailureNotes & {
       readonly status: 'error';
       /** For the log and the key's history. Must not contain a secret. */
       readonly message: string;
@@ -68,14 +86,14 @@ export type RequestResult =
       readonly retryAfterSeconds?: number;
       readonly writes?: readonly Write[];
       readonly related?: readonly RelatedRule[];
-    }
-  | {
+    })
+  | (FailureNotes & {
       readonly status: 'terminal';
       /** Retrying will not help: the key is a dead letter until it changes. */
       readonly message: string;
       readonly writes?: readonly Write[];
       readonly related?: readonly RelatedRule[];
-    }
+    })
   | {
       readonly status: 'unknown';
       /**

@@ -4,6 +4,7 @@ import type { ApiTransport } from './api-transport.ts';
 import type { Controller } from './controller.ts';
 import { type ApiFetch, fetchTransport } from './fetch-transport.ts';
 import { createFunctionApp, type FunctionApp } from './function-app.ts';
+import { checkLogLines } from './run-log.ts';
 
 /** Environment variables by name. On Workers these are the bindings, and only strings are read. */
 export type Variables = Readonly<Record<string, unknown>>;
@@ -26,6 +27,7 @@ export interface FilePlatform {
  *   minute.
  * - `LEVELHOOK_UNSIGNED_REVIEWS`: `true` takes reviews from the apiserver without the gateway, as the option of
  *   `createFunctionApp` does. Default `false`.
+ * - `LEVELHOOK_LOG_LINES`: the option `logLines` of `createFunctionApp`. Default 20.
  * - `KUBE_CA_FILE`, with files only: the certificate authority of the apiserver. Default: the pod's, and without
  *   `KUBE_SERVER` required; with `KUBE_SERVER` the authorities that the platform trusts.
  *
@@ -34,7 +36,12 @@ export interface FilePlatform {
 export function environmentApp(controller: Controller, environment: Variables, files?: FilePlatform): FunctionApp {
   const secrets = signingSecrets(environment);
   const api = environmentTransport(environment, files);
-  return createFunctionApp(controller, { secrets, api, unsignedReviews: unsignedReviews(environment) });
+  return createFunctionApp(controller, {
+    secrets,
+    api,
+    unsignedReviews: unsignedReviews(environment),
+    ...logLines(environment),
+  });
 }
 
 /** The value of a variable, without surrounding space. Undefined when it is missing or empty. */
@@ -55,6 +62,15 @@ export function signingSecrets(environment: Variables): string[] {
   return requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS')
     .split(/[\s,]+/)
     .filter((word) => word !== '');
+}
+
+/** `LEVELHOOK_LOG_LINES` as an option. @throws UserError for text that is no number. */
+export function logLines(environment: Variables): { readonly logLines?: number } {
+  const text = variable(environment, 'LEVELHOOK_LOG_LINES');
+  if (text === undefined) return {};
+  if (!/^\d+$/.test(text))
+    throw new UserError(`LEVELHOOK_LOG_LINES is ${JSON.stringify(text)}: it must be a whole number`);
+  return { logLines: checkLogLines(Number(text)) };
 }
 
 /** `LEVELHOOK_UNSIGNED_REVIEWS`: whether reviews come without the gateway. */

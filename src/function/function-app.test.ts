@@ -49,7 +49,14 @@ function appOf(run: Reconcile | Controller, options: Partial<FunctionAppOptions>
     list: async () => ({ items: [], version: '1' }),
     secondsUnchanged: async () => undefined,
   });
-  return createFunctionApp(built, { secrets: [secret], cache, api: transport, logger: logging(), ...options });
+  return createFunctionApp(built, {
+    secrets: [secret],
+    cache,
+    api: transport,
+    logger: logging(),
+    logLines: 0,
+    ...options,
+  });
 }
 type App = ReturnType<typeof appOf>;
 
@@ -292,6 +299,29 @@ describe('a function app answers', () => {
       { name: 'node', attempt: 3, reasons },
       false,
     ]);
+  });
+
+  it('a request with the last lines of its log and the stack of its error, as many as are asked for', async () => {
+    const run: Reconcile = async (_request, { log }) => {
+      for (const text of ['one', 'two', 'three']) log.info({ text }, 'looks');
+      throw new Error('broken');
+    };
+    const resultOf = async (options: Partial<FunctionAppOptions>) => {
+      const response = await send(appOf(run, options), trigger());
+      return ((await response.json()) as { results: RequestResult[] }).results[0];
+    };
+    expect(await resultOf({ logLines: 2 })).toEqual({
+      status: 'error',
+      message: 'broken',
+      writes: [],
+      log: [
+        expect.stringMatching(/^\+\d+ ms info looks \{"text":"two"\}$/),
+        expect.stringMatching(/^\+\d+ ms info looks \{"text":"three"\}$/),
+      ],
+      stack: expect.stringMatching(/^Error: broken\n {4}at /),
+    });
+    expect(await resultOf({ logLines: 0 })).toEqual({ status: 'error', message: 'broken', writes: [] });
+    expect(() => appOf(run, { logLines: 101 })).toThrow(UserError);
   });
 
   it('several requests with a result for each, in their order, run at the same time', async () => {

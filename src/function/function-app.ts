@@ -25,6 +25,13 @@ export interface FunctionAppOptions {
   readonly api?: ApiTransport;
   /** Default: JSON lines on the console. */
   readonly logger?: Logger;
+  /**
+   * How many of the last lines that a run writes to `context.log` its result has, 100 at most, and whether it has the
+   * stack of its error: with 0 it has neither. People see them in the dashboard and with `levelhook explain`, where
+   * everybody may read them who may look at the dashboard. The gateway keeps some 1.5 KiB of a run, without what looks
+   * like a credential. Default 20.
+   */
+  readonly logLines?: number;
   /** The clock for signatures and deadlines, in milliseconds. Default `Date.now`. */
   readonly now?: () => number;
   /**
@@ -51,11 +58,12 @@ const HEADERS = { [LEVELHOOK_HEADER]: CONTRACT_VERSION };
  * signature of the raw body before it parses it, and has no option to skip that. A trigger that comes a second time in
  * the same process, or after its deadline, is answered with 409 and not run. The results of a trigger of several keys
  * are streamed as the runs end, if the gateway asks for that.
- * @throws UserError when the list of secrets is empty or has a malformed one, or when two webhooks have one name.
+ * @throws UserError when the list of secrets is empty or has a malformed one, when two webhooks have one name, or for
+ *   wrong `logLines`.
  */
 export function createFunctionApp(controller: Controller, options: FunctionAppOptions): FunctionApp {
-  const { secrets, cache, api, logger = consoleLogger, now = Date.now, unsignedReviews = false } = options;
-  const handler = createTriggerHandler(controller, { secrets, cache, api, logger, now });
+  const { secrets, cache, api, logger = consoleLogger, logLines, now = Date.now, unsignedReviews = false } = options;
+  const handler = createTriggerHandler(controller, { secrets, cache, api, logger, logLines, now });
   const log = logger.child({ controller: controller.name });
   // Three routes need no large router: that would add 5 KB to every function's cold start.
   const app: Hono = new TinyHono();

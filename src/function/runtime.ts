@@ -7,6 +7,7 @@ import { isCached } from './cache-views.ts';
 import type { Context, Controller } from './controller.ts';
 import { declaredWrites } from './describe.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
+import { RunLog, stackOf } from './run-log.ts';
 import { type HangUp, RunScope } from './run-scope.ts';
 import type { RunCredentials, RunToken } from './run-token.ts';
 import { describeRelated } from './source.ts';
@@ -17,6 +18,8 @@ export interface RunOptions {
   /** Reaches the apiserver for one run. */
   readonly api: (run: number) => ApiTransport;
   readonly log: Logger;
+  /** How many of the last lines of a run's log its result has; with 0 it has no stack either. */
+  readonly logLines: number;
   /** Identifies the trigger on every line of the log, as in the gateway's. */
   readonly reconcileId: string;
   readonly hangUp: HangUp;
@@ -132,7 +135,7 @@ async function resultOf(
   request: TriggerRequest,
   api: ApiWriter,
   { runToken, runCredentials }: { runToken: RunToken | undefined; runCredentials: RunCredentials | undefined },
-  { cache, scope, reconcileId, ...options }: GivenRun,
+  { cache, scope, reconcileId, logLines, ...options }: GivenRun,
 ): Promise<RequestResult> {
   const { namespace, name, attempt, reasons } = request;
   const given = namespace === undefined ? { name, attempt, reasons } : { namespace, name, attempt, reasons };
@@ -140,13 +143,16 @@ async function resultOf(
   // `reconcileID` is controller-runtime's name for it.
   const logOf = (): Logger =>
     (log ??= options.log.child({ key: formatObjectKey(request), run: request.run, reconcileID: reconcileId }));
+  const startedMs = systemClock.now();
+  let runLog: RunLog | undefined;
+  let kept: Logger | undefined;
   let related: readonly RelatedRule[] | undefined;
   // Getters, because most runs use neither the log nor the signal.
   const context: Context = {
     cache,
     api,
     get log() {
-      return logOf();
+      return (kept ??= logLines > 0 ? (runLog = new RunLog(logLines, startedMs)).around(logOf()) : logOf());
     },
     get signal() {
       return scope.signal;
@@ -159,7 +165,11 @@ async function resultOf(
     ...(runCredentials ? { runCredentials } : {}),
   };
   // Called after the run, which may set `related` until its end.
-  const told = () => ({ writes: api.writes, ...(related && { related }) });
+  const told = () => ({
+    writes: api.writes,
+    ...(related && { related }),
+    ...(runLog && runLog.lines.length > 0 && { log: runLog.lines }),
+  });
   try {
     const result = await controller.run(given, context);
     const within = result?.completesWithinSeconds;
@@ -180,12 +190,13 @@ async function resultOf(
     // The gateway keeps less than this, and refuses an answer of over 1 MiB.
     const message = messageOf(error).slice(0, 4096);
     const status = error instanceof TerminalError ? 'terminal' : 'error';
-    logOf().error({ error: message, ...(status === 'error' ? { stack: stackOf(error) } : {}) }, 'reconcile failed');
+    const stack = stackOf(error);
+    logOf().error({ error: message, ...(status === 'error' ? { stack } : {}) }, 'reconcile failed');
     const retry =
       error instanceof RetryAfterError && isDuration(error.retryAfterSeconds)
         ? { retryAfterSeconds: error.retryAfterSeconds }
         : {};
-    return { status, message, ...told(), ...retry };
+    return { status, message, ...told(), ...(logLines > 0 && stack !== undefined && { stack }), ...retry };
   }
 }
 
@@ -194,8 +205,4 @@ const MAX_SECONDS = 365 * 86_400;
 
 function isDuration(seconds: number): boolean {
   return seconds >= 0 && seconds <= MAX_SECONDS;
-}
-
-function stackOf(error: unknown): string | undefined {
-  return error instanceof Error ? error.stack : undefined;
 }

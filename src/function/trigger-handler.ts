@@ -22,6 +22,7 @@ import { type CacheFetch, httpCache } from './http-reader.ts';
 import type { HangUp } from './run-scope.ts';
 import { allResults, type OnResult, prepareTrigger } from './runtime.ts';
 import { SeenTriggers } from './seen-triggers.ts';
+import { checkLogLines, DEFAULT_LOG_LINES } from './run-log.ts';
 import { maxReviewBytes, type WebhookAnswer, type WebhookRequest, webhooksByName } from './webhook.ts';
 import { fetchKubernetes, type OpenKubernetes } from './trigger-kubernetes.ts';
 
@@ -88,6 +89,8 @@ export interface TriggerHandlerOptions {
   readonly cache?: OpenCache | undefined;
   readonly api: ApiTransport | undefined;
   readonly logger: Logger;
+  /** See `FunctionAppOptions`. */
+  readonly logLines?: number | undefined;
   readonly now: () => number;
 }
 
@@ -132,12 +135,14 @@ export interface TriggerHandler {
 
 /**
  * A handler that verifies the signature of the raw body before it parses it, and has no option to skip that.
- * @throws UserError when the list of secrets is empty or has a malformed one, or when two webhooks have one name.
+ * @throws UserError when the list of secrets is empty or has a malformed one, when two webhooks have one name, or for
+ *   wrong `logLines`.
  */
 export function createTriggerHandler(controller: Controller, options: TriggerHandlerOptions): TriggerHandler {
   const { api, now, secrets } = options;
   if (typeof secrets !== 'function') checkSecrets(secrets);
   const webhooks = webhooksByName(controller.name, controller.webhooks);
+  const logLines = checkLogLines(options.logLines ?? DEFAULT_LOG_LINES);
   const log = options.logger.child({ controller: controller.name });
   const seen = new SeenTriggers();
   let platform = WEB_PLATFORM;
@@ -193,6 +198,7 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
       cache: (scope) => open(trigger.cache, scope),
       api: transportOf(trigger),
       log,
+      logLines,
       reconcileId,
       hangUp,
       wallNow: now,

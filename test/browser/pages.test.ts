@@ -219,6 +219,19 @@ describe('a controller', () => {
     ).toBe(0);
   });
 
+  it('leads from a run in its list to what the function reported', async () => {
+    await page.goto(moodyUrl('/runs?outcome=dead'));
+    const row = page.getByRole('row').filter({ hasText: 'the disk of broken-2 is full' }).first();
+    await row.getByRole('link').nth(1).click();
+    await page.getByRole('heading', { name: /^Run \d+ of .*\/broken-2/ }).waitFor();
+    const stack = page.getByRole('region', { name: 'Stack of its error' });
+    expect(await stack.innerText()).toMatch(/^Error: the disk of broken-2 is full\n {4}at .*moody-function\.ts/);
+    const log = page.getByRole('region', { name: 'The last lines of its log' });
+    expect(await log.innerText()).toMatch(/^\+\d+ ms info looks at its data \{"name":"broken-2"\}$/);
+    await page.getByRole('link', { name: `${namespace}/broken-2` }).click();
+    await page.waitForURL(/\/keys\//);
+  });
+
   it('says what wakes its keys and what its limits are', async () => {
     await page.goto(moodyUrl());
     const sources = page.getByRole('region', { name: 'Sources' });

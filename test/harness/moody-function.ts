@@ -7,7 +7,7 @@ import { configMaps } from './cluster.ts';
  * A controller over the ConfigMaps with the label `moody` and the value of MOODY, whose data says how each run ends:
  * `fail` is the text of its error, `terminal` of one that is not tried again, `again` after how many seconds it is
  * requeued, `writes` the name of a ConfigMap to which the run writes, `seconds` how long it takes. Any other ConfigMap
- * succeeds.
+ * succeeds. Each run writes a line to its log.
  */
 await serveController(
   controller({
@@ -15,7 +15,8 @@ await serveController(
     for: { resource: configMaps, labelSelector: { matchLabels: { moody: process.env['MOODY'] ?? '' } } },
     concurrency: 4,
     queue: { maxAttempts: 3 },
-  }).reconcile(async ({ namespace = '', name }, { cache, api }) => {
+  }).reconcile(async ({ namespace = '', name }, { cache, api, log }) => {
+    log.info({ name }, 'looks at its data');
     const object = await cache.get(configMaps, { namespace, name });
     const { fail, terminal, again, writes, seconds = '0' } = object?.data ?? {};
     await setTimeout(Number(seconds) * 1000);

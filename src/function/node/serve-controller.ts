@@ -1,7 +1,7 @@
 import { Hono } from 'hono';
 import { UserError } from '../../core/index.ts';
 import type { Controller } from '../controller.ts';
-import { signingSecrets, unsignedReviews } from '../environment.ts';
+import { logLines, signingSecrets, unsignedReviews } from '../environment.ts';
 import { createFunctionApp, type FunctionApp } from '../function-app.ts';
 import type { TriggerHandler } from '../trigger-handler.ts';
 import { kubeConfigTransport } from './client-node-transport.ts';
@@ -26,6 +26,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
  *   account.
  * - `HOST`, `PORT`: where to listen; 127.0.0.1 and 8080 by default, port 0 takes a free one.
  * - `TLS_CERT_FILE`, `TLS_KEY_FILE`: PEM files, to serve https. They are read again when they change. Default: http.
+ * - `LEVELHOOK_LOG_LINES`: how many of the last log lines of a run its result has (`logLines` of `createFunctionApp`).
+ *   Default 20.
  * - `LEVELHOOK_UNSIGNED_REVIEWS`: `true` takes reviews from the apiserver without the gateway, at `/webhooks/NAME`; of
  *   a list of controllers at `/CONTROLLER/webhooks/NAME`. Default `false`.
  *
@@ -52,7 +54,7 @@ export function serveController(
  */
 export function controllerApp(controllers: Controller | readonly Controller[], environment: Environment): FunctionApp {
   const secrets = signingSecrets(environment);
-  const unsigned = unsignedReviews(environment);
+  const settings = { unsignedReviews: unsignedReviews(environment), ...logLines(environment) };
   const redisUrl = environment['REDIS_URL'];
   if (redisUrl) {
     serverOf(redisUrl);
@@ -63,7 +65,7 @@ export function controllerApp(controllers: Controller | readonly Controller[], e
   const appOf = (controller: Controller): FunctionApp => {
     // One connection for each controller, because each may be a different user in Redis.
     const cache = redisUrl ? { cache: redisCache(redisUrl, { secrets }) } : {};
-    return createFunctionApp(controller, { secrets, ...cache, api, unsignedReviews: unsigned });
+    return createFunctionApp(controller, { secrets, ...cache, api, ...settings });
   };
   if ('name' in controllers) return appOf(controllers);
   if (controllers.length === 0) throw new UserError('serveController was given no controller');

@@ -127,7 +127,8 @@ describe.each<[string, (app: FunctionApp) => Server]>([
     const first = linesIn(await next(received));
     expect(first).toHaveLength(2);
     expect(first).toContainEqual(line(11, done));
-    expect(first).toContainEqual(line(13, { status: 'error', message: 'broken', writes: [] }));
+    const stack = expect.stringMatching(/^Error: broken\n/) as string;
+    expect(first).toContainEqual(line(13, { status: 'error', message: 'broken', writes: [], stack }));
     gates.slow.resolve();
     expect(linesIn(await next(received))).toEqual([line(12, done)]);
     gates.slower.resolve();

@@ -96,6 +96,8 @@ export async function runReconciler(
       options.cache ?? liveCache(apiserver, resources, { signal: run.signal, deadlineMs }, options.secondsUnchanged),
     api: () => apiserver.transport,
     log: logger,
+    // The caller has the logger and the error itself.
+    logLines: 0,
     reconcileId: randomUUID(),
     hangUp: signal ? hangUpOf(signal) : () => {},
     wallNow: () => systemClock.wallNow(),

@@ -103,6 +103,38 @@ export function historyContract(create: CreateFixture): void {
       expect((await queue.history.runsOf('k')).map(({ outcome }) => outcome)).toEqual(['done', 'failed', 'accepted']);
     });
 
+    it('finds one run by its number, with its log and its stack', async () => {
+      const { queue, process } = setting();
+      const notes = { log: ['one', 'two'], stack: 'Error: no\n    at a.ts:1' };
+      process.onRun = () => ({ kind: 'ended', failures: 'keep', dead: true, error: 'no', ...notes });
+      await queue.start(process);
+      await queue.add(plain(...numbered('k', 12)));
+      await setting().settle();
+      for (const { key, run } of process.runs) {
+        const { runs } = await queue.history.runs({ limit: 5, key, run });
+        expect(runs).toMatchObject([{ key, run, ...notes }]);
+        expect((await queue.history.runs({ limit: 5, key, run: run + 100 })).runs).toEqual([]);
+        expect(await queue.history.runsOf(key)).toMatchObject([{ key, run, ...notes }]);
+      }
+    });
+
+    it('has the log of each failure, and of some of the many runs that end well', async () => {
+      const { queue, process } = setting();
+      process.onRun = ({ key }) => ({
+        ...done,
+        log: [key],
+        ...(key.startsWith('bad') && { failures: 'count', dead: true }),
+      });
+      await queue.start(process);
+      await queue.add(plain(...numbered('good', 300), ...numbered('bad', 150)));
+      await setting().atRest();
+      const runs = await allRuns(queue, { limit: 1000 });
+      const logged = (start: string) => runs.filter(({ key, log }) => key.startsWith(start) && log?.[0] === key).length;
+      expect(logged('bad')).toBe(150);
+      expect(logged('good')).toBeGreaterThanOrEqual(100);
+      expect(logged('good')).toBeLessThan(300);
+    });
+
     it('leaves out an outcome that came too late', async () => {
       const { queue, process } = setting();
       await queue.start(process);

@@ -78,6 +78,13 @@ function selectingRelated(): object[] {
   });
 }
 
+/** Texts that a search for credentials may take long for, as many as fit. */
+const NOTES = {
+  log: Array.from({ length: 100 }, (_, at) => ['-eyJ', 'password', '://a:', 'token: 1'][at % 4]?.repeat(500)),
+  stack: `-----BEGIN PRIVATE KEY-----${'-eyJ'.repeat(100_000)}`,
+};
+const CONTROLS = Array.from({ length: 100 }, () => '\u0001'.repeat(1500));
+
 /** How a function answers its triggers, by name. */
 export const BEHAVIOURS = {
   done: answer((trigger) => results(trigger, { status: 'done' })),
@@ -87,6 +94,10 @@ export const BEHAVIOURS = {
   'terminal message of 600 KB': answer((trigger) =>
     results(trigger, { status: 'terminal', message: 'm'.repeat(600_000) }),
   ),
+  'a log and a stack that look like credentials': answer((trigger) =>
+    results(trigger, { status: 'error', message: 'token: ', ...NOTES }),
+  ),
+  'a log of control characters': answer((trigger) => results(trigger, { status: 'done', log: CONTROLS, ...AGAIN })),
   'again at once': answer((trigger) => results(trigger, { status: 'done', requeueAfterSeconds: 0 })),
   'again at an absurd time': answer((trigger) => results(trigger, { status: 'done', requeueAfterSeconds: 1e308 })),
   'again at no time': answer((trigger) => results(trigger, { status: 'error', message: '', retryAfterSeconds: -1 })),

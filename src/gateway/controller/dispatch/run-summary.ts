@@ -5,12 +5,15 @@ import type { Finish, ShownWrite, WriteSummary } from '../workqueue/work-queue.t
 
 const WRITES_IN_HISTORY = 5;
 
-/** Adds the error and the writes, for the history. */
+/** Adds the error, the writes and the notes of the function, for the history. */
 export function withSummary(finish: Finish, outcome: Outcome): Finish {
   if (finish.kind === 'accepted') return finish;
   const withError = 'message' in outcome ? { ...finish, error: outcome.message } : finish;
   const writes = writesOf(outcome);
-  return withError.kind === 'ended' && writes.length > 0 ? { ...withError, wrote: wroteOf(writes) } : withError;
+  if (withError.kind !== 'ended') return withError;
+  const notes = 'notes' in outcome ? outcome.notes : undefined;
+  if (writes.length === 0 && !notes) return withError;
+  return { ...withError, ...(writes.length > 0 && { wrote: wroteOf(writes) }), ...notes };
 }
 
 export function wroteOf(writes: readonly Write[]): WriteSummary {

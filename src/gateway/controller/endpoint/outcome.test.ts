@@ -44,6 +44,16 @@ describe('decodeOutcomes of one request', () => {
       ok({ status: 'error', message: 'm', retryAfterSeconds: 2 }),
       { kind: 'error', message: 'm', retryAfterMs: 2000, writes: [] },
     ],
+    [
+      'an error with a log and a stack',
+      ok({ status: 'error', message: 'token=a1b2c3d4e5', log: ['a\u001b[1m', 'b'], stack: 'Error: m\n\tat a\u0007' }),
+      {
+        kind: 'error',
+        message: 'token=[redacted]',
+        writes: [],
+        notes: { log: ['a [1m', 'b'], stack: 'Error: m\n\tat a\\u0007' },
+      },
+    ],
     ['terminal', ok({ status: 'terminal', message: 'm' }), { kind: 'terminal', message: 'm', writes: [] }],
     [
       'that the run goes on',
@@ -325,5 +335,35 @@ describe('an Endpoint', () => {
       else response.end('fine');
     });
     for (let at = 0; at < 6; at += 1) expect((await send(to)).kind).toBe(at % 2 === 0 ? 'failed' : 'answered');
+  });
+});
+
+describe('the notes of a run', () => {
+  const notesOf = (result: object) => {
+    const outcome = decodeOutcome(ok({ status: 'error', message: 'm', ...result }));
+    return outcome && 'notes' in outcome ? outcome.notes : undefined;
+  };
+
+  it('are the last lines and the beginning of the stack, whatever their length', () => {
+    const log = Array.from({ length: 100 }, (_, at) => `line ${at} ${'x'.repeat(20)}`);
+    const notes = notesOf({ log, stack: 's'.repeat(900_000) });
+    expect(notes?.log?.at(-1)).toBe(log[99]);
+    expect(notes?.log).toEqual(log.slice(-(notes?.log?.length ?? 0)));
+    expect(notes?.log?.join('\n').length).toBeLessThanOrEqual(1024);
+    expect(notes?.stack).toBe('s'.repeat(1024));
+    expect(notesOf({ log: ['y'.repeat(900_000)] })?.log).toEqual([`${'y'.repeat(511)}…`]);
+  });
+
+  it('have no credential, not even at their cut', () => {
+    const token = `eyJhbGciOiJSUzI1NiJ9.${'a'.repeat(900)}.${'b'.repeat(300)}`;
+    for (const before of [0, 100, 500, 1000, 1020]) {
+      const { log = [], stack = '' } = notesOf({ log: [token], stack: `${'x'.repeat(before)} ${token}` }) ?? {};
+      expect(`${log.join()} ${stack}`).not.toContain('aaaa');
+    }
+  });
+
+  it('are absent where the function reported none', () => {
+    expect(notesOf({})).toBeUndefined();
+    expect(notesOf({ log: [], stack: '' })).toBeUndefined();
   });
 });

@@ -1,4 +1,4 @@
-import { boundedText, messageOf, parseRetryAfter } from '../../../core/index.ts';
+import { boundedText, messageOf, parseRetryAfter, printable } from '../../../core/index.ts';
 import {
   type CallbackLocation,
   LEVELHOOK_HEADER,
@@ -8,6 +8,7 @@ import {
 } from '../../../contract/index.ts';
 import { decodeResultLine, decodeResults } from '../../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
+import { redacted } from './redacted.ts';
 
 /** The decoded end of a trigger. An answer that fits no other kind is `unknown`: the run may still go on. */
 export type Outcome =
@@ -35,6 +36,15 @@ interface Reported {
   readonly writes: readonly Write[];
   /** Undefined: the rules of an earlier run stay. */
   readonly related?: readonly RelatedRule[];
+  readonly notes?: Notes;
+}
+
+/** What people see of a run beside its outcome: bounded, printable, and without what looks like a credential. */
+export interface Notes {
+  /** The last lines of its log, the oldest first. */
+  readonly log?: readonly string[];
+  /** The stack of its error, in several lines. */
+  readonly stack?: string;
 }
 
 /** Why an outcome is unknown: the label of `levelhook_unknown_outcomes_total`. */
@@ -55,6 +65,10 @@ export type UnknownReason =
 
 /** Characters of a function's message that go into the log and the key's history. */
 const MAX_MESSAGE = 1024;
+/** Characters of a run's log, of one line, and of the stack of its error. */
+const LOG_CHARACTERS = 1024;
+const LINE_CHARACTERS = 512;
+const STACK_CHARACTERS = 1024;
 const DEFAULT_DEFER_MS = 1000;
 const MIN_DEFER_MS = 100;
 /** A longer time is cut to this. An operator who wants a longer wait pauses the controller. */
@@ -138,14 +152,14 @@ function unreadable(message: string): Outcome {
 
 /** @param callback the callback of the trigger; undefined: the run must have ended, so `accepted` is no outcome. */
 export function fromResult(result: RequestResult, callback: Pick<CallbackLocation, 'maxSeconds'> | undefined): Outcome {
-  if (result.status === 'unknown')
-    return { kind: 'unknown', reason: 'write', message: boundedText(result.message, MAX_MESSAGE) };
+  if (result.status === 'unknown') return { kind: 'unknown', reason: 'write', message: messageIn(result) };
   if (result.status === 'accepted') {
     if (!callback) return unreadable('the function goes on, without an answer of 202 or without a callback');
     return { kind: 'accepted', withinMs: Math.min(result.withinSeconds, callback.maxSeconds) * 1000 };
   }
   const { writes = [], related } = result;
-  const reported: Reported = { writes, ...(related && { related }) };
+  const notes = notesOf(result);
+  const reported: Reported = { writes, ...(related && { related }), ...(notes && { notes }) };
   switch (result.status) {
     case 'done': {
       const { requeueAfterSeconds: seconds } = result;
@@ -153,24 +167,54 @@ export function fromResult(result: RequestResult, callback: Pick<CallbackLocatio
     }
     case 'error': {
       const { retryAfterSeconds: seconds } = result;
-      const message = boundedText(result.message, MAX_MESSAGE);
       return {
         kind: 'error',
-        message,
+        message: messageIn(result),
         ...reported,
         ...(seconds === undefined ? {} : { retryAfterMs: seconds * 1000 }),
       };
     }
     case 'terminal':
-      return { kind: 'terminal', message: boundedText(result.message, MAX_MESSAGE), ...reported };
+      return { kind: 'terminal', message: messageIn(result), ...reported };
   }
+}
+
+function messageIn({ message }: { readonly message: string }): string {
+  return shownText(message, MAX_MESSAGE);
+}
+
+/** Foreign text in one line, without what looks like a credential. */
+function shownText(text: string, max: number): string {
+  // Cut twice: a text may have a credential of many characters, and costs time in proportion to its length.
+  return boundedText(redacted(text.slice(0, 4 * max)), max);
+}
+
+/** Undefined: the function reported neither lines nor a stack. */
+function notesOf(result: RequestResult & { status: 'done' | 'error' | 'terminal' }): Notes | undefined {
+  const { log = [], stack = '' } = { stack: undefined, ...result };
+  if (log.length === 0 && stack === '') return undefined;
+  const lines: string[] = [];
+  let [left, unread] = [LOG_CHARACTERS, 4 * LOG_CHARACTERS];
+  for (const line of log.toReversed()) {
+    const shown = shownText(line, LINE_CHARACTERS);
+    left -= shown.length + 1;
+    // A line may be shown shorter than it is.
+    unread -= Math.min(line.length, 4 * LINE_CHARACTERS);
+    if (left < 0 || unread < 0) break;
+    lines.unshift(shown);
+  }
+  return { ...(lines.length > 0 && { log: lines }), ...(stack !== '' && { stack: shownStack(stack) }) };
+}
+
+function shownStack(stack: string): string {
+  return printable(redacted(stack.slice(0, 4 * STACK_CHARACTERS)).slice(0, STACK_CHARACTERS)).toWellFormed();
 }
 
 /** The reason in a refusal by the SDK, such as `: the message is too old`. Other bodies stay out of the log. */
 export function reasonIn(body: string): string {
   try {
     const { error } = JSON.parse(body) as { error?: unknown };
-    return typeof error === 'string' ? `: ${boundedText(error, 200)}` : '';
+    return typeof error === 'string' ? `: ${shownText(error, 200)}` : '';
   } catch {
     return '';
   }

@@ -44,6 +44,10 @@ export interface Ended {
   readonly error?: string;
   /** For people: kept in the history of runs. Undefined: the outcome names no writes. */
   readonly wrote?: WriteSummary;
+  /** For people: the last lines of the run's log. Undefined: the function reported none. */
+  readonly log?: readonly string[];
+  /** For people: the stack of the error. */
+  readonly stack?: string;
   /**
    * The key's next run goes to the first free gateway, because this one could not send the trigger: it did not reach
    * the endpoint, could not read the positions of its views, or lacks a related kind.

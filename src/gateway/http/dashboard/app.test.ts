@@ -6,6 +6,7 @@ import type { KeyStatus, PastRun } from '../../controller/workqueue/work-queue.t
 import { ReadingTimes } from '../cache-api/reading-time.ts';
 import { dashboardApp } from './app.ts';
 import type { ControllerAccess, ControllerSummary, DashboardData, FunctionSummary, ShownQueue } from './data.ts';
+import { repeated } from './pages/key.ts';
 import { DASHBOARD_PATH } from './urls.ts';
 import type { LoginEnv, Visitor } from '../login/visitor.ts';
 
@@ -181,6 +182,46 @@ async function textOf(app: Hono<LoginEnv>, path: string, status = 200): Promise<
 function form(fields: Readonly<Record<string, string>>): RequestInit {
   return { method: 'POST', body: new URLSearchParams(fields) };
 }
+
+test('runs with one error behind each other are shown once', async () => {
+  const run = (number: number, error?: string): PastRun => ({ ...pastRun('shop/cart', error), run: number });
+  expect(repeated([]).length).toBe(0);
+  const runs = [run(9), run(8, 'b'), run(7, 'a'), run(6, 'a'), run(5, 'a'), run(4), run(3)];
+  expect(repeated(runs).map((group) => group.map((each) => each.run))).toEqual([[9], [8], [7, 6, 5], [4], [3]]);
+  const history = { ...queueOf([]).history, runsOf: async () => runs };
+  const app = served({ controller: () => access({ ...queueOf([]), history }) });
+  const text = await textOf(app, `${DASHBOARD_PATH}/controllers/web/keys/shop/cart`);
+  expect(text.match(/<li class="(ok|bad)">/g)).toHaveLength(5);
+  expect(text).toContain('× 3');
+  expect(text).toContain(`${DASHBOARD_PATH}/controllers/web/runs/7/shop/cart`);
+});
+
+test('a run is shown with its log and its stack, and as long as either history has it', async () => {
+  const stack = `Error: ${HOSTILE}\n    at a.ts:1`;
+  const failed: PastRun = { ...pastRun('shop/cart', HOSTILE), run: 12, stack, log: [HOSTILE, 'last'] };
+  const old: PastRun = { ...pastRun('shop/cart', undefined), run: 2 };
+  const asked: unknown[] = [];
+  const history = {
+    ...queueOf([]).history,
+    runsOf: async () => [failed],
+    runs: async (query: object) => {
+      asked.push(query);
+      return { runs: 'run' in query && query.run === 2 ? [old] : [] };
+    },
+  };
+  const app = served({ controller: (id) => (id === 'web' ? access({ ...queueOf([]), history }) : undefined) });
+  const url = (run: number | string, id = 'web') => `${DASHBOARD_PATH}/controllers/${id}/runs/${run}/shop/cart`;
+  const text = await textOf(app, url(12));
+  expect(text).toContain('Stack of its error');
+  expect(text).toContain('    at a.ts:1');
+  expect(text).toMatch(/&lt;script&gt;[^]*\nlast/);
+  expect(text).not.toContain('<script>alert');
+  expect(await textOf(app, url(2))).toContain('Run 2 of shop/cart');
+  expect(asked.at(-1)).toEqual({ limit: 5, key: 'shop/cart', run: 2 });
+  await textOf(app, url(3), 404);
+  await textOf(app, url('x'), 404);
+  await textOf(app, url(12, 'none'), 404);
+});
 
 test('names, reasons and errors from outside stay text', async () => {
   const key = 'shop/cart';

@@ -14,6 +14,7 @@ import { controllerPage } from './pages/controller.ts';
 import { deadLettersPage } from './pages/dead-letters.ts';
 import { keyPage } from './pages/key.ts';
 import { overviewPage } from './pages/overview.ts';
+import { runPage } from './pages/run.ts';
 import { runsPage } from './pages/runs.ts';
 import { objectPage, objectsPage, viewsPage } from './pages/views.ts';
 import { runStream } from './run-stream.ts';
@@ -33,6 +34,9 @@ const POLICY = [
   "base-uri 'none'",
   "frame-ancestors 'none'",
 ].join('; ');
+
+/** A run that goes on after its answer has several entries in the history. */
+const ENTRIES_OF_RUN = 5;
 
 /** A page: rendered, or undefined when there is no such thing. */
 type Render = (page: PageRequest, context: Context<LoginEnv>) => Promise<Html | undefined> | Html | undefined;
@@ -85,6 +89,16 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const outcome = outcomeOf(req.query('outcome'));
     const query = { id: req.param('id'), outcome, after: cursorOf(req.query('after')) };
     return runStream(context, data, { query, logger });
+  });
+  serve('/controllers/:id/runs/:run{[0-9]{1,15}}/:key{[^]+}', async (page, { req }) => {
+    const id = req.param('id') ?? '';
+    const history = data.controller(id)?.queue.history;
+    const key = req.param('key') ?? '';
+    if (!history || !decodeObjectKey(key)) return undefined;
+    const run = Number(req.param('run'));
+    const ofKey = (await keyRuns.of(id, history, key)).filter((each) => each.run === run);
+    const entries = ofKey.length > 0 ? ofKey : (await history.runs({ limit: ENTRIES_OF_RUN, key, run })).runs;
+    return runPage(page, { id, key, entries });
   });
   serve('/controllers/:id/keys/:key{[^]+}', async (page, { req }) => {
     const id = req.param('id') ?? '';

@@ -28,9 +28,18 @@ export function runsUrl(id: string, query: UrlQuery = {}, part?: 'stream'): stri
   return withQuery(`${controllerUrl(id)}/runs${part === undefined ? '' : `/${part}`}`, query);
 }
 
+/** The page of one run. @param key `namespace/name`, or `name`. */
+export function runUrl(id: string, { key, run }: { readonly key: string; readonly run: number }): string {
+  return `${runsUrl(id)}/${run}/${encodedKey(key)}`;
+}
+
 /** @param key `namespace/name`, or `name`. */
 export function keyUrl(id: string, key: string): string {
-  return `${controllerUrl(id)}/keys/${key.split('/').map(encodeURIComponent).join('/')}`;
+  return `${controllerUrl(id)}/keys/${encodedKey(key)}`;
+}
+
+function encodedKey(key: string): string {
+  return key.split('/').map(encodeURIComponent).join('/');
 }
 
 export function deadLettersUrl(query: UrlQuery = {}): string {

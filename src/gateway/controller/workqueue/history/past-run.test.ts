@@ -17,6 +17,7 @@ describe('a run of the history', () => {
       text.map((object): Finish => {
         return { kind: 'ended', failures: 'forget', barrier: 'b', wrote: { count: 9, first: [{ object }] } };
       }),
+      text.map((line): Finish => ({ kind: 'ended', failures: 'count', log: [line, 'last'], stack: `at\n${line}` })),
     );
     assert(
       property(
@@ -33,8 +34,10 @@ describe('a run of the history', () => {
           expect(line).not.toContain('\n');
           const run = decodePastRun(line);
           expect(run).toMatchObject({ key, gateway: key, run: 7, atMs: 1000, attempt: tries, reasons });
-          const { error, barrier, wrote, nextMs } = run ?? {};
-          expect({ error, barrier, wrote, nextMs }).toEqual({
+          const { error, barrier, wrote, nextMs, log, stack } = run ?? {};
+          expect({ error, barrier, wrote, nextMs, log, stack }).toEqual({
+            log: 'log' in how ? how.log : undefined,
+            stack: 'stack' in how ? how.stack : undefined,
             error: 'error' in how ? how.error : undefined,
             barrier: 'barrier' in how ? true : undefined,
             wrote: 'wrote' in how ? how.wrote : undefined,
@@ -52,7 +55,7 @@ describe('a run of the history', () => {
     ['quotes', '"'],
     ['controls', '\u0001'],
     ['letters', 'x'],
-  ])('takes about 2 KiB at most, and has the beginning of each text: %s', (_, letter) => {
+  ])('takes about 3 KiB at most, and has a part of each text: %s', (_, letter) => {
     const long = letter.repeat(30_000);
     const reason = { type: 'updated', object: letter.repeat(150) } as const;
     const object = { object: letter.repeat(20), resourceVersion: '7' };
@@ -61,14 +64,19 @@ describe('a run of the history', () => {
       failures: 'count',
       error: `why ${long}`,
       wrote: { count: 9, first: [object, object, { object: long }, object, object] },
+      stack: `at ${long}`,
+      log: [long, 'one', 'two'],
     };
     const recorded = [reason, reason, { ...reason, object: long }].map((each) => JSON.stringify(each)).join('\n');
     const line = encodeRun({ ...ended, finish, recorded }, '"g"');
-    expect(Buffer.byteLength(line)).toBeLessThan(2300);
+    expect(Buffer.byteLength(line)).toBeLessThan(3300);
     const run = decodePastRun(line);
     expect(run?.error).toMatch(/^why .{100}/su);
     expect(run?.error?.isWellFormed()).toBe(true);
     expect(run?.wrote).toEqual({ count: 9, first: [object, object] });
+    expect(run?.stack).toMatch(/^at .{50}/su);
+    expect(run?.log).toEqual(['one', 'two']);
+    expect(decodePastRun(encodeRun({ ...ended, finish, recorded }, '"g"', 0, false))?.log).toBeUndefined();
     expect(decodePastRun(encodeRun({ ...ended, finish: { kind: 'unknown' }, recorded }, '"g"'))).toMatchObject({
       reasons: [reason, reason],
     });

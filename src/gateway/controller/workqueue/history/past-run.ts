@@ -1,7 +1,7 @@
 import { textWithin } from '../../../../core/index.ts';
 import type { Reason } from '../../../../contract/index.ts';
 import { ERROR_BYTES } from '../queue-options.ts';
-import type { Finish, WriteSummary } from '../run.ts';
+import type { Ended, Finish, WriteSummary } from '../run.ts';
 
 /**
  * The outcome of a run, or its latest known state:
@@ -50,6 +50,10 @@ export interface PastRun {
   readonly error?: string;
   /** The writes of the run, as its outcome lists them, 512 bytes at most; absent when it lists none. */
   readonly wrote?: WriteSummary;
+  /** The last lines of its log, the oldest first, as its function reported them. Of runs that ended well a sample. */
+  readonly log?: readonly string[];
+  /** The stack of the error, in several lines. `log` and `stack` have some 1.5 KiB together. */
+  readonly stack?: string;
   /** The key's next run waits until the cache shows the writes of this one. */
   readonly barrier?: true;
   /** When the key runs again at the latest; of an accepted run, until when its outcome must come. */
@@ -68,6 +72,8 @@ export interface RunQuery {
   readonly outcome?: PastOutcome;
   /** Only runs of this key. Default: all. */
   readonly key?: string;
+  /** Only the run of this number. Default: all. */
+  readonly run?: number;
   /** Only runs that were recorded before those of this cursor: `next` of the page before. Default: from the newest. */
   readonly before?: string;
   /** Only runs that were recorded after this cursor: `newest` of an earlier page, to follow the runs. Default: all. */
@@ -108,19 +114,25 @@ export interface EndedRun {
   readonly reasons?: readonly Reason[];
 }
 
-/** An entry has this many bytes of text. The error and the writes have their own bounds; the reasons get the rest. */
-const TEXTS_BYTES = 2048;
+/**
+ * An entry has this many bytes of text. The error, the writes and the stack have their own bounds; the log leaves some
+ * for the reasons, which get the rest.
+ */
+const TEXTS_BYTES = 3072;
 const WROTE_BYTES = 512;
+const STACK_BYTES = 896;
+const REASONS_BYTES = 640;
 const LINE_FEED = 10;
 
 /**
- * Encodes one line of the history: some 2 KiB at most, without its key. It is called for each run, so it
+ * Encodes one line of the history: some 3 KiB at most, without its key. It is called for each run, so it
  * joins text instead of building an object.
  * `lua/finish.lua` relies on `outcome` being first.
  * @param gateway the host name of this gateway as JSON, quotes included.
  * @param leftOut see `PastRun`.
+ * @param withLog Default true.
  */
-export function encodeRun(ended: EndedRun, gateway: string, leftOut = 0): string {
+export function encodeRun(ended: EndedRun, gateway: string, leftOut = 0, withLog = true): string {
   const { key, run, finish, atMs, lost, attempt, tookMs, waitedMs, recorded } = ended;
   let text = `{"outcome":"${lost && outcomeOf(finish) === 'failed' ? 'lost' : outcomeOf(finish)}","key":`;
   text += `${JSON.stringify(key)},"run":${run},"atMs":${atMs},"gateway":${gateway}`;
@@ -133,12 +145,12 @@ export function encodeRun(ended: EndedRun, gateway: string, leftOut = 0): string
       ? ''
       : `,"error":${JSON.stringify(textWithin(finish.error, ERROR_BYTES))}`;
   const wrote = finish.kind === 'ended' && finish.wrote ? `,"wrote":${encodeWrote(finish.wrote)}` : '';
+  let left = TEXTS_BYTES - Buffer.byteLength(error) - Buffer.byteLength(wrote);
+  const notes = finish.kind === 'ended' ? encodeNotes(finish, left - REASONS_BYTES, withLog) : '';
+  if (notes !== '') left -= Buffer.byteLength(notes);
   const reasons = recorded || ended.reasons?.map((reason) => JSON.stringify(reason)).join('\n');
-  if (reasons !== undefined) {
-    const most = TEXTS_BYTES - Buffer.byteLength(error) - Buffer.byteLength(wrote);
-    text += `,"reasons":[${linesWithin(reasons, most).replaceAll('\n', ',')}]`;
-  }
-  text += error + wrote;
+  if (reasons !== undefined) text += `,"reasons":[${linesWithin(reasons, left).replaceAll('\n', ',')}]`;
+  text += error + wrote + notes;
   if (finish.kind === 'accepted') return `${text},"nextMs":${Math.ceil(finish.untilMs)}}`;
   if (finish.kind === 'unknown') return `${text}}`;
   if (finish.againAfterMs !== undefined && !finish.dead) text += `,"nextMs":${Math.ceil(atMs + finish.againAfterMs)}`;
@@ -150,6 +162,22 @@ function linesWithin(lines: string, most: number): string {
   if (lines.length <= most / 3 || Buffer.byteLength(lines) <= most) return lines;
   const bytes = Buffer.from(lines);
   return bytes.toString('utf8', 0, Math.max(0, bytes.lastIndexOf(LINE_FEED, most)));
+}
+
+/** The beginning of the stack, and the last lines of the log. */
+function encodeNotes({ log, stack }: Pick<Ended, 'log' | 'stack'>, most: number, withLog: boolean): string {
+  let text = '';
+  if (stack !== undefined) text += `,"stack":${JSON.stringify(textWithin(stack, Math.min(STACK_BYTES, most)))}`;
+  if (!log || !withLog) return text;
+  let left = most - Buffer.byteLength(text);
+  const lines: string[] = [];
+  for (const line of log.toReversed()) {
+    const encoded = JSON.stringify(line);
+    left -= Buffer.byteLength(encoded) + 1;
+    if (left < 0) break;
+    lines.unshift(encoded);
+  }
+  return lines.length === 0 ? text : `${text},"log":[${lines.join(',')}]`;
 }
 
 /** Names of objects have any length: those beyond the bound are only counted. */

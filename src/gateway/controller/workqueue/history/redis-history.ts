@@ -47,7 +47,7 @@ export class RedisHistory implements QueueHistory {
   }
 
   /** @throws TypeError when a cursor has another form. */
-  async runs({ limit, outcome, key, before, after }: RunQuery): Promise<RunPage> {
+  async runs({ limit, outcome, key, run, before, after }: RunQuery): Promise<RunPage> {
     await this.#flush();
     const newest = await this.#newest();
     if (!newest) return { runs: [] };
@@ -60,11 +60,17 @@ export class RedisHistory implements QueueHistory {
     const needles = [
       ...(outcome === undefined ? [] : [`"outcome":"${outcome}"`]),
       ...(key === undefined ? [] : [keyNeedle(key)]),
+      ...(run === undefined ? [] : [`"run":${run},`]),
     ];
     const { lines, next } = await this.#read({ from, until, limit, needles });
     const runs = lines.flatMap(({ text }) => decodePastRun(text) ?? []);
     return {
-      runs: runs.filter((run) => run.outcome === (outcome ?? run.outcome) && run.key === (key ?? run.key)),
+      runs: runs.filter(
+        (each) =>
+          each.outcome === (outcome ?? each.outcome) &&
+          each.key === (key ?? each.key) &&
+          each.run === (run ?? each.run),
+      ),
       ...(next ? { next: cursorOf(next) } : {}),
       newest: cursorOf(newest),
     };

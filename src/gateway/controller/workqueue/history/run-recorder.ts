@@ -34,6 +34,10 @@ const WRITE_LENGTH = 262_144;
  */
 const FILL_SECONDS = 10;
 const BURST_SHARE = 0.5;
+/**
+ * Of runs that ended well so many are recorded with their log: the others would make the history six times as large.
+ */
+const LOGS = { perSecond: 5, burst: 100 };
 /** The most bytes of UTF-8 for one code unit of a JavaScript string. */
 const MOST_BYTES = 3;
 const LINE_FEED = 10;
@@ -63,6 +67,7 @@ export class RunRecorder {
   #timing = false;
   /** Limits the recorded runs that have nothing else to report. */
   readonly #room: TokenBucket;
+  readonly #logs: TokenBucket;
   #leftOut = 0;
   readonly #stopped = new AbortController();
 
@@ -72,18 +77,21 @@ export class RunRecorder {
     const { historyRuns, clock } = options;
     const rate = { perSecond: historyRuns / FILL_SECONDS, burst: historyRuns * BURST_SHARE };
     this.#room = new TokenBucket(rate, () => clock.now());
+    this.#logs = new TokenBucket(LOGS, () => clock.now());
   }
 
   /** Records a run whose finish Redis has answered. */
   record(ended: EndedRun, { current, dead }: Pick<Finished, 'current' | 'dead'>): void {
     if (!current) return;
     const { finish } = ended;
-    if (isOrdinary(ended) && !this.#room.take()) {
+    const ordinary = isOrdinary(ended);
+    if (ordinary && !this.#room.take()) {
       this.#leftOut += 1;
       return;
     }
+    const withLog = !ordinary || (finish.kind === 'ended' && finish.log !== undefined && this.#logs.take());
     const line = dead && finish.kind === 'ended' ? { ...ended, finish: { ...finish, dead } } : ended;
-    this.#append(encodeRun(line, this.#gateway, this.#leftOut));
+    this.#append(encodeRun(line, this.#gateway, this.#leftOut, withLog));
     this.#leftOut = 0;
     if (this.#runs >= ENTRY_RUNS) this.#endEntry();
     if (this.#length >= WRITE_LENGTH || this.#stopped.signal.aborted) void this.write();

@@ -2,7 +2,7 @@ import type { Reason } from '../../../../contract/index.ts';
 import type { PastRun, PastOutcome } from '../../../controller/workqueue/work-queue.ts';
 import { type Content, html, type Html, plural } from '../html.ts';
 import { formatDuration, type Times } from '../times.ts';
-import { keyUrl } from '../urls.ts';
+import { keyUrl, runUrl } from '../urls.ts';
 import { badge, type Tone } from './panel.ts';
 import type { TableColumn } from './table.ts';
 
@@ -34,8 +34,9 @@ export function runColumns(controller: string, times: Times): TableColumn<PastRu
     {
       title: 'Ended',
       look: 'nowrap',
-      cell: ({ atMs, leftOut = 0 }) =>
-        html`${times.at(atMs)} ${leftOut > 0 && html`<span class="reason">${leftOutText(leftOut)}</span>`}`,
+      cell: ({ key, run, atMs, leftOut = 0 }) =>
+        html`<a href="${runUrl(controller, { key, run })}">${times.at(atMs)}</a>
+          ${leftOut > 0 && html`<span class="reason">${leftOutText(leftOut)}</span>`}`,
     },
     {
       title: 'Outcome',

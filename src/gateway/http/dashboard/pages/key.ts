@@ -12,7 +12,7 @@ import type { ControllerAccess, ControllerSummary } from '../data.ts';
 import { type Content, html, type Html, plural } from '../html.ts';
 import { crumbs, layout, type PageRequest } from '../page.ts';
 import { formatDuration, type Times } from '../times.ts';
-import { controllerActionUrl, controllerUrl, DASHBOARD_PATH } from '../urls.ts';
+import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, runUrl } from '../urls.ts';
 import { shownState, waitText } from '../waits.ts';
 
 /** One key: why it runs or does not, its history, its next run, and its object. */
@@ -29,7 +29,7 @@ export async function keyPage(
   const { id } = summary;
   const state = shownState(status, page.times);
   const objectNow = objectPanel(object, status.object?.state === 'kept out');
-  const happened = panel('What happened', timeline(page, runs, status.failures));
+  const happened = panel('What happened', timeline(page, id, { runs, failures: status.failures }));
   return layout(page, {
     title: `${key} · ${id}`,
     section: 'overview',
@@ -121,18 +121,26 @@ function buttons(page: PageRequest, { id }: ControllerSummary, { key, deadSinceM
   ];
 }
 
-function timeline({ times }: PageRequest, runs: readonly PastRun[], failures: number): Content {
+function timeline(
+  { times }: PageRequest,
+  controller: string,
+  { runs, failures }: { readonly runs: readonly PastRun[]; readonly failures: number },
+): Content {
   if (runs.length === 0) {
     return empty(
       `No run is on record: the history keeps the last runs of each controller, and of very many a second some, unless ${variableOf('historyRuns')} is 0.`,
     );
   }
   return html`<ol class="timeline">
-      ${runs.map(
-        (run) =>
+      ${repeated(runs).map(
+        ([run, ...same]) =>
           html`<li class="${outcomeTone(run.outcome)}">
-            ${outcomeBadge(run.outcome)} ${times.at(run.atMs)}
-            <span class="muted">${runText(run)}</span>
+            ${outcomeBadge(run.outcome)} ${same.length > 0 && html`<span class="strong">× ${same.length + 1}</span>`}
+            ${times.at(run.atMs)}
+            <span class="muted"
+              ><a href="${runUrl(controller, { key: run.key, run: run.run })}">run ${run.run}</a>${runText(run)}</span
+            >
+            ${same.length > 0 && sinceText(same, times)}
             ${run.error !== undefined && html`<span class="reason">${run.error}</span>`} ${runFacts(run, times)}
           </li>`,
       )}
@@ -143,16 +151,36 @@ function timeline({ times }: PageRequest, runs: readonly PastRun[], failures: nu
     }`;
 }
 
-/** `run 12, attempt 3, took 15 ms after a wait of 2 s, on gateway-1`. */
-function runText({ run, attempt, tookMs, waitedMs, gateway }: PastRun): string {
+/** Runs of the same error behind each other, the newest first of each: ten equal retries tell no more than one. */
+export function repeated(runs: readonly PastRun[]): [PastRun, ...PastRun[]][] {
+  const groups: [PastRun, ...PastRun[]][] = [];
+  for (const run of runs) {
+    const group = groups.at(-1);
+    if (group && run.error !== undefined && group[0].error === run.error && group[0].outcome === run.outcome) {
+      group.push(run);
+    } else groups.push([run]);
+  }
+  return groups;
+}
+
+/** @param same the runs that are not shown on their own, the newest first. */
+function sinceText(same: readonly PastRun[], times: Times): Content {
+  const oldest = same.at(-1);
+  return oldest && html`<span class="muted">the first of them ${times.at(oldest.atMs)}</span>`;
+}
+
+/** `, attempt 3, took 15 ms, after 2 s of waiting, on gateway-1`. */
+function runText({ attempt, tookMs, waitedMs, gateway }: PastRun): string {
   const parts = [
-    `run ${run}`,
     attempt !== undefined && attempt > 1 && `attempt ${attempt}`,
     tookMs !== undefined && `took ${formatDuration(tookMs)}`,
     waitedMs !== undefined && `after ${formatDuration(waitedMs)} of waiting`,
     gateway !== undefined && `on ${gateway}`,
   ];
-  return parts.filter((part) => part !== undefined && part !== false).join(', ');
+  return parts
+    .filter((part) => part !== undefined && part !== false)
+    .map((part) => `, ${part}`)
+    .join('');
 }
 
 function runFacts({ reasons, wrote, barrier, nextMs }: PastRun, times: Times): Html {

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { type LogFields, type Logger, systemClock, UserError } from '../core/index.ts';
+import { checkLogLines, RunLog, stackOf } from './run-log.ts';
+
+const written: string[] = [];
+
+/** Writes each line as its level, fields and message. */
+function plain(bound: LogFields = {}): Logger {
+  const line = (level: string) => (fields: LogFields, message: string) =>
+    void written.push(`${level} ${JSON.stringify({ ...bound, ...fields })} ${message}`);
+  return {
+    debug: line('debug'),
+    info: line('info'),
+    warn: line('warn'),
+    error: line('error'),
+    child: (fields) => plain({ ...bound, ...fields }),
+  };
+}
+
+const without = (lines: readonly string[]): string[] => lines.map((line) => line.replace(/^\+\d+ ms /, ''));
+
+describe('the log of a run', () => {
+  it('keeps the last lines with their fields, and writes all of them to the logger', () => {
+    const log = new RunLog(2, systemClock.now());
+    written.length = 0;
+    const logger = log.around(plain({ key: 'a/b' }));
+    logger.debug({}, 'not kept');
+    logger.info({}, 'one');
+    logger.warn({ name: 'a' }, 'two');
+    logger.child({ part: 'x' }).error({ count: 2 }, 'three');
+    expect(without(log.lines)).toEqual(['warn two {"name":"a"}', 'error three {"part":"x","count":2}']);
+    expect(written).toEqual([
+      'debug {"key":"a/b"} not kept',
+      'info {"key":"a/b"} one',
+      'warn {"key":"a/b","name":"a"} two',
+      'error {"key":"a/b","part":"x","count":2} three',
+    ]);
+  });
+
+  it('bounds each line, and keeps a line whose fields JSON cannot have', () => {
+    const log = new RunLog(5, systemClock.now());
+    const circle: LogFields = {};
+    circle['circle'] = circle;
+    const logger = log.around({ ...plain(), info: () => {} });
+    logger.info({ text: 'x'.repeat(10_000) }, 'long');
+    logger.info(circle, 'a circle');
+    expect(log.lines[0]).toHaveLength(500);
+    expect(without(log.lines)[1]).toBe('info a circle');
+  });
+});
+
+it.each([-1, 0.5, 101, NaN, Infinity])('%s is no number of lines', (lines) => {
+  expect(() => checkLogLines(lines)).toThrow(UserError);
+});
+
+it('a stack has those of the causes, and an end', () => {
+  const cause = new Error('why');
+  const stack = stackOf(new Error('what', { cause })) ?? '';
+  expect(stack).toMatch(/^Error: what\n {4}at .*\ncaused by: Error: why\n {4}at /s);
+  const circle = new Error('round');
+  circle.cause = circle;
+  expect(stackOf(circle)?.split('caused by').length).toBe(4);
+  expect(stackOf('text')).toBeUndefined();
+  expect(stackOf(Object.assign(new Error('long'), { stack: 'x'.repeat(10_000) }))).toHaveLength(4096);
+});

@@ -1,0 +1,86 @@
+import { formatJson, type LogFields, type Logger, systemClock, UserError } from '../core/index.ts';
+import { MAX_LOG_LINES } from '../contract/outcome.ts';
+
+/** The option `logLines` of a function. */
+export const DEFAULT_LOG_LINES = 20;
+
+/** @throws UserError unless it is a number of lines that a result may have. */
+export function checkLogLines(lines: number): number {
+  if (Number.isInteger(lines) && lines >= 0 && lines <= MAX_LOG_LINES) return lines;
+  throw new UserError(`logLines is ${lines}: it must be a whole number between 0 and ${MAX_LOG_LINES}`);
+}
+
+/** Characters of one line, and of a stack. The gateway keeps fewer. */
+const LINE = 500;
+const STACK = 4096;
+/** Errors that have caused an error, of which the stack is shown. */
+const CAUSES = 3;
+
+/**
+ * The last lines of one run's log. Its result carries them to the gateway, where people see them beside the outcome:
+ * `+12 ms info created the ConfigMap {"name":"a"}`, the time since the run began. Lines of the level debug stay out.
+ */
+export class RunLog {
+  readonly #most: number;
+  readonly #startedMs: number;
+  readonly #lines: string[] = [];
+
+  /**
+   * @param most how many lines are kept.
+   * @param startedMs when the run began, in the time of `systemClock.now`.
+   */
+  constructor(most: number, startedMs: number) {
+    this.#most = most;
+    this.#startedMs = startedMs;
+  }
+
+  /** The lines so far, the oldest first. */
+  get lines(): readonly string[] {
+    return this.#lines;
+  }
+
+  /** A logger that writes to `logger`, and whose lines are kept. */
+  around(logger: Logger, bound: LogFields = {}): Logger {
+    const kept =
+      (level: 'info' | 'warn' | 'error') =>
+      (fields: LogFields, message: string): void => {
+        logger[level](fields, message);
+        this.#keep(level, { ...bound, ...fields }, message);
+      };
+    return {
+      debug: (fields, message) => logger.debug(fields, message),
+      info: kept('info'),
+      warn: kept('warn'),
+      error: kept('error'),
+      child: (fields) => this.around(logger.child(fields), { ...bound, ...fields }),
+    };
+  }
+
+  #keep(level: string, fields: LogFields, message: string): void {
+    const tookMs = Math.round(systemClock.now() - this.#startedMs);
+    this.#lines.push(`+${tookMs} ms ${level} ${message}${shownFields(fields)}`.slice(0, LINE));
+    if (this.#lines.length > this.#most) this.#lines.shift();
+  }
+}
+
+function shownFields(fields: LogFields): string {
+  if (Object.keys(fields).length === 0) return '';
+  try {
+    return ` ${formatJson(fields)}`;
+  } catch {
+    // The logger has its own way with a value that JSON cannot have.
+    return '';
+  }
+}
+
+/** The stack of an error and of those that have caused it. Undefined for a value that is no error. */
+export function stackOf(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const stacks: string[] = [];
+  let each: unknown = error;
+  while (each instanceof Error && stacks.length <= CAUSES) {
+    stacks.push(each.stack ?? String(each));
+    each = each.cause;
+  }
+  return stacks.join('\ncaused by: ').slice(0, STACK);
+}

@@ -1,0 +1,62 @@
+import type { PastRun } from '../../../controller/workqueue/work-queue.ts';
+import { facts, panel } from '../components/panel.ts';
+import { outcomeBadge, reasonList, wroteText } from '../components/runs.ts';
+import { type Content, html, type Html } from '../html.ts';
+import { crumbs, layout, type PageRequest } from '../page.ts';
+import { formatDuration } from '../times.ts';
+import { controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
+
+/**
+ * One run of a key: why it ran, how long it took, how it ended, and what its function reported.
+ * @param entries what is on record of it, the newest first: a run that went on after its answer has several.
+ */
+export function runPage(
+  page: PageRequest,
+  { id, key, entries }: { readonly id: string; readonly key: string; readonly entries: readonly PastRun[] },
+): Html | undefined {
+  const [last] = entries;
+  if (!last) return undefined;
+  const title = `Run ${last.run} of ${key}`;
+  return layout(page, {
+    title: `${title} · ${id}`,
+    section: 'overview',
+    // What is on record of a run that is over does not change.
+    refreshMs: last.outcome === 'accepted' || last.outcome === 'unknown' ? 5000 : 0,
+    content: html`
+      ${crumbs(['Overview', DASHBOARD_PATH], [id, controllerUrl(id)], ['Runs', runsUrl(id)], [key, keyUrl(id, key)])}
+      <h1>${title} ${outcomeBadge(last.outcome)}</h1>
+      ${entries.map((each) => entryPanel(page, each, entries.length > 1))}
+    `,
+  });
+}
+
+function entryPanel({ times }: PageRequest, entry: PastRun, isOneOfSeveral: boolean): Html {
+  const { outcome, atMs, attempt, tookMs, waitedMs, gateway, reasons, error, wrote, barrier, nextMs } = entry;
+  const { stack, log } = entry;
+  const body = facts([
+    ['Ended', times.at(atMs)],
+    ['Attempt', attempt !== undefined && String(attempt)],
+    ['Waited in the queue', waitedMs !== undefined && formatDuration(waitedMs)],
+    ['Took', tookMs !== undefined && formatDuration(tookMs)],
+    ['Gateway', gateway],
+    ['Why', reasonList(reasons)],
+    ['Wrote', wroteText(wrote)],
+    ['Error', error],
+    ['Then', barrier && 'the next run of the key waits until the cache shows these writes'],
+    ['Next run of the key', nextMs !== undefined && times.at(nextMs)],
+  ]);
+  const title = isOneOfSeveral ? html`${outcomeBadge(outcome)} ${times.at(atMs)}` : 'Run';
+  return html`${panel(title, html`<div class="body">${body}</div>`)} ${notes(stack, log)}`;
+}
+
+/** What the function has reported beside the outcome. */
+function notes(stack: string | undefined, log: readonly string[] | undefined): Content {
+  return [
+    stack !== undefined && panel('Stack of its error', textBlock(stack, 'Stack of its error')),
+    log !== undefined && panel('The last lines of its log', textBlock(log.join('\n'), 'The last lines of its log')),
+  ];
+}
+
+function textBlock(text: string, label: string): Html {
+  return html`<pre tabindex="0" role="region" aria-label="${label}"><code>${text}</code></pre>`;
+}
