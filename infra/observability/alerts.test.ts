@@ -63,7 +63,7 @@ describe('the board', () => {
 
   it('leads to the dashboard of the gateway', () => {
     expect(board.templating.list.map(({ name }) => name)).toContain('gateway');
-    expect(board.links.map(({ url }) => url)).toEqual(['${gateway}/dashboard', '${gateway}/dashboard/dead-letters']);
+    expect(board.links.map(({ url }) => url)).toEqual(['${gateway}/dashboard', '${gateway}/dashboard/errors']);
     expect(ofControllers.length).toBeGreaterThan(10);
   });
 

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { styleText } from 'node:util';
 import { fileURLToPath } from 'node:url';
 import { messageOf, printable, systemClock, UserError } from '../core/index.ts';
 import { generateSecret } from '../contract/index.ts';
@@ -15,6 +16,7 @@ import type { Family } from './family.ts';
 import type { FunctionProgram } from './function-program.ts';
 import { preflight } from './preflight.ts';
 import { RunLines } from './run-lines.ts';
+import type { LinePart } from './trigger-line.ts';
 import { type StartSettings, startSettings } from './start-settings.ts';
 import { stopSignal } from './stop-signal.ts';
 import { addresses } from './what-next.ts';
@@ -247,10 +249,19 @@ async function ready(url: string, functions: ReadonlyMap<string, string>, signal
 /** Triggers and log lines go to stdout, all else that the command says to stderr. */
 export function runLines(): RunLines {
   return new RunLines({
-    print: (line) => process.stdout.write(printable(`${line}\n`)),
+    print: (line) => process.stdout.write(`${line.map(styled).join('')}\n`),
+    columns: () => process.stdout.columns,
     say,
     nowMs: () => systemClock.now(),
   });
+}
+
+const STYLES = { good: 'green', bad: 'red', quiet: 'dim' } as const;
+
+/** With its colour at a terminal that has colours, unless NO_COLOR is set. */
+function styled({ text, tone }: LinePart): string {
+  const shown = printable(text);
+  return tone === undefined ? shown : styleText(STYLES[tone], shown, { stream: process.stdout });
 }
 
 export function say(text: string): void {

@@ -20,7 +20,7 @@ function shown() {
   const printed: string[] = [];
   const said: string[] = [];
   const lines = new RunLines({
-    print: (line) => printed.push(line),
+    print: (line) => printed.push(line.map(({ text }) => text).join('')),
     say: (line) => said.push(line),
     nowMs: () => nowMs,
   });
@@ -51,9 +51,9 @@ it('a stack is shown once, without the frames of Node, and the message of a fail
   };
   for (let attempt = 1; attempt <= 2; attempt += 1) {
     lines.fn('web', { json: failed });
-    lines.gateway({ json: { ...TRIGGER, attempt } });
+    lines.gateway({ json: { ...TRIGGER, attempt, outcome: 'error', error: 'no' } });
   }
-  expect(printed.filter((line) => line.startsWith('    '))).toEqual(['      at a (src/a.ts:1:2)']);
+  expect(printed.filter((line) => line.startsWith('    '))).toEqual(['    no', '      at a (src/a.ts:1:2)', '    no']);
   lines.fn('web', { json: { ...LINE, level: 'error', msg: 'the shop is closed', stack: failed.stack } });
   lines.gateway({ json: TRIGGER });
   expect(printed.at(-1)).toBe('    error the shop is closed');

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { printable } from '../core/index.ts';
 import type { OutputLine } from '../testing/process/owned-process.ts';
-import { formatTrigger, wroteLine } from './trigger-line.ts';
+import { errorLine, formatTrigger, type LinePart, wroteLine } from './trigger-line.ts';
 
 /** How long the log lines of a run wait for the line of its trigger, which the gateway writes at the end of the run. */
 const HELD_MS = 60_000;
@@ -16,7 +16,9 @@ const OTHERS_FRAME = /\bnode:internal\/|\/function\/runtime\.[jt]s:/;
 const KNOWN = new Set(['level', 'time', 'msg', 'controller', 'key', 'run', 'reconcileID', 'stack']);
 
 export interface RunLinesOptions {
-  readonly print: (line: string) => void;
+  readonly print: (line: readonly LinePart[]) => void;
+  /** How many columns the terminal has. Default: any number. */
+  readonly columns?: () => number | undefined;
   /** For lines that belong to no run. */
   readonly say: (line: string) => void;
   readonly nowMs: () => number;
@@ -40,12 +42,13 @@ export class RunLines {
   /** A line of the gateway. */
   gateway(line: OutputLine): void {
     if (!('json' in line) || line.json['msg'] !== 'trigger') return this.#other('gateway', line);
-    const { print } = this.#options;
+    const { print, columns } = this.#options;
     const run = runOf(line.json);
     const { lines = [] } = this.#held.get(run) ?? {};
     this.#held.delete(run);
-    print(formatTrigger(line.json));
-    for (const each of [...wroteLine(line.json), ...lines]) print(`    ${each}`);
+    print(formatTrigger(line.json, columns?.()));
+    for (const text of errorLine(line.json)) print([{ text: `    ${text}`, tone: 'bad' }]);
+    for (const each of [...wroteLine(line.json), ...lines]) print([{ text: `    ${each}` }]);
     this.#showLate();
   }
 
@@ -65,7 +68,7 @@ export class RunLines {
     for (const [run, { atMs, lines }] of this.#held) {
       if (atMs > beforeMs) return;
       this.#held.delete(run);
-      for (const line of lines) this.#options.print(`    ${line}`);
+      for (const line of lines) this.#options.print([{ text: `    ${line}` }]);
     }
   }
 

@@ -281,9 +281,26 @@ describe('a key', () => {
   });
 });
 
+describe('failing keys', () => {
+  it('are grouped by error over all controllers, and a group is tried again', async () => {
+    await createMoody(cluster, { namespace, name: 'slow-1' }, { fail: 'the network of slow-1 is gone', seconds: '4' });
+    await eventually(async () => {
+      await page.goto(`${url}/dashboard/errors?list=failing`);
+      const row = page.getByRole('row').filter({ hasText: 'the network of slow-1 is gone' });
+      await row.getByRole('button', { name: 'Reconcile now' }).click({ timeout: 1000 });
+      await page.getByText('1 key queued.').waitFor({ timeout: 1000 });
+    });
+    await cluster.delete(configMaps, { namespace, name: 'slow-1' });
+    await eventually(async () => {
+      await page.goto(`${url}/dashboard/errors?list=failing`);
+      expect(await page.getByText('slow-1').count()).toBe(0);
+    });
+  });
+});
+
 describe('dead letters', () => {
   it('are grouped by error, and a group is replayed with progress', async () => {
-    await page.goto(`${url}/dashboard/dead-letters`);
+    await page.goto(`${url}/dashboard/errors`);
     await page.getByRole('row').filter({ hasText: 'is full' }).getByRole('button', { name: 'Replay' }).click();
     await page.getByText('The replay has begun.').waitFor();
     await page.getByRole('heading', { name: 'Replays' }).waitFor();
@@ -296,7 +313,7 @@ describe('dead letters', () => {
 
   it('are all replayed after a question', async () => {
     await eventually(async () => {
-      await page.goto(`${url}/dashboard/dead-letters`);
+      await page.goto(`${url}/dashboard/errors`);
       await page.getByText('Replay all').first().waitFor({ timeout: 1000 });
     });
     await page.locator('summary', { hasText: 'Replay all' }).click();
@@ -369,7 +386,7 @@ it('axe finds nothing on any page, and none is too wide for a telephone', async 
     '/controllers/moody/runs',
     `/controllers/moody${keyPath('hostile')}`,
     `/controllers/moody${keyPath('halted')}`,
-    '/dead-letters',
+    '/errors',
     '/views',
     `/views/objects?view=v1%2FConfigMap&namespace=${namespace}`,
     `/views/object?view=v1%2FConfigMap&key=${namespace}%2Fann`,

@@ -100,10 +100,10 @@ describe('a key', () => {
 
 describe('gateways', () => {
   it('show the progress of a replay that another one does', async () => {
-    await page.goto(`${first.url}/dashboard/dead-letters`);
+    await page.goto(`${first.url}/dashboard/errors`);
     await page.getByRole('row').filter({ hasText: 'no disk' }).getByRole('button', { name: 'Replay' }).click();
     await page.getByText('The replay has begun.').waitFor();
-    await page.goto(`${second.url}/dashboard/dead-letters`);
+    await page.goto(`${second.url}/dashboard/errors`);
     await page.getByRole('heading', { name: 'Replays' }).waitFor();
     await page
       .getByText(/the dead letters of one error, begun .* by .*queued\s+3 keys/s)

@@ -49,7 +49,7 @@ try {
     controller: '/dashboard/controllers/moody?list=dead',
     runs: '/dashboard/controllers/moody/runs',
     key: `/dashboard/controllers/moody/keys/${namespace}/broken-1`,
-    'dead-letters': '/dashboard/dead-letters',
+    errors: '/dashboard/errors',
     cache: '/dashboard/views',
     objects: '/dashboard/views/objects?view=v1%2FConfigMap&namespace=shop',
   };

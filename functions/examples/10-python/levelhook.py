@@ -25,6 +25,7 @@ import ssl
 import sys
 import threading
 import time
+import traceback
 import urllib.error
 import urllib.request
 from datetime import datetime
@@ -167,7 +168,9 @@ def run(reconcile, request, api):
         return {"status": "unknown", "message": str(error)}
     except Exception as error:  # whatever it was, the gateway is to try again
         print(json.dumps({"level": "error", "msg": "reconcile failed", "error": str(error)}), flush=True)
-        return {"status": "error", "message": str(error), "writes": api.writes}
+        # Shown on the page of the run, beside the error.
+        stack = traceback.format_exc()[:4096]
+        return {"status": "error", "message": str(error), "stack": stack, "writes": api.writes}
 
 
 class SeenTriggers:

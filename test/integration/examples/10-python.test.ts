@@ -69,7 +69,12 @@ describe('the function in Python, behind a gateway', () => {
     const text = await answer.text();
     const results = [
       { status: 'done', writes: [] },
-      { status: 'error', message: expect.any(String) as string, writes: [] },
+      {
+        status: 'error',
+        message: expect.any(String) as string,
+        writes: [],
+        stack: expect.stringContaining('Traceback') as string,
+      },
     ];
     if (accept === 'application/json') expect(decodeResults(JSON.parse(text), 2)).toEqual(results);
     else {

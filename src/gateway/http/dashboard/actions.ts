@@ -15,7 +15,7 @@ import type { KeySelection } from '../../controller/running/requeue.ts';
 import { dropDeadLetters, replayDeadLetters } from '../../controller/workqueue/records/dead-letters.ts';
 import { isPersonScope, type PersonScope } from '../../controller/workqueue/key-status.ts';
 import type { ControllerAccess, DashboardData } from './data.ts';
-import { type DeadLetterGrouping, keysOfGroup } from './dead-letter-groups.ts';
+import { type ErrorGrouping, keysOfGroup } from './error-groups.ts';
 import { plural } from './html.ts';
 import { leaveMessage } from './messages.ts';
 import { Replays } from './replays.ts';
@@ -25,7 +25,7 @@ import { pauseName } from './waits.ts';
 
 export interface ActionsOptions {
   readonly data: DashboardData;
-  readonly grouping: DeadLetterGrouping;
+  readonly grouping: ErrorGrouping;
   readonly logger: Logger;
 }
 
@@ -99,15 +99,15 @@ export function actions({ data, grouping, logger }: ActionsOptions): Hono<LoginE
       replayDeadLetters(queue, { all: true }, onProgress),
     );
     if (!begun) throw new FormError(`A replay of ${id} is under way already.`);
-    return `The replay of all dead letters of ${id} has begun: see Dead letters.`;
+    return `The replay of all dead letters of ${id} has begun: see Errors.`;
   });
 
-  app.post('/dead-letters/replay', (context) =>
+  app.post('/errors/replay', (context) =>
     answer(context, async ({ controller: id, group }) => {
       audit(context, { controller: id, action: 'replay-group', group });
       const { queue } = controllerOf(data, id);
       const begun = await replays().start(id, 'the dead letters of one error', async (onProgress) => {
-        const keys = await keysOfGroup(id, queue, group);
+        const keys = await keysOfGroup('dead', { controller: id, queue }, group);
         const count = await replayDeadLetters(queue, { keys }, onProgress);
         grouping.forget();
         return count;
@@ -116,7 +116,21 @@ export function actions({ data, grouping, logger }: ActionsOptions): Hono<LoginE
       return `The replay has begun.`;
     }),
   );
-  app.post('/dead-letters/replay-all', (context) =>
+  app.post('/errors/reconcile', (context) =>
+    answer(context, async ({ controller: id, group }) => {
+      audit(context, { controller: id, action: 'reconcile-group', group });
+      const controller = controllerOf(data, id);
+      grouping.forget();
+      const keys = await keysOfGroup('failing', { controller: id, queue: controller.queue }, group);
+      let count = 0;
+      for (let from = 0; from < keys.length; from += MOST_KEYS) {
+        const some = keys.slice(from, from + MOST_KEYS).map((key) => decodeObjectKey(key));
+        count += await controller.requeue({ keys: some.filter((key) => key !== undefined) }, 'high');
+      }
+      return count === 0 ? 'These keys do not fail any more.' : `${plural(count, 'key')} queued.`;
+    }),
+  );
+  app.post('/errors/replay-all', (context) =>
     answer(context, async () => {
       audit(context, { action: 'replay-all' });
       let count = 0;
@@ -186,10 +200,12 @@ function pauseScope(text: string): PersonScope {
 }
 
 /** As many keys as one page lists, with room. */
+const MOST_KEYS = 1000;
+
 const keyList = z
   .array(z.string().refine((text) => decodeObjectKey(text) !== undefined))
   .min(1)
-  .max(1000);
+  .max(MOST_KEYS);
 
 function someKeys(keys: readonly string[]): string[] {
   if (keys.length === 0) throw new FormError('No key was selected: mark one or more rows first.');

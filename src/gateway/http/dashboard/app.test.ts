@@ -273,7 +273,7 @@ test('names, reasons and errors from outside stay text', async () => {
     `/dashboard/controllers/web?list=dead&namespace=${encodeURIComponent(HOSTILE)}`,
     '/dashboard/controllers/web/keys/shop/cart',
     '/dashboard/controllers/web/runs',
-    '/dashboard/dead-letters',
+    '/dashboard/errors',
     '/dashboard/views',
   ]) {
     const text = await textOf(app, path);
@@ -300,7 +300,7 @@ test('a page loads scripts and styles from this server only', async () => {
 test('a gateway without controllers and cache says what to do next', async () => {
   const app = served();
   expect(await textOf(app, '/dashboard')).toContain('No controller runs. Name a function');
-  expect(await textOf(app, '/dashboard/dead-letters')).toContain('No dead letters. A key becomes one when');
+  expect(await textOf(app, '/dashboard/errors')).toContain('No dead letters. A key becomes one when');
   expect(await textOf(app, '/dashboard/views')).toContain('Nothing is cached yet');
   expect(await textOf(app, '/dashboard/controllers/none', 404)).toContain('Not found');
 });
@@ -341,7 +341,7 @@ test('a visitor who may only read sees no button that changes anything', async (
   for (const path of [
     '/dashboard/controllers/web?list=dead',
     '/dashboard/controllers/web/keys/shop/cart',
-    '/dashboard/dead-letters',
+    '/dashboard/errors',
   ]) {
     const forms = (text: string): number => [...text.matchAll(/<form [^>]*method="post" action="\/dashboard/g)].length;
     expect(forms(await textOf(served(data), path)), path).toBeGreaterThan(0);
@@ -711,9 +711,43 @@ test('dead letters are grouped by error, whatever names and numbers are in it', 
     return at % 3 === 0 ? 'other' : `cart-${at} failed after ${at} ms`;
   };
   const queue = queueOf(letters, [], errorOf);
-  const text = await textOf(served({ queues: () => new Map([['web', queue]]) }), '/dashboard/dead-letters');
+  const text = await textOf(served({ queues: () => new Map([['web', queue]]) }), '/dashboard/errors');
   const counts = [...text.matchAll(/<span class="strong">(\d+)<\/span>/g)].map(([, count]) => Number(count));
   expect(counts).toEqual([20, 10]);
+});
+
+test('failing keys are grouped by error, too, and a group is tried again', async () => {
+  const failing = ['a', 'b', 'c'].map((name) => keyStatus(`shop/${name}`, { failures: 2 }));
+  const changes: string[] = [];
+  const all = queueOf(failing, changes, (key) => (key === 'shop/c' ? 'other' : `no disk for ${key}`));
+  const list: ShownQueue['inspector']['list'] = async (name, page) =>
+    name === 'failing' ? all.inspector.list(name, page) : { total: 0, keys: [] };
+  const queue = { ...all, inspector: { ...all.inspector, list } };
+  const controller = access(queue, {
+    requeue: async (which, priority) => {
+      changes.push(`${priority} ${JSON.stringify(which)}`);
+      return 'keys' in which ? which.keys.length : 0;
+    },
+  });
+  const app = served({
+    controllers: async () => [summary({ sizes: { ...sizes, failing: 3 } })],
+    controller: (id) => (id === 'web' ? controller : undefined),
+    queues: () => new Map([['web', queue]]),
+  });
+  // Without a list it opens on the worst one that has keys.
+  const text = await textOf(app, '/dashboard/errors');
+  expect([...text.matchAll(/<span class="strong">(\d+)<\/span>/g)].map(([, count]) => Number(count))).toEqual([2, 1]);
+  expect(text).toContain('Failing 3</a>');
+  expect(text).toContain('Dead letters 0</a>');
+  expect(text).not.toContain('Replay all');
+  expect(await textOf(app, '/dashboard/errors?list=dead')).toContain('No dead letters.');
+  const [, group = ''] = /name="group" value="([^"]*)"/.exec(text) ?? [];
+  const post = (fields: Readonly<Record<string, string>>) => app.request('/dashboard/errors/reconcile', form(fields));
+  expect((await post({ controller: 'web', group })).status).toBe(303);
+  expect(changes).toEqual(['high {"keys":[{"namespace":"shop","name":"a"},{"namespace":"shop","name":"b"}]}']);
+  await post({ controller: 'web', group: 'none' });
+  await post({ controller: 'none', group });
+  expect(changes).toHaveLength(1);
 });
 
 test('a time is shown relative to now, with the absolute one beside it', async () => {

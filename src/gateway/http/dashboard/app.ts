@@ -5,13 +5,13 @@ import { isCursor, RUN_OUTCOMES, type PastOutcome } from '../../controller/workq
 import { actions } from './actions.ts';
 import { Assets } from './assets.ts';
 import type { DashboardData } from './data.ts';
-import { DeadLetterGrouping } from './dead-letter-groups.ts';
+import { ErrorGrouping, type ErrorList } from './error-groups.ts';
 import { type Content, html, type Html } from './html.ts';
 import { KeyRuns } from './key-runs.ts';
 import { takeMessage } from './messages.ts';
 import { layout, type PageRequest } from './page.ts';
 import { controllerPage } from './pages/controller.ts';
-import { deadLettersPage } from './pages/dead-letters.ts';
+import { errorsPage } from './pages/errors.ts';
 import { keyPage } from './pages/key.ts';
 import { overviewPage } from './pages/overview.ts';
 import { runPage } from './pages/run.ts';
@@ -48,7 +48,7 @@ type Render = (page: PageRequest, context: Context<LoginEnv>) => Promise<Html | 
 export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv> {
   const assets = new Assets();
   const keyRuns = new KeyRuns();
-  const grouping = new DeadLetterGrouping(data.clock);
+  const grouping = new ErrorGrouping(data.clock);
   const app = new Hono<LoginEnv>();
 
   const serve = (path: string, render: Render): void => {
@@ -107,13 +107,18 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     if (!controller || !decodeObjectKey(key)) return undefined;
     return keyPage(page, controller, { key, runs: await keyRuns.of(id, controller.queue.history, key) });
   });
-  serve('/dead-letters', async (page, { req }) => {
+  serve('/errors', async (page, { req }) => {
     const queues = data.queues();
-    const [groups, replays = []] = await Promise.all([grouping.groups(queues), data.replays()?.recent()]);
-    return deadLettersPage(page, groups, {
+    const sizes = await errorSizes(data);
+    const named = req.query('list');
+    const list: ErrorList =
+      named === 'dead' || named === 'failing' ? named : sizes.dead > 0 || sizes.failing === 0 ? 'dead' : 'failing';
+    const [groups, replays = []] = await Promise.all([grouping.groups(list, queues), data.replays()?.recent()]);
+    return errorsPage(page, groups, {
       replays,
       controllers: [...queues.keys()].toSorted(),
-      filter: { controller: req.query('controller') ?? '' },
+      sizes,
+      filter: { list, controller: req.query('controller') ?? '' },
     });
   });
   serve('/views', async (page) => viewsPage(page, await data.views()));
@@ -130,6 +135,12 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
   app.route('/', assets.app());
   app.route('/', actions({ data, grouping, logger }));
   return app;
+}
+
+async function errorSizes(data: DashboardData): Promise<Readonly<Record<ErrorList, number>>> {
+  const controllers = await data.controllers();
+  const sum = (list: ErrorList): number => controllers.reduce((total, { sizes }) => total + sizes[list], 0);
+  return { dead: sum('dead'), failing: sum('failing') };
 }
 
 async function pageOf(context: Context<LoginEnv>, data: DashboardData, assets: Assets): Promise<PageRequest> {

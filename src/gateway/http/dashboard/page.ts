@@ -2,7 +2,7 @@ import type { Assets } from './assets.ts';
 import type { GatewaySummary } from './data.ts';
 import { type Content, html, type Html } from './html.ts';
 import type { Times } from './times.ts';
-import { DASHBOARD_PATH, deadLettersUrl, VIEWS_URL } from './urls.ts';
+import { DASHBOARD_PATH, errorsUrl, VIEWS_URL } from './urls.ts';
 import type { Visitor } from '../login/visitor.ts';
 
 /** The facts that every page gets: its visitor, its time and its address. */
@@ -29,7 +29,7 @@ export interface Message {
 export interface PageContent {
   readonly title: string;
   /** Which entry of the navigation it belongs to. */
-  readonly section: 'overview' | 'dead-letters' | 'views';
+  readonly section: 'overview' | 'errors' | 'views';
   readonly content: Content;
   /** How often it is brought up to date. Default: 5 s. 0: not at all. */
   readonly refreshMs?: number;
@@ -37,7 +37,7 @@ export interface PageContent {
 
 const NAVIGATION = [
   { section: 'overview', label: 'Overview', url: DASHBOARD_PATH },
-  { section: 'dead-letters', label: 'Dead letters', url: deadLettersUrl() },
+  { section: 'errors', label: 'Errors', url: errorsUrl() },
   { section: 'views', label: 'Cache', url: VIEWS_URL },
 ] as const;
 

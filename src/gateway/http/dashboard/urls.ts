@@ -42,8 +42,9 @@ function encodedKey(key: string): string {
   return key.split('/').map(encodeURIComponent).join('/');
 }
 
-export function deadLettersUrl(query: UrlQuery = {}): string {
-  return withQuery(`${DASHBOARD_PATH}/dead-letters`, query);
+/** Failing keys and dead letters by error. @param action where a form sends its change. */
+export function errorsUrl(query: UrlQuery = {}, action?: string): string {
+  return withQuery(`${DASHBOARD_PATH}/errors${action === undefined ? '' : `/${action}`}`, query);
 }
 
 export const VIEWS_URL = `${DASHBOARD_PATH}/views`;

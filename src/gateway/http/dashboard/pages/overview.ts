@@ -12,7 +12,7 @@ import type { ControllerSummary, DashboardData, FunctionSummary, ViewSummary } f
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
 import { layout, type PageRequest } from '../page.ts';
 import { formatDuration } from '../times.ts';
-import { controllerUrl, DASHBOARD_PATH, deadLettersUrl, objectsUrl, runsUrl, VIEWS_URL } from '../urls.ts';
+import { controllerUrl, DASHBOARD_PATH, errorsUrl, objectsUrl, runsUrl, VIEWS_URL } from '../urls.ts';
 
 export interface OverviewFilter {
   /** Only controllers whose name contains it. */
@@ -82,9 +82,14 @@ function tiles(controllers: readonly ControllerSummary[], views: readonly ViewSu
       html`${formatCount(sum(({ sizes }) => sizes.running))}
         <small>of ${formatCount(sum(({ concurrency }) => concurrency))}</small>`,
     ],
-    ['Keys failing', failing === 0 ? html`<span class="zero">0</span>` : badge('bad', formatCount(failing))],
+    [
+      'Keys failing',
+      failing === 0
+        ? html`<span class="zero">0</span>`
+        : html`<a href="${errorsUrl({ list: 'failing' })}">${badge('bad', formatCount(failing))}</a>`,
+    ],
     ['Keys delayed', formatCount(sum(({ sizes }) => sizes.timers))],
-    ['Dead letters', html`<a href="${deadLettersUrl()}">${formatCount(dead)}</a>`],
+    ['Dead letters', html`<a href="${errorsUrl({ list: 'dead' })}">${formatCount(dead)}</a>`],
     ['Objects cached', formatCount(views.reduce((total, { objects }) => total + objects, 0))],
   ];
   return html`<dl class="tiles">

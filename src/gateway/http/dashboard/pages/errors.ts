@@ -1,64 +1,83 @@
 import { actionForm } from '../components/form.ts';
 import { badge, empty, panel } from '../components/panel.ts';
 import { table } from '../components/table.ts';
-import type { DeadLetterGroup, DeadLetterGroups } from '../dead-letter-groups.ts';
+import type { ErrorGroup, ErrorGroups, ErrorList } from '../error-groups.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
 import { layout, type PageRequest } from '../page.ts';
 import { type Replay, SILENT_MS } from '../../../controller/workqueue/records/replay-records.ts';
-import { controllerUrl, deadLettersUrl, keyUrl } from '../urls.ts';
+import { controllerUrl, errorsUrl, keyUrl } from '../urls.ts';
 
-export interface DeadLettersFilter {
-  /** Only dead letters of this controller; empty: of all. */
+export interface ErrorsFilter {
+  readonly list: ErrorList;
+  /** Only keys of this controller; empty: of all. */
   readonly controller: string;
 }
 
 /** Groups that one page shows. */
 const MOST_SHOWN = 100;
 
-/** The dead letters of all controllers by error, with the actions that mend them. */
-export function deadLettersPage(
+/** The dead letters, or the failing keys, of all controllers by error, with the actions that mend them. */
+export function errorsPage(
   page: PageRequest,
-  { groups, total, grouped }: DeadLetterGroups,
+  { groups, total, grouped }: ErrorGroups,
   more: {
     readonly replays: readonly Replay[];
     readonly controllers: readonly string[];
-    readonly filter: DeadLettersFilter;
+    /** How many keys each list has. */
+    readonly sizes: Readonly<Record<ErrorList, number>>;
+    readonly filter: ErrorsFilter;
   },
 ): Html {
-  const { filter, replays, controllers } = more;
+  const { filter, replays, controllers, sizes } = more;
+  const { list } = filter;
   const shown = groups.filter(({ controller }) => filter.controller === '' || controller === filter.controller);
   const largest = shown.slice(0, MOST_SHOWN);
   const all = actionForm(page, {
-    action: deadLettersAction('replay-all'),
+    action: errorsUrl({}, 'replay-all'),
     label: 'Replay all',
     tone: 'main',
     question: `${plural(total, 'dead letter')} of all controllers run again, with their failures forgotten.`,
   });
   const isUnderWay = replays.some((replay) => stateOf(replay, page.times.nowMs) === 'under way');
   return layout(page, {
-    title: 'Dead letters',
-    section: 'dead-letters',
+    title: `Errors: ${TITLES[list]}`,
+    section: 'errors',
     refreshMs: isUnderWay ? 1000 : 5000,
     content: html`
-      <h1>Dead letters <span class="muted">${formatCount(total)}</span></h1>
+      <h1>Errors</h1>
       ${replays.length > 0 && panel('Replays', replayList(page, replays))}
       ${grouped < total && html`<p class="notice">The oldest ${formatCount(grouped)} of them are grouped here.</p>`}
       ${
         largest.length < shown.length &&
         html`<p class="notice">These are the ${largest.length} largest of ${formatCount(shown.length)} groups.</p>`
       }
-      ${panel('By error', groupTable(page, largest, total), html`${filterForm(controllers, filter)} ${total > 0 && all}`)}
+      ${panel(
+        'By error',
+        html`<div class="body">${tabs(sizes, filter)}</div>
+          ${groupTable(page, largest, { list, total })}`,
+        html`${filterForm(controllers, filter)} ${list === 'dead' && total > 0 && all}`,
+      )}
     `,
   });
 }
 
-/** Where the forms about several controllers send their changes. */
-function deadLettersAction(action: string): string {
-  return `${deadLettersUrl()}/${action}`;
+const TITLES: Readonly<Record<ErrorList, string>> = { dead: 'Dead letters', failing: 'Failing' };
+
+function tabs(sizes: Readonly<Record<ErrorList, number>>, { list, controller }: ErrorsFilter): Html {
+  return html`<nav aria-label="Lists of keys">
+    <ul class="tabs">
+      ${(['dead', 'failing'] as const).map((each) => {
+        const current = each === list && html` aria-current="page"`;
+        const url = errorsUrl({ list: each, controller });
+        return html`<li><a href="${url}" ${current}>${TITLES[each]} ${formatCount(sizes[each])}</a></li>`;
+      })}
+    </ul>
+  </nav>`;
 }
 
-function filterForm(controllers: readonly string[], { controller }: DeadLettersFilter): Html {
-  return html`<form class="row" method="get" action="${deadLettersUrl()}">
+function filterForm(controllers: readonly string[], { list, controller }: ErrorsFilter): Html {
+  return html`<form class="row" method="get" action="${errorsUrl()}">
+    <input type="hidden" name="list" value="${list}" />
     <select name="controller" aria-label="Controller">
       <option value="">All controllers</option>
       ${controllers.map(
@@ -69,16 +88,23 @@ function filterForm(controllers: readonly string[], { controller }: DeadLettersF
   </form>`;
 }
 
-function groupTable(page: PageRequest, groups: readonly DeadLetterGroup[], total: number): Content {
+const EMPTY: Readonly<Record<ErrorList, string>> = {
+  dead: 'No dead letters. A key becomes one when its attempts are used up (queue.maxAttempts of its controller), or when its function answers with a terminal error.',
+  failing: 'No key fails. A key that has failed stands here until a run of it ends well.',
+};
+
+function groupTable(
+  page: PageRequest,
+  groups: readonly ErrorGroup[],
+  { list, total }: { readonly list: ErrorList; readonly total: number },
+): Content {
   if (groups.length === 0) {
     return empty(
-      total === 0
-        ? 'No dead letters. A key becomes one when its attempts are used up (queue.maxAttempts of its controller), or when its function answers with a terminal error.'
-        : html`This controller has none. <a href="${deadLettersUrl()}">Show all</a>`,
+      total === 0 ? EMPTY[list] : html`This controller has none. <a href="${errorsUrl({ list })}">Show all</a>`,
     );
   }
   return table(
-    'Dead letters by error',
+    `${TITLES[list]} by error`,
     groups,
     [
       { title: 'Count', look: 'number', cell: ({ count }) => html`<span class="strong">${formatCount(count)}</span>` },
@@ -86,21 +112,26 @@ function groupTable(page: PageRequest, groups: readonly DeadLetterGroup[], total
       {
         title: 'Controller',
         look: 'optional',
-        cell: ({ controller }) => html`<a href="${controllerUrl(controller, { list: 'dead' })}">${controller}</a>`,
+        cell: ({ controller }) => html`<a href="${controllerUrl(controller, { list })}">${controller}</a>`,
       },
-      { title: 'Newest', look: 'nowrap', cell: ({ newestMs }) => page.times.at(newestMs) },
+      { title: 'First', look: 'optional', cell: ({ oldestMs }) => page.times.at(oldestMs) },
+      { title: 'Last', look: 'nowrap', cell: ({ newestMs }) => page.times.at(newestMs) },
       {
         title: html`<span class="hidden">Action</span>`,
         look: 'number',
-        cell: ({ id, controller }) =>
-          actionForm(page, { action: deadLettersAction('replay'), label: 'Replay', fields: { group: id, controller } }),
+        cell: ({ id, controller }) => actionForm(page, { ...ACTIONS[list], fields: { group: id, controller } }),
       },
     ],
     ({ id }) => `group-${id}`,
   );
 }
 
-function errorCell({ error, controller, keys, count }: DeadLetterGroup): Html {
+const ACTIONS: Readonly<Record<ErrorList, { readonly action: string; readonly label: string }>> = {
+  dead: { action: errorsUrl({}, 'replay'), label: 'Replay' },
+  failing: { action: errorsUrl({}, 'reconcile'), label: 'Reconcile now' },
+};
+
+function errorCell({ error, controller, keys, count }: ErrorGroup): Html {
   const more = count > keys.length && `and ${formatCount(count - keys.length)} more`;
   return html`${error}
     <span class="reason"

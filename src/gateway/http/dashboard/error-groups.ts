@@ -1,9 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../../../core/index.ts';
+import type { KeyList } from '../../controller/workqueue/work-queue.ts';
 import type { ShownQueue } from './data.ts';
 
-/** Dead letters of one controller whose errors differ only in names and numbers. */
-export interface DeadLetterGroup {
+/** The lists of keys that are grouped by error. */
+export type ErrorList = Extract<KeyList, 'dead' | 'failing'>;
+
+/** Keys of one controller whose errors differ only in names and numbers. */
+export interface ErrorGroup {
   readonly id: string;
   readonly controller: string;
   /** The error of one of them. */
@@ -11,20 +15,21 @@ export interface DeadLetterGroup {
   readonly count: number;
   /** The first of them. */
   readonly keys: readonly string[];
+  /** When the first and the last of them became a dead letter, or failed first. */
   readonly oldestMs: number;
   readonly newestMs: number;
 }
 
-export interface DeadLetterGroups {
+export interface ErrorGroups {
   /** The largest first. */
-  readonly groups: readonly DeadLetterGroup[];
-  /** All dead letters. */
+  readonly groups: readonly ErrorGroup[];
+  /** All keys of the list. */
   readonly total: number;
   /** How many of them are in the groups: the oldest ones. */
   readonly grouped: number;
 }
 
-/** Dead letters that one step reads: short commands, which let others between them. */
+/** Keys that one step reads: short commands, which let others between them. */
 const STEP = 250;
 /** Of one controller, as many are grouped. */
 const MOST = 20_000;
@@ -36,22 +41,25 @@ const EXAMPLES = 5;
 const FRESH_MS = 2000;
 const FRESH_FACTOR = 20;
 
-/** Groups the dead letters of all controllers by error, page by page, and keeps the result for a moment. */
-export class DeadLetterGrouping {
+/**
+ * Groups dead letters, or failing keys, of all controllers by error, page by page, and keeps the result for a moment.
+ */
+export class ErrorGrouping {
   readonly #clock: Pick<Clock, 'now'>;
-  #latest: { untilMs: number; readonly groups: Promise<DeadLetterGroups> } | undefined;
+  readonly #latest = new Map<ErrorList, { untilMs: number; readonly groups: Promise<ErrorGroups> }>();
 
   constructor(clock: Pick<Clock, 'now'>) {
     this.#clock = clock;
   }
 
   /** The groups as they are now, or were a moment ago. */
-  async groups(queues: ReadonlyMap<string, ShownQueue>): Promise<DeadLetterGroups> {
+  async groups(list: ErrorList, queues: ReadonlyMap<string, ShownQueue>): Promise<ErrorGroups> {
     const now = this.#clock.now();
-    if (this.#latest && now < this.#latest.untilMs) return this.#latest.groups;
+    const known = this.#latest.get(list);
+    if (known && now < known.untilMs) return known.groups;
     // Visitors that ask during the read wait for it.
-    const latest = { untilMs: Infinity, groups: group(queues) };
-    this.#latest = latest;
+    const latest = { untilMs: Infinity, groups: group(list, queues) };
+    this.#latest.set(list, latest);
     try {
       const groups = await latest.groups;
       const endMs = this.#clock.now();
@@ -63,22 +71,22 @@ export class DeadLetterGrouping {
     }
   }
 
-  /** The dead letters have changed: the next visitor sees that. */
+  /** The lists have changed: the next visitor sees that. */
   forget(): void {
-    this.#latest = undefined;
+    this.#latest.clear();
   }
 }
 
-async function group(queues: ReadonlyMap<string, ShownQueue>): Promise<DeadLetterGroups> {
-  const groups = new Map<string, DeadLetterGroup>();
+async function group(list: ErrorList, queues: ReadonlyMap<string, ShownQueue>): Promise<ErrorGroups> {
+  const groups = new Map<string, ErrorGroup>();
   let [total, grouped] = [0, 0];
   // One after the other: a page must not keep Redis busy.
   for (const [controller, queue] of queues) {
     let ofQueue = 0;
-    for await (const part of deadLetters(queue)) {
+    for await (const part of keysWithErrors(queue, list)) {
       ofQueue = part.total;
-      grouped += part.letters.length;
-      for (const { key, atMs, error } of part.letters) {
+      grouped += part.keys.length;
+      for (const { key, atMs, error } of part.keys) {
         const id = groupId(controller, key, error);
         const known = groups.get(id);
         groups.set(id, {
@@ -98,27 +106,32 @@ async function group(queues: ReadonlyMap<string, ShownQueue>): Promise<DeadLette
 }
 
 /** The keys of one group, as they are now. */
-export async function keysOfGroup(controller: string, queue: ShownQueue, id: string): Promise<string[]> {
+export async function keysOfGroup(
+  list: ErrorList,
+  { controller, queue }: { readonly controller: string; readonly queue: ShownQueue },
+  id: string,
+): Promise<string[]> {
   const keys: string[] = [];
-  for await (const { letters } of deadLetters(queue)) {
-    for (const { key, error } of letters) if (groupId(controller, key, error) === id) keys.push(key);
+  for await (const part of keysWithErrors(queue, list)) {
+    for (const { key, error } of part.keys) if (groupId(controller, key, error) === id) keys.push(key);
   }
   return keys;
 }
 
-interface DeadLetter {
+interface KeyWithError {
   readonly key: string;
   readonly atMs: number;
   readonly error: string;
 }
 
-async function* deadLetters(
+async function* keysWithErrors(
   queue: ShownQueue,
-): AsyncGenerator<{ readonly total: number; readonly letters: readonly DeadLetter[] }> {
+  list: ErrorList,
+): AsyncGenerator<{ readonly total: number; readonly keys: readonly KeyWithError[] }> {
   for (let offset = 0; offset < MOST; offset += STEP) {
-    const { keys, total } = await queue.inspector.list('dead', { offset, limit: STEP });
+    const { keys, total } = await queue.inspector.list(list, { offset, limit: STEP });
     const errors = await queue.history.lastErrors(keys.map(({ key }) => key));
-    yield { total, letters: keys.map((each, at) => ({ ...each, error: errors[at] ?? 'no error is on record' })) };
+    yield { total, keys: keys.map((each, at) => ({ ...each, error: errors[at] ?? 'no error is on record' })) };
     if (offset + keys.length >= total || keys.length === 0) return;
   }
 }
