@@ -28,7 +28,15 @@ import { describeControllers } from './gateway-tables.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
 const sizes = { queued: 0, running: 0, failing: 0, backlog: 0, dead: 0 };
-const quiet: ControllerFacts = { problems: [], remarks: [], pauses: [], pausedObjects: 0, circuit: undefined, sizes };
+const quiet: ControllerFacts = {
+  problems: [],
+  remarks: [],
+  isStarting: false,
+  pauses: [],
+  pausedObjects: 0,
+  circuit: undefined,
+  sizes,
+};
 const atRest = {
   key: 'a/b',
   queued: false,
@@ -40,6 +48,7 @@ const atRest = {
   reasons: [],
 };
 const paused = [{ scope: 'controller', sinceMs: 0 }] as const;
+const STARTING = 'it is being started, or waits until its views are complete';
 
 /** The state of a controller, the reason of the condition Ready of its ReconcileFunction, and the facts. */
 const ROWS: readonly (readonly [ControllerStateWord, string, Partial<ControllerFacts>])[] = [
@@ -59,12 +68,15 @@ const ROWS: readonly (readonly [ControllerStateWord, string, Partial<ControllerF
   ['busy', 'Running', { circuit: { sinceMs: 0, untilMs: 1, reason: undefined }, sizes: { ...sizes, queued: 1 } }],
   ['busy', 'Running', { sizes: { ...sizes, backlog: 1 } }],
   ['problem', 'NotWell', { problems: ['its view is not complete'] }],
+  ['starting', 'Starting', { isStarting: true, remarks: [STARTING], sizes: { ...sizes, failing: 1 } }],
+  // A function that does not answer, or a refused kind, is why it does not start.
+  ['problem', 'NotWell', { isStarting: true, remarks: [STARTING], problems: ['it may not list v1/Pod'] }],
   ['circuit open', 'NotWell', { circuit: { sinceMs: 0, untilMs: 1, reason: 'refused' }, problems: ['refused'] }],
   ['remark', 'Running', { remarks: ['an object is kept out'] }],
 ];
 const WELL: readonly ControllerStateWord[] = ['idle', 'busy', 'partly paused', 'remark'];
 /** Reasons of `Ready` that say that keys are not run. */
-const NOT_RUNNING = ['NotWell', 'WaitsForRecovery'];
+const NOT_RUNNING = ['NotWell', 'Starting', 'WaitsForRecovery'];
 /** A controller without anything to look at. No other state is green. */
 const GREEN: readonly ControllerStateWord[] = ['idle', 'busy'];
 
@@ -98,13 +110,14 @@ function controllerOf({
 
 function apiOf(
   { queue, circuit }: RunningController,
-  { problems, remarks }: ControllerFacts,
+  { problems, remarks, isStarting }: ControllerFacts,
 ): ReturnType<typeof queueApi> {
   return queueApi({
     queues: () => new Map([['web', queue as WorkQueue]]),
     controller: () => ({
       problems,
       remarks,
+      isStarting,
       circuit,
       namespaced: true,
       objectOf: async () => ({ state: 'cached' }),
@@ -123,11 +136,15 @@ async function servedKey(controller: RunningController, facts: ControllerFacts):
   return (await (await apiOf(controller, facts).request('/web/keys/a/b')).json()) as ServedKey;
 }
 
-function partsOf(controller: RunningController, progress: Pick<Progress, 'outboxMs' | 'stalled'>): ScrapedParts {
+function partsOf(
+  controller: RunningController,
+  { isStarting }: ControllerFacts,
+  progress: Pick<Progress, 'outboxMs' | 'stalled'>,
+): ScrapedParts {
   return {
     controllers: {
       known: () => new Map([['web', controller]]),
-      get: () => controller,
+      get: () => (isStarting ? undefined : controller),
       waitsFor: () => undefined,
     },
     informers: { all: () => [] },
@@ -184,7 +201,7 @@ it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', asy
   expect(lines).toEqual([isWell(word) ? '[+]controllers ok' : `[+]controllers warning: web: ${word}`]);
   expect(healthy).toBe(true);
 
-  const text = await renderMetrics(new PrometheusMetrics(), partsOf(controller, progress), new VirtualClock());
+  const text = await renderMetrics(new PrometheusMetrics(), partsOf(controller, facts, progress), new VirtualClock());
   const series = text.split('\n').filter((line) => line.startsWith('levelhook_controller_state{'));
   expect(series).toEqual([`levelhook_controller_state{controller="web",state="${word}"} 1`]);
 

@@ -80,6 +80,7 @@ async function servedKey({ object, ...record }: KeyStatus): Promise<ServedKey> {
       object && {
         problems: [],
         remarks: [],
+        isStarting: false,
         circuit: undefined,
         namespaced: true,
         objectOf: async () => object,

@@ -54,7 +54,7 @@ export function wroteLine({ wrote, writes }: Readonly<Record<string, unknown>>):
 
 /** The message of a run that did not end well, on a line of its own: it may be long. */
 export function errorLine({ outcome, error }: Readonly<Record<string, unknown>>): string[] {
-  return outcome === 'done' || error === undefined ? [] : [String(error)];
+  return outcome === 'done' || typeof error !== 'string' ? [] : [error];
 }
 
 /** `updated Pod x-1 +3`: the first reason, and the number of others. */

@@ -161,8 +161,9 @@ export const METRICS = {
     },
     levelhook_controller_state: {
       help:
-        '1 for the state of a controller, as pages and `levelhook get controllers` show it: circuit open, problem, waits ' +
-        'for recovery, dead letters, failing, paused, partly paused, remark, busy or idle. Each gateway tells of its own circuit.',
+        '1 for the state of a controller, as pages and `levelhook get controllers` show it: circuit open, problem, ' +
+        'starting, waits for recovery, dead letters, failing, paused, partly paused, remark, busy or idle. Each gateway ' +
+        'tells of its own circuit.',
       labels: ['controller', 'state'],
     },
     controller_runtime_active_workers: { help: 'Runs in flight.', labels: ['controller'] },

@@ -18,6 +18,9 @@ const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 10);
 const RATES = [100, 1000, 3000];
 const CONCURRENCY = 50;
+/** Lines that a run writes to its log, and how many of them two functions report. */
+const LINES_OF_RUN = 3;
+const LOGS = [0, LINES_OF_RUN];
 
 type MakeLine = (options: LineOptions) => Promise<Line>;
 const LINES: readonly MakeLine[] = [bareLoop, levelhookLine];
@@ -29,14 +32,26 @@ try {
   const redis = await startRedis({ ignoreEnvironment: true });
   started.add(() => redis.stop());
   const secret = generateSecret();
-  const fn = new TestProcess('test/bench/dispatch/function.ts', [], { LEVELHOOK_SIGNING_SECRETS: secret, PORT: '0' });
-  started.keep({ process: fn });
-  const functionUrl = String((await fn.line(({ msg }) => msg === 'listening'))['url']);
+  const startFunction = async (variables: Readonly<Record<string, string>> = {}): Promise<string> => {
+    const environment = { LEVELHOOK_SIGNING_SECRETS: secret, PORT: '0', ...variables };
+    const fn = new TestProcess('test/bench/dispatch/function.ts', [], environment);
+    started.keep({ process: fn });
+    return String((await fn.line(({ msg }) => msg === 'listening'))['url']);
+  };
+  const functionUrl = await startFunction();
+  const logging = [];
+  for (const reported of LOGS) {
+    logging.push(await startFunction({ LINES: String(LINES_OF_RUN), REPORTED: String(reported) }));
+  }
   const shared = { redisUrl: redis.url, functionUrl, secret, concurrency: CONCURRENCY };
 
   const speeds = LINES.map((): number[] => []);
   const batched = BATCHES.map((): { keysPerSecond: number; keysPerTrigger: number }[] => []);
+  const logged = LOGS.map((): number[] => []);
   for (let round = 0; round < ROUNDS; round += 1) {
+    for (const [at, url] of logging.entries()) {
+      logged[at]?.push((await throughput(levelhookLine, { ...shared, functionUrl: url })).keysPerSecond);
+    }
     for (const [at, make] of LINES.entries()) speeds[at]?.push((await throughput(make, shared)).keysPerSecond);
     for (const [at, batch] of BATCHES.entries()) {
       batched[at]?.push(await throughput(levelhookLine, { ...shared, ...batch }));
@@ -57,6 +72,10 @@ try {
       `  in batches of ${maxBatch}, ${concurrency} at a time: ${speed.toFixed(0)} keys/s, ${(speed / ours).toFixed(2)} of single; ${size.toFixed(1)} keys in a trigger`,
     );
   }
+  const [unreported = Number.NaN, reported = Number.NaN] = logged.map((each) => median(each));
+  console.log(
+    `  with ${LINES_OF_RUN} lines of log in each run: ${unreported.toFixed(0)} keys/s, and ${reported.toFixed(0)} keys/s with the lines in the results: ${((100 * reported) / unreported).toFixed(0)} % (aim: 95 %)`,
+  );
   for (const perSecond of RATES) {
     for (const make of LINES) {
       const { name, sorted } = await latency(make, shared, perSecond);

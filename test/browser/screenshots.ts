@@ -44,11 +44,15 @@ try {
   if (process.env['SCREENSHOTS_WAIT'] !== undefined) {
     await new Promise((resolve) => setTimeout(resolve, Number(process.env['SCREENSHOTS_WAIT'])));
   }
+  const key = `${namespace}/broken-1`;
+  const answer = await fetch(`${gateway.url}/queues/moody/keys/${key}`);
+  const { history } = (await answer.json()) as { history: { run: number }[] };
   const pages = {
     overview: '/dashboard',
     controller: '/dashboard/controllers/moody?list=dead',
     runs: '/dashboard/controllers/moody/runs',
-    key: `/dashboard/controllers/moody/keys/${namespace}/broken-1`,
+    key: `/dashboard/controllers/moody/keys/${key}`,
+    run: `/dashboard/controllers/moody/runs/${history[0]?.run}/${key}`,
     errors: '/dashboard/errors',
     cache: '/dashboard/views',
     objects: '/dashboard/views/objects?view=v1%2FConfigMap&namespace=shop',

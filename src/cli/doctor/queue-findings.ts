@@ -98,7 +98,8 @@ export function judgeQueue(findings: Diagnoses, queue: JudgedQueue): void {
   const { controller, sizes: keys, pauses, morePauses, pausedObjects, oldestDueMs } = queue;
   const sizes = KEY_LISTS.map((list) => `${keys[list]} ${list}`).join(', ');
   // Gateways alone know problems, remarks and the circuit.
-  const word = controllerState({ problems: [], remarks: [], circuit: undefined, pauses, pausedObjects, sizes: keys });
+  const notes = { problems: [], remarks: [], isStarting: false, circuit: undefined };
+  const word = controllerState({ ...notes, pauses, pausedObjects, sizes: keys });
   const remedy = REMEDIES[word];
   const hint = remedy === undefined ? '' : `: ${remedy(controller)}`;
   findings.add(isWell(word) ? 'ok' : 'warning', `queue ${controller}: ${word}, ${sizes}${hint}`);

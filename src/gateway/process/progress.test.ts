@@ -15,7 +15,7 @@ async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: 
     controllers: () => [
       { name: 'web', queue: { stall: {}, stalledMs: async () => waits.dueMs ?? 0 } } as unknown as RunningController,
     ],
-    notes: () => ({ problems: [], remarks: [], circuit: undefined }),
+    notes: () => ({ problems: [], remarks: [], isStarting: false, circuit: undefined }),
     isNeededForReady: () => isNeededForReady,
     onChanged: (controller) => void reported.push(controller),
     runtime: quietRuntime({ clock: new InstantClock() }),

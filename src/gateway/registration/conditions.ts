@@ -106,6 +106,8 @@ function summary(findings: Findings, state: ControllerStateWord | undefined): Fi
     case 'circuit open':
     case 'problem':
       return FALSE('NotWell', 'Its controller has a problem that the dashboard and GET /queues show.');
+    case 'starting':
+      return FALSE('Starting', 'Its controller is being started, or waits until its views are complete.');
     case 'waits for recovery':
       return FALSE('WaitsForRecovery', 'Redis has lost data: its keys wait until runs without a record must be over.');
     case 'dead letters':

@@ -35,6 +35,7 @@ it.each([
 
 it.each([
   ['problem', 35, true],
+  ['starting', 35, true],
   ['dead letters', 35, true],
   ['paused', 35, true],
   ['paused', 25, false],

@@ -47,6 +47,7 @@ beforeEach(async () => {
         controller: () => ({
           problems,
           remarks: [],
+          isStarting: false,
           circuit,
           namespaced,
           objectOf: async () => object,

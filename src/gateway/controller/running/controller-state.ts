@@ -9,6 +9,8 @@ export interface ControllerNotes {
   readonly problems: readonly string[];
   /** Facts that a person may want to know although all is well. */
   readonly remarks: readonly string[];
+  /** It does not run yet: it is being started, or waits until its views are complete. The first remark says so. */
+  readonly isStarting: boolean;
   /** Undefined while this gateway sends triggers to its function freely. */
   readonly circuit: OpenCircuit | undefined;
 }
@@ -28,6 +30,8 @@ export interface ControllerWatch {
   readonly progress: { stalled(controller: string): string | undefined };
 }
 
+const STARTING = 'it is being started, or waits until its views are complete';
+
 /** @param watch undefined while the gateway is starting. */
 export function notesOf(controller: RunningController, watch: ControllerWatch | undefined): ControllerNotes {
   const { name, circuit } = controller;
@@ -35,7 +39,7 @@ export function notesOf(controller: RunningController, watch: ControllerWatch | 
   const isRunning = watch?.controllers.get(name) === controller;
   const problems = [
     controller.sources.refusal,
-    isRunning ? watch.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
+    isRunning ? watch.controllers.waitsFor(controller) : undefined,
     circuit?.reason,
     controller.queue.fullReason,
     missesEvents,
@@ -43,7 +47,8 @@ export function notesOf(controller: RunningController, watch: ControllerWatch | 
   ];
   return {
     problems: problems.filter((each) => each !== undefined),
-    remarks: remarks === undefined ? [] : [remarks],
+    remarks: [isRunning ? undefined : STARTING, remarks].filter((each) => each !== undefined),
+    isStarting: !isRunning,
     circuit,
   };
 }
@@ -56,6 +61,7 @@ export function notesOf(controller: RunningController, watch: ControllerWatch | 
 export const CONTROLLER_STATES = [
   'circuit open',
   'problem',
+  'starting',
   'waits for recovery',
   'dead letters',
   'failing',
@@ -74,10 +80,11 @@ export const isWell = (word: ControllerStateWord): boolean => WELL.includes(word
 
 /** Derives the state from the most urgent fact. A controller with failing keys or dead letters is never well. */
 export function controllerState(facts: ControllerFacts): ControllerStateWord {
-  const { problems, remarks, pauses, pausedObjects, circuit, sizes } = facts;
+  const { problems, remarks, isStarting, pauses, pausedObjects, circuit, sizes } = facts;
   const has = (scope: string): boolean => pauses.some((each) => each.scope === scope || each.scope.startsWith(scope));
   if (circuit?.reason !== undefined) return 'circuit open';
   if (problems.length > 0) return 'problem';
+  if (isStarting) return 'starting';
   if (has('recovery')) return 'waits for recovery';
   if (sizes.dead > 0) return 'dead letters';
   if (sizes.failing > 0) return 'failing';

@@ -25,6 +25,7 @@ function summary(more: Partial<ControllerSummary> = {}): ControllerSummary {
     kind: 'v1/ConfigMap',
     problems: [],
     remarks: [],
+    isStarting: false,
     sizes,
     concurrency: 2,
     oldestMs: undefined,

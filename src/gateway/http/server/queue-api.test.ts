@@ -26,6 +26,7 @@ it('a selection of a controller is queued one at a time, and keys that are named
     controller: () => ({
       problems: [],
       remarks: [],
+      isStarting: false,
       circuit: undefined,
       namespaced: true,
       objectOf: async () => ({ state: 'cached' }),
@@ -62,6 +63,7 @@ describe('a key or a namespace that no key of the controller can have', () => {
       controller: () => ({
         problems: [],
         remarks: [],
+        isStarting: false,
         circuit: undefined,
         namespaced,
         objectOf: async () => ({ state: 'cached' }),

@@ -378,8 +378,8 @@ function servedWait(wait: Wait): ServedWait {
 
 async function servedQueue(queue: WorkQueue, controller: AskedController | undefined): Promise<ServedQueue> {
   const levels = await queue.inspector.levels();
-  const { problems = [], remarks = [], circuit } = controller ?? {};
-  const state = controllerState({ ...levels, problems, remarks, circuit });
+  const { problems = [], remarks = [], isStarting = false, circuit } = controller ?? {};
+  const state = controllerState({ ...levels, problems, remarks, isStarting, circuit });
   const shown = { controller: queue.name, state, problems, remarks, keys: levels.sizes, ...pausesIn(levels) };
   return { ...shown, ...(circuit ? { circuit: servedCircuit(circuit) } : {}) };
 }

@@ -205,6 +205,7 @@ const TONES: Readonly<Record<ControllerStateWord, Tone>> = {
   'circuit open': 'bad',
   'dead letters': 'bad',
   failing: 'bad',
+  starting: 'neutral',
   'waits for recovery': 'warn',
   paused: 'warn',
   'partly paused': 'warn',
@@ -223,7 +224,7 @@ export function stateBadge({ times }: PageRequest, summary: ControllerSummary): 
     (word === 'dead letters' || word === 'failing') && sizes.failing > 0 && `${plural(sizes.failing, 'key')} failing`,
     paused && html`paused since ${times.at(paused.sinceMs)}`,
     word === 'partly paused' && partsPaused(summary),
-    word === 'remark' && remarks[0],
+    (word === 'remark' || word === 'starting') && remarks[0],
   ].filter((part) => part !== false && part !== undefined);
   return html`${badge(TONES[word], word)}
     <span class="reason">${parts.flatMap((part, at) => (at === 0 ? [part] : [', ', part]))}</span>`;
