@@ -44,7 +44,9 @@ function getCommand(): Command {
 
 function explainCommand(): Command {
   return withOutput(withGateway(new Command('explain')), 'text')
-    .description('say why a key ran, what happened, what it waits for, and when it runs next')
+    .description(
+      'say why a key ran, what happened, what it waits for, and when it runs next; exit code 3: there is no such object, 4: the cache keeps it out, 5: the declaration leaves it out',
+    )
     .argument('<controller>', 'name of the controller')
     .argument('<key>', 'namespace/name, or name')
     .action(async (controller: string, key: string, options: OutputFlags) =>

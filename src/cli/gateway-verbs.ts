@@ -3,7 +3,7 @@ import { formatObjectKey, isNamespace, messageOf, parseObjectKey, shown, UserErr
 import type { FunctionSummary, ViewSummary } from '../gateway/http/dashboard/data.ts';
 import type { ServedRights } from '../gateway/http/server/function-rights.ts';
 import type { PauseChange, ServedKey, ServedQueue } from '../gateway/http/server/queue-api.ts';
-import type { KeyPage, PersonScope } from '../gateway/controller/workqueue/work-queue.ts';
+import type { KeyObject, KeyPage, PersonScope } from '../gateway/controller/workqueue/work-queue.ts';
 import { explainKey } from './explain-text.ts';
 import { askGateway, type GatewayAddress } from './gateway-client.ts';
 import {
@@ -98,10 +98,20 @@ export async function getFunctions(options: GetFlags): Promise<void> {
   await show(options, read, ({ functions }) => describeFunctions(functions));
 }
 
+/** The exit code of `levelhook explain` by the state of the key's object, for scripts. */
+const OBJECT_CODES: Readonly<Record<KeyObject['state'], number>> = {
+  cached: 0,
+  unknown: 0,
+  absent: 3,
+  'kept out': 4,
+  'not selected': 5,
+};
+
 /** `levelhook explain`: why a key ran, the results, its current waits, and its next run. */
 export async function explain(controller: string, key: string, options: OutputFlags): Promise<void> {
   const answer = await askGateway<ServedKey>(options, { path: pathOfKey(controller, key), field: 'history' });
   print(options, answer, explainKey(controller, answer, Date.now()));
+  if (answer.object) process.exitCode = OBJECT_CODES[answer.object.state];
 }
 
 /** `levelhook rights`: what the function of a controller may do, and when it did so last. */

@@ -142,7 +142,8 @@ it.each([
   expect(
     await slowEachTime(async () => {
       const command = new TestProcess('src/cli/levelhook.js', [...args, '--gateway', full.gateway.url], {});
-      expect(await command.exited, command.output).toBe(0);
+      // Some keys have no object: `levelhook explain` says so with 3.
+      expect([0, args[0] === 'explain' ? 3 : 0], command.output).toContain(await command.exited);
     }),
   ).toEqual([]);
 });

@@ -315,6 +315,19 @@ describe('levelhook explain', () => {
   });
 });
 
+it.each<[KeyObject, number, RegExp]>([
+  [{ state: 'cached' }, 0, /the cache has its object$/m],
+  [{ state: 'absent' }, 3, /there is no such object in the cache, which is complete$/m],
+  [{ state: 'kept out', reason: 'it is too large' }, 4, /the cache keeps its object out .*: it is too large$/m],
+  [{ state: 'not selected', by: 'predicate' }, 5, /the predicate of its controller leaves out$/m],
+  [{ state: 'not selected', by: 'namespaces' }, 5, /its controller reconciles no keys of this namespace$/m],
+  [{ state: 'unknown', reason: 'the cache is not complete yet' }, 0, /the cache is not complete yet$/m],
+])('levelhook explain has the state of the object as its exit code, too: %o, %i', async (state, code, sentence) => {
+  object = state;
+  expect(await run('explain', 'controller', 'a/x')).toEqual([code, expect.stringMatching(sentence)]);
+  expect(await run('explain', 'controller', 'a/x', '--output', 'json')).toEqual([code, expect.any(String)]);
+});
+
 describe('the commands that ask a gateway', () => {
   const levelhook = (...args: string[]): Promise<[number | string, string]> => run(...args);
 
