@@ -280,11 +280,11 @@ export class Dispatcher implements Process {
   async #withRelatedRecorded(run: Pick<Run, 'key' | 'run'>, outcome: Outcome): Promise<Outcome> {
     if (!('writes' in outcome)) return outcome;
     const { related } = this.#options.target;
-    const { related: rules, writes } = outcome;
+    const { related: rules, writes, notes } = outcome;
     const first = rules?.[0];
     const refusal = rules && first && (related ? await related.refusal(rules) : noSource(formatKind(first)));
     const message = (await related?.record(run, refusal === undefined ? rules : undefined)) ?? refusal;
-    return message === undefined ? outcome : { kind: 'error', message, writes };
+    return message === undefined ? outcome : { kind: 'error', message, writes, ...(notes && { notes }) };
   }
 
   /**

@@ -1,11 +1,24 @@
 import { expect, test } from 'vitest';
-import { yamlOf } from './object.ts';
+import { yamlBlock, yamlOf } from './object.ts';
 
 const object = (data: string): Parameters<typeof yamlOf>[0] =>
   ({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'a' }, data: { text: data } }) as never;
 
 test('fields come in alphabetical order, whatever order the server has sent', () => {
   expect(yamlOf(object('x'))).toBe('apiVersion: v1\ndata:\n  text: x\nkind: ConfigMap\nmetadata:\n  name: a\n');
+});
+
+test("kubectl's copy of an earlier state is folded, and nothing of it is lost", () => {
+  const copy = '{"kind":"ConfigMap","data":{"text":"<b>"}}';
+  const name = 'kubectl.kubernetes.io/last-applied-configuration';
+  const metadata = { name: 'a', annotations: { note: 'x', [name]: `${copy}\n` } };
+  const shown = yamlBlock({ ...object('x'), metadata: metadata as never }, 'Object').toString();
+  const [yaml = '', folded = ''] = shown.split('<details');
+  expect(yaml).toContain('  annotations:\n    note: x\n  name: a\n');
+  expect(yaml).not.toContain(name);
+  expect(folded).toContain(`aria-label="${name}"`);
+  expect(folded).toContain('&lt;b&gt;');
+  expect(yamlBlock(object('x'), 'Object').toString()).not.toContain('<details');
 });
 
 test('a large object is cut', () => {

@@ -38,9 +38,21 @@ function jsonOf(object: KubernetesObject): string | undefined {
   }
 }
 
+/** An object as YAML. Kubectl's copy of an earlier state, which says everything a second time, is folded. */
 export function yamlBlock(object: KubernetesObject, label: string): Html {
-  return html`<pre tabindex="0" role="region" aria-label="${label}"><code>${yamlOf(object)}</code></pre>`;
+  const { [LAST_APPLIED]: lastApplied, ...annotations } = object.metadata.annotations ?? {};
+  const shown = lastApplied === undefined ? object : { ...object, metadata: { ...object.metadata, annotations } };
+  return html`<pre tabindex="0" role="region" aria-label="${label}"><code>${yamlOf(shown)}</code></pre>
+    ${
+      lastApplied !== undefined &&
+      html`<details class="body">
+        <summary>The annotation ${LAST_APPLIED}</summary>
+        <pre tabindex="0" role="region" aria-label="${LAST_APPLIED}"><code>${lastApplied}</code></pre>
+      </details>`
+    }`;
 }
+
+const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
 /** Whether the object needs no comparison: cache and server have the same, or it is not shown. */
 export function isUnchanged(states: ObjectStates): boolean {
