@@ -112,6 +112,18 @@ describe('the watch over the victim', () => {
     for (const place of ['key', 'field', 'Redis user', 'series']) {
       expect(left, place).toContainEqual(expect.stringContaining(`the ${place} `));
     }
+    const { admin } = ground;
+    const history = (controller: string): string => `{left:queue:${controller}}:history:${world.hostile.namespace}/x`;
+    const [others, own] = [history('operator'), history(`${world.hostile.namespace}.own`)];
+    await Promise.all([others, own].map((key) => admin.rpush(key, 'x')));
+    const found = async (): Promise<boolean[]> => {
+      const all = await world.leftovers();
+      return [others, own].map((key) => all.includes(`the key ${key}`));
+    };
+    expect(await found(), 'without an end').toEqual([true, true]);
+    await Promise.all([others, own].map((key) => admin.pexpire(key, 3_000_000)));
+    expect(await found(), 'the log of a controller that is there, with an end').toEqual([false, true]);
+    await admin.del(others, own);
   });
 
   test('finds wakeups and answers that come late, and a gateway that has ended', { timeout: 300_000 }, async () => {
