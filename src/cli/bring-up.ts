@@ -250,7 +250,8 @@ async function ready(url: string, functions: ReadonlyMap<string, string>, signal
 export function runLines(): RunLines {
   return new RunLines({
     print: (line) => process.stdout.write(`${line.map(styled).join('')}\n`),
-    columns: () => process.stdout.columns,
+    // 0: a terminal that does not know its size.
+    columns: () => process.stdout.columns || undefined,
     say,
     nowMs: () => systemClock.now(),
   });

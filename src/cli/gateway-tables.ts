@@ -13,8 +13,9 @@ export function describeControllers(queues: readonly ServedQueue[]): string {
     queue.state,
     ...Object.values(queue.keys).map(String),
     [...pausedIn(queue), ...(queue.circuit ? ['breaker'] : [])].join(',') || '-',
+    queue.problems[0] ?? queue.remarks[0] ?? '-',
   ]);
-  return textTable([['CONTROLLER', 'STATE', ...lists.map((list) => list.toUpperCase()), 'PAUSED'], ...rows]);
+  return textTable([['CONTROLLER', 'STATE', ...lists.map((list) => list.toUpperCase()), 'PAUSED', 'REASON'], ...rows]);
 }
 
 /** The scopes of a controller's pauses; where there are too many, their number. */

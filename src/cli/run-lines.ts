@@ -47,7 +47,7 @@ export class RunLines {
     const { lines = [] } = this.#held.get(run) ?? {};
     this.#held.delete(run);
     print(formatTrigger(line.json, columns?.()));
-    for (const text of errorLine(line.json)) print([{ text: `    ${text}`, tone: 'bad' }]);
+    for (const part of errorLine(line.json)) print([{ text: '    ' }, part]);
     for (const each of [...wroteLine(line.json), ...lines]) print([{ text: `    ${each}` }]);
     this.#showLate();
   }

@@ -29,7 +29,8 @@ it('a trigger has the local time, and its columns stand below each other', () =>
 });
 
 it('the message of a run that did not end well has a line of its own', () => {
-  expect(errorLine({ ...TRIGGER, outcome: 'error', error: 'no disk' })).toEqual(['no disk']);
+  expect(errorLine({ ...TRIGGER, outcome: 'error', error: 'no disk' })).toEqual([{ text: 'no disk', tone: 'bad' }]);
+  expect(errorLine({ ...TRIGGER, outcome: 'deferred', error: 'later' })).toEqual([{ text: 'later' }]);
   expect(errorLine(TRIGGER)).toEqual([]);
 });
 
@@ -37,6 +38,8 @@ it.each([
   ['done', 'good'],
   ['error', 'bad'],
   ['unknown', 'bad'],
+  ['accepted', undefined],
+  ['deferred', undefined],
 ])('a run that ends as %s looks %s', (outcome, tone) => {
   expect(formatTrigger({ ...TRIGGER, outcome }).at(-1)?.tone).toBe(tone);
 });

@@ -11,7 +11,7 @@ const LEAST = 12;
 
 /**
  * A trigger as `levelhook start` and `levelhook dev` show it: local time, controller, key, reasons, duration, result.
- * @param columns of the terminal: the line fits into them, if that leaves anything of it. Default: any number.
+ * @param columns of the terminal: from 100 on the line fits into them. Default: any number.
  */
 export function formatTrigger(fields: Readonly<Record<string, unknown>>, columns = Infinity): LinePart[] {
   const attempt = Number(fields['attempt']);
@@ -28,7 +28,7 @@ export function formatTrigger(fields: Readonly<Record<string, unknown>>, columns
   return [
     { text: `${time} `, tone: 'quiet' },
     { text: `${controller} ${shownKey} ${shownWhy} ${took} ` },
-    { text: end.slice(1), tone },
+    { text: end.slice(1), ...(tone && { tone }) },
   ];
 }
 
@@ -53,8 +53,9 @@ export function wroteLine({ wrote, writes }: Readonly<Record<string, unknown>>):
 }
 
 /** The message of a run that did not end well, on a line of its own: it may be long. */
-export function errorLine({ outcome, error }: Readonly<Record<string, unknown>>): string[] {
-  return outcome === 'done' || typeof error !== 'string' ? [] : [error];
+export function errorLine({ outcome, error }: Readonly<Record<string, unknown>>): LinePart[] {
+  if (outcome === 'done' || typeof error !== 'string') return [];
+  return [{ text: error, ...(!NEITHER.has(outcome) && { tone: 'bad' as const }) }];
 }
 
 /** `updated Pod x-1 +3`: the first reason, and the number of others. */
@@ -65,9 +66,15 @@ function reasons(value: unknown): string {
   return (kind ? `${first.type} ${kind} ${name}` : first.type) + (more.length > 0 ? ` +${more.length}` : '');
 }
 
-function result(fields: Readonly<Record<string, unknown>>): LinePart & { readonly tone: 'good' | 'bad' } {
+/** Outcomes that are neither good nor bad: the run goes on, or begins later. */
+const NEITHER = new Set<unknown>(['accepted', 'deferred', 'not-sent']);
+
+function result(fields: Readonly<Record<string, unknown>>): LinePart {
   const again = fields['againAfterMs'] === undefined ? '' : `, again in ${Number(fields['againAfterMs']) / 1000} s`;
   const writes = Number(fields['writes']);
-  if (fields['outcome'] !== 'done') return { text: `${String(fields['outcome'])}${again}`, tone: 'bad' };
+  if (fields['outcome'] !== 'done') {
+    const text = `${String(fields['outcome'])}${again}`;
+    return NEITHER.has(fields['outcome']) ? { text } : { text, tone: 'bad' };
+  }
   return { text: `done, ${writes} ${writes === 1 ? 'write' : 'writes'}${again}`, tone: 'good' };
 }

@@ -167,6 +167,12 @@ describe('a result with a wrong field', () => {
     expect(decoded({ ...result, writes: [write] })).toEqual({ status: 'error', message, writes: [write] });
   });
 
+  it('keeps what the function reported for people', () => {
+    const notes = { log: ['a'], stack: 's' };
+    expect(decoded({ status: 'error', message: 5, ...notes })).toMatchObject({ status: 'error', ...notes });
+    expect(decoded({ status: 'done', requeueAfterSeconds: -1, log: ['a', 1] })).not.toHaveProperty('log');
+  });
+
   it.each<[string, object]>([
     ['a write is wrong', { status: 'done', writes: [{ ...write, uid: undefined }] }],
     ['a write and something else is wrong', { status: 'done', requeueAfterSeconds: -1, writes: [{}] }],

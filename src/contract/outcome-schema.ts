@@ -197,12 +197,21 @@ function decodeResult(value: unknown, at: readonly PropertyKey[]): RequestResult
  * A result with a known status and readable writes, but a wrong field elsewhere, becomes a failure. Its outcome is not
  * unknown: otherwise the key would wait until its deadline.
  */
-function asFailure({ status, writes: written }: Record<string, unknown>, problem: string): RequestResult | undefined {
+function asFailure(
+  { status, writes: written, log: lines, stack: trace }: Record<string, unknown>,
+  problem: string,
+): RequestResult | undefined {
   if (status !== 'done' && status !== 'error' && status !== 'terminal') return undefined;
   if (listIssue({ status, writes: written })) return undefined;
   const { data } = resultSchema.safeParse({ status: 'done', ...(written === undefined ? {} : { writes: written }) });
   if (data?.status !== 'done') return undefined;
-  return { status: 'error', message: `the result is wrong: ${problem}`, ...(data.writes && { writes: data.writes }) };
+  return {
+    status: 'error',
+    message: `the result is wrong: ${problem}`,
+    ...(data.writes && { writes: data.writes }),
+    ...(isLog(lines) && { log: lines }),
+    ...(typeof trace === 'string' && { stack: trace }),
+  };
 }
 
 /**
@@ -223,7 +232,7 @@ function isPlainSuccess(value: unknown): value is RequestResult {
 
 const DONE_FIELDS: ReadonlySet<string> = new Set(['status', 'requeueAfterSeconds', 'writes', 'log']);
 
-function isLog(value: unknown): boolean {
+function isLog(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.length <= MAX_LOG_LINES && value.every((line) => typeof line === 'string');
 }
 

@@ -44,8 +44,8 @@ export const MAX_RELATED_BYTES = 32 * 1024;
 export const MAX_LOG_LINES = 100;
 
 /**
- * What people see beside the outcome of a run. It decides nothing. The gateway keeps the last lines and the beginning
- * of the stack, some 1.5 KiB of a run, without what looks like a credential.
+ * What people see beside the outcome of a run. The gateway keeps the last lines and the beginning of the stack, some
+ * 1.5 KiB of a run, without what looks like a credential. It decides nothing, as long as it has the right form.
  */
 export interface RunNotes {
   /** The last lines of the run's log, the oldest first, `MAX_LOG_LINES` at most. Must not contain a secret. */

@@ -60,6 +60,8 @@ it('a stack has those of the causes, and an end', () => {
   const circle = new Error('round');
   circle.cause = circle;
   expect(stackOf(circle)?.split('caused by').length).toBe(4);
+  const long = stackOf(new Error(`long ${'x'.repeat(1200)}`)) ?? '';
+  expect(long).toMatch(/^Error: long x{195}…\n {4}at /);
   expect(stackOf('text')).toBeUndefined();
   expect(stackOf(Object.assign(new Error('long'), { stack: 'x'.repeat(10_000) }))).toHaveLength(4096);
 });

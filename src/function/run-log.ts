@@ -15,6 +15,7 @@ const LINE = 500;
 const STACK = 4096;
 /** Errors that have caused an error, of which the stack is shown. */
 const CAUSES = 3;
+const MESSAGE = 200;
 
 /**
  * The last lines of one run's log. Its result carries them to the gateway, where people see them beside the outcome:
@@ -73,14 +74,21 @@ function shownFields(fields: LogFields): string {
   }
 }
 
-/** The stack of an error and of those that have caused it. Undefined for a value that is no error. */
+/**
+ * The stack of an error and of those that have caused it, each with the beginning of its message: the whole message is
+ * elsewhere, and would leave no room for the frames. Undefined for a value that is no error.
+ */
 export function stackOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const stacks: string[] = [];
   let each: unknown = error;
   while (each instanceof Error && stacks.length <= CAUSES) {
-    stacks.push(each.stack ?? String(each));
+    stacks.push(withShortMessage(each));
     each = each.cause;
   }
   return stacks.join('\ncaused by: ').slice(0, STACK);
+}
+
+function withShortMessage({ message, name, stack = `${name}: ${message}` }: Error): string {
+  return message.length > MESSAGE ? stack.replace(message, () => `${message.slice(0, MESSAGE)}…`) : stack;
 }

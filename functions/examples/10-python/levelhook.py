@@ -168,8 +168,8 @@ def run(reconcile, request, api):
         return {"status": "unknown", "message": str(error)}
     except Exception as error:  # whatever it was, the gateway is to try again
         print(json.dumps({"level": "error", "msg": "reconcile failed", "error": str(error)}), flush=True)
-        # Shown on the page of the run, beside the error.
-        stack = traceback.format_exc()[:4096]
+        # Shown on the page of the run, beside the error. The gateway keeps the beginning, and Python names the cause last.
+        stack = traceback.format_exc()[-800:]
         return {"status": "error", "message": str(error), "stack": stack, "writes": api.writes}
 
 

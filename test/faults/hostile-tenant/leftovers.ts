@@ -17,8 +17,8 @@ async function isLog(redis: Redis, key: string, texts: readonly string[]): Promi
 }
 
 /**
- * Where any of these texts stands in Redis: in the name of a key, in a field or in a value. The histories of controllers
- * that are still there are not looked into: see `isLog`, and `:recent` is a log of all keys.
+ * Where any of these texts stands in Redis: in the name of a key, in a field or in a value. The histories of
+ * controllers that are still there are not looked into: see `isLog`, and `:recent` is a log of all keys.
  */
 export async function findInRedis(redis: Redis, texts: readonly string[]): Promise<string[]> {
   const found: string[] = [];

@@ -1,4 +1,4 @@
-import { boundedText, messageOf, parseRetryAfter, printable } from '../../../core/index.ts';
+import { boundedText, messageOf, parseRetryAfter, redacted } from '../../../core/index.ts';
 import {
   type CallbackLocation,
   LEVELHOOK_HEADER,
@@ -8,7 +8,6 @@ import {
 } from '../../../contract/index.ts';
 import { decodeResultLine, decodeResults } from '../../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
-import { redacted } from './redacted.ts';
 
 /** The decoded end of a trigger. An answer that fits no other kind is `unknown`: the run may still go on. */
 export type Outcome =
@@ -39,7 +38,9 @@ interface Reported {
   readonly notes?: Notes;
 }
 
-/** What people see of a run beside its outcome: bounded, printable, and without what looks like a credential. */
+/**
+ * What people may see of a run beside its outcome, as its function sent it, cut. The history makes it fit to be shown.
+ */
 export interface Notes {
   /** The last lines of its log, the oldest first. */
   readonly log?: readonly string[];
@@ -65,10 +66,10 @@ export type UnknownReason =
 
 /** Characters of a function's message that go into the log and the key's history. */
 const MAX_MESSAGE = 1024;
-/** Characters of a run's log, of one line, and of the stack of its error. */
-const LOG_CHARACTERS = 1024;
-const LINE_CHARACTERS = 512;
-const STACK_CHARACTERS = 1024;
+/** What is looked at of a run's log, of one line, and of the stack of its error. The history keeps less. */
+const MOST_LINES = 20;
+const LINE_CHARACTERS = 1024;
+const STACK_CHARACTERS = 4096;
 const DEFAULT_DEFER_MS = 1000;
 const MIN_DEFER_MS = 100;
 /** A longer time is cut to this. An operator who wants a longer wait pauses the controller. */
@@ -191,23 +192,12 @@ function shownText(text: string, max: number): string {
 
 /** Undefined: the function reported neither lines nor a stack. */
 function notesOf(result: RequestResult & { status: 'done' | 'error' | 'terminal' }): Notes | undefined {
-  const { log = [], stack = '' } = { stack: undefined, ...result };
-  if (log.length === 0 && stack === '') return undefined;
-  const lines: string[] = [];
-  let [left, unread] = [LOG_CHARACTERS, 4 * LOG_CHARACTERS];
-  for (const line of log.toReversed()) {
-    const shown = shownText(line, LINE_CHARACTERS);
-    left -= shown.length + 1;
-    // A line may be shown shorter than it is.
-    unread -= Math.min(line.length, 4 * LINE_CHARACTERS);
-    if (left < 0 || unread < 0) break;
-    lines.unshift(shown);
-  }
-  return { ...(lines.length > 0 && { log: lines }), ...(stack !== '' && { stack: shownStack(stack) }) };
-}
-
-function shownStack(stack: string): string {
-  return printable(redacted(stack.slice(0, 4 * STACK_CHARACTERS)).slice(0, STACK_CHARACTERS)).toWellFormed();
+  const { log, stack } = { stack: undefined, ...result };
+  if (!log?.length && !stack) return undefined;
+  return {
+    ...(log?.length && { log: log.slice(-MOST_LINES).map((line) => line.slice(0, LINE_CHARACTERS)) }),
+    ...(stack && { stack: stack.slice(0, STACK_CHARACTERS) }),
+  };
 }
 
 /** The reason in a refusal by the SDK, such as `: the message is too old`. Other bodies stay out of the log. */

@@ -12,7 +12,7 @@ import {
 } from '../../../core/index.ts';
 import { namespace } from '../../../contract/name-schema.ts';
 import type { KeySelection } from '../../controller/running/requeue.ts';
-import { dropDeadLetters, replayDeadLetters } from '../../controller/workqueue/records/dead-letters.ts';
+import { dropDeadLetters, queueAgain, replayDeadLetters } from '../../controller/workqueue/records/dead-letters.ts';
 import { isPersonScope, type PersonScope } from '../../controller/workqueue/key-status.ts';
 import type { ControllerAccess, DashboardData } from './data.ts';
 import { type ErrorGrouping, keysOfGroup } from './error-groups.ts';
@@ -119,14 +119,9 @@ export function actions({ data, grouping, logger }: ActionsOptions): Hono<LoginE
   app.post('/errors/reconcile', (context) =>
     answer(context, async ({ controller: id, group }) => {
       audit(context, { controller: id, action: 'reconcile-group', group });
-      const controller = controllerOf(data, id);
+      const { queue } = controllerOf(data, id);
       grouping.forget();
-      const keys = await keysOfGroup('failing', { controller: id, queue: controller.queue }, group);
-      let count = 0;
-      for (let from = 0; from < keys.length; from += MOST_KEYS) {
-        const some = keys.slice(from, from + MOST_KEYS).map((key) => decodeObjectKey(key));
-        count += await controller.requeue({ keys: some.filter((key) => key !== undefined) }, 'high');
-      }
+      const count = await queueAgain(queue, await keysOfGroup('failing', { controller: id, queue }, group));
       return count === 0 ? 'These keys do not fail any more.' : `${plural(count, 'key')} queued.`;
     }),
   );
@@ -200,12 +195,10 @@ function pauseScope(text: string): PersonScope {
 }
 
 /** As many keys as one page lists, with room. */
-const MOST_KEYS = 1000;
-
 const keyList = z
   .array(z.string().refine((text) => decodeObjectKey(text) !== undefined))
   .min(1)
-  .max(MOST_KEYS);
+  .max(1000);
 
 function someKeys(keys: readonly string[]): string[] {
   if (keys.length === 0) throw new FormError('No key was selected: mark one or more rows first.');

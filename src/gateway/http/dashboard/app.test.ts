@@ -219,7 +219,7 @@ test('a run is shown with its log and its stack, and as long as either history h
   expect(text).not.toContain('<script>alert');
   expect(await textOf(app, url(2))).toContain('Run 2 of shop/cart');
   expect(asked.at(-1)).toEqual({ limit: 5, key: 'shop/cart', run: 2 });
-  await textOf(app, url(3), 404);
+  expect(await textOf(app, url(3))).toContain('This run is not on record any more');
   await textOf(app, url('x'), 404);
   await textOf(app, url(12, 'none'), 404);
 });
@@ -724,12 +724,7 @@ test('failing keys are grouped by error, too, and a group is tried again', async
   const list: ShownQueue['inspector']['list'] = async (name, page) =>
     name === 'failing' ? all.inspector.list(name, page) : { total: 0, keys: [] };
   const queue = { ...all, inspector: { ...all.inspector, list } };
-  const controller = access(queue, {
-    requeue: async (which, priority) => {
-      changes.push(`${priority} ${JSON.stringify(which)}`);
-      return 'keys' in which ? which.keys.length : 0;
-    },
-  });
+  const controller = access(queue);
   const app = served({
     controllers: async () => [summary({ sizes: { ...sizes, failing: 3 } })],
     controller: (id) => (id === 'web' ? controller : undefined),
@@ -745,10 +740,21 @@ test('failing keys are grouped by error, too, and a group is tried again', async
   const [, group = ''] = /name="group" value="([^"]*)"/.exec(text) ?? [];
   const post = (fields: Readonly<Record<string, string>>) => app.request('/dashboard/errors/reconcile', form(fields));
   expect((await post({ controller: 'web', group })).status).toBe(303);
-  expect(changes).toEqual(['high {"keys":[{"namespace":"shop","name":"a"},{"namespace":"shop","name":"b"}]}']);
+  expect(changes).toEqual(['add shop/a shop/b']);
   await post({ controller: 'web', group: 'none' });
   await post({ controller: 'none', group });
   expect(changes).toHaveLength(1);
+});
+
+test('of many failing keys none goes before those of events', async () => {
+  const failing = Array.from({ length: 101 }, (_, at) => keyStatus(`shop/many-${at}`, { failures: 2 }));
+  const changes: string[] = [];
+  const queue = queueOf(failing, changes, () => 'no disk');
+  const app = served({ controller: () => access(queue), queues: () => new Map([['web', queue]]) });
+  const text = await textOf(app, '/dashboard/errors?list=failing');
+  const [, group = ''] = /name="group" value="([^"]*)"/.exec(text) ?? [];
+  await app.request('/dashboard/errors/reconcile', form({ controller: 'web', group }));
+  expect(changes).toEqual([expect.stringMatching(/^add low shop\/many-0 .* shop\/many-100$/)]);
 });
 
 test('a time is shown relative to now, with the absolute one beside it', async () => {

@@ -1,4 +1,4 @@
-import { textWithin } from '../../../../core/index.ts';
+import { boundedText, printable, redacted, textWithin } from '../../../../core/index.ts';
 import type { Reason } from '../../../../contract/index.ts';
 import { ERROR_BYTES } from '../queue-options.ts';
 import type { Ended, Finish, WriteSummary } from '../run.ts';
@@ -115,13 +115,17 @@ export interface EndedRun {
 }
 
 /**
- * An entry has this many bytes of text. The error, the writes and the stack have their own bounds; the log leaves some
- * for the reasons, which get the rest.
+ * An entry has this many bytes of text. The error, the writes and the stack have their own bounds; the stack leaves
+ * some for the log, and both leave some for the reasons, which get the rest.
  */
 const TEXTS_BYTES = 3072;
 const WROTE_BYTES = 512;
-const STACK_BYTES = 896;
-const REASONS_BYTES = 640;
+const STACK_BYTES = 1024;
+const LOG_BYTES = 384;
+const REASONS_BYTES = 512;
+const LINE_CHARACTERS = 512;
+/** A line with its quotes and its comma. */
+const MIN_LINE_BYTES = 16;
 const LINE_FEED = 10;
 
 /**
@@ -164,15 +168,22 @@ function linesWithin(lines: string, most: number): string {
   return bytes.toString('utf8', 0, Math.max(0, bytes.lastIndexOf(LINE_FEED, most)));
 }
 
-/** The beginning of the stack, and the last lines of the log. */
+/** The beginning of the stack and the last lines of the log, printable and without what looks like a credential. */
 function encodeNotes({ log, stack }: Pick<Ended, 'log' | 'stack'>, most: number, withLog: boolean): string {
+  const hasLog = log !== undefined && withLog;
   let text = '';
-  if (stack !== undefined) text += `,"stack":${JSON.stringify(textWithin(stack, Math.min(STACK_BYTES, most)))}`;
-  if (!log || !withLog) return text;
+  if (stack !== undefined) {
+    const shown = textWithin(printable(redacted(stack)), Math.min(STACK_BYTES, hasLog ? most - LOG_BYTES : most));
+    text += `,"stack":${JSON.stringify(shown)}`;
+  }
+  if (!hasLog) return text;
   let left = most - Buffer.byteLength(text);
   const lines: string[] = [];
   for (const line of log.toReversed()) {
-    const encoded = JSON.stringify(line);
+    if (left < MIN_LINE_BYTES) break;
+    // Of the newest line as much as fits, and of the others whole ones.
+    const shown = boundedText(redacted(line), LINE_CHARACTERS);
+    const encoded = JSON.stringify(lines.length === 0 ? textWithin(shown, left - 4) : shown);
     left -= Buffer.byteLength(encoded) + 1;
     if (left < 0) break;
     lines.unshift(encoded);

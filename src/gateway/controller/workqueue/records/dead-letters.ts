@@ -10,7 +10,7 @@ export type DeadLetterSelection =
   { readonly keys: readonly string[] } | { readonly namespace: string } | { readonly all: true };
 
 const PAGE = 500;
-/** More than this are replayed at low priority: live keys do not wait behind them. */
+/** More than this are queued at low priority: keys of events do not wait behind them. */
 const FEW = 100;
 
 /**
@@ -24,7 +24,15 @@ export async function replayDeadLetters(
   selection: DeadLetterSelection,
   onProgress: (done: number, total: number) => void = () => {},
 ): Promise<number> {
-  const keys = await select(queue, selection);
+  return queueAgain(queue, await select(queue, selection), onProgress);
+}
+
+/** Queues keys that a person has chosen. @returns how many. */
+export async function queueAgain(
+  queue: Pick<DeadLetterQueue, 'add' | 'addLow'>,
+  keys: readonly string[],
+  onProgress: (done: number, total: number) => void = () => {},
+): Promise<number> {
   onProgress(0, keys.length);
   for (let at = 0; at < keys.length; at += PAGE) {
     const page = keys.slice(at, at + PAGE);

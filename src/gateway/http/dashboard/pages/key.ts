@@ -37,6 +37,7 @@ export async function keyPage(
       ${crumbs(['Overview', DASHBOARD_PATH], [id, controllerUrl(id)])}
       <h1>${key} ${badge(state.tone, state.word)}</h1>
       ${summary.problems.map((problem) => html`<p class="notice bad">${problem}</p>`)}
+      ${summary.isStarting && html`<p class="notice">Its controller: ${summary.remarks[0]}</p>`}
       ${panel('Now', html`<div class="body">${nowFacts(page, status)}</div>`, buttons(page, summary, status))}
       ${
         isUnchanged(object) ? html`<div class="columns">${happened} ${objectNow}</div>` : html`${happened} ${objectNow}`

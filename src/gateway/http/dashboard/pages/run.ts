@@ -13,9 +13,9 @@ import { controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
 export function runPage(
   page: PageRequest,
   { id, key, entries }: { readonly id: string; readonly key: string; readonly entries: readonly PastRun[] },
-): Html | undefined {
+): Html {
   const [last] = entries;
-  if (!last) return undefined;
+  if (!last) return forgottenPage(page, id, key);
   const title = `Run ${last.run} of ${key}`;
   return layout(page, {
     title: `${title} · ${id}`,
@@ -26,6 +26,23 @@ export function runPage(
       ${crumbs(['Overview', DASHBOARD_PATH], [id, controllerUrl(id)], ['Runs', runsUrl(id)], [key, keyUrl(id, key)])}
       <h1>${title} ${outcomeBadge(last.outcome)}</h1>
       ${entries.map((each) => entryPanel(page, each, entries.length > 1))}
+    `,
+  });
+}
+
+/** The history holds the last runs only, and of very many a second some. */
+function forgottenPage(page: PageRequest, id: string, key: string): Html {
+  return layout(page, {
+    title: `Run of ${key} · ${id}`,
+    section: 'overview',
+    refreshMs: 0,
+    content: html`
+      ${crumbs(['Overview', DASHBOARD_PATH], [id, controllerUrl(id)], ['Runs', runsUrl(id)], [key, keyUrl(id, key)])}
+      <h1>Run of ${key}</h1>
+      <p class="notice">
+        This run is not on record any more: the history keeps the last runs of each controller, and of very many a
+        second some.
+      </p>
     `,
   });
 }
