@@ -17,6 +17,29 @@ const STACK = 4096;
 const CAUSES = 3;
 const MESSAGE = 200;
 
+/** Of runs that end well so many report their log, in a second: the gateway keeps fewer. */
+const REPORTED_PER_SECOND = 50;
+
+/** Which logs the results of a function have. */
+export class ReportedLogs {
+  /** How many of the last lines of a run; with 0 its result has no stack either. */
+  readonly lines: number;
+  #sinceMs = -Infinity;
+  #reported = 0;
+
+  constructor(lines: number) {
+    this.lines = lines;
+  }
+
+  /** Whether a run that has ended well reports its log. A busy function reports a sample. */
+  takesSuccess(): boolean {
+    const nowMs = systemClock.now();
+    if (nowMs - this.#sinceMs >= 1000) [this.#sinceMs, this.#reported] = [nowMs, 0];
+    this.#reported += 1;
+    return this.#reported <= REPORTED_PER_SECOND;
+  }
+}
+
 /**
  * The last lines of one run's log. Its result carries them to the gateway, where people see them beside the outcome:
  * `+12 ms info created the ConfigMap {"name":"a"}`, the time since the run began. Lines of the level debug stay out.

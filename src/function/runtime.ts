@@ -7,7 +7,7 @@ import { isCached } from './cache-views.ts';
 import type { Context, Controller } from './controller.ts';
 import { declaredWrites } from './describe.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
-import { RunLog, stackOf } from './run-log.ts';
+import { type ReportedLogs, RunLog, stackOf } from './run-log.ts';
 import { type HangUp, RunScope } from './run-scope.ts';
 import type { RunCredentials, RunToken } from './run-token.ts';
 import { describeRelated } from './source.ts';
@@ -18,8 +18,7 @@ export interface RunOptions {
   /** Reaches the apiserver for one run. */
   readonly api: (run: number) => ApiTransport;
   readonly log: Logger;
-  /** How many of the last lines of a run's log its result has; with 0 it has no stack either. */
-  readonly logLines: number;
+  readonly logs: ReportedLogs;
   /** Identifies the trigger on every line of the log, as in the gateway's. */
   readonly reconcileId: string;
   readonly hangUp: HangUp;
@@ -135,7 +134,7 @@ async function resultOf(
   request: TriggerRequest,
   api: ApiWriter,
   { runToken, runCredentials }: { runToken: RunToken | undefined; runCredentials: RunCredentials | undefined },
-  { cache, scope, reconcileId, logLines, ...options }: GivenRun,
+  { cache, scope, reconcileId, logs, ...options }: GivenRun,
 ): Promise<RequestResult> {
   const { namespace, name, attempt, reasons } = request;
   const given = namespace === undefined ? { name, attempt, reasons } : { namespace, name, attempt, reasons };
@@ -152,7 +151,7 @@ async function resultOf(
     cache,
     api,
     get log() {
-      return (kept ??= logLines > 0 ? (runLog = new RunLog(logLines, startedMs)).around(logOf()) : logOf());
+      return (kept ??= logs.lines > 0 ? (runLog = new RunLog(logs.lines, startedMs)).around(logOf()) : logOf());
     },
     get signal() {
       return scope.signal;
@@ -165,10 +164,10 @@ async function resultOf(
     ...(runCredentials ? { runCredentials } : {}),
   };
   // Called after the run, which may set `related` until its end.
-  const told = () => ({
+  const told = (hasFailed: boolean) => ({
     writes: api.writes,
     ...(related && { related }),
-    ...(runLog && runLog.lines.length > 0 && { log: runLog.lines }),
+    ...(runLog && runLog.lines.length > 0 && (hasFailed || logs.takesSuccess()) && { log: runLog.lines }),
   });
   try {
     const result = await controller.run(given, context);
@@ -185,7 +184,7 @@ async function resultOf(
     if (seconds !== undefined && !isDuration(seconds)) {
       throw new TerminalError(`requeueAfterSeconds is ${seconds}: it must lie between 0 and a year`);
     }
-    return { status: 'done', ...told(), ...(seconds === undefined ? {} : { requeueAfterSeconds: seconds }) };
+    return { status: 'done', ...told(false), ...(seconds === undefined ? {} : { requeueAfterSeconds: seconds }) };
   } catch (error) {
     // The gateway keeps less than this, and refuses an answer of over 1 MiB.
     const message = messageOf(error).slice(0, 4096);
@@ -196,7 +195,7 @@ async function resultOf(
       error instanceof RetryAfterError && isDuration(error.retryAfterSeconds)
         ? { retryAfterSeconds: error.retryAfterSeconds }
         : {};
-    return { status, message, ...told(), ...(logLines > 0 && stack !== undefined && { stack }), ...retry };
+    return { status, message, ...told(true), ...(logs.lines > 0 && stack !== undefined && { stack }), ...retry };
   }
 }
 

@@ -22,7 +22,7 @@ import { type CacheFetch, httpCache } from './http-reader.ts';
 import type { HangUp } from './run-scope.ts';
 import { allResults, type OnResult, prepareTrigger } from './runtime.ts';
 import { SeenTriggers } from './seen-triggers.ts';
-import { checkLogLines, DEFAULT_LOG_LINES } from './run-log.ts';
+import { checkLogLines, DEFAULT_LOG_LINES, ReportedLogs } from './run-log.ts';
 import { maxReviewBytes, type WebhookAnswer, type WebhookRequest, webhooksByName } from './webhook.ts';
 import { fetchKubernetes, type OpenKubernetes } from './trigger-kubernetes.ts';
 
@@ -142,7 +142,7 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
   const { api, now, secrets } = options;
   if (typeof secrets !== 'function') checkSecrets(secrets);
   const webhooks = webhooksByName(controller.name, controller.webhooks);
-  const logLines = checkLogLines(options.logLines ?? DEFAULT_LOG_LINES);
+  const logs = new ReportedLogs(checkLogLines(options.logLines ?? DEFAULT_LOG_LINES));
   const log = options.logger.child({ controller: controller.name });
   const seen = new SeenTriggers();
   let platform = WEB_PLATFORM;
@@ -198,7 +198,7 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
       cache: (scope) => open(trigger.cache, scope),
       api: transportOf(trigger),
       log,
-      logLines,
+      logs,
       reconcileId,
       hangUp,
       wallNow: now,

@@ -4,6 +4,7 @@ import { CONTRACT_VERSION, type Reason, type RequestResult, type Trigger } from 
 import type { CacheReader } from '../../function/cache-reader.ts';
 import type { Controller } from '../../function/controller.ts';
 import { hangUpOf } from '../../function/run-scope.ts';
+import { ReportedLogs } from '../../function/run-log.ts';
 import { allResults, prepareTrigger } from '../../function/runtime.ts';
 import type { RecordedRequest, TestApiserver } from './test-apiserver.ts';
 import { everythingOf } from './live-reader.ts';
@@ -97,7 +98,7 @@ export async function runReconciler(
     api: () => apiserver.transport,
     log: logger,
     // The caller has the logger and the error itself.
-    logLines: 0,
+    logs: new ReportedLogs(0),
     reconcileId: randomUUID(),
     hangUp: signal ? hangUpOf(signal) : () => {},
     wallNow: () => systemClock.wallNow(),
