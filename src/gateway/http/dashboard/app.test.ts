@@ -185,15 +185,22 @@ function form(fields: Readonly<Record<string, string>>): RequestInit {
 }
 
 test('runs with one error behind each other are shown once', async () => {
-  const run = (number: number, error?: string): PastRun => ({ ...pastRun('shop/cart', error), run: number });
+  const run = (number: number, error?: string, more: Partial<PastRun> = {}): PastRun => {
+    const reasons = [{ type: 'retry' as const }];
+    return { ...pastRun('shop/cart', error), run: number, attempt: 2, reasons, ...more };
+  };
   expect(repeated([]).length).toBe(0);
-  const runs = [run(9), run(8, 'b'), run(7, 'a'), run(6, 'a'), run(5, 'a'), run(4), run(3)];
-  expect(repeated(runs).map((group) => group.map((each) => each.run))).toEqual([[9], [8], [7, 6, 5], [4], [3]]);
+  const first = { attempt: 1, reasons: [{ type: 'manual' as const }] };
+  const dead = { outcome: 'dead' as const };
+  const runs = [run(9), run(8, 'b'), run(7, 'a', dead), run(6, 'a'), run(5, 'a', first), run(4, 'a'), run(3), run(2)];
+  const groups = [[9], [8], [7, 6, 5], [4], [3], [2]];
+  expect(repeated(runs).map((group) => group.map((each) => each.run))).toEqual(groups);
   const history = { ...queueOf([]).history, runsOf: async () => runs };
   const app = served({ controller: () => access({ ...queueOf([]), history }) });
   const text = await textOf(app, `${DASHBOARD_PATH}/controllers/web/keys/shop/cart`);
-  expect(text.match(/<li class="(ok|bad)">/g)).toHaveLength(5);
+  expect(text.match(/<li class="(ok|bad)">/g)).toHaveLength(groups.length);
   expect(text).toContain('× 3');
+  expect(text, 'the cause of the series').toContain('manual');
   expect(text).toContain(`${DASHBOARD_PATH}/controllers/web/runs/7/shop/cart`);
 });
 

@@ -139,10 +139,11 @@ function timeline(
             ${outcomeBadge(run.outcome)} ${same.length > 0 && html`<span class="strong">× ${same.length + 1}</span>`}
             ${times.at(run.atMs)}
             <span class="muted"
-              ><a href="${runUrl(controller, { key: run.key, run: run.run })}">run ${run.run}</a>${runText(run)}</span
+              ><a href="${runUrl(controller, { key: run.key, run: run.run })}">run ${run.run}</a
+              >${runText(run)}${sinceText(same, times)}</span
             >
-            ${same.length > 0 && sinceText(same, times)}
-            ${run.error !== undefined && html`<span class="reason">${run.error}</span>`} ${runFacts(run, times)}
+            ${run.error !== undefined && html`<span class="reason">${run.error}</span>`}
+            ${runFacts({ ...run, reasons: same.at(-1)?.reasons ?? run.reasons ?? [] }, times)}
           </li>`,
       )}
     </ol>
@@ -152,12 +153,16 @@ function timeline(
     }`;
 }
 
-/** Runs of the same error behind each other, the newest first of each: ten equal retries tell no more than one. */
+/**
+ * The attempts of each series that have the same error, the newest first: ten equal retries tell no more than one. The
+ * first attempt has the cause of the series.
+ */
 export function repeated(runs: readonly PastRun[]): [PastRun, ...PastRun[]][] {
   const groups: [PastRun, ...PastRun[]][] = [];
   for (const run of runs) {
     const group = groups.at(-1);
-    if (group && run.error !== undefined && group[0].error === run.error && group[0].outcome === run.outcome) {
+    const isSame = group && run.error !== undefined && group[0].error === run.error;
+    if (isSame && group.at(-1)?.attempt !== 1) {
       group.push(run);
     } else groups.push([run]);
   }
@@ -167,7 +172,7 @@ export function repeated(runs: readonly PastRun[]): [PastRun, ...PastRun[]][] {
 /** @param same the runs that are not shown on their own, the newest first. */
 function sinceText(same: readonly PastRun[], times: Times): Content {
   const oldest = same.at(-1);
-  return oldest && html`<span class="muted">the first of them ${times.at(oldest.atMs)}</span>`;
+  return oldest && html`, the first of them ${times.at(oldest.atMs)}`;
 }
 
 /** `, attempt 3, took 15 ms, after 2 s of waiting, on gateway-1`. */
