@@ -296,15 +296,16 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
 
   it('answers a batch line by line if it can, and as a whole if it is not asked for lines', async () => {
     const names = ['none', 'nothing'];
-    const failed = { status: 'error', message: expect.any(String) as string, writes: [] };
+    const text = expect.any(String) as string;
+    const failed = { status: 'error', message: text, writes: [], stack: text };
     const whole = await post(trigger(CONTROLLER, names));
     expect([whole.status, decodeResults(await whole.json(), 2)]).toEqual([200, [failed, failed]]);
     const asked = await post(trigger(CONTROLLER, names), { accept: `${RESULT_STREAM}, application/json` });
     expect(asked.headers.get('content-type')).toContain(platform.streams ? RESULT_STREAM : 'application/json');
-    const text = await asked.text();
-    if (!platform.streams) expect(decodeResults(JSON.parse(text), 2)).toEqual([failed, failed]);
+    const answer = await asked.text();
+    if (!platform.streams) expect(decodeResults(JSON.parse(answer), 2)).toEqual([failed, failed]);
     else {
-      const lines = text.trim().split('\n').map(decodeResultLine);
+      const lines = answer.trim().split('\n').map(decodeResultLine);
       expect(lines.toSorted((a, b) => (a?.run ?? 0) - (b?.run ?? 0))).toEqual(
         [1, 2].map((run) => ({ run, result: failed })),
       );

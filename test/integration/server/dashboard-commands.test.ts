@@ -98,7 +98,7 @@ it.each(Object.keys(fullGatewayPaths(namespace)))(
   { timeout: LIMIT_MS },
   async (name) => {
     const visit = (attempt: number): Promise<string> => ask(fullGatewayPaths(namespace, attempt)[name] ?? '');
-    expect(await slowEachTime(visit, name.startsWith('dead letters') ? 20 : 0)).toEqual([]);
+    expect(await slowEachTime(visit, name.startsWith('errors of') ? 20 : 0)).toEqual([]);
   },
 );
 
