@@ -84,7 +84,7 @@ function detailsOf({ reasons, wrote, barrier, nextMs, outcome }: PastRun): strin
   ];
 }
 
-/** Of the last run only: what its function reported beside the outcome. */
+/** The stack and the log that the function reported. `explainKey` shows them for the last run only. */
 function notesOf({ stack, log = [] }: PastRun): string[] {
   return [
     ...(stack === undefined ? [] : ['the stack of its error:', ...stack.split('\n').map((line) => `  ${line}`)]),

@@ -1,4 +1,4 @@
-/** A part of a line, and what it means: at a terminal with colours it has one. */
+/** A part of a line. A terminal with colours shows its tone. */
 export interface LinePart {
   readonly text: string;
   readonly tone?: 'good' | 'bad' | 'quiet';

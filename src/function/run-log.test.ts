@@ -69,6 +69,11 @@ it('a stack has those of the causes, and an end', () => {
   expect(stackOf(circle)?.split('caused by').length).toBe(4);
   const long = stackOf(new Error(`long ${'x'.repeat(1200)}`)) ?? '';
   expect(long).toMatch(/^Error: long x{195}…\n {4}at /);
+  for (const message of [undefined, null, { a: 1 }]) {
+    const odd = Object.assign(new Error('odd'), { message });
+    expect(stackOf(odd)).toBe(odd.stack);
+  }
+  expect(stackOf(Object.assign(new Error('odd'), { stack: 5 }))).toBe('');
   expect(stackOf('text')).toBeUndefined();
   expect(stackOf(Object.assign(new Error('long'), { stack: 'x'.repeat(10_000) }))).toHaveLength(4096);
 });

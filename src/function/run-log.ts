@@ -7,17 +7,17 @@ export const DEFAULT_LOG_LINES = 20;
 /** @throws UserError unless it is a number of lines that a result may have. */
 export function checkLogLines(lines: number): number {
   if (Number.isInteger(lines) && lines >= 0 && lines <= MAX_LOG_LINES) return lines;
-  throw new UserError(`logLines is ${lines}: it must be a whole number between 0 and ${MAX_LOG_LINES}`);
+  throw new UserError(`logLines is ${lines}: it must be a whole number from 0 to ${MAX_LOG_LINES}`);
 }
 
 /** Characters of one line, and of a stack. The gateway keeps fewer. */
 const LINE = 500;
 const STACK = 4096;
-/** Errors that have caused an error, of which the stack is shown. */
+/** The stack of an error shows so many of its causes. */
 const CAUSES = 3;
 const MESSAGE = 200;
 
-/** Of runs that end well so many report their log, in a second: the gateway keeps fewer. */
+/** So many runs that end well report their log in a second. The gateway keeps fewer. */
 const REPORTED_PER_SECOND = 50;
 
 /** Which logs the results of a function have. */
@@ -35,8 +35,7 @@ export class ReportedLogs {
   takesSuccess(): boolean {
     const nowMs = systemClock.now();
     if (nowMs - this.#sinceMs >= 1000) [this.#sinceMs, this.#reported] = [nowMs, 0];
-    this.#reported += 1;
-    return this.#reported <= REPORTED_PER_SECOND;
+    return (this.#reported += 1) <= REPORTED_PER_SECOND;
   }
 }
 
@@ -98,8 +97,8 @@ function shownFields(fields: LogFields): string {
 }
 
 /**
- * The stack of an error and of those that have caused it, each with the beginning of its message: the whole message is
- * elsewhere, and would leave no room for the frames. Undefined for a value that is no error.
+ * The stack of an error, followed by the stacks of its causes. A long message is cut, because the result has the whole
+ * message elsewhere and the frames need the room. Undefined for a value that is no error.
  */
 export function stackOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -112,6 +111,9 @@ export function stackOf(error: unknown): string | undefined {
   return stacks.join('\ncaused by: ').slice(0, STACK);
 }
 
-function withShortMessage({ message, name, stack = `${name}: ${message}` }: Error): string {
-  return message.length > MESSAGE ? stack.replace(message, () => `${message.slice(0, MESSAGE)}…`) : stack;
+/** The fields of an error of a class of its own may have any value. */
+function withShortMessage({ message, stack }: { readonly message: unknown; readonly stack?: unknown }): string {
+  if (typeof stack !== 'string') return '';
+  if (typeof message !== 'string' || message.length <= MESSAGE) return stack;
+  return stack.replace(message, () => `${message.slice(0, MESSAGE)}…`);
 }

@@ -38,9 +38,7 @@ interface Reported {
   readonly notes?: Notes;
 }
 
-/**
- * What people may see of a run beside its outcome, as its function sent it, cut. The history makes it fit to be shown.
- */
+/** The function's notes about a run, cut. The history makes them fit to be shown. */
 export interface Notes {
   /** The last lines of its log, the oldest first. */
   readonly log?: readonly string[];
@@ -66,7 +64,7 @@ export type UnknownReason =
 
 /** Characters of a function's message that go into the log and the key's history. */
 const MAX_MESSAGE = 1024;
-/** What is looked at of a run's log, of one line, and of the stack of its error. The history keeps less. */
+/** Bounds of the notes: lines of the log, characters of a line, and characters of the stack. The history keeps less. */
 const MOST_LINES = 20;
 const LINE_CHARACTERS = 1024;
 const STACK_CHARACTERS = 4096;

@@ -34,7 +34,7 @@ const WRITE_LENGTH = 262_144;
  */
 const FILL_SECONDS = 10;
 const BURST_SHARE = 0.5;
-/** Of runs that ended well so many are recorded with their log: a run with a log takes the room of up to six. */
+/** Bounds the runs that ended well and keep their log, because a run with a log takes the room of up to six. */
 const LOGS = { perSecond: 5, burst: 100 };
 /** The most bytes of UTF-8 for one code unit of a JavaScript string. */
 const MOST_BYTES = 3;

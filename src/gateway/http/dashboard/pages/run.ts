@@ -8,7 +8,7 @@ import { controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
 
 /**
  * One run of a key: why it ran, how long it took, how it ended, and what its function reported.
- * @param entries what is on record of it, the newest first: a run that went on after its answer has several.
+ * @param entries its entries in the history, the newest first. A run that went on after its answer has several.
  */
 export function runPage(
   page: PageRequest,
@@ -20,7 +20,7 @@ export function runPage(
   return layout(page, {
     title: `${title} · ${id}`,
     section: 'overview',
-    // What is on record of a run that is over does not change.
+    // The record of a run that is over does not change.
     refreshMs: last.outcome === 'accepted' || last.outcome === 'unknown' ? 5000 : 0,
     content: html`
       ${crumbs(['Overview', DASHBOARD_PATH], [id, controllerUrl(id)], ['Runs', runsUrl(id)], [key, keyUrl(id, key)])}
@@ -66,7 +66,7 @@ function entryPanel({ times }: PageRequest, entry: PastRun, isOneOfSeveral: bool
   return html`${panel(title, html`<div class="body">${body}</div>`)} ${notes(stack, log)}`;
 }
 
-/** What the function has reported beside the outcome. */
+/** The stack and the log that the function reported. */
 function notes(stack: string | undefined, log: readonly string[] | undefined): Content {
   return [
     stack !== undefined && panel('Stack of its error', textBlock(stack, 'Stack of its error')),
