@@ -204,9 +204,10 @@ export class Recovery {
     const controllers = [...this.#options.parts.controllers()];
     const informers = [...this.#options.parts.informers.all()];
     const losses = this.#losses;
+    // After a loss the answers so far may be those of an earlier process, and the next check decides.
+    const isConnected = (): boolean => losses === this.#losses;
     const reason = await redisNotReady(this.#location.redis, logger);
-    // The answer may be that of an earlier process. The next check decides.
-    if (losses !== this.#losses) return;
+    if (!isConnected()) return;
     if (reason !== undefined) {
       if (this.#state.kind !== 'unusable') logger.warn({ reason }, 'Redis cannot be used, dispatch is paused');
       return this.#suspendAll({ kind: 'unusable', reason });
@@ -216,7 +217,7 @@ export class Recovery {
       this.#state = { kind: 'unchecked' };
     }
     const runId = await redisRunId(this.#location.redis);
-    await this.#unrecorded.recordProcess(runId);
+    await this.#unrecorded.recordProcess(runId, isConnected);
     const { term } = this.#options.writer;
     let read = this.#toRead(controllers, runId, term);
     let lost = await this.#findLost(informers, read, runId, term);
@@ -225,7 +226,7 @@ export class Recovery {
       lost = await this.#findLost(informers, read, runId, term);
     }
     this.#whole = undefined;
-    if (!lost) return;
+    if (!lost || !isConnected()) return;
     for (const part of [...informers, ...controllers]) {
       const isLost = lost.includes(part);
       const isIncomplete = 'view' in part && !part.synced;
@@ -236,8 +237,7 @@ export class Recovery {
     const inOrder = term
       ? await this.#repairAndEnsure(found, AbortSignal.any([signal, term.signal]))
       : await this.#follow(found);
-    // The connection broke during the check, so the result may be that of another process. The next check decides.
-    if (signal.aborted || this.#state.kind === 'away' || losses !== this.#losses) return;
+    if (signal.aborted || this.#state.kind === 'away' || !isConnected()) return;
     this.#state = { kind: 'checked' };
     this.#whole = { runId, term };
     for (const controller of inOrder) {

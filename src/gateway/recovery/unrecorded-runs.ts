@@ -90,12 +90,15 @@ export class UnrecordedRuns {
    * Takes the Lease for a Redis process, before anything is dispatched through it. If the registry names another
    * process, this one may lack records of earlier runs; the Lease says which gateways started them. The registry keeps
    * the answer for gateways that start before these runs are over.
+   *
+   * @param isConnected whether the connection has stayed since the process named itself. If it has not, the registry
+   *   may be that of the next process, and nothing is taken or written.
    */
-  async recordProcess(runId: string): Promise<void> {
+  async recordProcess(runId: string, isConnected: () => boolean = () => true): Promise<void> {
     const { lease, location } = this.#options;
     const { redis, registryKey } = location;
     const [known, lostAt] = await redis.hmget(registryKey, 'runId', LOST_FIELD);
-    if (known === runId && this.#runId === runId) return;
+    if (!isConnected() || (known === runId && this.#runId === runId)) return;
     const { beforeMs, others } = await lease.take(runId);
     // Another gateway met this process first, so all runs that began later are on record.
     const latestMs = known === runId ? Number(lostAt) : Infinity;
