@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import type { Finish } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -76,6 +76,20 @@ describe('a run whose record was lost and is put back', () => {
     expect(process.runsOf('a')).toHaveLength(1);
     process.unpassed.clear();
     await eventually(async () => expect(process.runsOf('a')).toHaveLength(2));
+  });
+
+  it('is forgotten here when another gateway has recorded its end, and only then', async () => {
+    const other = await fixture.open({ timeoutMs: TIMEOUT_MS });
+    const run = process.runsOf('a')[0]?.run ?? 0;
+    end({ kind: 'accepted', untilMs: clock.now() + 86_400_000 });
+    await eventually(async () => expect(queue.ownRuns.goingOn).toBe(1));
+    const compare = vi.spyOn(queue.ownRuns, 'compare');
+    clock.advance(10_000);
+    await eventually(async () => expect(compare).toHaveBeenCalled(), 20_000);
+    expect(queue.ownRuns.goingOn).toBe(1);
+    await other.settle('a', run, { kind: 'ended', failures: 'forget' });
+    clock.advance(10_000);
+    await eventually(async () => expect(queue.ownRuns.goingOn).toBe(0), 20_000);
   });
 
   it('is settled as lost at its deadline when its outcome is unknown', async () => {

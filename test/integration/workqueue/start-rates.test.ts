@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { systemClock } from '../../../src/core/index.ts';
 import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
+import { GatewayRuns } from '../../../src/gateway/controller/workqueue/records/own-runs.ts';
 import { type StartRate, StartRates } from '../../../src/gateway/controller/workqueue/worker/start-rates.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
@@ -23,7 +24,7 @@ async function openQueue(concurrency: number, starts: StartRate): Promise<BullMq
 
 describe('keys of a tenant that are ready again and again', () => {
   it('start no faster than a tenant may, in all of its queues, and each of them runs', async () => {
-    const rates = new StartRates(systemClock);
+    const rates = new StartRates(systemClock, new GatewayRuns());
     const process = new RecordingProcess();
     const queue = await openQueue(100, rates.of('tenant'));
     await queue.start(process);
@@ -41,7 +42,7 @@ describe('keys of a tenant that are ready again and again', () => {
 
 describe('runs of a tenant that do not end', () => {
   it('are in flight in a bounded number, in all of its queues, and the other keys run when some have ended', async () => {
-    const rates = new StartRates(systemClock);
+    const rates = new StartRates(systemClock, new GatewayRuns());
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const processes = await Promise.all(
       Array.from({ length: 3 }, async () => {

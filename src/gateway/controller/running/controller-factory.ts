@@ -103,7 +103,7 @@ export class ControllerFactory {
   constructor(options: ControllerFactoryOptions) {
     this.#options = options;
     const { clock } = options.runtime;
-    this.#startRates = new StartRates(clock);
+    this.#startRates = new StartRates(clock, this.ownRuns);
     this.#runLines = new LimitedLines(clock, FAILURE_LINES);
     this.#queueLines = new LimitedLines(clock, QUEUE_LINES);
   }

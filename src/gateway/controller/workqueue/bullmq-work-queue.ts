@@ -270,7 +270,19 @@ export class BullMqWorkQueue implements WorkQueue {
     const onError = (error: unknown): void => this.#warn(error, 'barrier');
     const barriers = new BarrierChecks({ process, clock, onError });
     this.#barriers = barriers;
-    const upkeep = new Upkeep({ name, records, barriers, onReady, keysOfJobs, clock, logger, metrics });
+    const [gate, ownRuns] = [this.#gate, this.ownRuns];
+    const upkeep = new Upkeep({
+      name,
+      records,
+      barriers,
+      ownRuns,
+      gate,
+      onReady,
+      keysOfJobs,
+      clock,
+      logger,
+      metrics,
+    });
     const poller = new Poller({
       records,
       barriers,
@@ -294,7 +306,6 @@ export class BullMqWorkQueue implements WorkQueue {
       ended: (tookMs: number, hasFailed: boolean): void => this.#sampler?.ended(tookMs, hasFailed),
     };
     const queue = { name, timeoutMs, concurrency, maxBatch };
-    const [gate, ownRuns] = [this.#gate, this.ownRuns];
     this.#worker = new QueueWorker({ queue, records, process, runtime, gate, barriers, ownRuns, on });
     // A gateway before this one may have left keys that wait.
     this.#sampler?.touch();

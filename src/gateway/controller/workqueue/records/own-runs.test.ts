@@ -97,6 +97,75 @@ describe('OwnRuns', () => {
   });
 });
 
+it('counts the runs that go on without a connection, of each tenant and of all, in any history', () => {
+  const step = fc.record({
+    kind: fc.constantFrom('begin', 'end', 'doubt', 'accepted', 'compare', 'pass', 'remove', 'forget'),
+    queue: fc.constantFrom('shop.one', 'shop.two', 'bank.one'),
+    key: fc.constantFrom('a', 'b', 'c'),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const gateway = new GatewayRuns();
+      let [nowMs, count] = [0, 0];
+      for (const { kind, queue, key } of steps) {
+        const runs = gateway.of(queue);
+        const known = runs.inFlight(nowMs).find((each) => each.key === key);
+        if (kind === 'pass') nowMs += 700;
+        if (kind === 'begin') {
+          count += 1;
+          runs.begin({ key, run: count, incarnation: 'i', deadlineMs: nowMs + TIMEOUT_MS }, nowMs);
+        }
+        const run = known?.run ?? 0;
+        if (kind === 'end') runs.finish({ key, run, finish: KNOWN });
+        if (kind === 'doubt') runs.finish({ key, run, finish: UNKNOWN });
+        if (kind === 'accepted') runs.finish({ key, run, finish: { kind: 'accepted', untilMs: nowMs + 5000 } });
+        if (kind === 'compare') {
+          const asked = runs.oldestGoingOn(2);
+          runs.compare(asked, {
+            incarnation: 'i',
+            runs: asked.map((each) => (each.key === key ? each.run : undefined)),
+          });
+          expect(runs.oldestGoingOn(9).map((each) => each.key)).not.toContain(
+            asked.find((each) => each.key !== key)?.key,
+          );
+        }
+        if (kind === 'remove') gateway.remove(queue);
+        if (kind === 'forget') gateway.inFlight(nowMs);
+        const all = ['shop.one', 'shop.two', 'bank.one'].map(
+          (name) => gateway.find(name)?.oldestGoingOn(9).length ?? 0,
+        );
+        const [one = 0, two = 0, bank = 0] = all;
+        expect([gateway.goingOn('shop.'), gateway.goingOn('bank.'), gateway.goingOn()]).toEqual([
+          one + two,
+          bank,
+          one + two + bank,
+        ]);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+it('forgets a run that goes on only by the records of its own incarnation', () => {
+  const runs = new OwnRuns();
+  for (const [at, key] of ['ended', 'goes on', 'runs'].entries()) {
+    runs.begin({ key, run: at + 1, incarnation: 'i', deadlineMs: 100 }, 0);
+    if (key !== 'runs') runs.finish({ key, run: at + 1, finish: { kind: 'accepted', untilMs: 5000 } });
+  }
+  const asked = runs.oldestGoingOn(10);
+  expect(asked.map(({ key }) => key)).toEqual(['ended', 'goes on']);
+  for (const incarnation of ['another', undefined]) {
+    runs.compare(asked, { incarnation, runs: [undefined, undefined] });
+    expect(runs.goingOn).toBe(2);
+  }
+  runs.compare(asked, { incarnation: 'i', runs: [undefined, 2] });
+  expect(runs.inFlight(0).map(({ key }) => key)).toEqual(['runs', 'goes on']);
+  // It has begun anew since the question.
+  runs.begin({ key: 'goes on', run: 4, incarnation: 'i', deadlineMs: 100 }, 0);
+  runs.compare(asked, { incarnation: 'i', runs: [undefined, undefined] });
+  expect(runs.inFlight(0).map(({ run }) => run)).toEqual([3, 4]);
+});
+
 it('the runs of a gateway stay known when a queue is opened again', () => {
   const gateway = new GatewayRuns();
   expect(gateway.inFlight(0)).toEqual([]);

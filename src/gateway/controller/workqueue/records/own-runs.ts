@@ -25,6 +25,14 @@ export interface OwnRun {
   readonly busies?: number;
 }
 
+/** What Redis has on record of some keys. */
+export interface RecordedRuns {
+  /** Of their queue, read after the keys: while it is a run's, the record of that run was not lost. */
+  readonly incarnation: string | undefined;
+  /** The number of each key's run; undefined: it has none. */
+  readonly runs: readonly (number | undefined)[];
+}
+
 /** How long runs have taken so far. */
 export interface Unfinished {
   /** All of them together. */
@@ -42,14 +50,20 @@ export class OwnRuns {
   /** Names these runs in Redis: see `busies`. */
   readonly id = randomUUID();
   readonly #beginUntilMs: () => number;
-  /** By key. The oldest entry is first; a run that becomes busy moves to the end. */
+  readonly #onGoingOn: (change: number) => void;
+  /** By key. The oldest entry is first; a run that goes on after its answer moves to the end. */
   readonly #runs = new Map<string, OwnRun>();
   #highest = 0;
   #busies = 0;
+  #goingOn = 0;
 
-  /** @param beginUntilMs see `GatewayRuns.beginUntil`. Default: for ever. */
-  constructor(beginUntilMs = (): number => Infinity) {
+  /**
+   * @param beginUntilMs see `GatewayRuns.beginUntil`. Default: for ever.
+   * @param onGoingOn called when `goingOn` has changed by so many.
+   */
+  constructor(beginUntilMs = (): number => Infinity, onGoingOn: (change: number) => void = () => {}) {
     this.#beginUntilMs = beginUntilMs;
+    this.#onGoingOn = onGoingOn;
   }
 
   /** Whether a run may begin in this gateway: see `GatewayRuns.beginUntil`. */
@@ -66,6 +80,11 @@ export class OwnRuns {
     return this.#busies;
   }
 
+  /** How many runs are known here that hold no connection: accepted ones, and those of unknown outcome. */
+  get goingOn(): number {
+    return this.#goingOn;
+  }
+
   /** The highest number of a run here; 0: no run has begun. */
   get highest(): number {
     return this.#highest;
@@ -74,12 +93,12 @@ export class OwnRuns {
   /** Records that the run begins. Must be called before its trigger is sent. */
   begin({ key, run, incarnation, deadlineMs }: Omit<Run, 'failures' | 'reasons'>, nowMs: number): void {
     this.#highest = Math.max(this.#highest, run);
-    this.#runs.delete(key);
-    this.#runs.set(key, { key, run, incarnation, startedMs: nowMs, deadlineMs, state: 'running' });
+    this.#delete(key);
+    this.#set({ key, run, incarnation, startedMs: nowMs, deadlineMs, state: 'running' });
     // Forgets runs whose deadline and margin have passed, because another gateway may have finished them.
     for (const [oldest, { deadlineMs: endMs }] of this.#runs) {
       if (endMs + RUN_MARGIN_MS > nowMs) break;
-      this.#runs.delete(oldest);
+      this.#delete(oldest);
     }
   }
 
@@ -87,12 +106,48 @@ export class OwnRuns {
   finish({ key, run, finish }: FinishRequest): void {
     const known = this.#runs.get(key);
     if (known?.run !== run) return;
-    this.#runs.delete(key);
+    this.#delete(key);
     if (finish.kind === 'ended') return;
     const deadlineMs = finish.kind === 'accepted' ? Math.max(finish.untilMs, known.deadlineMs) : known.deadlineMs;
     if (finish.kind === 'accepted') this.#busies += 1;
     const busies = finish.kind === 'accepted' ? { busies: this.#busies } : {};
-    this.#runs.set(key, { ...known, deadlineMs, state: finish.kind, ...busies });
+    this.#set({ ...known, deadlineMs, state: finish.kind, ...busies });
+  }
+
+  /** The runs of `goingOn` that `compare` has not seen for longest. */
+  oldestGoingOn(count: number): readonly OwnRun[] {
+    const found: OwnRun[] = [];
+    for (const run of this.#runs.values()) {
+      if (found.length === count) break;
+      if (run.state !== 'running') found.push(run);
+    }
+    return found;
+  }
+
+  /** Forgets those of these runs that are over by the records of Redis: another gateway has recorded their ends. */
+  compare(runs: readonly OwnRun[], { incarnation, runs: recorded }: RecordedRuns): void {
+    for (const [at, each] of runs.entries()) {
+      if (this.#runs.get(each.key) !== each) continue;
+      this.#delete(each.key);
+      // Records of another incarnation may lack the run.
+      if (recorded[at] === each.run || incarnation !== each.incarnation) this.#set(each);
+    }
+  }
+
+  #set(run: OwnRun): void {
+    this.#runs.set(run.key, run);
+    if (run.state !== 'running') this.#count(1);
+  }
+
+  #delete(key: string): void {
+    const known = this.#runs.get(key);
+    this.#runs.delete(key);
+    if (known && known.state !== 'running') this.#count(-1);
+  }
+
+  #count(change: number): void {
+    this.#goingOn += change;
+    this.#onGoingOn(change);
   }
 
   /**
@@ -148,15 +203,33 @@ export class GatewayRuns {
   readonly #queues = new Map<string, OwnRuns>();
   /** The queues of removed controllers, by tenant, until `inFlight` has found that their runs are over. */
   readonly #removed = new Map<string, Set<string>>();
+  /** `OwnRuns.goingOn` of all queues, by tenant. */
+  readonly #goingOn = new Map<string, number>();
+  #allGoingOn = 0;
   #beginUntilMs = Infinity;
 
   of(queue: string): OwnRuns {
     this.#removedOf(queue).delete(queue);
     const known = this.#queues.get(queue);
     if (known) return known;
-    const runs = new OwnRuns(() => this.#beginUntilMs);
+    const runs = new OwnRuns(
+      () => this.#beginUntilMs,
+      (change) => this.#count(tenantOf(queue), change),
+    );
     this.#queues.set(queue, runs);
     return runs;
+  }
+
+  /** How many runs hold no connection: see `OwnRuns.goingOn`. @param tenant Default: of all tenants. */
+  goingOn(tenant?: string): number {
+    return tenant === undefined ? this.#allGoingOn : (this.#goingOn.get(tenant) ?? 0);
+  }
+
+  #count(tenant: string, change: number): void {
+    this.#allGoingOn += change;
+    const left = this.goingOn(tenant) + change;
+    if (left > 0) this.#goingOn.set(tenant, left);
+    else this.#goingOn.delete(tenant);
   }
 
   /**
@@ -190,9 +263,11 @@ export class GatewayRuns {
   inFlight(nowMs: number): string[] {
     for (const [tenant, queues] of this.#removed) {
       for (const queue of queues) {
-        if (this.#queues.get(queue)?.hasInFlight(nowMs)) continue;
+        const runs = this.#queues.get(queue);
+        if (runs?.hasInFlight(nowMs)) continue;
         queues.delete(queue);
         this.#queues.delete(queue);
+        if (runs) this.#count(tenant, -runs.goingOn);
       }
       if (queues.size === 0) this.#removed.delete(tenant);
     }

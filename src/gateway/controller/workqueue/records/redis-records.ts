@@ -14,7 +14,7 @@ import {
   HISTORY_MS,
   type QueueOptions,
 } from '../queue-options.ts';
-import type { OwnRuns } from './own-runs.ts';
+import type { OwnRuns, RecordedRuns } from './own-runs.ts';
 import { encodeRun } from '../history/past-run.ts';
 import {
   type Busies,
@@ -232,6 +232,15 @@ export class RedisRecords {
     const keys = pairs(found);
     const barriers = await Promise.all(keys.map(({ key }) => this.#redis.hget(recordPrefix + key, 'barrier')));
     return keys.map((each, at) => ({ ...each, barrier: barriers[at] ?? undefined }));
+  }
+
+  async runsOf(keys: readonly string[]): Promise<RecordedRuns> {
+    const { queue, recordPrefix } = this.#keys;
+    // Sent in this order, on one connection.
+    const reads = keys.map((key) => this.#redis.hget(recordPrefix + key, 'run'));
+    const incarnation = await this.#redis.hget(queue, 'incarnation');
+    const runs = await Promise.all(reads);
+    return { incarnation: incarnation ?? undefined, runs: runs.map((run) => (run === null ? undefined : Number(run))) };
   }
 
   /**

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { GatewayRuns } from '../records/own-runs.ts';
 import { type StartRate, StartRates } from './start-rates.ts';
 
 /** How many runs of a tenant begin within `seconds`, if keys are always ready. */
@@ -15,7 +16,8 @@ function begun(rate: StartRate, clock: { nowMs: number }, seconds: number): numb
 
 function rates() {
   const clock = { nowMs: 0 };
-  return { clock, of: new StartRates({ now: () => clock.nowMs }) };
+  const runs = new GatewayRuns();
+  return { clock, runs, of: new StartRates({ now: () => clock.nowMs }, runs) };
 }
 
 describe('StartRates', () => {
@@ -80,6 +82,28 @@ describe('StartRates', () => {
     expect(victim.room()).toBe(50);
     victim.begin(50);
     expect(victim.room()).toBeLessThan(1);
+  });
+
+  it('bounds the runs of a tenant that go on without a connection, also of controllers that it has removed', () => {
+    const { runs, of } = rates();
+    const accept = (tenant: string, count: number): void => {
+      const queue = runs.of(`${tenant}queue-${runs.goingOn()}`);
+      for (let run = 1; run <= count; run += 1) {
+        queue.begin({ key: `k/${run}`, run, incarnation: 'i', deadlineMs: 1000 }, 0);
+        queue.finish({ key: `k/${run}`, run, finish: { kind: 'accepted', untilMs: 86_400_000 } });
+      }
+    };
+    accept('a.', 19_000);
+    expect(of.of('a.').room()).toBe(1000);
+    runs.remove('a.queue-0');
+    accept('a.', 1000);
+    expect(of.of('a.').room()).toBeLessThan(1);
+    expect(of.of('a.').fullReason()).toContain('that go on after their answer');
+    expect(of.of('b.').room()).toBe(2000);
+    for (const tenant of ['b.', 'c.', 'd.', 'e.']) accept(tenant, 20_000);
+    // All have what there is for all: this is reserved.
+    expect(of.of('victim.').room()).toBe(500);
+    expect(of.of('victim.').fullReason()).toBeUndefined();
   });
 
   it('leaves each tenant its own when all together begin too many', () => {

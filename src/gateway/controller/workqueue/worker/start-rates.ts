@@ -1,4 +1,5 @@
 import { type Clock, TokenBucket } from '../../../../core/index.ts';
+import type { GatewayRuns } from '../records/own-runs.ts';
 
 /**
  * Runs that one tenant may begin in this gateway, at once and each second. A run takes some 0.2 ms of the thread and
@@ -16,6 +17,12 @@ const RESERVED = { burst: 50, perSecond: 50 };
  * minutes, and some machines give a process 20,000 connections in all.
  */
 const IN_FLIGHT = { ofTenant: 2000, together: 6000, reserved: 50 };
+
+/**
+ * The same of runs that go on here without a connection: those that were accepted, up to a day, and those of unknown
+ * outcome. The gateway remembers each in some 260 bytes, and its queue has them in Redis.
+ */
+const GOING_ON = { ofTenant: 20_000, together: 100_000, reserved: 500 };
 
 /** How many runs of one tenant may begin. */
 export interface StartRate {
@@ -52,14 +59,16 @@ interface Buckets {
  */
 export class StartRates {
   readonly #now: () => number;
+  readonly #runs: GoingOn;
   readonly #together: TokenBucket;
   readonly #tenants = new Map<string, Buckets>();
   /** Runs in flight, by tenant. */
   readonly #inFlight = new Map<string, number>();
   #allInFlight = 0;
 
-  constructor(clock: Pick<Clock, 'now'>) {
+  constructor(clock: Pick<Clock, 'now'>, runs: GoingOn) {
     this.#now = () => clock.now();
+    this.#runs = runs;
     this.#together = new TokenBucket(TOGETHER, this.#now);
   }
 
@@ -68,7 +77,7 @@ export class StartRates {
       room: () => {
         const { own, reserved } = this.#bucketsOf(tenant);
         const startable = Math.min(own.tokens, Math.max(this.#together.tokens, reserved.tokens));
-        return Math.min(startable, this.#inFlightRoom(tenant));
+        return Math.min(startable, this.#inFlightRoom(tenant), this.#goingOnRoom(tenant));
       },
       take: (count) => {
         if (count === 0) return;
@@ -86,17 +95,19 @@ export class StartRates {
         if (left > 0) this.#inFlight.set(tenant, left);
         else this.#inFlight.delete(tenant);
       },
-      fullReason: () =>
-        this.#inFlightRoom(tenant) >= 1
-          ? undefined
-          : `this gateway has as many runs in flight as it may, ${IN_FLIGHT.ofTenant} of a namespace and ${IN_FLIGHT.together} in all: keys wait until some end`,
+      fullReason: () => {
+        if (this.#inFlightRoom(tenant) < 1) return fullOf('in flight', IN_FLIGHT);
+        return this.#goingOnRoom(tenant) < 1 ? fullOf('that go on after their answer', GOING_ON) : undefined;
+      },
     };
   }
 
   #inFlightRoom(tenant: string): number {
-    const own = this.#inFlight.get(tenant) ?? 0;
-    const { ofTenant, together, reserved } = IN_FLIGHT;
-    return Math.min(ofTenant - own, Math.max(together - this.#allInFlight, reserved - own));
+    return roomOf(IN_FLIGHT, this.#inFlight.get(tenant) ?? 0, this.#allInFlight);
+  }
+
+  #goingOnRoom(tenant: string): number {
+    return roomOf(GOING_ON, this.#runs.goingOn(tenant), this.#runs.goingOn());
   }
 
   #bucketsOf(tenant: string): Buckets {
@@ -110,4 +121,17 @@ export class StartRates {
     this.#tenants.set(tenant, buckets);
     return buckets;
   }
+}
+
+/** The runs of `GatewayRuns`. */
+type GoingOn = Pick<GatewayRuns, 'goingOn'>;
+
+type Bound = typeof IN_FLIGHT;
+
+function roomOf({ ofTenant, together, reserved }: Bound, own: number, all: number): number {
+  return Math.min(ofTenant - own, Math.max(together - all, reserved - own));
+}
+
+function fullOf(runs: string, { ofTenant, together }: Bound): string {
+  return `this gateway has as many runs ${runs} as it may, ${ofTenant} of a namespace and ${together} in all: keys wait until some end`;
 }

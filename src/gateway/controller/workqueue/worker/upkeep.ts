@@ -1,11 +1,16 @@
 import { type Clock, type Logger, messageOf, type Metrics } from '../../../../core/index.ts';
 import type { BarrierChecks } from './barrier-checks.ts';
+import type { OwnRuns } from '../records/own-runs.ts';
 import type { RedisRecords } from '../records/redis-records.ts';
+import type { RunGate } from './run-gate.ts';
 
 export interface UpkeepOptions {
   readonly name: string;
   readonly records: RedisRecords;
   readonly barriers: Pick<BarrierChecks, 'passed'>;
+  readonly ownRuns: Pick<OwnRuns, 'goingOn' | 'oldestGoingOn' | 'compare'>;
+  /** While it is closed Redis may lack records. */
+  readonly gate: Pick<RunGate, 'closed'>;
   /** Called with keys that are ready to run and have no job. */
   readonly onReady: (keys: readonly string[]) => Promise<void>;
   /** See `BullMqJobs`. */
@@ -20,10 +25,11 @@ const LOST_AFTER_MS = 30_000;
 /** The same after this gateway was suspended: the answer that named ready keys may have been lost. */
 const LOST_SOON_AFTER_MS = 1000;
 /**
- * The least time between two checks of all ready keys, and of all keys at rest. A little less than two and six idle
- * ticks of the poller, which calls the checks.
+ * The least time between two checks of all ready keys, or of all runs that go on, and of all keys at rest. A little
+ * less than two and six idle ticks of the poller, which calls the checks.
  */
 const JOBS_INTERVAL_MS = 9000;
+const RUNS_INTERVAL_MS = 9000;
 const IDLE_INTERVAL_MS = 29_000;
 /** Between two pages of one check: many keys may wait for a slot, and the check must not delay other work. */
 const PAGE_INTERVAL_MS = 50;
@@ -33,7 +39,8 @@ const REST_MS = 60_000;
 
 /**
  * Repairs a queue in the background, one page of keys at a time. A ready key that has lost its job starts or gets a new
- * job. The record of a key at rest whose barrier has passed is deleted.
+ * job. The record of a key at rest whose barrier has passed is deleted. A run of this gateway whose end another gateway
+ * has recorded is forgotten.
  */
 export class Upkeep {
   readonly #options: UpkeepOptions;
@@ -41,6 +48,9 @@ export class Upkeep {
   #cursor = '0';
   #nextJobsMs = 0;
   #nextIdleMs = 0;
+  #nextRunsMs = 0;
+  /** How many runs the check of runs that go on has not looked at. */
+  #runsLeft = 0;
   #lostAfterMs = LOST_SOON_AFTER_MS;
   /** Counts the calls of `checkSoon`: a page that was read before the call must not continue the new check. */
   #restarts = 0;
@@ -78,6 +88,14 @@ export class Upkeep {
       await this.#attempt('barriers', async () => {
         if (!(await this.#forgetPassed(nowMs))) return;
         this.#nextIdleMs = nowMs + PAGE_INTERVAL_MS;
+        more = true;
+      });
+    }
+    if (nowMs >= this.#nextRunsMs) {
+      this.#nextRunsMs = nowMs + RUNS_INTERVAL_MS;
+      await this.#attempt('runs', async () => {
+        if (!(await this.#forgetEnded())) return;
+        this.#nextRunsMs = nowMs + PAGE_INTERVAL_MS;
         more = true;
       });
     }
@@ -126,6 +144,20 @@ export class Upkeep {
       idle.filter((_, at) => !passed[at]),
     );
     return idle.length === PAGE_SIZE;
+  }
+
+  /** @returns whether the check has further pages. */
+  async #forgetEnded(): Promise<boolean> {
+    const { records, ownRuns, gate } = this.#options;
+    if (this.#runsLeft <= 0) this.#runsLeft = ownRuns.goingOn;
+    const runs = ownRuns.oldestGoingOn(PAGE_SIZE);
+    if (runs.length === 0) return false;
+    const recorded = await records.runsOf(runs.map(({ key }) => key));
+    // The connection broke during the question: another process may have answered, which lacks records.
+    if (gate.closed) return false;
+    ownRuns.compare(runs, recorded);
+    this.#runsLeft -= runs.length;
+    return runs.length === PAGE_SIZE && this.#runsLeft > 0;
   }
 
   async #attempt(part: string, work: () => Promise<void>): Promise<void> {
