@@ -219,7 +219,9 @@ export const METRICS = {
       labels: [],
     },
     levelhook_memory_left_out: {
-      help: '1 while nothing more of the namespace is stored in Redis, which is short of memory; holding: objects or keys.',
+      help:
+        '1 while nothing more of the namespace is stored in Redis, which is short of memory; holding: objects, keys, or ' +
+        'declared: objects of other namespaces that only its functions read.',
       labels: ['namespace', 'holding'],
     },
     levelhook_gateway_suspended: {

@@ -54,7 +54,9 @@ export async function syncedOf(controller: RunningController, waitsFor: string |
   if (all === 0) return COMPLETE;
   const reasons = [
     ...(all > leftOut ? [`${all - leftOut} objects that are nested too deep or too large`] : []),
-    ...(leftOut > 0 ? [`${leftOut} objects of namespaces that hold more than their share of Redis' short memory`] : []),
+    ...(leftOut > 0
+      ? [`${leftOut} objects whose namespaces or readers hold more than their share of Redis' short memory`]
+      : []),
   ];
   return TRUE('ObjectsKeptOut', `All that it reads is in the cache but ${reasons.join(' and ')}.`);
 }

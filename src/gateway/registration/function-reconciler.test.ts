@@ -494,8 +494,8 @@ describe('a ReconcileFunction that runs says on its object', () => {
     world.leftOut = 2;
     world.declare({ hash: 'a' });
     const message =
-      'All that it reads is in the cache but 1 objects that are nested too deep or too large and 2 objects of namespaces ' +
-      "that hold more than their share of Redis' short memory.";
+      'All that it reads is in the cache but 1 objects that are nested too deep or too large and 2 objects whose ' +
+      "namespaces or readers hold more than their share of Redis' short memory.";
     await world.until('Synced', { status: 'True', reason: 'ObjectsKeptOut', message });
   });
 });

@@ -1,16 +1,28 @@
-import { messageOf, type Runtime } from '../../core/index.ts';
+import { type LogFields, messageOf, type Runtime } from '../../core/index.ts';
 import { masters, nodeOf } from './cluster.ts';
 import type { Redis } from './redis.ts';
 import { mebibytes, readMemory } from './redis-memory.ts';
 
-/** The data that a namespace makes the gateway store: its objects in the views, or the keys of its controllers. */
-export type Holding = 'objects' | 'keys';
+/**
+ * The data that a namespace makes the gateway store: its objects in the views, the keys of its controllers, or the
+ * objects of other namespaces in views that only functions read which such namespaces have declared.
+ */
+export type Holding = 'objects' | 'keys' | 'declared';
 
-/** A part of the data whose keys all have one hash tag: a view, or the queue of a controller. */
-export interface MemoryHolder {
+/** A part of the data whose keys all have one hash tag. */
+export interface MemoryPlace {
   /** Begins all its keys. */
   readonly prefix: string;
-  readonly holding: Holding;
+  /** What it holds of the namespaces: the objects of a view, or the keys of a controller's queue. */
+  readonly holding: Exclude<Holding, 'declared'>;
+  /**
+   * The namespaces that have declared all functions which read it. They share the bytes of other namespaces. Undefined:
+   * the gateway or a configured function reads it, too, and each namespace has its own bytes.
+   */
+  readonly readers?: ReadonlySet<string> | undefined;
+}
+
+export interface MemoryHolder extends MemoryPlace {
   /** The bytes in Redis of each namespace, about. Data of no namespace is left out. */
   readonly weigh: () => Promise<ReadonlyMap<string, number>>;
 }
@@ -22,9 +34,9 @@ export interface MemoryGuard {
    * namespace holds. Ask `leftOut` afterwards. Never rejects.
    * @param sizes pairs of a namespace and the bytes to write for it.
    */
-  reserve(prefix: string, sizes: () => readonly (readonly [string | undefined, number])[]): Promise<void>;
-  /** Why nothing more of the namespace is stored under this prefix; undefined: it is. */
-  leftOut(prefix: string, holding: Holding, namespace: string | undefined): string | undefined;
+  reserve(place: MemoryPlace, sizes: () => readonly (readonly [string | undefined, number])[]): Promise<void>;
+  /** Why nothing more of the namespace is stored here; undefined: it is. */
+  leftOut(place: MemoryPlace, namespace: string | undefined): string | undefined;
 }
 
 /** Of a writer whose Redis has no limit. */
@@ -45,6 +57,8 @@ export interface MemorySharesOptions {
  */
 const SHORT = 0.75;
 const ROOMY = 0.6;
+/** From here on a namespace that is beyond its share by what it declares gets no object of any other namespace. */
+const TIGHT = 0.8;
 const LEAST_SHARE = 0.05;
 /**
  * All namespaces are back, too, when memory has not been short for this time. After a burst, memory in ordinary use may
@@ -61,6 +75,7 @@ const WEIGH_MS = 1000;
 const WEIGH_SHARE = 10;
 
 const REASON = 'its namespace holds more than its share of the memory of Redis, which is short';
+const READERS = 'the functions that read it hold more than their share of the memory of Redis, which is short';
 
 /**
  * One Redis server: the only server, or a master of a cluster. Its state is not stored: after a restart, and in another
@@ -77,7 +92,7 @@ class Server {
   added = new Map<string, number>();
   weighAgainMs = -Infinity;
   shortAtMs = -Infinity;
-  /** Left-out accounts, with the bytes that they held. */
+  /** Left-out accounts and payers, with the bytes that they held. */
   readonly leftOut = new Map<string, number>();
 
   get shortage(): number {
@@ -90,6 +105,10 @@ class Server {
  * more of it is stored, its readers and controllers learn the reason, and others are served. The largest comes first,
  * and no more are left out than the shortage takes; a namespace with less than a twentieth of the memory never is. All
  * are back when there is room again, or when memory has not been short for ten minutes.
+ *
+ * A namespace whose functions alone read a kind holds the objects of other namespaces there, too. If these are more
+ * than its share, they are left out in such views, those of the namespace with most of them first, and of all
+ * namespaces when memory is nearly used up.
  */
 export class MemoryShares implements MemoryGuard {
   readonly #options: MemorySharesOptions;
@@ -102,21 +121,24 @@ export class MemoryShares implements MemoryGuard {
     this.#options = options;
   }
 
-  leftOut(prefix: string, holding: Holding, namespace: string | undefined): string | undefined {
+  leftOut(place: MemoryPlace, namespace: string | undefined): string | undefined {
     if (namespace === undefined) return undefined;
-    const server = this.#servers.get(this.#places.get(prefix) ?? '');
-    return server?.leftOut.has(accountOf(holding, namespace)) ? REASON : undefined;
+    const leftOut = this.#servers.get(this.#places.get(place.prefix) ?? '')?.leftOut;
+    if (!leftOut || leftOut.size === 0) return undefined;
+    const accounts = accountsOf(place, namespace);
+    if (!accounts.every((account) => leftOut.has(account) || leftOut.has(payerOf(account)))) return undefined;
+    return isDeclared(accounts[0] ?? '') ? READERS : REASON;
   }
 
-  async reserve(prefix: string, sizes: () => readonly (readonly [string | undefined, number])[]): Promise<void> {
-    const server = this.#servers.get(await this.#placeOf(prefix));
+  async reserve(place: MemoryPlace, sizes: () => readonly (readonly [string | undefined, number])[]): Promise<void> {
+    const server = this.#servers.get(await this.#placeOf(place.prefix));
     if (!server || server.limit === 0) return;
     const all = sizes();
     const taken = all.reduce((sum, [, bytes]) => sum + bytes, 0) * COPIES;
     server.reserved += taken;
     if (server.shortage <= 0) return;
     for (const [namespace, bytes] of all) {
-      if (namespace !== undefined) add(server.added, accountOf('objects', namespace), bytes);
+      if (namespace !== undefined) charge(server.added, place, namespace, bytes);
     }
     server.pending += taken;
     await this.look();
@@ -186,12 +208,12 @@ export class MemoryShares implements MemoryGuard {
     const sums = new Map([...this.#servers.keys()].map((name) => [name, new Map<string, number>()]));
     for (const server of this.#servers.values()) server.added = new Map();
     for (const holder of all) {
-      const { prefix, holding } = holder;
+      const { prefix } = holder;
       const place = await nodeOf(redis, prefix);
       this.#places.set(prefix, place);
       const sum = sums.get(place);
       if (!sum) continue;
-      for (const [namespace, bytes] of await holder.weigh()) add(sum, accountOf(holding, namespace), bytes);
+      for (const [namespace, bytes] of await holder.weigh()) charge(sum, holder, namespace, bytes);
     }
     const known = new Set(all.map(({ prefix }) => prefix));
     for (const prefix of this.#places.keys()) if (!known.has(prefix)) this.#places.delete(prefix);
@@ -209,17 +231,17 @@ export class MemoryShares implements MemoryGuard {
     return new Map(all);
   }
 
-  #report(before: ReadonlyMap<string, unknown>): void {
+  #report(before: ReadonlyMap<string, { readonly server: Server }>): void {
     const { logger, metrics } = this.#options.runtime;
     const now = this.#all();
+    const stays = new Set([...now.keys()].map((id) => labelsOf(id).join()));
     for (const [id, { server, bytes }] of now) {
-      if (before.has(id)) continue;
-      const { holding, namespace } = parseAccount(id);
+      const [namespace, holding] = labelsOf(id);
       metrics.set('levelhook_memory_left_out', { namespace, holding }, 1);
+      if (before.has(id)) continue;
       logger.warn(
         {
-          namespace,
-          holding,
+          ...fieldsOf(id),
           holds: mebibytes(bytes),
           used: mebibytes(server.used),
           maxmemory: mebibytes(server.limit),
@@ -229,9 +251,9 @@ export class MemoryShares implements MemoryGuard {
     }
     for (const id of before.keys()) {
       if (now.has(id)) continue;
-      const { holding, namespace } = parseAccount(id);
-      void metrics.forget({ namespace, holding });
-      logger.info({ namespace, holding }, 'Redis has room again: the namespace is stored as any other');
+      const [namespace, holding] = labelsOf(id);
+      if (!stays.has(labelsOf(id).join())) void metrics.forget({ namespace, holding });
+      logger.info(fieldsOf(id), 'Redis has room again: the namespace is stored as any other');
     }
     if (now.size !== before.size || [...now.keys()].some((id) => !before.has(id))) this.#options.onChanged();
   }
@@ -244,31 +266,42 @@ function decide(server: Server, nowMs: number): void {
   if (limit === 0 || (server.shortage <= 0 && (used < limit * ROOMY || isCalm))) return leftOut.clear();
   const holdings = new Map(server.weighed);
   for (const [account, bytes] of server.added) add(holdings, account, bytes);
+  const sums = new Map<string, number>();
+  for (const [account, bytes] of holdings) add(sums, payerOf(account), bytes);
   for (const account of leftOut.keys()) {
-    if ((holdings.get(account) ?? 0) < limit * LEAST_SHARE) leftOut.delete(account);
+    if ((sums.get(payerOf(account)) ?? 0) < limit * LEAST_SHARE) leftOut.delete(account);
   }
-  for (const account of mostBeyondShare(holdings, server.shortage, limit * LEAST_SHARE)) {
-    leftOut.set(account, holdings.get(account) ?? 0);
+  const isTight = server.shortage > limit * (TIGHT - SHORT);
+  for (const [payer, excess] of mostBeyondShare(sums, server.shortage, limit * LEAST_SHARE)) {
+    if (isTight) leftOut.set(payer, sums.get(payer) ?? 0);
+    // Its largest namespace may have filled it, so that the others stay.
+    let left = excess;
+    const own = [...holdings].filter(([account]) => payerOf(account) === payer);
+    for (const [account, bytes] of own.toSorted(([, a], [, b]) => b - a)) {
+      if (left > 0) leftOut.set(account, bytes);
+      left -= bytes;
+    }
   }
 }
 
 /**
- * The accounts that hold most beyond an equal share of the allowed total, largest first, until their excess covers the
+ * Those who hold most beyond an equal share of the allowed total, largest first, until their excess covers the
  * shortage.
- * @param leastShare an account that holds no more than this is never beyond its share.
+ * @param leastShare who holds no more than this is never beyond its share.
+ * @returns with what each holds beyond its share.
  */
 export function mostBeyondShare(
   holdings: ReadonlyMap<string, number>,
   shortage: number,
   leastShare: number,
-): readonly string[] {
+): ReadonlyMap<string, number> {
   const total = [...holdings.values()].reduce((sum, each) => sum + each, 0);
   const share = Math.max(leastShare, (total - shortage) / holdings.size);
-  const found: string[] = [];
+  const found = new Map<string, number>();
   let left = shortage;
-  for (const [account, bytes] of [...holdings].toSorted(([, a], [, b]) => b - a)) {
+  for (const [payer, bytes] of [...holdings].toSorted(([, a], [, b]) => b - a)) {
     if (left <= 0 || bytes <= share) break;
-    found.push(account);
+    found.set(payer, bytes - share);
     left -= bytes - share;
   }
   return found;
@@ -278,11 +311,38 @@ function nameOf(redis: Redis, { options: { host, port } }: Redis): string {
   return redis.isCluster ? `${host}:${port}` : '';
 }
 
-const accountOf = (holding: Holding, namespace: string): string => `${holding} ${namespace}`;
+/**
+ * The accounts that share the bytes of a namespace in one place: `HOLDING PAYER`, where the payer is a namespace, and
+ * for objects of other namespaces `declared PAYER NAMESPACE`.
+ */
+function accountsOf({ holding, readers }: MemoryPlace, namespace: string): readonly string[] {
+  if (!readers || readers.size === 0 || readers.has(namespace)) return [`${holding} ${namespace}`];
+  return [...readers].map((reader) => `declared ${reader} ${namespace}`);
+}
 
-function parseAccount(id: string): { holding: string; namespace: string } {
+function charge(sums: Map<string, number>, place: MemoryPlace, namespace: string, bytes: number): void {
+  const accounts = accountsOf(place, namespace);
+  for (const account of accounts) add(sums, account, bytes / accounts.length);
+}
+
+function payerOf(account: string): string {
+  return account.split(' ', 2).join(' ');
+}
+
+function isDeclared(account: string): boolean {
+  return account.startsWith('declared ');
+}
+
+/** The namespace that pays and its holding, of an account and a server. */
+function labelsOf(id: string): readonly [namespace: string, holding: string] {
   const [holding = '', namespace = ''] = (id.split('\n')[0] ?? '').split(' ');
-  return { holding, namespace };
+  return [namespace, holding];
+}
+
+function fieldsOf(id: string): LogFields {
+  const [namespace, holding] = labelsOf(id);
+  const of = (id.split('\n')[0] ?? '').split(' ')[2];
+  return { namespace, holding, ...(of === undefined ? {} : { objectsOf: of }) };
 }
 
 function add(sums: Map<string, number>, name: string, bytes: number): void {

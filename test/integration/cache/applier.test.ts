@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import type { KubernetesObject } from '../../../src/core/index.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
+import type { MemoryPlace } from '../../../src/ground/redis/memory-shares.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import type { WatchEvent } from '../../../src/gateway/informer/reflector/watch-event.ts';
 import { ForeignWriterError } from '../../../src/gateway/informer/cache/view-writer.ts';
@@ -281,7 +282,7 @@ describe('a list into an empty view', () => {
 it('the text of a wakeup counts for the namespace of its ReconcileFunction, and for none of a configured function', async () => {
   const reserved: (readonly [string | undefined, number])[] = [];
   const memory = {
-    reserve: async (_: string, sizes: () => typeof reserved) => void reserved.push(...sizes()),
+    reserve: async (_: MemoryPlace, sizes: () => typeof reserved) => void reserved.push(...sizes()),
     leftOut: () => undefined,
   };
   const view = new View(redis, pods, createView(redis, pods).location, undefined, { memory });

@@ -35,7 +35,7 @@ beforeAll(async () => {
     bounds: {
       memory: {
         reserve: async () => {},
-        leftOut: (_prefix, _holding, of) => (without.has(of) ? 'there is no memory' : undefined),
+        leftOut: (_place, of) => (without.has(of) ? 'there is no memory' : undefined),
       },
     },
     writer,
@@ -104,4 +104,24 @@ it('objects that were left out for want of memory come back without a list of th
   expect(await view.record.lastList()).toEqual(listed);
   expect(BigInt((await view.record.state()).version ?? 0)).toBeGreaterThanOrEqual(BigInt(version ?? 0));
   expect(woken.slice(from)).toEqual(expect.arrayContaining(['kept', 'changed'].map((name) => `${namespace}/${name}`)));
+});
+
+it('a view has the namespaces for readers whose functions alone use it', async () => {
+  const [informer] = await informers.ensure(roles, USER);
+  if (!informer) throw new Error('there is no informer');
+  const { view } = informer;
+  const reads = (user: string, tenant: string | undefined): void => informer.setIndexes(user, { specs: [], tenant });
+  expect(view.readers).toBeUndefined();
+  reads('shop.one', 'shop');
+  reads('shop.two', 'shop');
+  reads('bank.one', 'bank');
+  expect(view.readers).toEqual(new Set(['shop', 'bank']));
+  reads('configured', undefined);
+  expect(view.readers).toBeUndefined();
+  informer.removeUser('configured');
+  informer.removeUser('shop.one');
+  expect(view.readers).toEqual(new Set(['shop', 'bank']));
+  informer.removeUser('shop.two');
+  informer.removeUser('bank.one');
+  expect(view.readers).toBeUndefined();
 });

@@ -25,6 +25,8 @@ let redis: Redis;
 let view: View;
 let applier: Applier;
 let memory: MemoryShares;
+/** Further views. */
+let others: View[];
 let version = 1;
 const clock = new ShiftedClock();
 
@@ -46,13 +48,13 @@ const dataMiB = async (): Promise<number> => {
   return (await usedMiB()) - Number(buffers) / MIB;
 };
 const usedMiB = async (): Promise<number> => (await readMemory(redis)).used / MIB;
-const found = async (key: string): Promise<boolean> => {
-  const { stored } = await view.reader().get(key);
-  return view.reader().found(key, stored) !== undefined;
+const found = async (key: string, of = view): Promise<boolean> => {
+  const { stored } = await of.reader().get(key);
+  return of.reader().found(key, stored) !== undefined;
 };
-const reasonOf = async (key: string): Promise<string | undefined> => {
+const reasonOf = async (key: string, of = view): Promise<string | undefined> => {
   try {
-    expect(await found(key)).toBe(true);
+    expect(await found(key, of)).toBe(true);
     return undefined;
   } catch (error) {
     if (error instanceof ObjectKeptOutError) return error.reason;
@@ -64,7 +66,7 @@ const shares = (): MemoryShares =>
   new MemoryShares({
     redis,
     runtime: { clock, logger: silentLogger, metrics: silentMetrics },
-    holders: () => [view],
+    holders: () => [view, ...others],
     onChanged: () => {},
     onTakeBack: () => {},
   });
@@ -81,13 +83,19 @@ afterAll(async () => {
 
 beforeEach(async () => {
   await redis.flushall('SYNC');
+  others = [];
   memory = shares();
   await memory.look();
-  const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
-  view = new View(redis, things, { prefix }, undefined, { memory });
-  await view.writer.claim('writer');
+  view = await openView();
   applier = applierOf(view);
 });
+
+async function openView(): Promise<View> {
+  const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
+  const opened = new View(redis, things, { prefix }, undefined, { memory });
+  await opened.writer.claim('writer');
+  return opened;
+}
 
 const change = async (object: KubernetesObject): Promise<void> => {
   await applier.apply([{ kind: 'changed', object }]);
@@ -164,11 +172,11 @@ describe('Redis of 64 MB', () => {
     await redis.set('filler', Buffer.alloc(6 * MIB));
     const again = shares();
     await again.look();
-    expect([memory, again].map((each) => each.leftOut(view.prefix, 'objects', 'large'))).toEqual([
+    expect([memory, again].map((each) => each.leftOut(view, 'large'))).toEqual([
       expect.stringContaining('more than its share'),
       expect.stringContaining('more than its share'),
     ]);
-    expect(again.leftOut(view.prefix, 'objects', 'small')).toBeUndefined();
+    expect(again.leftOut(view, 'small')).toBeUndefined();
     // A burst is over, and most of the memory stays in use.
     await redis.del('filler');
     for (let at = 0; at < 6; at += 1) {
@@ -176,10 +184,53 @@ describe('Redis of 64 MB', () => {
     }
     expect((await usedMiB()) / 64).toBeGreaterThan(0.6);
     await again.look();
-    expect(again.leftOut(view.prefix, 'objects', 'large')).toBeDefined();
+    expect(again.leftOut(view, 'large')).toBeDefined();
     clock.advance(600_000);
     await again.look();
-    expect(again.leftOut(view.prefix, 'objects', 'large')).toBeUndefined();
+    expect(again.leftOut(view, 'large')).toBeUndefined();
+  });
+
+  it('is never full by a kind that one namespace declares, and the owners of its objects keep what they read themselves', async () => {
+    const declared = await openView();
+    declared.readers = new Set(['greedy']);
+    const theirs = await openView();
+    theirs.readers = new Set(['greedy', 'n1']);
+    others = [declared, theirs];
+    const [applierOfDeclared, applierOfTheirs] = [applierOf(declared), applierOf(theirs)];
+    for (const each of [applier, applierOfDeclared, applierOfTheirs]) await each.apply(listOf('1', []));
+    // Each owner has less than the twentieth of the memory that nobody is left out for; one has more than others.
+    const owners: [string, number][] = Array.from({ length: 40 }, (_, at) => (at === 0 ? ['n0', 3] : [`n${at}`, 2]));
+    for (const [owner, count] of owners) {
+      for (let at = 0; at < count; at += 1) {
+        await applierOfDeclared.apply([{ kind: 'changed', object: thing(owner, `o${at}`, MIB) }]);
+      }
+    }
+    expect(takeOutOfMemory(redis)).toBe(false);
+    expect(await usedMiB()).toBeLessThan(56);
+    expect(declared.leftOut('n0')).toMatch(/functions that read it hold more than their share/);
+    expect(await reasonOf('n39/o1', declared)).toMatch(/functions that read it/);
+    // In views that others read, or they themselves.
+    for (const [owner] of owners) expect(view.leftOut(owner)).toBeUndefined();
+    expect([theirs.leftOut('n1'), declared.leftOut('greedy')]).toEqual([undefined, undefined]);
+    await change(thing('n1', 'own', 2000));
+    expect(await reasonOf('n1/own')).toBeUndefined();
+    // A reader that has declared little is not left out with one that has declared much.
+    declared.readers = new Set(['greedy', 'modest']);
+    expect(declared.leftOut('n0')).toBeUndefined();
+  });
+
+  it('leaves out those objects of a kind that one namespace declares whose owner has filled the memory', async () => {
+    const declared = await openView();
+    declared.readers = new Set(['operator']);
+    others = [declared];
+    const own = applierOf(declared);
+    await own.apply(listOf('1', []));
+    for (let at = 0; at < 80; at += 1) {
+      await own.apply([{ kind: 'changed', object: thing('spammer', `o${at}`, MIB) }]);
+      await own.apply([{ kind: 'changed', object: thing(`n${at % 20}`, `o${at}`, 2000) }]);
+    }
+    expect(takeOutOfMemory(redis)).toBe(false);
+    expect(await declared.indexer.leftOutNamespaces()).toEqual(['spammer']);
   });
 
   it('weighs objects and entries as Redis does, within a factor of two', async () => {

@@ -170,7 +170,7 @@ export class ControllerFactory {
         idlePace: this.#idlePace,
         // Runs of a configured function begin without a limit of their rate.
         starts: tenant === undefined ? undefined : this.#startRates.of(tenant),
-        leftOut: () => this.#options.bounds.memory.leftOut(prefix, 'keys', namespace),
+        leftOut: () => this.#options.bounds.memory.leftOut({ prefix, holding: 'keys' }, namespace),
         admitLine: (part) => this.#queueLines.admit(`${tenant ?? id} ${part}`),
       },
     });

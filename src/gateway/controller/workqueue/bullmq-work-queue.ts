@@ -260,7 +260,7 @@ export class BullMqWorkQueue implements WorkQueue {
     const { name } = this;
     const { concurrency, timeoutMs, maxBatch = 1 } = this.#behaviour;
     const runtime = this.#runtime;
-    const { clock, logger, metrics } = runtime;
+    const { clock } = runtime;
     const records = this.#records;
     const onReady = (keys: readonly string[]): Promise<void> => this.#startOrEnqueue([...this.#keysToRetry, ...keys]);
     const keysOfJobs = (): ReturnType<BullMqJobs['keysOfJobs']> => this.jobs.keysOfJobs();
@@ -271,18 +271,7 @@ export class BullMqWorkQueue implements WorkQueue {
     const barriers = new BarrierChecks({ process, clock, onError });
     this.#barriers = barriers;
     const [gate, ownRuns] = [this.#gate, this.ownRuns];
-    const upkeep = new Upkeep({
-      name,
-      records,
-      barriers,
-      ownRuns,
-      gate,
-      onReady,
-      keysOfJobs,
-      clock,
-      logger,
-      metrics,
-    });
+    const upkeep = new Upkeep({ name, records, barriers, ownRuns, gate, onReady, keysOfJobs, runtime });
     const poller = new Poller({
       records,
       barriers,

@@ -141,6 +141,7 @@ export class Informer {
   removeUser(user: string): void {
     this.#handlers.delete(user);
     this.#indexes.delete(user);
+    this.view.readers = tenantsOf([...this.#indexes.values()]);
     this.#ageLimits.delete(user);
     this.#updater?.fillIndexes();
   }
@@ -158,6 +159,7 @@ export class Informer {
    */
   setIndexes(user: string, indexes: UserIndexes): void {
     this.#indexes.set(user, indexes);
+    this.view.readers = tenantsOf([...this.#indexes.values()]);
     this.#updater?.fillIndexes();
   }
 
@@ -369,4 +371,10 @@ export class Informer {
       signal.removeEventListener('abort', aborted);
     }
   }
+}
+
+/** The tenants that alone read a view; undefined: it has a reader of no tenant, or none yet. */
+function tenantsOf(users: readonly UserIndexes[]): ReadonlySet<string> | undefined {
+  const tenants = users.flatMap(({ tenant }) => tenant ?? []);
+  return tenants.length === 0 || tenants.length < users.length ? undefined : new Set(tenants);
 }

@@ -11,12 +11,7 @@ import { Outbox, type OutboxEntry, wakeupArguments } from './outbox.ts';
 import { ViewObjects } from './view-objects.ts';
 import { ViewRecord } from './view-record.ts';
 import { ViewWriter } from './view-writer.ts';
-import {
-  type Holding,
-  type MemoryGuard,
-  type MemoryHolder,
-  unlimitedMemory,
-} from '../../../ground/redis/memory-shares.ts';
+import { type MemoryGuard, type MemoryHolder, unlimitedMemory } from '../../../ground/redis/memory-shares.ts';
 import { loadScript, type Redis, type Script, unlinkAll } from '../../../ground/redis/redis.ts';
 
 /** Limits for the objects of a view. */
@@ -32,7 +27,9 @@ export interface ViewBounds {
  * share a hash tag.
  */
 export class View implements MemoryHolder {
-  readonly holding: Holding = 'objects';
+  readonly holding = 'objects';
+  /** See `MemoryPlace`. */
+  readers: ReadonlySet<string> | undefined;
   readonly resource: Resource;
   readonly location: ViewLocation;
   /** How far it is, and who received its changes. */
@@ -111,12 +108,12 @@ export class View implements MemoryHolder {
 
   /** See `MemoryGuard.reserve`. @param sizes pairs of a namespace and the bytes to write for it. */
   reserve(sizes: () => readonly (readonly [namespace: string | undefined, bytes: number])[]): Promise<void> {
-    return this.#memory.reserve(this.prefix, sizes);
+    return this.#memory.reserve(this, sizes);
   }
 
   /** Why objects of this namespace are kept out for want of memory; undefined: they are not. */
   leftOut(namespace: string | undefined): string | undefined {
-    return this.#memory.leftOut(this.prefix, this.holding, namespace);
+    return this.#memory.leftOut(this, namespace);
   }
 
   /** See `MemoryHolder`. */

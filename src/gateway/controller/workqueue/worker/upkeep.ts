@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf, type Metrics } from '../../../../core/index.ts';
+import { messageOf, type Runtime } from '../../../../core/index.ts';
 import type { BarrierChecks } from './barrier-checks.ts';
 import type { OwnRuns } from '../records/own-runs.ts';
 import type { RedisRecords } from '../records/redis-records.ts';
@@ -15,9 +15,7 @@ export interface UpkeepOptions {
   readonly onReady: (keys: readonly string[]) => Promise<void>;
   /** See `BullMqJobs`. */
   readonly keysOfJobs: () => Promise<ReadonlySet<string> | undefined>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly runtime: Pick<Runtime, 'logger' | 'metrics'>;
 }
 
 /** A key that has been ready for this long may have lost its job. */
@@ -105,7 +103,8 @@ export class Upkeep {
 
   /** @returns whether the check has further pages. */
   async #addLost(nowMs: number): Promise<boolean> {
-    const { name, records, onReady, keysOfJobs, logger, metrics } = this.#options;
+    const { name, records, onReady, keysOfJobs, runtime } = this.#options;
+    const { logger, metrics } = runtime;
     const from = this.#cursor;
     const restarts = this.#restarts;
     const read = (): ReturnType<RedisRecords['queuedBefore']> =>
@@ -164,8 +163,11 @@ export class Upkeep {
     try {
       await work();
     } catch (error) {
-      const { logger, name } = this.#options;
-      logger.warn({ controller: name, part, error: messageOf(error) }, 'upkeep of the queue failed, trying again');
+      const { name, runtime } = this.#options;
+      runtime.logger.warn(
+        { controller: name, part, error: messageOf(error) },
+        'upkeep of the queue failed, trying again',
+      );
     }
   }
 }
