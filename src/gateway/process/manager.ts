@@ -119,6 +119,7 @@ export class Manager implements KnownParts {
         ...this.informers.all().map(({ view }) => view),
         ...this.controllers.running().flatMap((each) => each.memoryHolder ?? []),
       ],
+      knowsReaders: () => this.knowsAll,
       onChanged: () => this.informers.all().forEach((informer) => informer.shareMemory()),
       onTakeBack: () => this.#takeBack(),
     });

@@ -32,6 +32,8 @@ interface Found {
   readonly read: readonly RunningController[];
   readonly lost: readonly Part[];
   readonly runId: string;
+  /** Whether the connection has stayed since the check began. */
+  readonly isConnected: () => boolean;
 }
 
 /** The state of Redis as a whole: see `Recovery`. */
@@ -233,7 +235,7 @@ export class Recovery {
       this.#parts.checked(part, { isLost, awaits: isIncomplete || (isLost && !term) });
     }
     await this.#putBackRuns(controllers, lost, runId);
-    const found = { informers, controllers, read, lost, runId };
+    const found = { informers, controllers, read, lost, runId, isConnected };
     const inOrder = term
       ? await this.#repairAndEnsure(found, AbortSignal.any([signal, term.signal]))
       : await this.#follow(found);
@@ -280,7 +282,7 @@ export class Recovery {
 
   /** The leader's part of a check: repairs the lost parts. @returns the controllers that may run. */
   async #repairAndEnsure(
-    { informers, controllers, read, lost, runId }: Found,
+    { informers, controllers, read, lost, runId, isConnected }: Found,
     signal: AbortSignal,
   ): Promise<readonly RunningController[]> {
     // Before views are listed: if a run of another gateway has ended without a record, it has written before the list,
@@ -288,6 +290,7 @@ export class Recovery {
     await this.#unrecorded.sweep();
     const hasQueues = lost.some((part) => 'queue' in part && !this.#parts.of(part).repair);
     if (hasQueues) await this.#unrecorded.untilAnswered(PATIENCE_MS, signal);
+    if (!isConnected()) return [];
     const begun = this.#repairs.begin(lost, runId, signal);
     for (const controller of controllers) if (this.#parts.isUnderRepair(controller)) this.#suspend(controller);
     if (begun.length > 0) await this.#waitFor(begun, signal);

@@ -92,7 +92,7 @@ export class UnrecordedRuns {
    * the answer for gateways that start before these runs are over.
    *
    * @param isConnected whether the connection has stayed since the process named itself. If it has not, the registry
-   *   may be that of the next process, and nothing is taken or written.
+   *   may be that of the next process, and nothing is written to it.
    */
   async recordProcess(runId: string, isConnected: () => boolean = () => true): Promise<void> {
     const { lease, location } = this.#options;
@@ -100,6 +100,7 @@ export class UnrecordedRuns {
     const [known, lostAt] = await redis.hmget(registryKey, 'runId', LOST_FIELD);
     if (!isConnected() || (known === runId && this.#runId === runId)) return;
     const { beforeMs, others } = await lease.take(runId);
+    if (!isConnected()) return;
     // Another gateway met this process first, so all runs that began later are on record.
     const latestMs = known === runId ? Number(lostAt) : Infinity;
     this.#others = others.map((each) => ({ ...each, beforeMs: Math.min(each.beforeMs, latestMs) }));

@@ -1,11 +1,11 @@
-import { type LogFields, messageOf, type Runtime } from '../../core/index.ts';
+import { messageOf, type Runtime } from '../../core/index.ts';
 import { masters, nodeOf } from './cluster.ts';
 import type { Redis } from './redis.ts';
 import { mebibytes, readMemory } from './redis-memory.ts';
 
 /**
  * The data that a namespace makes the gateway store: its objects in the views, the keys of its controllers, or the
- * objects of other namespaces in views that only functions read which such namespaces have declared.
+ * objects of other namespaces in views that no other namespace's functions read.
  */
 export type Holding = 'objects' | 'keys' | 'declared';
 
@@ -16,10 +16,10 @@ export interface MemoryPlace {
   /** What it holds of the namespaces: the objects of a view, or the keys of a controller's queue. */
   readonly holding: Exclude<Holding, 'declared'>;
   /**
-   * The namespaces that have declared all functions which read it. They share the bytes of other namespaces. Undefined:
-   * the gateway or a configured function reads it, too, and each namespace has its own bytes.
+   * The namespace that has declared all functions which read it: it holds the objects of other namespaces here.
+   * Undefined: there are other readers, and each namespace holds its own.
    */
-  readonly readers?: ReadonlySet<string> | undefined;
+  readonly onlyReader?: string | undefined;
 }
 
 export interface MemoryHolder extends MemoryPlace {
@@ -46,6 +46,8 @@ export interface MemorySharesOptions {
   readonly redis: Redis;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly holders: () => readonly MemoryHolder[];
+  /** Whether the readers of all holders are known: at a start they come one after the other. */
+  readonly knowsReaders: () => boolean;
   /** The set of namespaces that are left out has changed. */
   readonly onChanged: () => void;
   /** Called now and then: objects of namespaces that are no longer left out can come back. */
@@ -75,7 +77,7 @@ const WEIGH_MS = 1000;
 const WEIGH_SHARE = 10;
 
 const REASON = 'its namespace holds more than its share of the memory of Redis, which is short';
-const READERS = 'the functions that read it hold more than their share of the memory of Redis, which is short';
+const READER = 'the functions that read it hold more than their share of the memory of Redis, which is short';
 
 /**
  * One Redis server: the only server, or a master of a cluster. Its state is not stored: after a restart, and in another
@@ -88,12 +90,12 @@ class Server {
   reserved = 0;
   pending = 0;
   /** Bytes by account as last weighed, and the bytes reserved since then. */
-  weighed: ReadonlyMap<string, number> = new Map();
-  added = new Map<string, number>();
+  weighed: Holdings = new Holdings();
+  added = new Holdings();
   weighAgainMs = -Infinity;
   shortAtMs = -Infinity;
-  /** Left-out accounts and payers, with the bytes that they held. */
-  readonly leftOut = new Map<string, number>();
+  /** By payer, the left-out accounts with the bytes that they held. */
+  readonly leftOut = new Map<string, Map<string, number>>();
 
   get shortage(): number {
     return this.limit === 0 ? 0 : this.used + this.reserved - this.limit * SHORT;
@@ -125,9 +127,10 @@ export class MemoryShares implements MemoryGuard {
     if (namespace === undefined) return undefined;
     const leftOut = this.#servers.get(this.#places.get(place.prefix) ?? '')?.leftOut;
     if (!leftOut || leftOut.size === 0) return undefined;
-    const accounts = accountsOf(place, namespace);
-    if (!accounts.every((account) => leftOut.has(account) || leftOut.has(payerOf(account)))) return undefined;
-    return isDeclared(accounts[0] ?? '') ? READERS : REASON;
+    const { payer, account } = this.#accountOf(place, namespace);
+    const accounts = leftOut.get(payer);
+    if (!accounts?.has(account) && !accounts?.has(payer)) return undefined;
+    return account === payer ? REASON : READER;
   }
 
   async reserve(place: MemoryPlace, sizes: () => readonly (readonly [string | undefined, number])[]): Promise<void> {
@@ -138,11 +141,24 @@ export class MemoryShares implements MemoryGuard {
     server.reserved += taken;
     if (server.shortage <= 0) return;
     for (const [namespace, bytes] of all) {
-      if (namespace !== undefined) charge(server.added, place, namespace, bytes);
+      if (namespace !== undefined) server.added.add(this.#accountOf(place, namespace), bytes);
     }
     server.pending += taken;
     await this.look();
     server.pending -= taken;
+  }
+
+  /**
+   * Who pays for the objects or keys of a namespace in a place, and the account for them: `HOLDING PAYER`, and for
+   * objects of other namespaces `declared PAYER NAMESPACE`.
+   */
+  #accountOf({ holding, onlyReader }: MemoryPlace, namespace: string): Account {
+    if (onlyReader === undefined || onlyReader === namespace || !this.#options.knowsReaders()) {
+      const own = `${holding} ${namespace}`;
+      return { payer: own, account: own };
+    }
+    const payer = `declared ${onlyReader}`;
+    return { payer, account: `${payer} ${namespace}` };
   }
 
   async #placeOf(prefix: string): Promise<string> {
@@ -180,6 +196,7 @@ export class MemoryShares implements MemoryGuard {
     const found = await Promise.all(
       masters(redis).map(async (master) => ({ name: nameOf(redis, master), memory: await readMemory(master) })),
     );
+    const before = this.#all();
     for (const { name, memory } of found) {
       const server = this.#servers.get(name) ?? new Server();
       this.#servers.set(name, server);
@@ -190,7 +207,6 @@ export class MemoryShares implements MemoryGuard {
     const names = new Set(found.map(({ name }) => name));
     for (const name of this.#servers.keys()) if (!names.has(name)) this.#servers.delete(name);
     if ([...this.#servers.values()].some((each) => this.#isWeighed(each))) await this.#weigh();
-    const before = this.#all();
     for (const server of this.#servers.values()) decide(server, runtime.clock.now());
     this.#report(before);
   }
@@ -205,80 +221,116 @@ export class MemoryShares implements MemoryGuard {
     const { clock } = runtime;
     const startMs = clock.now();
     const all = holders();
-    const sums = new Map([...this.#servers.keys()].map((name) => [name, new Map<string, number>()]));
-    for (const server of this.#servers.values()) server.added = new Map();
+    const sums = new Map([...this.#servers.keys()].map((name) => [name, new Holdings()]));
+    for (const server of this.#servers.values()) server.added = new Holdings();
     for (const holder of all) {
       const { prefix } = holder;
       const place = await nodeOf(redis, prefix);
       this.#places.set(prefix, place);
       const sum = sums.get(place);
       if (!sum) continue;
-      for (const [namespace, bytes] of await holder.weigh()) charge(sum, holder, namespace, bytes);
+      for (const [namespace, bytes] of await holder.weigh()) sum.add(this.#accountOf(holder, namespace), bytes);
     }
     const known = new Set(all.map(({ prefix }) => prefix));
     for (const prefix of this.#places.keys()) if (!known.has(prefix)) this.#places.delete(prefix);
     const tookMs = clock.now() - startMs;
     for (const [name, server] of this.#servers) {
-      server.weighed = sums.get(name) ?? new Map();
+      server.weighed = sums.get(name) ?? new Holdings();
       server.weighAgainMs = clock.now() + Math.max(WEIGH_MS, tookMs * WEIGH_SHARE);
     }
   }
 
-  #all(): Map<string, { readonly server: Server; readonly bytes: number }> {
+  /** By payer and server. */
+  #all(): Map<string, LeftOut> {
     const all = [...this.#servers].flatMap(([name, server]) =>
-      [...server.leftOut].map(([account, bytes]) => [`${account}\n${name}`, { server, bytes }] as const),
+      [...server.leftOut].map(
+        ([payer, accounts]) => [`${payer}\n${name}`, { payer, server, accounts: [...accounts.keys()] }] as const,
+      ),
     );
     return new Map(all);
   }
 
-  #report(before: ReadonlyMap<string, { readonly server: Server }>): void {
+  #report(before: ReadonlyMap<string, LeftOut>): void {
     const { logger, metrics } = this.#options.runtime;
     const now = this.#all();
-    const stays = new Set([...now.keys()].map((id) => labelsOf(id).join()));
-    for (const [id, { server, bytes }] of now) {
-      const [namespace, holding] = labelsOf(id);
-      metrics.set('levelhook_memory_left_out', { namespace, holding }, 1);
+    for (const [id, { payer, server }] of now) {
       if (before.has(id)) continue;
+      const labels = labelsOf(payer);
+      metrics.set('levelhook_memory_left_out', labels, 1);
+      const holds = [...(server.leftOut.get(payer)?.values() ?? [])].reduce((sum, each) => sum + each, 0);
+      const { used, limit } = server;
       logger.warn(
-        {
-          ...fieldsOf(id),
-          holds: mebibytes(bytes),
-          used: mebibytes(server.used),
-          maxmemory: mebibytes(server.limit),
-        },
+        { ...labels, holds: mebibytes(holds), used: mebibytes(used), maxmemory: mebibytes(limit) },
         'Redis is short of memory: nothing more is stored of the namespace that holds most of it',
       );
     }
-    for (const id of before.keys()) {
+    const payers = new Set([...now.values()].map(({ payer }) => payer));
+    for (const [id, { payer }] of before) {
       if (now.has(id)) continue;
-      const [namespace, holding] = labelsOf(id);
-      if (!stays.has(labelsOf(id).join())) void metrics.forget({ namespace, holding });
-      logger.info(fieldsOf(id), 'Redis has room again: the namespace is stored as any other');
+      if (!payers.has(payer)) void metrics.forget(labelsOf(payer));
+      logger.info(labelsOf(payer), 'Redis has room again: the namespace is stored as any other');
     }
-    if (now.size !== before.size || [...now.keys()].some((id) => !before.has(id))) this.#options.onChanged();
+    const textOf = (all: typeof before): string =>
+      [...all].map(([id, { accounts }]) => [id, ...accounts].join()).join();
+    if (textOf(now) !== textOf(before)) this.#options.onChanged();
+  }
+}
+
+interface LeftOut {
+  readonly payer: string;
+  readonly server: Server;
+  readonly accounts: readonly string[];
+}
+
+/** Who pays for bytes, and what they are. Equal for what a namespace holds of its own. */
+interface Account {
+  readonly payer: string;
+  readonly account: string;
+}
+
+/** Bytes by payer and account. */
+class Holdings {
+  readonly byPayer = new Map<string, Map<string, number>>();
+
+  add({ payer, account }: Account, bytes: number): void {
+    const own = this.byPayer.get(payer) ?? new Map<string, number>();
+    this.byPayer.set(payer, own);
+    own.set(account, (own.get(account) ?? 0) + bytes);
   }
 }
 
 function decide(server: Server, nowMs: number): void {
-  const { leftOut, limit, used } = server;
+  const { added, leftOut, limit, used, weighed } = server;
   if (server.shortage > 0) server.shortAtMs = nowMs;
   const isCalm = nowMs - server.shortAtMs >= CALM_MS;
   if (limit === 0 || (server.shortage <= 0 && (used < limit * ROOMY || isCalm))) return leftOut.clear();
-  const holdings = new Map(server.weighed);
-  for (const [account, bytes] of server.added) add(holdings, account, bytes);
+  const accountsOf = (payer: string): ReadonlyMap<string, number> => {
+    const all = new Map(weighed.byPayer.get(payer));
+    for (const [account, bytes] of added.byPayer.get(payer) ?? []) all.set(account, (all.get(account) ?? 0) + bytes);
+    return all;
+  };
   const sums = new Map<string, number>();
-  for (const [account, bytes] of holdings) add(sums, payerOf(account), bytes);
-  for (const account of leftOut.keys()) {
-    if ((sums.get(payerOf(account)) ?? 0) < limit * LEAST_SHARE) leftOut.delete(account);
+  for (const { byPayer } of [weighed, added]) {
+    for (const [payer, accounts] of byPayer) {
+      let sum = sums.get(payer) ?? 0;
+      for (const bytes of accounts.values()) sum += bytes;
+      sums.set(payer, sum);
+    }
   }
+  for (const payer of leftOut.keys()) if ((sums.get(payer) ?? 0) < limit * LEAST_SHARE) leftOut.delete(payer);
   const isTight = server.shortage > limit * (TIGHT - SHORT);
   for (const [payer, excess] of mostBeyondShare(sums, server.shortage, limit * LEAST_SHARE)) {
-    if (isTight) leftOut.set(payer, sums.get(payer) ?? 0);
-    // Its largest namespace may have filled it, so that the others stay.
-    let left = excess;
-    const own = [...holdings].filter(([account]) => payerOf(account) === payer);
-    for (const [account, bytes] of own.toSorted(([, a], [, b]) => b - a)) {
-      if (left > 0) leftOut.set(account, bytes);
+    const accounts = leftOut.get(payer) ?? new Map<string, number>();
+    leftOut.set(payer, accounts);
+    if (isTight) {
+      accounts.clear();
+      accounts.set(payer, sums.get(payer) ?? 0);
+    }
+    // One namespace may have filled what another one reads.
+    let left = isTight ? 0 : excess;
+    for (const [account, bytes] of [...accountsOf(payer)].toSorted(([, a], [, b]) => b - a)) {
+      if (left <= 0) break;
+      accounts.set(account, bytes);
       left -= bytes;
     }
   }
@@ -311,40 +363,7 @@ function nameOf(redis: Redis, { options: { host, port } }: Redis): string {
   return redis.isCluster ? `${host}:${port}` : '';
 }
 
-/**
- * The accounts that share the bytes of a namespace in one place: `HOLDING PAYER`, where the payer is a namespace, and
- * for objects of other namespaces `declared PAYER NAMESPACE`.
- */
-function accountsOf({ holding, readers }: MemoryPlace, namespace: string): readonly string[] {
-  if (!readers || readers.size === 0 || readers.has(namespace)) return [`${holding} ${namespace}`];
-  return [...readers].map((reader) => `declared ${reader} ${namespace}`);
-}
-
-function charge(sums: Map<string, number>, place: MemoryPlace, namespace: string, bytes: number): void {
-  const accounts = accountsOf(place, namespace);
-  for (const account of accounts) add(sums, account, bytes / accounts.length);
-}
-
-function payerOf(account: string): string {
-  return account.split(' ', 2).join(' ');
-}
-
-function isDeclared(account: string): boolean {
-  return account.startsWith('declared ');
-}
-
-/** The namespace that pays and its holding, of an account and a server. */
-function labelsOf(id: string): readonly [namespace: string, holding: string] {
-  const [holding = '', namespace = ''] = (id.split('\n')[0] ?? '').split(' ');
-  return [namespace, holding];
-}
-
-function fieldsOf(id: string): LogFields {
-  const [namespace, holding] = labelsOf(id);
-  const of = (id.split('\n')[0] ?? '').split(' ')[2];
-  return { namespace, holding, ...(of === undefined ? {} : { objectsOf: of }) };
-}
-
-function add(sums: Map<string, number>, name: string, bytes: number): void {
-  sums.set(name, (sums.get(name) ?? 0) + bytes);
+function labelsOf(payer: string): { readonly namespace: string; readonly holding: string } {
+  const [holding = '', namespace = ''] = payer.split(' ');
+  return { namespace, holding };
 }

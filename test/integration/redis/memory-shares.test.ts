@@ -27,6 +27,7 @@ let applier: Applier;
 let memory: MemoryShares;
 /** Further views. */
 let others: View[];
+let knowsReaders = true;
 let version = 1;
 const clock = new ShiftedClock();
 
@@ -67,6 +68,7 @@ const shares = (): MemoryShares =>
     redis,
     runtime: { clock, logger: silentLogger, metrics: silentMetrics },
     holders: () => [view, ...others],
+    knowsReaders: () => knowsReaders,
     onChanged: () => {},
     onTakeBack: () => {},
   });
@@ -84,6 +86,7 @@ afterAll(async () => {
 beforeEach(async () => {
   await redis.flushall('SYNC');
   others = [];
+  knowsReaders = true;
   memory = shares();
   await memory.look();
   view = await openView();
@@ -192,9 +195,8 @@ describe('Redis of 64 MB', () => {
 
   it('is never full by a kind that one namespace declares, and the owners of its objects keep what they read themselves', async () => {
     const declared = await openView();
-    declared.readers = new Set(['greedy']);
+    declared.onlyReader = 'greedy';
     const theirs = await openView();
-    theirs.readers = new Set(['greedy', 'n1']);
     others = [declared, theirs];
     const [applierOfDeclared, applierOfTheirs] = [applierOf(declared), applierOf(theirs)];
     for (const each of [applier, applierOfDeclared, applierOfTheirs]) await each.apply(listOf('1', []));
@@ -214,14 +216,29 @@ describe('Redis of 64 MB', () => {
     expect([theirs.leftOut('n1'), declared.leftOut('greedy')]).toEqual([undefined, undefined]);
     await change(thing('n1', 'own', 2000));
     expect(await reasonOf('n1/own')).toBeUndefined();
-    // A reader that has declared little is not left out with one that has declared much.
-    declared.readers = new Set(['greedy', 'modest']);
+    // Nothing more of any namespace, nor of its indexes.
+    expect(['never-seen', ''].map((each) => declared.leftOut(each) !== undefined)).toEqual([true, true]);
+    // Another one that reads the kind does not pay for what this one has declared.
+    declared.onlyReader = undefined;
     expect(declared.leftOut('n0')).toBeUndefined();
+    declared.onlyReader = 'greedy';
+    knowsReaders = false;
+    expect(declared.leftOut('n0')).toBeUndefined();
+  });
+
+  it('is never full by objects that no function of their namespace reads, however many others do', async () => {
+    await applier.apply(listOf('1', []));
+    for (let at = 0; at < 80; at += 1) {
+      await change(thing('spammer', `o${at}`, MIB));
+      await change(thing(`n${at % 20}`, `o${at}`, 2000));
+    }
+    expect(takeOutOfMemory(redis)).toBe(false);
+    expect(await view.indexer.leftOutNamespaces()).toEqual(['spammer']);
   });
 
   it('leaves out those objects of a kind that one namespace declares whose owner has filled the memory', async () => {
     const declared = await openView();
-    declared.readers = new Set(['operator']);
+    declared.onlyReader = 'operator';
     others = [declared];
     const own = applierOf(declared);
     await own.apply(listOf('1', []));
@@ -299,6 +316,7 @@ describe('a Redis Cluster', () => {
       redis: connection,
       runtime: { clock, logger: silentLogger, metrics: silentMetrics },
       holders: () => views,
+      knowsReaders: () => true,
       onChanged: () => {},
       onTakeBack: () => {},
     });

@@ -172,11 +172,14 @@ export class Backfill {
     );
   }
 
-  /** The indexes to maintain, and the fields to observe. A tenant that is left out for want of memory gets none. */
+  /**
+   * The indexes to maintain, and the fields to observe. A tenant that is left out for want of memory gets none, also
+   * one that gets no object of another namespace.
+   */
   #wanted(): { readonly specs: readonly MadeIndex[]; readonly fields: readonly MadeIndex[] } {
     const { indexes, view } = this.#options;
     const served = [...indexes.values()].map((user) =>
-      view.leftOut(user.tenant) ? { ...user, specs: [], observed: [] } : user,
+      view.leftOut(user.tenant) || view.leftOut(ANY_OTHER) ? { ...user, specs: [], observed: [] } : user,
     );
     return { specs: boundedIndexes(served).kept, fields: boundedObserved(served).kept };
   }
@@ -237,6 +240,8 @@ async function* coveredBy(
   }
 }
 
+/** Stands for all namespaces that have no name of their own. */
+const ANY_OTHER = '';
 const MARKS: readonly string[] = [KEPT_OUT_INDEX, LEFT_OUT_INDEX];
 
 /** Declarations may change during a backfill. */

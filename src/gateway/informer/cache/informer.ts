@@ -141,7 +141,7 @@ export class Informer {
   removeUser(user: string): void {
     this.#handlers.delete(user);
     this.#indexes.delete(user);
-    this.view.readers = tenantsOf([...this.#indexes.values()]);
+    this.view.onlyReader = onlyTenant(this.#indexes.values());
     this.#ageLimits.delete(user);
     this.#updater?.fillIndexes();
   }
@@ -159,7 +159,7 @@ export class Informer {
    */
   setIndexes(user: string, indexes: UserIndexes): void {
     this.#indexes.set(user, indexes);
-    this.view.readers = tenantsOf([...this.#indexes.values()]);
+    this.view.onlyReader = onlyTenant(this.#indexes.values());
     this.#updater?.fillIndexes();
   }
 
@@ -373,8 +373,8 @@ export class Informer {
   }
 }
 
-/** The tenants that alone read a view; undefined: it has a reader of no tenant, or none yet. */
-function tenantsOf(users: readonly UserIndexes[]): ReadonlySet<string> | undefined {
-  const tenants = users.flatMap(({ tenant }) => tenant ?? []);
-  return tenants.length === 0 || tenants.length < users.length ? undefined : new Set(tenants);
+/** The tenant of all users of a view; undefined: they have several or none. */
+function onlyTenant(users: Iterable<UserIndexes>): string | undefined {
+  const [tenant, ...others] = new Set([...users].map((each) => each.tenant));
+  return others.length === 0 ? tenant : undefined;
 }

@@ -29,7 +29,7 @@ export interface ViewBounds {
 export class View implements MemoryHolder {
   readonly holding = 'objects';
   /** See `MemoryPlace`. */
-  readers: ReadonlySet<string> | undefined;
+  onlyReader: string | undefined;
   readonly resource: Resource;
   readonly location: ViewLocation;
   /** How far it is, and who received its changes. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { tenantOf } from '../../../../core/index.ts';
+import { originOf, tenantOf } from '../../../../core/index.ts';
 import { RUN_MARGIN_MS } from '../queue-options.ts';
 import type { FinishRequest } from './records.ts';
 import type { Run } from '../run.ts';
@@ -134,6 +134,13 @@ export class OwnRuns {
     }
   }
 
+  /** Forgets runs without a connection whose deadline and margin have passed: also of a queue that begins none. */
+  forgetOver(nowMs: number): void {
+    for (const { key, state, deadlineMs } of this.#runs.values()) {
+      if (state !== 'running' && deadlineMs + RUN_MARGIN_MS <= nowMs) this.#delete(key);
+    }
+  }
+
   #set(run: OwnRun): void {
     this.#runs.set(run.key, run);
     if (run.state !== 'running') this.#count(1);
@@ -203,7 +210,7 @@ export class GatewayRuns {
   readonly #queues = new Map<string, OwnRuns>();
   /** The queues of removed controllers, by tenant, until `inFlight` has found that their runs are over. */
   readonly #removed = new Map<string, Set<string>>();
-  /** `OwnRuns.goingOn` of all queues, by tenant. */
+  /** `OwnRuns.goingOn` of all declared queues, by tenant. */
   readonly #goingOn = new Map<string, number>();
   #allGoingOn = 0;
   #beginUntilMs = Infinity;
@@ -212,15 +219,23 @@ export class GatewayRuns {
     this.#removedOf(queue).delete(queue);
     const known = this.#queues.get(queue);
     if (known) return known;
-    const runs = new OwnRuns(
+    // Configured functions have no bound, and must not take from that of the tenants.
+    const isBounded = originOf(queue) === 'declared';
+    const runs: OwnRuns = new OwnRuns(
       () => this.#beginUntilMs,
-      (change) => this.#count(tenantOf(queue), change),
+      (change) => {
+        // An answer may come when the queue has been forgotten.
+        if (isBounded && this.#queues.get(queue) === runs) this.#count(tenantOf(queue), change);
+      },
     );
     this.#queues.set(queue, runs);
     return runs;
   }
 
-  /** How many runs hold no connection: see `OwnRuns.goingOn`. @param tenant Default: of all tenants. */
+  /**
+   * How many runs hold no connection: see `OwnRuns.goingOn`. Without those of configured functions.
+   * @param tenant Default: of all tenants.
+   */
   goingOn(tenant?: string): number {
     return tenant === undefined ? this.#allGoingOn : (this.#goingOn.get(tenant) ?? 0);
   }
@@ -259,15 +274,17 @@ export class GatewayRuns {
     return count;
   }
 
-  /** The queues with runs that may be in flight now. Forgets the removed queues that have none. */
+  /**
+   * The queues with runs that may be in flight now. Forgets runs that are over, and the removed queues that have none.
+   */
   inFlight(nowMs: number): string[] {
+    for (const runs of this.#queues.values()) runs.forgetOver(nowMs);
     for (const [tenant, queues] of this.#removed) {
       for (const queue of queues) {
         const runs = this.#queues.get(queue);
         if (runs?.hasInFlight(nowMs)) continue;
         queues.delete(queue);
         this.#queues.delete(queue);
-        if (runs) this.#count(tenant, -runs.goingOn);
       }
       if (queues.size === 0) this.#removed.delete(tenant);
     }

@@ -238,8 +238,8 @@ export class RedisRecords {
     const { queue, recordPrefix } = this.#keys;
     // Sent in this order, on one connection.
     const reads = keys.map((key) => this.#redis.hget(recordPrefix + key, 'run'));
-    const incarnation = await this.#redis.hget(queue, 'incarnation');
-    const runs = await Promise.all(reads);
+    const last = this.#redis.hget(queue, 'incarnation');
+    const [incarnation, ...runs] = await Promise.all([last, ...reads]);
     return { incarnation: incarnation ?? undefined, runs: runs.map((run) => (run === null ? undefined : Number(run))) };
   }
 
