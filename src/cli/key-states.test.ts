@@ -36,6 +36,7 @@ const ROWS: readonly (readonly [KeyStateWord, Partial<KeyStatus>])[] = [
   ['waits for the cache', { timerMs: NOW + 10, failures: 1, waits: [barrier] }],
   ['waits for the cache', { queued: true, waits: [barrier] }],
   ['at rest', { object: { state: 'cached' } }],
+  ['at rest', { object: { state: 'cached', dropped: { type: 'updated', resourceVersion: '7', by: 'all.0.changed' } } }],
   ['at rest', { object: { state: 'unknown', reason: 'the cache is not complete yet' } }],
   ['at rest', { object: { state: 'kept out', reason: 'it is nested more than 256 levels deep' } }],
   ['no object', { object: { state: 'absent' } }],

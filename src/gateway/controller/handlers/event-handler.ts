@@ -1,4 +1,4 @@
-import { formatKind, formatObjectKey, keyOf, type KubernetesObject } from '../../../core/index.ts';
+import { formatKind, formatObjectKey, keyOf, type KubernetesObject, NewestMap } from '../../../core/index.ts';
 import { declaredIndex, type ObjectEntry } from '../../../contract/cache-layout.ts';
 import type { SourceDescription } from '../../../contract/index.ts';
 import { type Change, type ChangeHandler, reasonOf, type Wakeup } from '../../informer/cache/change.ts';
@@ -7,11 +7,27 @@ import type { Mapper } from './mapper.ts';
 import { isPausedEntry, PAUSED_ANNOTATION, PAUSED_INDEX } from './paused.ts';
 import type { EventPredicate } from './predicate.ts';
 
+/** Objects of a controller whose left-out events are remembered. */
+const MOST_DROPPED = 100;
+
+/**
+ * The last event of an object, where a predicate has left it out. Known to the gateway that has applied it, for the
+ * last hundred objects of a controller.
+ */
+export interface DroppedEvent {
+  readonly type: Change['type'];
+  readonly resourceVersion: string;
+  /** The part of `for.predicate` that has decided: `all.0.changed`. */
+  readonly by: string;
+}
+
 /** A kind whose events may wake a controller's keys, limited by namespaces and a predicate. */
 export class EventSource {
   readonly #kind: string;
   readonly #namespaces: ReadonlySet<string> | undefined;
   readonly predicate: EventPredicate | undefined;
+  /** By key, of the events that this gateway has applied. */
+  readonly #dropped = new NewestMap<string, DroppedEvent>(MOST_DROPPED);
 
   constructor(description: Pick<SourceDescription, 'apiVersion' | 'kind' | 'namespaces'>, predicate?: EventPredicate) {
     this.#kind = formatKind(description);
@@ -32,6 +48,19 @@ export class EventSource {
   passes(change: Change): boolean {
     return this.predicate?.passes(change) ?? true;
   }
+
+  /** The last event of an object, if the predicate has left it out and this gateway knows of it. */
+  droppedOf(key: string): DroppedEvent | undefined {
+    return this.#dropped.get(key);
+  }
+
+  /** Remembers whether the predicate, which was asked just now, has left the last event of a key out. */
+  note(key: string, change: Change, isDropped: boolean): void {
+    if (!this.predicate) return;
+    if (!isDropped) return void this.#dropped.delete(key);
+    const { resourceVersion } = change.object.metadata;
+    this.#dropped.set(key, { type: change.type, resourceVersion, by: this.predicate.refusedBy });
+  }
 }
 
 /**
@@ -49,8 +78,11 @@ export function enqueueObject(controller: string, source: EventSource, scope: Ke
     handle(change) {
       if (!source.covers(change.object)) return [];
       const event = asSelected(change, scope);
-      if (!event || (!source.passes(event) && !pauseChanged(event))) return [];
-      return [{ controller, key: formatObjectKey(keyOf(event.object)), reasons: [reasonOf(event)] }];
+      if (!event) return [];
+      const key = formatObjectKey(keyOf(event.object));
+      const isDropped = !source.passes(event) && !pauseChanged(event);
+      source.note(key, event, isDropped);
+      return isDropped ? [] : [{ controller, key, reasons: [reasonOf(event)] }];
     },
   };
 }

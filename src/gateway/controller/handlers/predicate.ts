@@ -18,6 +18,10 @@ export class EventPredicate {
   readonly #expressions = new Map<string, Expression>();
   readonly #usesOld: boolean;
   readonly #withinTime: WithinTime;
+  /** The leaf that was asked last. */
+  #asked: Leaf | undefined;
+  /** By leaf, the part of the predicate that is false where this leaf was asked last and the answer is false. */
+  readonly #refusing = new Map<Leaf, string>();
 
   /**
    * @param compile compiles the CEL expression at a path such as `all.0.cel`.
@@ -32,6 +36,7 @@ export class EventPredicate {
     this.#withinTime = withinTime;
     let usesOld = false;
     visitLeaves(predicate, (leaf, at) => {
+      this.#refusing.set(leaf, refusing(at));
       if ('cel' in leaf) this.#expressions.set(leaf.cel, compile(leaf.cel, at));
       usesOld ||=
         'cel' in leaf
@@ -59,6 +64,7 @@ export class EventPredicate {
   passes(change: Change): boolean {
     const old = change.type === 'updated' ? change.old : undefined;
     const answer = evaluate(this.#predicate, (leaf) => {
+      this.#asked = leaf;
       if ('labelSelector' in leaf) return matchesLabels(leaf.labelSelector, change.object.metadata.labels);
       if ('cel' in leaf) return this.#ask(leaf.cel, change.object, old);
       // The cache reports an update only when the object has changed.
@@ -68,6 +74,11 @@ export class EventPredicate {
       return hasChangedMap(leaf.changed, old, change.object, this.#withinTime);
     });
     return answer !== false;
+  }
+
+  /** The part of the predicate that made the last answer of `passes` false, such as `all.0.changed`. */
+  get refusedBy(): string {
+    return (this.#asked && this.#refusing.get(this.#asked)) ?? '';
   }
 
   #ask(text: string, object: KubernetesObject, old: KubernetesObject | undefined): Answer {
@@ -82,6 +93,13 @@ function evaluate(predicate: Predicate, ask: (leaf: Leaf) => Answer): Answer {
   if ('any' in predicate) return negation(every(predicate.any, (each) => negation(evaluate(each, ask))));
   if ('not' in predicate) return negation(evaluate(predicate.not, ask));
   return ask(predicate);
+}
+
+/** Of `any` all parts were false, and of `not` its part was true: they have refused themselves, at the outermost. */
+function refusing(path: string): string {
+  const names = path.split('.');
+  const at = names.findIndex((name) => name === 'any' || name === 'not');
+  return at === -1 ? path : names.slice(0, at + 1).join('.');
 }
 
 /** Stops at the first false answer. */

@@ -49,6 +49,13 @@ export class KeyObjects {
         predicate && ((object) => predicate.passes({ type: 'added', object })),
         MOST_WAITING_MS,
       );
+      if (found.state === 'cached' || found.state === 'not selected') {
+        const dropped = view && reconciled.droppedOf(key);
+        if (!dropped) return found;
+        // Another gateway, or a list, may have brought a later event.
+        const [head] = await view.objects.heads([key]);
+        return head?.resourceVersion === dropped.resourceVersion ? { ...found, dropped } : found;
+      }
       const ageMs = found.state === 'absent' ? await this.#informerOf(key)?.ageMs() : undefined;
       if (ageMs === undefined || ageMs <= MOST_AT_REST_MS) return found;
       const reason = `the cache lacks it, and shows the apiserver of ${Math.round(ageMs / 1000)} s ago`;

@@ -1,3 +1,4 @@
+import type { DroppedEvent } from '../handlers/event-handler.ts';
 import { waitFor } from './key-status.ts';
 import { BARRIER_AGAIN_MS } from './queue-options.ts';
 import type { KeyObject, KeyStatus, Wait } from './work-queue.ts';
@@ -130,16 +131,22 @@ export function nextRun(word: KeyStateWord, status: NextFacts): NextRun {
 export function objectText(object: KeyObject): string {
   switch (object.state) {
     case 'cached':
-      return 'the cache has its object';
+      return `the cache has its object${droppedText(object.dropped)}`;
     case 'kept out':
       return `the cache keeps its object out and has its metadata alone: ${object.reason}`;
     case 'absent':
       return 'there is no such object in the cache, which is complete';
     case 'not selected':
-      return NOT_SELECTED[object.by];
+      return NOT_SELECTED[object.by] + droppedText(object.dropped);
     case 'unknown':
       return `nothing is known of its object: ${object.reason}`;
   }
+}
+
+function droppedText(dropped: DroppedEvent | undefined): string {
+  if (!dropped) return '';
+  const { type, resourceVersion, by } = dropped;
+  return `; its last event, ${type} at version ${resourceVersion}, was left out by for.predicate.${by}`;
 }
 
 const NOT_SELECTED = {

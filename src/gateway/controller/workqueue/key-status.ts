@@ -1,3 +1,4 @@
+import type { DroppedEvent } from '../handlers/event-handler.ts';
 import { decodeObjectKey, isNamespace } from '../../../core/index.ts';
 import type { Reason } from '../../../contract/index.ts';
 import type { BarrierText } from './run.ts';
@@ -55,13 +56,17 @@ export type Wait =
 /** The state of a key's object in the cache, and for the declaration of its controller. */
 export type KeyObject =
   /** The cache has it, and its events run the key. */
-  | { readonly state: 'cached' }
+  | { readonly state: 'cached'; readonly dropped?: DroppedEvent | undefined }
   /** The cache is complete and does not have it. */
   | { readonly state: 'absent' }
   /** The cache has its metadata alone. The reason in a few words. */
   | { readonly state: 'kept out'; readonly reason: string }
   /** This part of the controller's declaration excludes the key. */
-  | { readonly state: 'not selected'; readonly by: 'namespaces' | 'labelSelector' | 'predicate' }
+  | {
+      readonly state: 'not selected';
+      readonly by: 'namespaces' | 'labelSelector' | 'predicate';
+      readonly dropped?: DroppedEvent | undefined;
+    }
   | { readonly state: 'unknown'; readonly reason: string };
 
 /** Everything that is known of one key. */
