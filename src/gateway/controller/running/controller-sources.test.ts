@@ -10,6 +10,8 @@ const webs = resource('example.com/v1', 'Web');
 /** The informers of two kinds, with the age limits that controllers have set. */
 class World {
   readonly limits = new Map<string, number>();
+  /** For how long the oldest event of a kind waits, in milliseconds. Default: none does. */
+  readonly unapplied = new Map<Resource, number>();
   readonly #informers = new Map([pods, webs].map((each) => [each, this.#informerOf(each)]));
 
   /** The sources of a controller whose webhooks need the cache to be this young. */
@@ -39,7 +41,15 @@ class World {
       setIndexes: () => {},
       setAgeLimit: (_user, limitMs) => void this.limits.set(formatKind(of), limitMs),
     };
-    return { ...informer, view: { objects: { encrypted: false } } } as unknown as Informer;
+    const { unapplied } = this;
+    return {
+      ...informer,
+      name: formatKind(of),
+      view: { objects: { encrypted: false } },
+      get unappliedMs() {
+        return unapplied.get(of) ?? 0;
+      },
+    } as unknown as Informer;
   }
 }
 
@@ -60,4 +70,18 @@ it('while a controller is replaced its views stay as young as the webhooks of bo
   expect(world.limits.get('example.com/v1/Web')).toBe(20_000);
   await world.sources([webs, pods], []).addHandlers([], []);
   expect(world.limits.get('example.com/v1/Web')).toBe(Infinity);
+});
+
+it('says that the cache is behind when an event waits for longer than is usual', () => {
+  const world = new World();
+  const sources = world.sources([webs, pods], []);
+  expect(sources.behind).toBeUndefined();
+  world.unapplied.set(pods, 5000);
+  expect(sources.behind).toBeUndefined();
+  world.unapplied.set(pods, 12_400);
+  expect(sources.behind).toBe('its cache is 12 s behind the server: v1/Pod');
+  world.unapplied.set(webs, 7000);
+  expect(sources.behind).toBe('its cache is 12 s behind the server: example.com/v1/Web, v1/Pod');
+  world.unapplied.clear();
+  expect(sources.behind).toBeUndefined();
 });

@@ -9,6 +9,9 @@ import { type ControllerSource, informersOf, namespacesNamed } from './controlle
 import type { ControllerSpec } from './controller-spec.ts';
 import type { EventSources } from './event-sources.ts';
 
+/** A view that is this far behind the server, in milliseconds, is worth a person's attention. */
+export const BEHIND_MS = 5000;
+
 type SourcesSpec = Pick<ControllerSpec, 'id' | 'tenant' | 'description' | 'scope'>;
 
 /**
@@ -63,6 +66,17 @@ export class ControllerSources {
   /** The right that the gateway lacks to fill or follow a needed view; undefined when it lacks none. */
   get refusal(): string | undefined {
     return this.needed.find((informer) => informer.refusal !== undefined)?.refusal;
+  }
+
+  /**
+   * How far its cache is behind the server; undefined: no more than is usual. Only the gateway that leads has read what
+   * the cache lacks.
+   */
+  get behind(): string | undefined {
+    const late = this.needed.filter(({ unappliedMs }) => unappliedMs > BEHIND_MS);
+    if (late.length === 0) return undefined;
+    const seconds = Math.round(Math.max(...late.map(({ unappliedMs }) => unappliedMs)) / 1000);
+    return `its cache is ${seconds} s behind the server: ${late.map(({ name }) => name).join(', ')}`;
   }
 
   /** The kinds that the description names. */

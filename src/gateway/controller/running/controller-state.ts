@@ -47,7 +47,9 @@ export function notesOf(controller: RunningController, watch: ControllerWatch | 
   ];
   return {
     problems: problems.filter((each) => each !== undefined),
-    remarks: [isRunning ? undefined : STARTING, remarks].filter((each) => each !== undefined),
+    remarks: [isRunning ? undefined : STARTING, remarks, controller.sources.behind].filter(
+      (each) => each !== undefined,
+    ),
     isStarting: !isRunning,
     circuit,
   };

@@ -1,5 +1,6 @@
 import { variableOf } from '../../../../ground/config/config.ts';
 import { controllerState, type ControllerStateWord, isWell } from '../../../controller/running/controller-state.ts';
+import { BEHIND_MS } from '../../../controller/running/controller-sources.ts';
 import { report } from '../../../process/health.ts';
 import { activityOf } from '../activity.ts';
 import { SAMPLE_MS } from '../../../controller/workqueue/history/samples.ts';
@@ -261,9 +262,6 @@ function viewTable({ times }: PageRequest, views: readonly ViewSummary[]): Conte
     ({ name }) => `view-${name}`,
   );
 }
-
-/** More than this is worth a colour. */
-const BEHIND_MS = 5000;
 
 export function viewState({ synced, behindMs }: ViewSummary): Html {
   if (!synced) return badge('bad', 'not complete');
