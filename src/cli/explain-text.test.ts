@@ -72,6 +72,7 @@ it('tells the runs in order, why and how they ended, what is waited for, and whe
           atMs: at(10),
           attempt: 1,
           waitedMs: 3,
+          heldMs: 2,
           tookMs: 25,
           gateway: 'levelhook-0',
           reasons: [{ type: 'updated', object: 'apps/v1/Deployment shop/web', resourceVersion: '70' }],
@@ -86,7 +87,7 @@ it('tells the runs in order, why and how they ended, what is waited for, and whe
   expect(text).toBe(`shop/web of controller demo
 
 what happened:
-  2026-01-01T00:00:10.000Z  done, asked for another run  (run 8, waited 3 ms, took 25 ms, on levelhook-0)
+  2026-01-01T00:00:10.000Z  done, asked for another run  (run 8, waited 3 ms, 2 ms of it for the cache, took 25 ms, on levelhook-0)
     because updated apps/v1/Deployment shop/web at 70
     wrote v1/Pod shop/p (deleted) and 2 more
     the next run waits until the cache shows this

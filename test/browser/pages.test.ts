@@ -341,6 +341,42 @@ describe('the cache', () => {
   });
 });
 
+it('a search leads to an object by its name, and its key to the object that it owns', async () => {
+  await page.goto(`${url}/dashboard`);
+  const box = page.getByRole('searchbox', { name: 'Search controllers and objects' });
+  await box.fill(`${namespace}/ann`);
+  await box.press('Enter');
+  await page.waitForURL(/search\?q=/);
+  const row = page.getByRole('row').filter({ has: page.getByRole('link', { name: `${namespace}/ann`, exact: true }) });
+  await row.getByRole('link', { name: 'greeting' }).click();
+  await page.waitForURL(new RegExp(`greeting${keyPath('ann')}$`));
+  const around = page.locator('.tree');
+  await around.getByText(`${namespace}/ann-greeting`).waitFor();
+  expect(await around.getByText(`${namespace}/ann`, { exact: true }).getAttribute('aria-current')).toBe('true');
+  await page.getByText('No Event is on record').waitFor();
+});
+
+it('the keys of all objects are one tab of a controller', async () => {
+  await page.goto(moodyUrl());
+  await page.getByRole('navigation', { name: 'Lists of keys' }).getByRole('link', { name: 'All' }).click();
+  await page.waitForURL(/list=all/);
+  await page.getByRole('searchbox', { name: 'Namespace' }).fill(namespace);
+  await page.getByRole('searchbox', { name: 'Namespace' }).press('Enter');
+  await page.waitForURL(/list=all&namespace=/);
+  const stateOf = (name: string): Promise<string> =>
+    page
+      .getByRole('row')
+      .filter({ has: page.getByRole('link', { name: `${namespace}/${name}`, exact: true }) })
+      .locator('.state')
+      .innerText();
+  const states = await Promise.all(['calm', 'halted', 'broken-1', 'ann'].map(stateOf));
+  expect(states).toEqual(['at rest', 'paused', 'dead letter', 'not selected']);
+  await page.getByLabel('Name contains').fill('broken');
+  await page.getByLabel('Name contains').press('Enter');
+  await page.waitForURL(/list=all&namespace=[^&]+&name=broken/);
+  expect(await page.locator('tbody').first().getByRole('row').count()).toBe(3);
+});
+
 it('texts from outside stay text on every page', async () => {
   for (const path of [keyPath('hostile'), '?list=dead', '/runs', `?list=dead&name=${encodeURIComponent(HOSTILE)}`]) {
     await page.goto(moodyUrl(path));
@@ -388,6 +424,10 @@ it('axe finds nothing on any page, and none is too wide for a telephone', async 
     '?name=none',
     '/controllers/moody?list=dead',
     '/controllers/moody?list=queued',
+    '/controllers/moody?list=all',
+    `/controllers/greeting${keyPath('ann')}`,
+    '/search',
+    '/search?q=ann',
     '/controllers/moody/runs',
     `/controllers/moody${keyPath('hostile')}`,
     `/controllers/moody${keyPath('halted')}`,

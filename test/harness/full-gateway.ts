@@ -81,6 +81,7 @@ function contentsOf(at: number, { controllers, waiting, dead, runs }: FullGatewa
  */
 export function fullGatewayPaths(namespace: string, at = 0): Readonly<Record<string, string>> {
   const [busy, failing, long] = [0, 1, 2].map((at) => `/dashboard/controllers/controller-${at}`);
+  const browsed = '/dashboard/controllers/browsed';
   const objects = '/dashboard/views/objects?view=v1%2FConfigMap';
   const queue = '/queues/controller-0';
   return {
@@ -103,6 +104,15 @@ export function fullGatewayPaths(namespace: string, at = 0): Readonly<Record<str
     runs: `${busy}/runs`,
     'runs with errors of 1 KiB': `${long}/runs`,
     ...Object.fromEntries(RUN_OUTCOMES.map((each) => [`runs, ${each}`, `${failing}/runs?outcome=${each}`])),
+    'controller, all': `${browsed}?list=all`,
+    'controller, all, no such name': `${browsed}?list=all&name=nothing`,
+    'key, an object with an owner': `${browsed}/keys/${namespace}/object-${at + 1}`,
+    'key, an object that owns all others': `${browsed}/keys/${namespace}/object-0`,
+    'everything, a part of a name': '/dashboard/search?q=object-z',
+    'everything, no such name': '/dashboard/search?q=nothing',
+    'everything, a label': '/dashboard/search?q=half%3Dtrue',
+    'everything, no such label': '/dashboard/search?q=none%3Dtrue',
+    'everything, no such UID': '/dashboard/search?q=00000000-0000-4000-8000-000000000000',
     'errors of dead letters': '/dashboard/errors?list=dead',
     'errors of one controller': '/dashboard/errors?list=dead&controller=controller-0',
     'errors of failing keys': '/dashboard/errors?list=failing',

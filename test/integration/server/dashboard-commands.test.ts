@@ -37,14 +37,18 @@ beforeAll(async () => {
 });
 afterAll(() => started.stop());
 
+/** The first one controls all others. */
 async function createObjects(): Promise<void> {
-  let next = 0;
+  const { metadata: first } = await cluster.create(configMaps, { metadata: { namespace, name: 'object-0' } });
+  const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: first.name, uid: first.uid, controller: true };
+  let next = 1;
   const work = async (): Promise<void> => {
     for (let at = next++; at < OBJECTS + LARGE; at = next++) {
       const metadata = {
         namespace,
         name: `object-${at < OBJECTS ? at : `z${at}`}`,
         labels: { half: String(at % 2 === 0) },
+        ownerReferences: [owner],
       };
       // The cache compresses what is large.
       const text = at < OBJECTS ? 'x'.repeat(1800) : randomBytes(450_000).toString('base64');

@@ -309,6 +309,11 @@ export class RunningController {
     return this.sources.addHandlers(events, this.reviews?.webhooks ?? [], before?.sources);
   }
 
+  /** Whether it reconciles this object of its kind. Its predicate does not count: events alone go through it. */
+  selects(object: KubernetesObject): boolean {
+    return this.#scope.containsKey(formatObjectKey(keyOf(object))) && this.#scope.selects(object);
+  }
+
   /** Whether it reconciles this key. */
   hasInScope(key: string): boolean {
     return this.#scope.containsKey(key);

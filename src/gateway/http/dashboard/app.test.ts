@@ -1,16 +1,25 @@
 import { Hono } from 'hono';
 import { expect, test } from 'vitest';
 import { viewPrefix } from '../../../contract/cache-layout.ts';
-import { type LogFields, type Logger, parseJson, systemClock } from '../../../core/index.ts';
+import { type LogFields, type Logger, parseJson, SelectorError, systemClock } from '../../../core/index.ts';
 import type { KeyStatus, PastRun } from '../../controller/workqueue/work-queue.ts';
 import { ReadingTimes } from '../cache-api/reading-time.ts';
 import { dashboardApp } from './app.ts';
-import type { ControllerAccess, ControllerSummary, DashboardData, FunctionSummary, ShownQueue } from './data.ts';
+import type {
+  ControllerAccess,
+  ControllerSummary,
+  DashboardData,
+  FunctionSummary,
+  ShownQueue,
+  Surroundings,
+  TreeObject,
+} from './data.ts';
 import { repeated } from './pages/key.ts';
 import { DASHBOARD_PATH } from './urls.ts';
 import type { LoginEnv, Visitor } from '../login/visitor.ts';
 
 const NOW = Date.UTC(2026, 10, 23, 4, 5, 6);
+const KEY_OF_CART = `${DASHBOARD_PATH}/controllers/web/keys/shop/cart`;
 const HOSTILE = `"><script>alert('x')</script>&amp;`;
 
 const silent = (_fields: LogFields, _message?: string): void => {};
@@ -132,6 +141,8 @@ function access(queue: ShownQueue, more: Partial<ControllerAccess> = {}): Contro
     requeue: async () => 1,
     status: (_, key) => queue.inspector.status(key),
     object: async () => ({ kind: 'shown', cached: undefined, server: undefined, serverError: undefined }),
+    around: async () => undefined,
+    keys: async () => ({ kind: 'shown', keys: [], looked: 0, next: undefined }),
     ...more,
   };
 }
@@ -151,6 +162,7 @@ function dataOf(more: Partial<DashboardData> = {}): DashboardData {
     controller: () => undefined,
     queues: () => new Map(),
     view: () => undefined,
+    search: async () => ({ objects: [], isWhole: true }),
     ...more,
   };
 }
@@ -202,6 +214,127 @@ test('runs with one error behind each other are shown once', async () => {
   expect(text).toContain('× 3');
   expect(text, 'the cause of the series').toContain('manual');
   expect(text).toContain(`${DASHBOARD_PATH}/controllers/web/runs/7/shop/cart`);
+});
+
+test('a key is shown with the objects, the Events and the controllers around its object', async () => {
+  const node = (name: string, more: Partial<TreeObject> = {}): TreeObject => ({
+    kind: 'v1/ConfigMap',
+    key: `shop/${name}`,
+    view: 'v1/ConfigMap',
+    health: undefined,
+    note: undefined,
+    controllers: [],
+    children: [],
+    ...more,
+  });
+  const health: TreeObject['health'] = { tone: 'bad', text: `not Ready: ${HOSTILE}` };
+  const around: Surroundings = {
+    tree: {
+      owners: [
+        node('gone', { view: undefined, note: 'the cache does not have it' }),
+        node('above', { controllers: ['parents'] }),
+      ],
+      children: [node('bad', { health, children: [node('deep')] })],
+      notShown: 4,
+      isCut: true,
+    },
+    events: {
+      kind: 'shown',
+      events: [
+        { isWarning: true, reason: HOSTILE, message: HOSTILE.repeat(100), count: 3, at: HOSTILE, from: HOSTILE },
+      ],
+    },
+    controllers: [
+      { id: 'parents', roles: ['reconciles', 'watches'], status: keyStatus('shop/cart', { queued: true }) },
+      { id: 'readers', roles: ['reads'], status: undefined },
+    ],
+  };
+  const shown = (of: Surroundings): Promise<string> =>
+    textOf(served({ controller: () => access(queueOf([]), { around: async () => of }) }), KEY_OF_CART);
+  const text = await shown(around);
+  expect(text).not.toContain('<script>alert');
+  const links = [
+    'controllers/parents/keys/shop/above',
+    'views/object?view=v1%2FConfigMap&amp;key=shop%2Fbad',
+    'views/object?view=v1%2FConfigMap&amp;key=shop%2Fdeep',
+    'controllers/parents/keys/shop/cart',
+    'controllers/readers',
+  ];
+  for (const link of links) expect(text).toContain(`href="${DASHBOARD_PATH}/${link}"`);
+  expect(text).not.toContain('keys/shop/gone');
+  for (const words of [
+    'the cache does not have it',
+    'not Ready',
+    '4 more objects',
+    'too many objects to look',
+    'reconciles, watches',
+    '× 3',
+  ]) {
+    expect(text).toContain(words);
+  }
+  // Each within the one above it.
+  const places = ['shop/gone', '>shop/above<', 'aria-current="true">shop/cart', '>shop/bad<', '>shop/deep<'];
+  const at = places.map((place) => text.indexOf(place));
+  expect(at.includes(-1)).toBe(false);
+  expect(at).toEqual(at.toSorted((a, b) => a - b));
+
+  const alone = await shown({
+    tree: { owners: [], children: [], notShown: 0, isCut: false },
+    events: { kind: 'hidden', reason: 'you may not list events' },
+    controllers: [],
+  });
+  expect(alone).toContain('No owner, and no object of its own,');
+  expect(alone).toContain('you may not list events');
+  expect(alone).not.toContain('Other controllers');
+});
+
+test('a search shows controllers and objects with their keys, and what it did not look at', async () => {
+  const asked: string[] = [];
+  const objects = [
+    { view: 'v1/ConfigMap', key: `shop/${HOSTILE}`, controllers: ['web', 'other'] },
+    { view: 'v1/Pod', key: 'shop/cart', controllers: [] },
+  ];
+  const app = served({
+    controllers: async () => [summary(), summary({ id: 'cart' })],
+    search: async (_, text) => {
+      asked.push(text);
+      if (text === 'a==') throw new SelectorError('it has no value');
+      return { objects, isWhole: false };
+    },
+  });
+  const text = await textOf(app, `${DASHBOARD_PATH}/search?q=%20cart%20`);
+  expect(asked).toEqual(['cart']);
+  expect(text).not.toContain('<script>alert');
+  for (const url of ['controllers/cart', 'views/object?view=v1%2FPod&amp;key=shop%2Fcart']) {
+    expect(text).toContain(`href="${DASHBOARD_PATH}/${url}"`);
+  }
+  expect(text.match(/controllers\/(web|other)\/keys\/shop\//g)).toHaveLength(2);
+  for (const words of ['There may be more', 'value="cart"']) expect(text).toContain(words);
+  expect(await textOf(app, `${DASHBOARD_PATH}/search?q=a%3D%3D`)).toContain('cannot be understood: it has no value');
+  expect(await textOf(app, `${DASHBOARD_PATH}/search`)).toContain('NAMESPACE/NAME');
+  expect(asked).toEqual(['cart', 'a==']);
+});
+
+test('the keys of all objects of a controller are shown with their states, a page at a time', async () => {
+  const asked: unknown[] = [];
+  const keys: ControllerAccess['keys'] = async (_, search, page) => {
+    asked.push({ namespace: search.namespace, name: search.name, ...page });
+    return { kind: 'shown', keys: ['shop/cart', 'shop/tea'], looked: 3000, next: 'shop/tea' };
+  };
+  const queue = queueOf([keyStatus('shop/cart', { failures: 3 })]);
+  const text = await textOf(
+    served({ controller: () => access(queue, { keys }) }),
+    `${DASHBOARD_PATH}/controllers/web?list=all&namespace=shop&name=a&after=shop%2Fb`,
+  );
+  expect(asked).toEqual([{ namespace: 'shop', name: 'a', after: 'shop/b', limit: 50 }]);
+  expect(text).toContain('controllers/web/keys/shop/cart"');
+  expect(text).toContain('at rest');
+  expect(text).toContain('3,000 keys looked at');
+  expect(text).toContain('list=all&amp;namespace=shop&amp;name=a&amp;after=shop%2Ftea');
+  expect(text).toMatch(/aria-current="page"\s*>All</);
+  const hidden = access(queue, { keys: async () => ({ kind: 'hidden', reason: 'you may not list them' }) });
+  const refused = await textOf(served({ controller: () => hidden }), `${DASHBOARD_PATH}/controllers/web?list=all`);
+  expect(refused).toContain('you may not list them');
 });
 
 test('a run is shown with its log and its stack, and as long as either history has it', async () => {

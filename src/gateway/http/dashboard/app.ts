@@ -16,6 +16,7 @@ import { keyPage } from './pages/key.ts';
 import { overviewPage } from './pages/overview.ts';
 import { runPage } from './pages/run.ts';
 import { runsPage } from './pages/runs.ts';
+import { searchPage } from './pages/search.ts';
 import { objectPage, objectsPage, viewsPage } from './pages/views.ts';
 import { runStream } from './run-stream.ts';
 import { Times } from './times.ts';
@@ -37,6 +38,9 @@ const POLICY = [
 
 /** A run that goes on after its answer has several entries in the history. */
 const ENTRIES_OF_RUN = 5;
+
+/** Characters of a search. */
+const MOST_SEARCHED = 1024;
 
 /** A page: rendered, or undefined when there is no such thing. */
 type Render = (page: PageRequest, context: Context<LoginEnv>) => Promise<Html | undefined> | Html | undefined;
@@ -121,6 +125,10 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
       filter: { list, controller: req.query('controller') ?? '' },
     });
   });
+  serve('/search', (page, { req }) => {
+    const time = data.times.ofVisitor(page.visitor.name);
+    return time.inPlace(() => searchPage(page, data, (req.query('q') ?? '').trim().slice(0, MOST_SEARCHED)));
+  });
   serve('/views', async (page) => viewsPage(page, await data.views()));
   serve('/views/objects', (page, { req }) => {
     const view = data.view(req.query('view') ?? '');
@@ -169,15 +177,17 @@ function cursorOf(text: string | undefined): string | undefined {
 
 /** @param query a parameter of the URL by its name. */
 function keysFilter(query: (name: string) => string | undefined): {
-  readonly list: KeyList | undefined;
+  readonly list: KeyList | 'all' | undefined;
   readonly from: number;
+  readonly after: string;
   readonly namespace: string;
   readonly name: string;
 } {
   const named = query('list');
   const from = Number(query('from') ?? 0);
   return {
-    list: KEY_LISTS.find((each) => each === named),
+    list: named === 'all' ? named : KEY_LISTS.find((each) => each === named),
+    after: query('after') ?? '',
     from: Number.isSafeInteger(from) && from > 0 ? from : 0,
     namespace: (query('namespace') ?? '').trim(),
     name: (query('name') ?? '').trim(),

@@ -5,6 +5,8 @@ import type { KeySelection } from '../../controller/running/requeue.ts';
 import type { SeenReviews } from '../../controller/dispatch/review-sender.ts';
 import type { HealthCheck } from '../../process/health.ts';
 import type { ReadingTimes } from '../cache-api/reading-time.ts';
+import type { Health } from './health.ts';
+import type { KeySearch } from './key-search.ts';
 import type { Visitor } from '../login/visitor.ts';
 import type { ListedReplica, ReplicaRole } from '../../election/replica-record.ts';
 import type { BullMqJobs } from '../../controller/workqueue/worker/bullmq-jobs.ts';
@@ -45,6 +47,24 @@ export interface DashboardData {
   queues(): ReadonlyMap<string, ShownQueue>;
   /** One view by its name; undefined when there is none. */
   view(name: string): ViewAccess | undefined;
+  /**
+   * Cached objects that the visitor may read, by a part of their name, by `NAMESPACE/NAME`, by labels, or by UID.
+   * @throws SelectorError; LoginUnavailableError
+   */
+  search(visitor: ObjectVisitor & Pick<Visitor, 'name'>, text: string): Promise<ObjectsFound>;
+}
+
+/** An object in a view, and the controllers that reconcile its kind in its namespace. */
+export interface FoundObject {
+  readonly view: string;
+  readonly key: string;
+  readonly controllers: readonly string[];
+}
+
+export interface ObjectsFound {
+  readonly objects: readonly FoundObject[];
+  /** Whether all objects were looked at. */
+  readonly isWhole: boolean;
 }
 
 /** The operations of a queue that the pages need. */
@@ -149,12 +169,89 @@ export interface ControllerAccess {
   readonly namespaced: boolean;
   /** The views of the kind that it reconciles. */
   readonly views: readonly string[];
+  /**
+   * Keys of cached objects of its kind in its namespaces, behind `after` in the order of their names, at most `limit`,
+   * of 20,000 that are looked at. The names of objects are shown to those who may read them.
+   * @throws LoginUnavailableError
+   */
+  keys(
+    visitor: ObjectVisitor & Pick<Visitor, 'name'>,
+    search: KeySearch,
+    page: { readonly after: string; readonly limit: number },
+  ): Promise<Shown<KeysFound>>;
   /** See `RunningController.requeue`. @throws UserError for a selection that is none of the controller's. */
   requeue(which: KeySelection, priority: 'high' | 'low'): Promise<number>;
   /** All that is known of a key, with its object. */
   status(visitor: ObjectVisitor, key: string): Promise<KeyStatus>;
   /** The object of a key, in the cache and on the server. @throws LoginUnavailableError */
   object(visitor: ObjectVisitor, key: string): Promise<ObjectStates>;
+  /**
+   * The objects, Events and controllers around the object of a key; undefined when the cache does not have it.
+   * @throws LoginUnavailableError
+   */
+  around(visitor: ObjectVisitor & Pick<Visitor, 'name'>, key: string): Promise<Surroundings | undefined>;
+}
+
+export interface KeysFound {
+  readonly keys: readonly string[];
+  /** How many were looked at. */
+  readonly looked: number;
+  /** The key behind which the next page begins; undefined at the end. */
+  readonly next: string | undefined;
+}
+
+/** An object and its place among others. */
+export interface TreeObject {
+  /** `apps/v1/ReplicaSet`. */
+  readonly kind: string;
+  readonly key: string;
+  /** The view that has it; undefined when it is not shown. */
+  readonly view: string | undefined;
+  /** Undefined when it is not shown, or its status says nothing of it. */
+  readonly health: Health | undefined;
+  /** Why it is not shown. */
+  readonly note: string | undefined;
+  /** The controllers that reconcile it, the one whose page is shown first. */
+  readonly controllers: readonly string[];
+  /** The objects that it controls. */
+  readonly children: readonly TreeObject[];
+}
+
+export interface ObjectTree {
+  /** Its owners, the topmost first. */
+  readonly owners: readonly TreeObject[];
+  readonly children: readonly TreeObject[];
+  /** Children that are too many for a page. */
+  readonly notShown: number;
+  /** There are too many objects to look for all children. */
+  readonly isCut: boolean;
+}
+
+/** A controller that looks at an object. */
+export interface ControllerLook {
+  readonly id: string;
+  readonly roles: readonly ('reconciles' | 'owns' | 'watches' | 'reads')[];
+  /** Of the object's key, if it reconciles the object. */
+  readonly status: KeyStatus | undefined;
+}
+
+/** An Event of an object. Others have chosen its texts. */
+export interface ShownEvent {
+  readonly isWarning: boolean;
+  readonly reason: string;
+  readonly message: string;
+  /** How often it happened. */
+  readonly count: number;
+  /** When it happened last, as Kubernetes writes it. */
+  readonly at: string | undefined;
+  readonly from: string | undefined;
+}
+
+export interface Surroundings {
+  readonly tree: ObjectTree;
+  readonly events: Shown<{ readonly events: readonly ShownEvent[] }>;
+  /** The other controllers that look at it. */
+  readonly controllers: readonly ControllerLook[];
 }
 
 /** Who looks at objects: each read asks whether this visitor may read them in the cluster. */

@@ -2,7 +2,7 @@ import type { Assets } from './assets.ts';
 import type { GatewaySummary } from './data.ts';
 import { type Content, html, type Html } from './html.ts';
 import type { Times } from './times.ts';
-import { DASHBOARD_PATH, errorsUrl, VIEWS_URL } from './urls.ts';
+import { DASHBOARD_PATH, errorsUrl, SEARCH_URL, VIEWS_URL } from './urls.ts';
 import type { Visitor } from '../login/visitor.ts';
 
 /** The facts that every page gets: its visitor, its time and its address. */
@@ -29,8 +29,10 @@ export interface Message {
 export interface PageContent {
   readonly title: string;
   /** Which entry of the navigation it belongs to. */
-  readonly section: 'overview' | 'errors' | 'views';
+  readonly section: 'overview' | 'errors' | 'views' | 'search';
   readonly content: Content;
+  /** The text in the search box. Default: none. */
+  readonly searched?: string;
   /** How often it is brought up to date. Default: 5 s. 0: not at all. */
   readonly refreshMs?: number;
 }
@@ -49,7 +51,10 @@ const ROLES = {
 } as const;
 
 /** The frame of all pages. */
-export function layout(page: PageRequest, { title, section, content, refreshMs = 5000 }: PageContent): Html {
+export function layout(
+  page: PageRequest,
+  { title, section, content, searched = '', refreshMs = 5000 }: PageContent,
+): Html {
   const { assets, gateway, message, visitor } = page;
   const links = NAVIGATION.map((each) => {
     const current = each.section === section ? html` aria-current="page"` : '';
@@ -75,6 +80,16 @@ export function layout(page: PageRequest, { title, section, content, refreshMs =
               ${links}
             </ul>
           </nav>
+          <form role="search" method="get" action="${SEARCH_URL}">
+            <input
+              type="search"
+              name="q"
+              value="${searched}"
+              placeholder="Search"
+              aria-label="Search controllers and objects"
+              spellcheck="false"
+            />
+          </form>
           <div class="who">
             <button type="button" id="live" hidden>Pause updates</button><span>${ROLES[gateway.role]}</span
             ><span>${visitor.name}</span>${visitor.canLogOut && logoutForm(visitor)}

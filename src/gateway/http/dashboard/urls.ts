@@ -47,6 +47,13 @@ export function errorsUrl(query: UrlQuery = {}, action?: string): string {
   return withQuery(`${DASHBOARD_PATH}/errors${action === undefined ? '' : `/${action}`}`, query);
 }
 
+export const SEARCH_URL = `${DASHBOARD_PATH}/search`;
+
+/** Controllers and objects. @param text a name, `NAMESPACE/NAME`, labels, or a UID. */
+export function searchUrl(text: string): string {
+  return withQuery(SEARCH_URL, { q: text });
+}
+
 export const VIEWS_URL = `${DASHBOARD_PATH}/views`;
 
 /** @param view the name of a view. */

@@ -1,4 +1,4 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { InstantClock } from '../../../../test/harness/test-clock.ts';
 import type { Informer } from '../../informer/cache/informer.ts';
 import { ReadingTimes } from '../cache-api/reading-time.ts';
@@ -105,4 +105,66 @@ it('a page of objects takes time of its visitor for each object that it looks at
   expect(time.sleeps).not.toEqual([]);
   expect(() => times.ofVisitor('ann').check()).toThrow('take too much of the processor');
   times.ofVisitor('ben').check();
+});
+
+describe('a visitor who may not read the objects of a kind', () => {
+  const refusal = 'you may not list them';
+  const asked: object[] = [];
+  const refused = {
+    name: 'ann',
+    readRefusal: async ({ namespace }: { readonly namespace?: string | undefined }) => {
+      asked.push({ namespace });
+      return namespace === 'open' ? undefined : refusal;
+    },
+  };
+  /** A view that fails where it is read. */
+  const unread = new Proxy({}, { get: () => () => expect.fail('it was read') });
+  const objects = {
+    encrypted: false,
+    keys: async function* () {
+      yield ['shop/a', 'open/a'];
+    },
+    get: () => expect.fail('it was read'),
+  };
+  const resource = { apiVersion: 'v1', kind: 'ConfigMap', plural: 'configmaps', namespaced: true };
+  const view = { name: 'v1/ConfigMap', resource, objects, indexer: unread, location: {}, contains: () => true };
+  const controller = {
+    name: 'web',
+    reconciledViews: [view],
+    hasInScope: () => true,
+    description: { for: resource },
+    endpoint: {},
+    cacheAccess: {},
+  };
+  const known = new Map([['web', controller]]);
+  const data = dataOf({ manager: { controllers: { known: () => known }, informers: { all: () => [{ view }] } } });
+
+  it('learns nothing of the objects around one', async () => {
+    expect(await data.controller('web')?.around(refused, 'shop/a')).toBeUndefined();
+    expect(asked.at(-1)).toEqual({ namespace: 'shop' });
+  });
+
+  it('sees the keys of objects where they may be read, and the reason elsewhere', async () => {
+    const page = { after: '', limit: 9 };
+    const web = data.controller('web');
+    expect(await web?.keys(refused, { namespace: '', name: '' }, page)).toEqual({ kind: 'hidden', reason: refusal });
+    expect(await web?.keys(refused, { namespace: 'shop', name: '' }, page)).toEqual({
+      kind: 'hidden',
+      reason: refusal,
+    });
+    expect(await web?.keys(refused, { namespace: 'open', name: '' }, page)).toMatchObject({ kind: 'shown' });
+  });
+
+  it('finds what may be read', async () => {
+    const found = await data.search(refused, 'a');
+    expect(found.objects).toEqual([{ view: 'v1/ConfigMap', key: 'open/a', controllers: ['web'] }]);
+  });
+
+  it('finds no Secret, whoever asks', async () => {
+    const secrets = { ...view, name: 'v1/Secret', resource: { ...resource, kind: 'Secret', plural: 'secrets' } };
+    const admin = { name: 'ben', readRefusal: async () => undefined };
+    const informers = { all: () => [{ view: secrets }] };
+    const all = dataOf({ manager: { controllers: { known: () => new Map() }, informers } });
+    expect(await all.search(admin, 'a')).toEqual({ objects: [], isWhole: true });
+  });
 });

@@ -7,6 +7,7 @@ import {
   isNamespace,
   type KubernetesObject,
   messageOf,
+  namespaceOfKey,
   parseLabelSelector,
   parseObjectKey,
   resourcePath,
@@ -31,6 +32,7 @@ import type {
   ObjectStates,
   ObjectVisitor,
   Shown,
+  Surroundings,
   ViewAccess,
   ViewSummary,
 } from '../dashboard/data.ts';
@@ -41,6 +43,8 @@ import type { Manager } from '../../process/manager.ts';
 import { type ReplicaRecord, roleOf } from '../../election/replica-record.ts';
 import type { KeyObject } from '../../controller/workqueue/key-status.ts';
 import type { ReplayRecords } from '../../controller/workqueue/records/replay-records.ts';
+import { keysIn, parseQuery, searchObjects } from './object-search.ts';
+import { controllersOf, EventReader, objectTree } from './object-tree.ts';
 import { queuesOf } from './scrape.ts';
 import type { Sample } from '../../controller/workqueue/work-queue.ts';
 
@@ -75,6 +79,7 @@ const MAX_OBJECT_BYTES = 4 * 1024 * 1024;
 export function dashboardData({ parts, checks, unavailable, clock, times }: GatewayDashboardOptions): DashboardData {
   const known = (): ReadonlyMap<string, RunningController> => parts()?.manager.controllers.known() ?? new Map();
   const samples = new SampleCache(clock);
+  const events = new EventReader(clock);
   const informers = (): readonly Informer[] => parts()?.manager.informers.all() ?? [];
   return {
     clock,
@@ -91,12 +96,20 @@ export function dashboardData({ parts, checks, unavailable, clock, times }: Gate
     views: recent(clock, () => Promise.all(informers().map((informer) => viewSummary(informer, known(), clock)))),
     controller: (id) => {
       const controller = known().get(id);
-      return controller && controllerAccess(controller, parts, samples);
+      return controller && controllerAccess(controller, parts, { samples, events, known, times });
     },
     queues: () => queuesOf(parts()?.manager.controllers),
     view: (name) => {
       const informer = informers().find((each) => each.name === name);
       return informer && viewAccess(informer.view, times);
+    },
+    search: async (visitor, text) => {
+      return searchObjects(parseQuery(text), {
+        views: informers().map(({ view }) => view),
+        controllers: known(),
+        hiddenReason: (view, namespace) => hiddenReason(view, visitor, { namespace }),
+        time: times.ofVisitor(visitor.name),
+      });
     },
   };
 }
@@ -224,7 +237,7 @@ async function viewSummary(
 function controllerAccess(
   controller: RunningController,
   parts: () => DashboardParts | undefined,
-  samples: SampleCache,
+  { samples, events, known, times }: Shared,
 ): ControllerAccess {
   const { name, origin, queue, description, endpoint, cacheAccess, reconciledViews: views } = controller;
   const { scope } = cacheAccess;
@@ -243,13 +256,77 @@ function controllerAccess(
     conditions: () => parts()?.manager.declared?.conditions(name) ?? [],
     namespaced: views[0]?.resource.namespaced ?? true,
     views: views.map((view) => view.name),
+    keys: async (visitor, search, page) => {
+      const { namespace } = search;
+      if (namespace !== '' && !isNamespace(namespace)) return { kind: 'shown', keys: [], looked: 0, next: undefined };
+      for (const view of views.filter((each) => namespace === '' || each.contains(namespace))) {
+        const reason = await hiddenReason(view, visitor, namespace === '' ? {} : { namespace });
+        if (reason !== undefined) return { kind: 'hidden', reason };
+      }
+      const time = times.ofVisitor(visitor.name);
+      const isInScope = (key: string): boolean => controller.hasInScope(key);
+      return { kind: 'shown', ...(await keysIn(views, search, { ...page, isInScope, time })) };
+    },
     requeue: (which, priority) => controller.requeue({ which, priority, message: 'by the dashboard' }),
     status: async (visitor, key) => {
       const [status, object] = await Promise.all([queue.inspector.status(key), keyObject(controller, visitor, key)]);
       return withCircuit({ ...status, object }, controller.circuit);
     },
     object: (visitor, key) => objectStates(views, key, visitor, parts()),
+    around: async (visitor, key) => {
+      const time = times.ofVisitor(visitor.name);
+      return time.inPlace(() =>
+        surroundings(controller, key, visitor, { parts: parts(), controllers: known(), events, time }),
+      );
+    },
   };
+}
+
+/** The parts that all controllers' pages share. */
+interface Shared {
+  readonly samples: SampleCache;
+  readonly events: EventReader;
+  readonly known: () => ReadonlyMap<string, RunningController>;
+  readonly times: DashboardData['times'];
+}
+
+async function surroundings(
+  { name, reconciledViews }: RunningController,
+  key: string,
+  visitor: ObjectVisitor,
+  {
+    parts,
+    controllers,
+    events,
+    time,
+  }: {
+    readonly parts: DashboardParts | undefined;
+    readonly controllers: ReadonlyMap<string, RunningController>;
+    readonly events: EventReader;
+    readonly time: Pick<ReadingTime, 'pace' | 'tenant'>;
+  },
+): Promise<Surroundings | undefined> {
+  const { namespace } = parseObjectKey(key);
+  const view = reconciledViews.find((each) => each.contains(namespace));
+  if (!view || !parts || (await hiddenReason(view, visitor, parseObjectKey(key))) !== undefined) return undefined;
+  const object = await view.objects.get(key);
+  if (!object) return undefined;
+  const views = parts.manager.informers.all().map((informer) => informer.view);
+  // One question about each kind and namespace.
+  const asked = new Map<string, Promise<string | undefined>>();
+  const hidden = (each: View, of: string): Promise<string | undefined> => {
+    const at = of === '' ? {} : { namespace: namespaceOfKey(of) };
+    const id = `${each.name} ${at.namespace ?? ''}`;
+    const answer = asked.get(id) ?? hiddenReason(each, visitor, at);
+    asked.set(id, answer);
+    return answer;
+  };
+  const [tree, found, looks] = await Promise.all([
+    objectTree(object, { views, controllers, hiddenReason: hidden, time, shownFor: name }),
+    events.of(object, parts.client, visitor),
+    controllersOf(object, formatKind(view.resource), { controllers, shownFor: name }),
+  ]);
+  return { tree, events: found, controllers: looks };
 }
 
 /**

@@ -346,9 +346,10 @@ export class ViewObjects {
    * All keys, in order, in parts of `count`. A caller that reads their objects asks for few at a time: each may have
    * megabytes.
    * @param namespace of the keys. Default: any.
+   * @param from the key behind which they begin. Default: at the first.
    */
-  async *keys(count = 1000, namespace?: string): AsyncGenerator<string[]> {
-    let after = '';
+  async *keys(count = 1000, namespace?: string, from = ''): AsyncGenerator<string[]> {
+    let after = from;
     for (;;) {
       const range = keyRange(namespace, after);
       const keys = await this.#redis.zrangebylex(this.#keys.order, ...range, 'LIMIT', 0, count);

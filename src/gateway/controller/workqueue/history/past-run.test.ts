@@ -28,12 +28,12 @@ describe('a run of the history', () => {
         (key, reasons, how, tries) => {
           const recorded = reasons.map((each) => JSON.stringify(each)).join('\n');
           const line = encodeRun(
-            { ...ended, key, finish: how, attempt: tries, recorded, reasons },
+            { ...ended, key, finish: how, attempt: tries, waitedMs: 9, heldMs: tries, recorded, reasons },
             JSON.stringify(key),
           );
           expect(line).not.toContain('\n');
           const run = decodePastRun(line);
-          expect(run).toMatchObject({ key, gateway: key, run: 7, atMs: 1000, attempt: tries, reasons });
+          expect(run).toMatchObject({ key, gateway: key, run: 7, atMs: 1000, attempt: tries, heldMs: tries, reasons });
           const { error, barrier, wrote, nextMs, log, stack } = run ?? {};
           expect({ error, barrier, wrote, nextMs, log, stack }).toEqual({
             log: 'log' in how ? how.log : undefined,

@@ -40,6 +40,11 @@ export interface PastRun {
   readonly tookMs?: number;
   /** From the first add of the key to the start. Absent when a timer alone started the run. */
   readonly waitedMs?: number;
+  /**
+   * The part of `waitedMs` since the key began to wait until the cache shows the writes of its run before. Absent when
+   * it did not wait for that.
+   */
+  readonly heldMs?: number;
   /** 1 for the first run since the key last succeeded. Absent for the end of an accepted run. */
   readonly attempt?: number;
   /** The host name of the gateway that recorded this: in a cluster the name of its pod. */
@@ -109,6 +114,7 @@ export interface EndedRun {
   readonly hasFailed?: boolean;
   readonly tookMs?: number;
   readonly waitedMs?: number | undefined;
+  readonly heldMs?: number | undefined;
   /** The reasons as `Start.recorded` has them: JSON, one in each line. */
   readonly recorded?: string;
   readonly reasons?: readonly Reason[];
@@ -137,13 +143,14 @@ const LINE_FEED = 10;
  * @param withLog Default true.
  */
 export function encodeRun(ended: EndedRun, gateway: string, leftOut = 0, withLog = true): string {
-  const { key, run, finish, atMs, lost, attempt, tookMs, waitedMs, recorded } = ended;
+  const { key, run, finish, atMs, lost, attempt, tookMs, waitedMs, heldMs, recorded } = ended;
   let text = `{"outcome":"${lost && outcomeOf(finish) === 'failed' ? 'lost' : outcomeOf(finish)}","key":`;
   text += `${JSON.stringify(key)},"run":${run},"atMs":${atMs},"gateway":${gateway}`;
   if (leftOut > 0) text += `,"leftOut":${leftOut}`;
   if (attempt !== undefined) text += `,"attempt":${attempt}`;
   if (tookMs !== undefined) text += `,"tookMs":${tookMs}`;
   if (waitedMs !== undefined) text += `,"waitedMs":${waitedMs}`;
+  if (heldMs !== undefined) text += `,"heldMs":${heldMs}`;
   const error =
     finish.kind === 'accepted' || finish.error === undefined
       ? ''

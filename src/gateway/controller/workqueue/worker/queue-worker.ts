@@ -473,6 +473,7 @@ export class QueueWorker {
       hasFailed,
       tookMs,
       waitedMs: queuedAtMs === undefined ? undefined : Math.max(0, startedMs - queuedAtMs),
+      heldMs: heldMsOf(started, startedMs),
       recorded,
       reasons: run.reasons,
     };
@@ -563,6 +564,12 @@ interface Started {
   readonly recorded: string;
   /** See `Start`. */
   readonly hasFailed: boolean;
+}
+
+/** See `PastRun.heldMs`. */
+function heldMsOf({ heldAtMs, queuedAtMs }: Started, startedMs: number): number | undefined {
+  if (heldAtMs === undefined || queuedAtMs === undefined) return undefined;
+  return Math.max(0, startedMs - Math.max(heldAtMs, queuedAtMs));
 }
 
 function isFailure(finish: Finish): boolean {

@@ -2,7 +2,7 @@ import type { Reason } from '../../../../contract/index.ts';
 import type { PastRun, PastOutcome } from '../../../controller/workqueue/work-queue.ts';
 import { type Content, html, type Html, plural } from '../html.ts';
 import { formatDuration, type Times } from '../times.ts';
-import { keyUrl, runUrl } from '../urls.ts';
+import { keyUrl, runUrl, searchUrl } from '../urls.ts';
 import { badge, type Tone } from './panel.ts';
 import type { TableColumn } from './table.ts';
 
@@ -61,6 +61,13 @@ function leftOutText(count: number): string {
   return `${plural(count, 'run')} before it, which ended well, not recorded`;
 }
 
+/** An object as `apiVersion/Kind namespace/name`, with a link to where the cache has it. */
+function objectLink(object: string): Html {
+  const space = object.indexOf(' ');
+  const [kind, key] = [object.slice(0, space + 1), object.slice(space + 1)];
+  return html`${kind}<a href="${searchUrl(key)}">${key}</a>`;
+}
+
 /** Why a run was asked for, one line for each reason. */
 export function reasonList(reasons: readonly Reason[] | undefined): Content {
   if (!reasons || reasons.length === 0) return undefined;
@@ -68,7 +75,7 @@ export function reasonList(reasons: readonly Reason[] | undefined): Content {
     ${reasons.map(
       ({ type, object, resourceVersion, message }) =>
         html`<li>
-          ${type} ${object !== undefined && html`<span class="muted">${object}</span>`}
+          ${type} ${object !== undefined && html`<span class="muted">${objectLink(object)}</span>`}
           ${resourceVersion !== undefined && html`<span class="muted">at ${resourceVersion}</span>`}
           ${message !== undefined && html`<span class="muted">“${message}”</span>`}
         </li>`,
@@ -84,7 +91,7 @@ export function wroteText(wrote: PastRun['wrote']): Content {
     ${wrote.first.map(
       ({ object, resourceVersion, deleted }) =>
         html`<li>
-          ${deleted && 'deleted '}${object}
+          ${deleted && 'deleted '}${objectLink(object)}
           ${resourceVersion !== undefined && html`<span class="muted">at ${resourceVersion}</span>`}
         </li>`,
     )}

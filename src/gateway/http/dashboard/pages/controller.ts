@@ -13,6 +13,7 @@ import { type AskedPage, findKeys, type FoundKeys, isSearch, type KeySearch } fr
 import { crumbs, layout, type PageRequest } from '../page.ts';
 import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
 import { shownState } from '../waits.ts';
+import { allKeys, type AllKeysFilter } from './all-keys.ts';
 import { stateBadge } from './overview.ts';
 
 /** The part of a list that is shown: the URL holds all of these fields. */
@@ -21,8 +22,8 @@ export interface KeysFilter extends KeySearch {
   readonly from: number;
 }
 
-/** @param list Default: the worst that has keys. */
-export type AskedKeys = Omit<KeysFilter, 'list'> & { readonly list: KeyList | undefined };
+/** @param list `all`: the keys of all cached objects. Default: the worst that has keys. */
+export type AskedKeys = Omit<KeysFilter, 'list'> & AllKeysFilter & { readonly list: KeyList | 'all' | undefined };
 
 const PAGE = 50;
 
@@ -52,23 +53,19 @@ export async function controllerPage(
   controller: ControllerAccess,
   { time, ...asked }: AskedKeys & Pick<AskedPage, 'time'>,
 ): Promise<Html> {
-  const { queue } = controller;
   const summary = await controller.summary();
-  const filter = { ...asked, list: asked.list ?? worstList(summary) };
-  const found = await findKeys(queue.inspector, filter.list, { search: filter, from: filter.from, limit: PAGE, time });
-  const [errors, statuses, lists] = await Promise.all([
-    queue.history.lastErrors(found.keys.map(({ key }) => key)),
-    Promise.all(found.keys.map(async ({ key }) => withCircuit(await queue.inspector.status(key), summary.circuit))),
-    queue.jobs.lists(),
-  ]);
-  const rows = found.keys.flatMap(({ key, atMs }, at) => {
-    const status = statuses[at];
-    return status ? [{ key, atMs, status, error: errors[at] }] : [];
-  });
+  const list = asked.list ?? worstList(summary);
+  const keys =
+    list === 'all'
+      ? await allKeys(page, controller, summary, asked)
+      : await keysOfList(page, controller, summary, { ...asked, list, time });
+  const lists = await controller.queue.jobs.lists();
   const { id, problems, remarks } = summary;
   return layout(page, {
     title: id,
     section: 'overview',
+    // The tab of all keys reads their objects.
+    refreshMs: list === 'all' ? 30_000 : 5000,
     content: html`
       ${crumbs(['Overview', DASHBOARD_PATH])}
       <h1>
@@ -82,14 +79,32 @@ export async function controllerPage(
       ${pauseList(page, summary)}
       ${panel(
         'Keys',
-        html`<div class="body">${tabs(summary, filter)}</div>
-          <div class="body">${searchForm(controller, id, filter)}</div>
-          ${keyTable(page, { summary, rows, found, filter })}`,
+        html`<div class="body">${tabs(summary, { ...asked, list })}</div>
+          <div class="body">${searchForm(controller, id, { ...asked, list })}</div>
+          ${keys}`,
       )}
       ${selectionPanel(page, controller, id)} ${declaration(page, controller)}
       ${panel('In BullMQ', html`<div class="body">${bullMqJobs(lists)}</div>`)}
     `,
   });
+}
+
+async function keysOfList(
+  page: PageRequest,
+  { queue }: ControllerAccess,
+  summary: ControllerSummary,
+  { time, ...filter }: KeysFilter & Pick<AskedPage, 'time'>,
+): Promise<Content> {
+  const found = await findKeys(queue.inspector, filter.list, { search: filter, from: filter.from, limit: PAGE, time });
+  const [errors, statuses] = await Promise.all([
+    queue.history.lastErrors(found.keys.map(({ key }) => key)),
+    Promise.all(found.keys.map(async ({ key }) => withCircuit(await queue.inspector.status(key), summary.circuit))),
+  ]);
+  const rows = found.keys.flatMap(({ key, atMs }, at) => {
+    const status = statuses[at];
+    return status ? [{ key, atMs, status, error: errors[at] }] : [];
+  });
+  return keyTable(page, { summary, rows, found, filter });
 }
 
 /** Jobs carry keys that are ready and wait for a slot, so most lists are empty at rest. */
@@ -103,9 +118,14 @@ function bullMqJobs({ queue, prefix, jobs }: BullMqLists): Html {
   ]);
 }
 
-function tabs({ id, sizes }: ControllerSummary, { list, namespace, name }: KeysFilter): Html {
+/** A search, and the list that it is in. */
+type ShownSearch = KeySearch & { readonly list: KeyList | 'all' };
+
+function tabs({ id, sizes }: ControllerSummary, { list, namespace, name }: ShownSearch): Html {
+  const all = controllerUrl(id, { list: 'all', namespace, name });
   return html`<nav aria-label="Lists of keys">
     <ul class="tabs">
+      <li><a href="${all}" ${list === 'all' && html` aria-current="page"`}>All</a></li>
       ${KEY_LISTS.map((each) => {
         const url = controllerUrl(id, { list: each, namespace, name });
         const current = each === list && html` aria-current="page"`;
@@ -121,7 +141,7 @@ function worstList({ sizes }: ControllerSummary): KeyList {
   return lists.find((list) => sizes[list] > 0) ?? 'queued';
 }
 
-function searchForm({ namespaced }: ControllerAccess, id: string, filter: KeysFilter): Html {
+function searchForm({ namespaced }: ControllerAccess, id: string, filter: ShownSearch): Html {
   const { list, namespace, name } = filter;
   return html`<form class="row" method="get" action="${controllerUrl(id)}">
     <input type="hidden" name="list" value="${list}" />

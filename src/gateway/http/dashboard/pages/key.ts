@@ -7,28 +7,33 @@ import type { KeyStatus, PastRun } from '../../../controller/workqueue/work-queu
 import { actionForm } from '../components/form.ts';
 import { isUnchanged, objectPanel } from '../components/object.ts';
 import { badge, empty, facts, panel } from '../components/panel.ts';
+import { surroundingsPanels } from '../components/surroundings.ts';
 import { outcomeBadge, outcomeTone, reasonList, wroteText } from '../components/runs.ts';
-import type { ControllerAccess, ControllerSummary } from '../data.ts';
+import type { ControllerAccess, ControllerSummary, ObjectStates, TreeObject } from '../data.ts';
+import { healthOf } from '../health.ts';
 import { type Content, html, type Html, plural } from '../html.ts';
 import { crumbs, layout, type PageRequest } from '../page.ts';
+import { quoted } from '../shell.ts';
 import { formatDuration, type Times } from '../times.ts';
 import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, runUrl } from '../urls.ts';
 import { shownState, waitText } from '../waits.ts';
 
-/** One key: why it runs or does not, its history, its next run, and its object. */
+/** One key: why it runs or does not, its history, its next run, its object, and the objects around it. */
 export async function keyPage(
   page: PageRequest,
   controller: ControllerAccess,
   { key, runs }: { readonly key: string; readonly runs: readonly PastRun[] },
 ): Promise<Html> {
-  const [summary, status, object] = await Promise.all([
+  const [summary, status, object, surroundings] = await Promise.all([
     controller.summary(),
     controller.status(page.visitor, key),
     controller.object(page.visitor, key),
+    controller.around(page.visitor, key),
   ]);
   const { id } = summary;
   const state = shownState(status, page.times);
   const objectNow = objectPanel(object, status.object?.state === 'kept out');
+  const around = surroundings && surroundingsPanels(page, surroundings, here(summary, object, key));
   const happened = panel('What happened', timeline(page, id, { runs, failures: status.failures }));
   return layout(page, {
     title: `${key} · ${id}`,
@@ -40,11 +45,23 @@ export async function keyPage(
       ${summary.isStarting && html`<p class="notice">Its controller: ${summary.remarks[0]}</p>`}
       ${panel('Now', html`<div class="body">${nowFacts(page, status)}</div>`, buttons(page, summary, status))}
       ${
-        isUnchanged(object) ? html`<div class="columns">${happened} ${objectNow}</div>` : html`${happened} ${objectNow}`
+        isUnchanged(object)
+          ? html`<div class="columns">
+              <div>${happened} ${around}</div>
+              ${objectNow}
+            </div>`
+          : html`${happened} ${around} ${objectNow}`
       }
       ${commandHelp(page, controller, { id, status })}
     `,
   });
+}
+
+/** The object of the key among the objects around it. */
+function here({ kind, id }: ControllerSummary, states: ObjectStates, key: string): TreeObject {
+  const object = states.kind === 'shown' ? (states.server ?? states.cached) : undefined;
+  const health = object && healthOf(object);
+  return { kind, key, view: undefined, health, note: undefined, controllers: [id], children: [] };
 }
 
 function nowFacts({ times }: PageRequest, status: KeyStatus): Html {
@@ -176,11 +193,12 @@ function sinceText(same: readonly PastRun[], times: Times): Content {
 }
 
 /** `, attempt 3, took 15 ms, after 2 s of waiting, on gateway-1`. */
-function runText({ attempt, tookMs, waitedMs, gateway }: PastRun): string {
+function runText({ attempt, tookMs, waitedMs, heldMs, gateway }: PastRun): string {
   const parts = [
     attempt !== undefined && attempt > 1 && `attempt ${attempt}`,
     tookMs !== undefined && `took ${formatDuration(tookMs)}`,
     waitedMs !== undefined && `after ${formatDuration(waitedMs)} of waiting`,
+    heldMs !== undefined && `of it ${formatDuration(heldMs)} for the cache`,
     gateway !== undefined && `on ${gateway}`,
   ];
   return parts
@@ -232,9 +250,4 @@ function commandHelp(
       <pre class="command"><code>${command}</code></pre>
     </div>`,
   );
-}
-
-/** For a shell. */
-function quoted(text: string): string {
-  return /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

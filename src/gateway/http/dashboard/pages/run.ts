@@ -48,12 +48,13 @@ function forgottenPage(page: PageRequest, id: string, key: string): Html {
 }
 
 function entryPanel({ times }: PageRequest, entry: PastRun, isOneOfSeveral: boolean): Html {
-  const { outcome, atMs, attempt, tookMs, waitedMs, gateway, reasons, error, wrote, barrier, nextMs } = entry;
-  const { stack, log } = entry;
+  const { outcome, atMs, attempt, tookMs, waitedMs, heldMs, gateway } = entry;
+  const { reasons, error, wrote, barrier, nextMs, stack, log } = entry;
   const body = facts([
     ['Ended', times.at(atMs)],
     ['Attempt', attempt !== undefined && String(attempt)],
     ['Waited in the queue', waitedMs !== undefined && formatDuration(waitedMs)],
+    ['Of it for the cache', heldMs !== undefined && formatDuration(heldMs)],
     ['Took', tookMs !== undefined && formatDuration(tookMs)],
     ['Gateway', gateway],
     ['Why', reasonList(reasons)],
