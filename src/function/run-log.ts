@@ -13,11 +13,11 @@ export function checkLogLines(lines: number): number {
 /** Characters of one line, and of a stack. The gateway keeps fewer. */
 const LINE = 500;
 const STACK = 4096;
-/** The stack of an error shows so many of its causes. */
+/** The causes of an error that its stack shows, at most. */
 const CAUSES = 3;
 const MESSAGE = 200;
 
-/** So many runs that end well report their log in a second. The gateway keeps fewer. */
+/** Runs that end well and report their log, each second at most. The gateway keeps fewer. */
 const REPORTED_PER_SECOND = 50;
 
 /** Which logs the results of a function have. */

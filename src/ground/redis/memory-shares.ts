@@ -13,7 +13,7 @@ export type Holding = 'objects' | 'keys' | 'declared';
 export interface MemoryPlace {
   /** Begins all its keys. */
   readonly prefix: string;
-  /** What it holds of the namespaces: the objects of a view, or the keys of a controller's queue. */
+  /** A view holds objects, and the queue of a controller holds keys. */
   readonly holding: Exclude<Holding, 'declared'>;
   /**
    * The namespace that has declared all functions which read it: it holds the objects of other namespaces here.
@@ -59,7 +59,7 @@ export interface MemorySharesOptions {
  */
 const SHORT = 0.75;
 const ROOMY = 0.6;
-/** From here on a namespace that is beyond its share by what it declares gets no object of any other namespace. */
+/** Above this share, nothing more of other namespaces is stored for a reader that is beyond its own share. */
 const TIGHT = 0.8;
 const LEAST_SHARE = 0.05;
 /**
@@ -282,7 +282,7 @@ interface LeftOut {
   readonly accounts: readonly string[];
 }
 
-/** Who pays for bytes, and what they are. Equal for what a namespace holds of its own. */
+/** An account of bytes, and its payer. A namespace's own data have one name for both. */
 interface Account {
   readonly payer: string;
   readonly account: string;

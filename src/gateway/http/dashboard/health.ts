@@ -4,13 +4,13 @@ import type { Tone } from './components/panel.ts';
 /** How an object does, by its own status. */
 export interface Health {
   readonly tone: Tone;
-  /** A few words, of which others may have chosen some. */
+  /** A few words. The object may have chosen some of them. */
   readonly text: string;
 }
 
 /** Conditions that mean trouble when they are True: Kubernetes' workloads, and the words of kstatus. */
 const BAD = ['Failed', 'ReplicaFailure', 'Stalled', 'Degraded'];
-/** Conditions that mean trouble when they are False. The first one that an object has speaks for it. */
+/** Conditions that mean trouble when they are False. Of several in an object the first counts. */
 const GOOD = ['Ready', 'Available', 'Complete', 'Established', 'Synced', 'Healthy', 'Bound'];
 const PHASES: Readonly<Record<string, Tone>> = {
   Running: 'ok',

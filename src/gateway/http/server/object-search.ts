@@ -13,7 +13,7 @@ import type { KeySearch } from '../dashboard/key-search.ts';
 
 /** Objects on the page of one search. */
 const MOST_FOUND = 50;
-/** Keys that one search looks at in a view, and labels of so many objects. */
+/** Keys that one search reads in a view, and objects that it decodes for their labels. */
 const MOST_KEYS = 20_000;
 const MOST_LABELS = 1000;
 const STEP = 1000;
@@ -52,8 +52,8 @@ export function parseQuery(text: string): ObjectQuery {
 }
 
 /**
- * Objects of all views that the visitor may read, those whose name is the one that was asked for first. A view is asked
- * about only where it has an object that fits.
+ * Searches all views for objects that the visitor may read. Objects with exactly the wanted name come first. RBAC is
+ * asked about a view only if the view has an object that fits.
  */
 export async function searchObjects(query: ObjectQuery, options: SearchOptions): Promise<ObjectsFound> {
   const namespace = query.by === 'name' ? query.namespace : undefined;

@@ -60,7 +60,7 @@ interface Room {
   isCut: boolean;
 }
 
-/** The objects around one object, as the cache has them, without those that the visitor may not read. */
+/** Reads the owners and the children of an object from the cache. Leaves out what the visitor may not read. */
 export async function objectTree(object: KubernetesObject, options: TreeOptions): Promise<ObjectTree> {
   const owners: TreeObject[] = [];
   let below = object;
@@ -182,7 +182,7 @@ function shownObject(
   };
 }
 
-/** The controllers that look at an object in any role, and for those that reconcile it the state of its key. */
+/** Lists the controllers that use an object in any role. A controller that reconciles it shows the state of its key. */
 export async function controllersOf(
   object: KubernetesObject,
   kind: string,

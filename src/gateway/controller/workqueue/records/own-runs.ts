@@ -59,7 +59,7 @@ export class OwnRuns {
 
   /**
    * @param beginUntilMs see `GatewayRuns.beginUntil`. Default: for ever.
-   * @param onGoingOn called when `goingOn` has changed by so many.
+   * @param onGoingOn is given each change of `goingOn`.
    */
   constructor(beginUntilMs = (): number => Infinity, onGoingOn: (change: number) => void = () => {}) {
     this.#beginUntilMs = beginUntilMs;

@@ -19,8 +19,8 @@ const RESERVED = { burst: 50, perSecond: 50 };
 const IN_FLIGHT = { ofTenant: 2000, together: 6000, reserved: 50 };
 
 /**
- * The same of runs that go on here without a connection: those that were accepted, up to a day, and those of unknown
- * outcome. The gateway remembers each in some 260 bytes, and its queue has them in Redis.
+ * The same of runs that go on here without a connection: accepted runs, for up to a day, and runs of unknown outcome.
+ * The gateway remembers each in some 260 bytes, and its queue has them in Redis.
  */
 const GOING_ON = { ofTenant: 20_000, together: 100_000, reserved: 500 };
 

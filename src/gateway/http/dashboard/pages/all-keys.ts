@@ -1,11 +1,11 @@
-import { badge, empty } from '../components/panel.ts';
+import { keyColumns } from '../components/key-columns.ts';
+import { empty } from '../components/panel.ts';
 import { table } from '../components/table.ts';
 import type { ControllerAccess, ControllerSummary } from '../data.ts';
 import { type Content, html, plural } from '../html.ts';
 import type { KeySearch } from '../key-search.ts';
 import type { PageRequest } from '../page.ts';
-import { controllerUrl, keyUrl } from '../urls.ts';
-import { shownState } from '../waits.ts';
+import { controllerUrl } from '../urls.ts';
 
 /** Which keys of the cached objects: the URL holds all of these fields. */
 export interface AllKeysFilter extends KeySearch {
@@ -41,15 +41,7 @@ export async function allKeys(
     </nav>`;
   if (rows.length === 0) return html`${empty('The cache has no such object of its kind.')}${pages}`;
   const listed = table('Keys: All', rows, [
-    { title: 'Key', heading: true, cell: ({ key }) => html`<a href="${keyUrl(id, key)}">${key}</a>` },
-    {
-      title: 'State',
-      look: 'text',
-      cell: ({ status }) => {
-        const { tone, word, why } = shownState(status, page.times);
-        return html`${badge(tone, word)} <span class="reason">${why}</span>`;
-      },
-    },
+    ...keyColumns(id, page.times),
     { title: 'Failures', look: 'number optional', cell: ({ status }) => status.failures },
   ]);
   return html`${listed}${pages}`;

@@ -5,14 +5,14 @@ import { activityPlots } from '../components/activity-plots.ts';
 import { controllerButtons, pauseList, selectionPanel } from '../components/controller-buttons.ts';
 import { declaration } from '../components/declaration.ts';
 import { hiddenFields } from '../components/form.ts';
-import { badge, empty, facts, panel } from '../components/panel.ts';
+import { keyColumns } from '../components/key-columns.ts';
+import { empty, facts, panel } from '../components/panel.ts';
 import { type TableColumn, table } from '../components/table.ts';
 import type { ControllerAccess, ControllerSummary } from '../data.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
 import { type AskedPage, findKeys, type FoundKeys, isSearch, type KeySearch } from '../key-search.ts';
 import { crumbs, layout, type PageRequest } from '../page.ts';
-import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
-import { shownState } from '../waits.ts';
+import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, runsUrl } from '../urls.ts';
 import { allKeys, type AllKeysFilter } from './all-keys.ts';
 import { stateBadge } from './overview.ts';
 
@@ -182,15 +182,7 @@ function keyTable(page: PageRequest, { summary, rows, found, filter }: KeyTable)
   }
   const form = `keys-${list}`;
   const columns: TableColumn<Row>[] = [
-    { title: 'Key', heading: true, cell: ({ key }) => html`<a href="${keyUrl(id, key)}">${key}</a>` },
-    {
-      title: 'State',
-      look: 'text',
-      cell: ({ status }) => {
-        const { tone, word, why } = shownState(status, page.times);
-        return html`${badge(tone, word)} <span class="reason">${why}</span>`;
-      },
-    },
+    ...keyColumns(id, page.times),
     { title: TIME_TITLES[list], look: 'nowrap', cell: ({ atMs }) => page.times.at(atMs) },
     { title: 'Failures', look: 'number optional', cell: ({ status }) => status.failures },
     { title: 'Last error', look: 'text optional', cell: ({ error }) => error },
