@@ -66,6 +66,8 @@ describe('the health of an object', () => {
       { phase: {} },
     ])
       expect(healthOf(object({ status }))).toBeUndefined();
+    const many = Array.from({ length: 50_000 }, (): [string, string] => ['Odd', 'True']);
+    expect(healthOf(object(conditions(...many, ['Ready', 'False'])))).toBeUndefined();
     expect(healthOf(object({ status: { phase: long } }))?.text.length).toBeLessThan(100);
     expect(healthOf(object(conditions(['Failed', 'True', long])))?.text.length).toBeLessThan(100);
     expect(healthOf(object({ spec: { replicas: long }, status: { replicas: 1 } }))).toBeUndefined();

@@ -25,6 +25,8 @@ const PHASES: Readonly<Record<string, Tone>> = {
   Lost: 'bad',
   Failed: 'bad',
 };
+/** Conditions that are looked at: an object may have a megabyte of them. */
+const MOST_CONDITIONS = 100;
 /** Characters of a word that the object chooses. */
 const MOST_TEXT = 80;
 
@@ -36,7 +38,8 @@ export function healthOf(object: KubernetesObject): Health | undefined {
   if (object.metadata.deletionTimestamp !== undefined) return { tone: 'warn', text: 'is being deleted' };
   const { spec, status: own } = object as KubernetesObject & { readonly spec?: unknown; readonly status?: unknown };
   const status = fieldsOf(own);
-  const conditions = Array.isArray(status['conditions']) ? status['conditions'].map(fieldsOf) : [];
+  const all: readonly unknown[] = Array.isArray(status['conditions']) ? status['conditions'] : [];
+  const conditions = all.slice(0, MOST_CONDITIONS).map(fieldsOf);
   const of = (type: string): Fields | undefined => conditions.find((each) => each['type'] === type);
   for (const type of BAD) {
     const found = of(type);
