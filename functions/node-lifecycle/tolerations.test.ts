@@ -24,11 +24,9 @@ describe('tolerates', () => {
 
 describe('timeLeftMs', () => {
   const ages = (byKey: Record<string, number>) => (each: Taint) => (byKey[each.key] ?? 0) * 1000;
-  const of = (key: string, tolerationSeconds?: number): Toleration => ({
-    key,
-    operator: 'Exists',
-    ...(tolerationSeconds === undefined ? {} : { tolerationSeconds }),
-  });
+  // What is beyond 2^53 is read as a bigint.
+  const of = (key: string, tolerationSeconds?: number | bigint): Toleration =>
+    ({ key, operator: 'Exists', ...(tolerationSeconds === undefined ? {} : { tolerationSeconds }) }) as Toleration;
 
   it('is none without a toleration for each taint', () => {
     expect(timeLeftMs(podWith(of('a')), [taint('a'), taint('b')], () => 0)).toBe(0);
@@ -40,6 +38,10 @@ describe('timeLeftMs', () => {
 
   it.each([-1, 0])('is none with %i seconds', (seconds) => {
     expect(timeLeftMs(podWith(of('a', seconds)), [taint('a')], () => 0)).toBe(0);
+  });
+
+  it.each([2n ** 53n + 1n, 2n ** 62n + 1n, 2n ** 63n - 1n])('is as long as %i seconds', (seconds) => {
+    expect(timeLeftMs(podWith(of('a', seconds)), [taint('a')], () => 1e9)).toBeGreaterThan(1e18);
   });
 
   it('is the shortest of what is left for each taint', () => {

@@ -67,6 +67,11 @@ const timeOf = (second: number): string => `2001-01-01T00:00:${String(second).pa
 
 /** Seconds around 2^53, which a float rounds, and the most that the API takes. */
 const INTEGERS = [2n ** 53n - 1n, 2n ** 53n, 2n ** 53n + 1n, 2n ** 62n + 1n, 2n ** 63n - 1n];
+/**
+ * Those of them that kube-controller-manager waits for: 2^62 + 1 seconds in nanoseconds wrap around to one second
+ * (getMinTolerationTime, pkg/controller/tainteviction/taint_eviction.go).
+ */
+const WAITED = INTEGERS.filter((seconds) => seconds !== 2n ** 62n + 1n);
 
 const QUANTITIES = [
   { memory: '64Mi', cpu: '100m' },
@@ -242,7 +247,7 @@ export function givenOf(choice: Choice, namespace: string): Given {
         const isAdopted = at % 3 === 0;
         const labels = { app: isAdopted ? `set-${choice.below(24)}` : `alone-${at % 5}` };
         const spec = template(choice, 'alone')['spec'] as { tolerations?: object[] };
-        const tolerated = [undefined, ...INTEGERS].map((seconds) => tolerationOf(LEAVE, seconds));
+        const tolerated = [undefined, ...WAITED].map((seconds) => tolerationOf(LEAVE, seconds));
         const tolerations = [...STAYING, ...(spec.tolerations ?? []), ...(at % 4 === 1 ? [choice.of(tolerated)] : [])];
         return {
           // Among pods with the same cost, chance decides which of them goes.
