@@ -24,7 +24,7 @@ export interface ViewKeys {
    * indexes that may have entries (JSON, or empty), because they are being filled or were withdrawn. `unserved`: 1
    * while the server is known not to serve the resource. `encryptedBy`: the only key that can decrypt the objects of an
    * encrypted view. `position`: see `POSITION`; `process`: the Redis process that has all writes up to it
-   * (`lua/reclaim.lua`).
+   * (`lua/reclaim.lua`). `kept-out:NAMESPACE` and `left-out:NAMESPACE`: see `markCount`.
    */
   readonly view: string;
   /**
@@ -136,6 +136,8 @@ export const KEPT_OUT_INDEX = 'kept-out';
  * the last of an object: the apply script replaces such a mark by the same version of the object.
  */
 export const LEFT_OUT_INDEX = 'left-out';
+/** The field of `ViewKeys.view` with the number of objects of the namespace in one of these two indexes. None: 0. */
+export const markCount = (index: string, namespace: string): string => `${index}:${namespace}`;
 
 /**
  * An index that a controller declares. Its name is its definition, so controllers with the same definition share it.

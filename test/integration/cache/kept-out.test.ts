@@ -1,14 +1,18 @@
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, expect, inject, it, vi } from 'vitest';
+import { KEPT_OUT_INDEX, LEFT_OUT_INDEX, viewKeys } from '../../../src/contract/cache-layout.ts';
 import { cachedKey } from '../../../src/contract/node/cached-name.ts';
 import { ObjectKeptOutError } from '../../../src/contract/node/codec.ts';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
+import { backfill } from '../../../src/gateway/informer/cache/backfill.ts';
 import { MAX_LENGTH } from '../../../src/gateway/informer/cache/kept-out.ts';
 import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
+import { newSeed, randomOf } from '../../harness/random.ts';
 import { createView } from '../../harness/views.ts';
 
 const roles = resource('rbac.authorization.k8s.io/v1', 'Role');
+const SEED = newSeed();
 let redis: Redis;
 
 beforeAll(async () => {
@@ -76,6 +80,60 @@ it.each([
   expect(await kept()).toContain('ownerReferences');
   expect(await view.indexer.leftOutNamespaces()).toEqual([]);
   expect(await view.indexer.keptOutCount()).toBe(1);
+  await view.discard();
+});
+
+it('counts the objects of each namespace that are kept out, with one command however many they are', async () => {
+  const random = randomOf(SEED);
+  const below = (count: number): number => Math.floor(random() * count);
+  const without = new Set<string>();
+  const memory = {
+    reserve: async () => {},
+    leftOut: (_place: unknown, of: string | undefined) => (without.has(of ?? '') ? 'there is no memory' : undefined),
+  };
+  const view = new View(redis, roles, createView(redis, roles).location, undefined, { memory });
+  await view.writer.claim('writer');
+  let applier = applierOf(view);
+  await applier.apply(listOf('1', []));
+  const { indexPrefix } = viewKeys(view.location.prefix);
+  const places = ['a', 'b', 'ab'];
+  let version = 1;
+  for (let step = 0; step < 60; step += 1) {
+    if (below(10) === 0) applier = applierOf(view);
+    const place = places[below(places.length)] ?? '';
+    if (below(4) === 0 && !without.delete(place)) without.add(place);
+    const events = Array.from({ length: 1 + below(5) }, () => {
+      version += 1;
+      const object = roleOf(`r${below(6)}`, version, below(3) === 0 ? { rules: deep(300) } : {});
+      const kind = below(4) === 0 ? ('deleted' as const) : ('changed' as const);
+      return { kind, object: { ...object, metadata: { ...object.metadata, namespace: place } } };
+    });
+    await applier.apply(events);
+    // The same chunk again changes nothing.
+    if (below(5) === 0) await applierOf(view).apply(events);
+    if (below(10) === 0) await backfill(view, [`label:${step}`], new AbortController().signal);
+    for (const index of [KEPT_OUT_INDEX, LEFT_OUT_INDEX]) {
+      const members = await redis.smembers(indexPrefix + index);
+      const counted = await Promise.all(places.map((each) => view.indexer.keptOutCount([each], index)));
+      const expected = places.map((each) => members.filter((key) => key.startsWith(`${each}/`)).length);
+      expect(counted, `${index}, TEST_SEED=${SEED}`).toEqual(expected);
+      expect(await view.indexer.keptOutCount(places, index)).toBe(members.length);
+    }
+    const members = await redis.smembers(indexPrefix + LEFT_OUT_INDEX);
+    const named = new Set(members.map((key) => key.split('/')[0]));
+    expect(new Set(await view.indexer.leftOutNamespaces())).toEqual(named);
+  }
+  without.add('many');
+  const many = Array.from({ length: 5000 }, (_, at) => {
+    const object = roleOf(`m${at}`, 10_000 + at);
+    return { kind: 'changed' as const, object: { ...object, metadata: { ...object.metadata, namespace: 'many' } } };
+  });
+  await applier.apply(many);
+  const sent = vi.spyOn(redis, 'sendCommand');
+  expect(await view.indexer.keptOutCount(['many'])).toBe(5000);
+  expect(await view.indexer.leftOutNamespaces()).toContain('many');
+  expect(sent).toHaveBeenCalledTimes(2);
+  sent.mockRestore();
   await view.discard();
 });
 

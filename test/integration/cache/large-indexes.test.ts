@@ -91,12 +91,6 @@ describe('a namespace with 150,000 objects', () => {
       count: MANY + 3,
     },
     {
-      by: 'number of objects kept out',
-      read: () => view.indexer.keptOutCount(['large', 'other'], LEFT_OUT_INDEX),
-      count: MANY + 3,
-    },
-    { by: 'namespaces left out', read: async () => (await view.indexer.leftOutNamespaces()).length, count: 2 },
-    {
       by: 'part of a controller',
       read: async () => {
         let sum = 0;

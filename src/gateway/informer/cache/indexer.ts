@@ -1,4 +1,4 @@
-import { type KubernetesObject, parseJson, namespaceOfKey } from '../../../core/index.ts';
+import { type KubernetesObject, parseJson } from '../../../core/index.ts';
 import {
   encodeEntry,
   indexEntriesOf,
@@ -9,7 +9,7 @@ import {
   LEFT_OUT_INDEX,
   madeIn,
   type MadeIndex,
-  namespaceIndex,
+  markCount,
   namespaceOf,
   type ObjectEntry,
   type ViewKeys,
@@ -144,24 +144,25 @@ export class Indexer {
   }
 
   /**
-   * How many objects are kept out of the cache.
+   * How many objects are kept out of the cache. Takes one command however many they are: the view counts them.
    * @param namespaces count in these alone
    * @param index count only those for want of memory. Default: for any reason.
    */
   async keptOutCount(namespaces?: readonly string[], index = KEPT_OUT_INDEX): Promise<number> {
     if (namespaces === undefined) return this.#redis.scard(this.#keys.indexPrefix + index);
-    const found = await Promise.all(namespaces.map((each) => this.keysWith([index, namespaceIndex(each)])));
-    return found.reduce((sum, keys) => sum + keys.length, 0);
+    if (namespaces.length === 0) return 0;
+    const counts = await this.#redis.hmget(this.#keys.view, ...namespaces.map((each) => markCount(index, each)));
+    return counts.reduce((sum, count) => sum + Number(count ?? 0), 0);
   }
 
   /** The namespaces that have objects which are kept out for want of memory. */
   async leftOutNamespaces(): Promise<string[]> {
     const found = new Set<string>();
-    const pages = this.#redis.sscanStream(this.#keys.indexPrefix + LEFT_OUT_INDEX, { count: PAGE });
-    for await (const keys of pages as AsyncIterable<string[]>) {
-      for (const key of keys) found.add(namespaceOfKey(key) ?? '');
+    const start = markCount(LEFT_OUT_INDEX, '');
+    const pages = this.#redis.hscanStream(this.#keys.view, { match: `${start}*`, count: PAGE });
+    for await (const pairs of pages as AsyncIterable<string[]>) {
+      for (let at = 0; at < pairs.length; at += 2) found.add((pairs[at] ?? '').slice(start.length));
     }
-    found.delete('');
     return [...found];
   }
 

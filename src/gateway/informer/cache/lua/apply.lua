@@ -1,6 +1,7 @@
 -- Applies one chunk of changes to a view: writes objects, indexes, wakeups and version together or not at all.
 --
--- KEYS[1] view     HASH   version, shownMs, writerId, incarnation, process, position, rewound, users, missed:<user>
+-- KEYS[1] view     HASH   version, shownMs, writerId, incarnation, process, position, rewound, users, missed:<user>,
+--                         kept-out:<namespace>, left-out:<namespace>
 -- KEYS[2] objects  HASH   key -> encoded object; '' -> the view's position while the view may be read
 -- KEYS[3] entries  HASH   key -> version \n uid \n T? \n index entry ...
 -- KEYS[4] order    ZSET   keys
@@ -154,8 +155,22 @@ end
 
 -- The values of an object may make these commands fail. They come first: without its entry the object is not in the view
 -- yet, and the chunk can be applied again.
-for index, keys in pairs(leaving) do call('SREM', index_prefix .. index, keys) end
-for index, keys in pairs(joining) do call('SADD', index_prefix .. index, keys) end
+local function move(command, index, keys, count)
+  if index ~= 'kept-out' and index ~= 'left-out' then
+    call(command, index_prefix .. index, keys)
+    return
+  end
+  -- Marks are counted with each key, since a later command may fail.
+  for _, key in ipairs(keys) do
+    local namespace = string.match(key, '^([^/]*)/')
+    if redis.call(command, index_prefix .. index, key) == 1 and namespace then
+      local field = index .. ':' .. namespace
+      if redis.call('HINCRBY', view, field, count) <= 0 then redis.call('HDEL', view, field) end
+    end
+  end
+end
+for index, keys in pairs(leaving) do move('SREM', index, keys, -1) end
+for index, keys in pairs(joining) do move('SADD', index, keys, 1) end
 
 -- include observed-now
 
