@@ -35,6 +35,32 @@ export function addsContract(create: CreateFixture): void {
       expect(process.runs[1]?.reasons[0]).toEqual(because('1'));
     });
 
+    it('gives the reasons of a run that was not sent to the next one, before those that came since', async () => {
+      const { queue, process } = setting();
+      const unsent: Finish = { kind: 'ended', failures: 'keep', againAfterMs: 10, sent: false };
+      const reasonsOf = (key: string) => process.runsOf(key).map(({ reasons }) => reasons);
+      process.onRun = () => (process.runs.length === 1 ? unsent : done);
+      await queue.start(process);
+      await queue.add([{ key: 'k', reasons: [because('1')] }]);
+      await setting().atRest();
+      expect(reasonsOf('k')).toEqual([[because('1')], [because('1')]]);
+      const blocked = setting().blockRuns('touched');
+      await queue.add([{ key: 'touched', reasons: [because('1')] }]);
+      await setting().ran('touched');
+      await queue.add([{ key: 'touched', reasons: [because('2')] }]);
+      blocked.release(unsent);
+      await setting().atRest();
+      expect(reasonsOf('touched')).toEqual([[because('1')], [because('1'), because('2')]]);
+      process.onRun = () => (process.runsOf('low').length === 1 ? unsent : done);
+      await queue.addLow(['low'], 'resync');
+      await setting().atRest();
+      expect(reasonsOf('low')).toEqual([[{ type: 'resync' }], [{ type: 'resync' }]]);
+      // The run that was sent has used them up.
+      await queue.addAfter('k', 10);
+      await setting().atRest();
+      expect(reasonsOf('k').at(-1)).toEqual([{ type: 'requeue' }]);
+    });
+
     it('gives each run a higher number', async () => {
       const { queue, process } = setting();
       await queue.start(process);

@@ -86,6 +86,8 @@ export interface FinishRequest {
   readonly ended?: EndedRun;
   /** Of the start that is taken back: the run ends only if this start is the one on record. Default: any start. */
   readonly nonce?: string;
+  /** Of a run that was not sent: its reasons, which the key's next run has. Default: none. */
+  readonly reasons?: readonly Reason[];
 }
 
 /** How many runs of a gateway have become busy: see `OwnRuns`. */

@@ -85,7 +85,7 @@ export class RedisRecords {
     const { windowMs = 0, maxMs = 0, leading = false } = this.#debounce ?? {};
     const args: (string | number)[] = [nowMs, windowMs, maxMs, leading ? '1' : ''];
     for (const { key, reasons, paused, atMs = nowMs } of keys) {
-      args.push(key, reasons.map((reason) => JSON.stringify(reason)).join('\n'));
+      args.push(key, encodeReasons(reasons));
       args.push(paused === undefined ? '' : paused ? '1' : '0', Math.min(atMs, nowMs));
     }
     const answer = await this.#scripts.add(this.#keys.script, args);
@@ -127,8 +127,8 @@ export class RedisRecords {
   /** @param own this gateway's count of busy runs. Default: none has become busy. */
   async finishAll(requests: readonly FinishRequest[], nowMs: number, own: Busies = NO_BUSIES): Promise<Finished[]> {
     const each = requests.flatMap((request) => {
-      const { key, run, nonce = '' } = request;
-      return [key, run, ...this.#finishArguments(request, nowMs), nonce];
+      const { key, run, nonce = '', reasons = [] } = request;
+      return [key, run, ...this.#finishArguments(request, nowMs), nonce, encodeReasons(reasons)];
     });
     const limits = [RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS];
     const args = [nowMs, ...limits, own.busies, BUSIES_MS, own.id, ...each];
@@ -362,6 +362,11 @@ function decodeStart(answer: StartAnswer, incarnation: string): Start {
     default:
       return { kind: 'busy' };
   }
+}
+
+/** As a key's record has them: see `decodeReasons`. */
+function encodeReasons(reasons: readonly Reason[]): string {
+  return reasons.map((reason) => JSON.stringify(reason)).join('\n');
 }
 
 /** The reasons of a key's record. */

@@ -356,7 +356,8 @@ export class QueueWorker {
           const heldMs = ownRuns.heldUntil({ key, run: start.run }, times.nowMs);
           if (heldMs !== undefined) {
             // Redis has lost the record of a run in flight, and recovery has not noticed yet.
-            this.#putOff({ key, run: start.run, nonce: request.nonce }, heldMs - times.nowMs);
+            const { run, reasons } = start;
+            this.#putOff({ key, run, nonce: request.nonce, reasons }, heldMs - times.nowMs);
             break;
           }
           const { run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded, hasFailed } = start;
@@ -414,7 +415,10 @@ export class QueueWorker {
     const isLate = !ownRuns.mayBegin(this.#now()) || this.#now() >= deadlineMs;
     if (gate.closed || isLate) {
       const againAfterMs = gate.closed ? 0 : BEGIN_AGAIN_MS;
-      for (const { run, nonce } of started) this.#putOff({ key: run.key, run: run.run, nonce }, againAfterMs);
+      for (const { run: begun, nonce } of started) {
+        const { key, run, reasons } = begun;
+        this.#putOff({ key, run, nonce, reasons }, againAfterMs);
+      }
       return;
     }
     for (const each of started) this.#measureWait(each, nowMs);
@@ -444,7 +448,7 @@ export class QueueWorker {
   /**
    * Takes back a start that is on record, so that its run does not begin. The nonce protects a later start of the key.
    */
-  #putOff(start: Pick<FinishRequest, 'key' | 'run' | 'nonce'>, againAfterMs: number): void {
+  #putOff(start: Pick<FinishRequest, 'key' | 'run' | 'nonce' | 'reasons'>, againAfterMs: number): void {
     this.#options.on.work(this.finish({ ...start, finish: { kind: 'ended', failures: 'keep', againAfterMs } }));
   }
 
@@ -477,7 +481,8 @@ export class QueueWorker {
       recorded,
       reasons: run.reasons,
     };
-    await this.finish({ key: run.key, run: run.run, finish, ended });
+    const isUnsent = finish.kind === 'ended' && finish.sent === false && finish.againAfterMs !== undefined;
+    await this.finish({ key: run.key, run: run.run, finish, ended, ...(isUnsent ? { reasons: run.reasons } : {}) });
   }
 
   async #finishAll(requests: readonly FinishRequest[]): Promise<Finished[]> {

@@ -8,7 +8,7 @@
 -- ARGV[6] how many runs of this gateway have become busy
 -- ARGV[7] for how long this number is kept, in ms
 -- ARGV[8] the gateway's id, see `busiesPrefix`
--- then    eight each:
+-- then    nine each:
 --         key
 --         run: refused unless it is the one in flight
 --         'forget', 'count' or 'keep' the failures; 'busy': the run goes on; 'unknown': the run may go on and stays on
@@ -20,6 +20,7 @@
 --         that is known to follow a success
 --         '1' for a dead letter, else ''
 --         the nonce of the start that has to be on record, see start.lua; '' for any
+--         of a run that was not sent, its reasons, which the key's next run has; else ''
 --
 -- Answer, for each run: {code, when the key's timer is due or '', whether the key is ready to run again as 1 or 0}.
 -- Code 0: the outcome came too late (no run or another run is in flight) and changed nothing; 1: done; 2: the key is a
@@ -57,9 +58,9 @@ local function has_start(run)
   return tonumber(redis.call('GET', prefix .. ':runs') or 0) >= tonumber(run)
 end
 
-local function finish(key, run, mode, again, barrier, told, dead, nonce)
+local function finish(key, run, mode, again, barrier, told, dead, nonce, unsent)
   local record = records .. key
-  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt', 'nonce')
+  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt', 'nonce', 'reasons')
   local is_current = r[1] == run and (nonce == '' or r[6] == nonce)
   -- A callback may have ended the run through another gateway. A lost record is not counted, so that `put-back.lua` writes
   -- it again.
@@ -105,6 +106,11 @@ local function finish(key, run, mode, again, barrier, told, dead, nonce)
     -- A history that cannot be written must not fail the run.
     pcall(remember, key, told, dead == '1')
   end
+  if unsent ~= '' then
+    -- The oldest come first, and a record has room for 2 KiB (add.lua).
+    local fits = r[7] and #unsent + #r[7] < 2048
+    redis.call('HSET', record, 'reasons', fits and unsent .. '\n' .. r[7] or unsent)
+  end
   -- A poller may have read a timer of this key and moves it ahead if it is unchanged. The fraction of a millisecond,
   -- which differs from run to run, makes a timer for the same millisecond a changed one.
   local fraction = (tonumber(run) % 1000) / 1024
@@ -133,8 +139,8 @@ local function is_general(message)
 end
 
 local answers = {}
-for at = 9, #ARGV, 8 do
-  local is_done, answer = pcall(finish, unpack(ARGV, at, at + 7))
+for at = 9, #ARGV, 9 do
+  local is_done, answer = pcall(finish, unpack(ARGV, at, at + 8))
   if not is_done then
     local message = type(answer) == 'table' and answer.err or tostring(answer)
     if is_general(message) then error(answer) end

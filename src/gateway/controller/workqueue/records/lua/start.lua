@@ -183,7 +183,7 @@ local function start(key, nonce, passed_barrier)
   if timer then redis.call('ZREM', timers, key) end
   if waited then redis.call('ZREM', debounced, key) end
   redis.call('HSET', record, 'run', run, 'deadline', deadline, 'nonce', nonce)
-  if r[7] or r[11] or barrier or r[9] then
+  if r[6] or r[7] or r[11] or barrier or r[9] then
     redis.call('HDEL', record, 'queuedAt', 'reasons', 'dirty', 'barrier', 'barrierAt', 'tokenAt', 'heldAt')
   end
   if dead then
