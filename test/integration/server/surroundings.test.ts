@@ -47,13 +47,15 @@ it('the page of a key shows owners, children, Events and the other controllers o
     expect(answer.status).toBe(200);
     return answer.text();
   };
-  await eventually(async () => {
+  const text = await eventually(async () => {
     const text = await page('parent');
     for (const name of ['child', 'grandchild']) {
       expect(text).toContain(`href="/dashboard/controllers/families/keys/${namespace}/${name}"`);
     }
+    // The apiserver may be late with its answer.
+    expect(text).toContain('OutOfMilk');
+    return text;
   });
-  const text = await page('parent');
   for (const words of ['OutOfMilk', 'the shop has closed', 'onlookers', 'reconciles']) expect(text).toContain(words);
   expect(text).toContain(`${namespace}/deed`);
   expect(text).toContain('its kind is not cached');

@@ -249,7 +249,10 @@ export class EventReader {
     const now = this.#clock.now();
     const known = this.#known.get(uid);
     if (known && now - known.atMs < EVENTS_FRESH_MS) return known.events;
-    const events = eventsOf(namespace, uid, client);
+    const events = eventsOf(namespace, uid, client).catch((error: unknown) => {
+      this.#known.delete(uid);
+      throw error;
+    });
     this.#known.set(uid, { atMs: now, events });
     return events;
   }
