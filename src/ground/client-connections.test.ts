@@ -40,6 +40,8 @@ class AdmittingServer {
       this.slow.push(response);
       response.flushHeaders();
     });
+    // As the servers of a gateway have it: idle connections are not closed by Node.
+    this.#server.keepAliveTimeout = 180_000;
     connections.bound(this.#server);
     this.#server.on('connection', (socket: Socket) => this.#accepted.push(socket));
   }

@@ -45,7 +45,14 @@ it('a process gives memory back once it has no work, and has a large young gener
       work(50);
       await sleep(1);
     }
-    console.log(JSON.stringify([busy, idle, youngIdle, youngMb()]));`);
+    // While V8 marks, the young generation may exceed its limit.
+    const sizes = [];
+    for (let at = 0; at < 15; at += 1) {
+      work(20);
+      sizes.push(youngMb());
+      await sleep(1);
+    }
+    console.log(JSON.stringify([busy, idle, youngIdle, sizes.sort((a, b) => a - b)[7]]));`);
   expect(idle).toBeLessThan(busy - 10);
   expect(youngIdle).toBeLessThanOrEqual(4);
   expect(youngBusy).toBeGreaterThanOrEqual(6);

@@ -87,7 +87,7 @@ describe('HttpReader', () => {
     await expect(new HttpReader(location, { fetch: later }).list(pods)).resolves.toMatchObject({ version: '5' });
     let asked = 0;
     const never: typeof fetch = async () => ((asked += 1), answer());
-    await expect(new HttpReader(location, { fetch: never, syncWaitMs: 50 }).list(pods)).rejects.toThrow();
+    await expect(new HttpReader(location, { fetch: never, syncWaitMs: 1000 }).list(pods)).rejects.toThrow();
     expect(asked).toBeGreaterThan(1);
   });
 

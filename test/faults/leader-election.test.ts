@@ -17,6 +17,8 @@ const RETRY_MS = 1000;
 /** A Lease of the first length expires within a test, and one of the second does not. */
 const SHORT_SECONDS = 4;
 const LONG_SECONDS = 120;
+/** A machine that is busy renews in time. */
+const CALM_SECONDS = 10;
 
 /** Processes that elect one of them by a Lease of their own. */
 class Electorate {
@@ -140,11 +142,11 @@ describe.concurrent('leader election on a real apiserver', () => {
   });
 
   it('a leader that was frozen does not lead when it wakes, and follows', async () => {
-    const electorate = await Electorate.create(started, cluster);
+    const electorate = await Electorate.create(started, cluster, CALM_SECONDS);
     const [leader, follower] = await electorate.pair();
     leader.send('SIGSTOP');
     const frozenMs = machineMs();
-    await event(follower, 'lead');
+    await event(follower, 'lead', frozenMs);
     leader.send('SIGCONT');
     expect(await event(leader, 'woke', frozenMs)).toMatchObject({ leads: false });
     await event(leader, 'end');
@@ -159,7 +161,7 @@ describe.concurrent('leader election on a real apiserver', () => {
   });
 
   it('a Lease that is deleted is created again by its holder, and no other process leads', async () => {
-    const electorate = await Electorate.create(started, cluster);
+    const electorate = await Electorate.create(started, cluster, CALM_SECONDS);
     const [leader, follower] = await electorate.pair();
     const identity = (await event(leader, 'started'))['identity'];
     const deletedMs = machineMs();

@@ -139,7 +139,7 @@ describe('after etcd was restored to an older state, the cache is repaired and n
   const isBehind = (version: string, { before }: Line): boolean => compareResourceVersions(version, before.version) < 0;
 
   async function expectRepaired({ setting, observer, gateway, before }: Line): Promise<void> {
-    await untilCacheEqualsServer(setting, cluster, KINDS);
+    await untilCacheEqualsServer(setting, cluster, KINDS, 120_000);
     await objects.untilSeen([observer], before.runs);
     await objects.untilSeenGone(observer, 'forgotten');
     await untilReady(gateway.url);

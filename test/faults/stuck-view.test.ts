@@ -4,10 +4,11 @@ import { resource } from '../../src/core/index.ts';
 import { startRedis } from '../../src/testing/index.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { createSetting, type Setting, startGateway, uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
 import { type Observer, startObserver } from '../harness/observer.ts';
 import { Started } from '../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../harness/tenant.ts';
+import { untilFurnished } from '../harness/world.ts';
 
 const namespace = uniqueName('stuck-view');
 const group = `${namespace}.example.com`;
@@ -24,6 +25,7 @@ let gateway: { url: string };
 
 beforeAll(async () => {
   cluster = await started.cluster(inject('kubeconfig'), namespace);
+  await untilFurnished(cluster, namespace);
   await installReconcileFunctions(cluster);
   const server = await startRedis({ ignoreEnvironment: true });
   started.add(() => server.stop());
@@ -71,14 +73,15 @@ beforeAll(async () => {
 afterAll(() => started.stop());
 
 const untilSeen = (observer: Observer, key: string, from = 0): Promise<void> =>
-  eventually(async () => expect(observer.seen({ key, from }), observer.name).not.toEqual([]));
+  eventually(async () => expect(observer.seen({ key, from }), observer.name).not.toEqual([]), 120_000);
 
 test(
   'a view that cannot be read again after a loss suspends its own controllers, and no other',
-  { timeout: 200_000 },
+  { timeout: 300_000 },
   async () => {
     await cluster.create(configMaps, { metadata: { namespace, name: 'before' }, data: {} });
     for (const observer of [configured, stuck, fine]) await untilSeen(observer, `${namespace}/before`);
+    await untilIdle(gateway.url);
     // From now on a list of the kind in that version fails: nobody converts its objects.
     const clientConfig = { url: 'https://127.0.0.1:9/convert' };
     const conversion = { strategy: 'Webhook', webhook: { conversionReviewVersions: ['v1'], clientConfig } };

@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  ApiError,
   type KubernetesObject,
   type ObjectKey,
   orUndefined,
@@ -69,13 +71,21 @@ export class Cluster {
     return orUndefined(this.client.json<T>({ path: resourcePath(of, key) }));
   }
 
-  create<T extends KubernetesObject>(
+  /** Waits for the ServiceAccount of a new namespace, without which the apiserver refuses pods. */
+  async create<T extends KubernetesObject>(
     of: Resource<T>,
     object: { metadata: Readonly<Record<string, unknown>>; [field: string]: unknown },
   ): Promise<T> {
     const { apiVersion, kind } = of;
     const path = resourcePath(of, { namespace: object.metadata['namespace'] as string | undefined });
-    return this.client.json<T>({ method: 'POST', path, body: { apiVersion, kind, ...object } });
+    for (;;) {
+      try {
+        return await this.client.json<T>({ method: 'POST', path, body: { apiVersion, kind, ...object } });
+      } catch (error) {
+        if (!(error instanceof ApiError && error.message.includes('serviceaccount "default" not found'))) throw error;
+      }
+      await sleep(50);
+    }
   }
 
   patch<T extends KubernetesObject>(of: Resource<T>, key: ObjectKey, body: object): Promise<T> {

@@ -56,9 +56,11 @@ export class ConfigMapChanges {
   /** Makes about `perSecond` changes a second while `during` goes on; returns when all of them are acknowledged. */
   async keepChanging(perSecond: number, during: () => Promise<void>): Promise<void> {
     const stop = new AbortController();
+    // First: what is unwatched begins before the first change.
+    const done = during();
     const changing = this.#change(perSecond, stop.signal);
     try {
-      await during();
+      await done;
     } finally {
       stop.abort();
       await changing;

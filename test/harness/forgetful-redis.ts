@@ -35,9 +35,13 @@ export class ForgetfulRedis {
     return (await stat(await this.#file())).size;
   }
 
-  /** @param length of the file that the next process finds: see `written`. */
-  async restart(length: number): Promise<void> {
+  /**
+   * @param length of the file that the next process finds: see `written`.
+   * @param onKilled called before the next process starts.
+   */
+  async restart(length: number, onKilled = (): void => {}): Promise<void> {
     await this.#server.kill('SIGKILL');
+    onKilled();
     await truncate(await this.#file(), length);
     await this.#server.start();
   }

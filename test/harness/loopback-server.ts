@@ -35,8 +35,9 @@ export class LoopbackServer {
     return this.#server.listening;
   }
 
-  async open(): Promise<void> {
-    this.#server.listen(this.#port, '127.0.0.1');
+  /** @param port Default: any free one, and its own from the second time on. */
+  async open(port = this.#port): Promise<void> {
+    this.#server.listen(port, '127.0.0.1');
     await once(this.#server, 'listening');
     this.#port = (this.#server.address() as AddressInfo).port;
   }

@@ -9,7 +9,7 @@ const serviceAccounts = resource('v1', 'ServiceAccount');
  * one. It never deletes: one too many stays.
  */
 await serveFunction((environment) => {
-  const maker = controller({ name: 'maker', for: configMaps, owns: [serviceAccounts], timeoutSeconds: 4 }).reconcile(
+  const maker = controller({ name: 'maker', for: configMaps, owns: [serviceAccounts], timeoutSeconds: 10 }).reconcile(
     async ({ namespace = '', name }, { cache, api }) => {
       const parent = await cache.get(configMaps, { namespace, name });
       if (!parent) return;

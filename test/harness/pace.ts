@@ -20,6 +20,26 @@ export function measureSlowdown(): number {
   return Math.max(1, (1000 * (performance.now() - startedAtMs)) / usedUs);
 }
 
+const STILL_EVERY_MS = 50;
+
+/** For how long this process had no turn while this work was done: the machine stood still, or others had it. */
+export async function stillDuring(work: Promise<unknown>): Promise<number> {
+  let [lastMs, stillMs] = [performance.now(), 0];
+  const look = (): void => {
+    const lateMs = performance.now() - lastMs - STILL_EVERY_MS;
+    if (lateMs > 2 * STILL_EVERY_MS) stillMs += lateMs;
+    lastMs = performance.now();
+  };
+  const timer = setInterval(look, STILL_EVERY_MS);
+  try {
+    await work;
+  } finally {
+    look();
+    clearInterval(timer);
+  }
+  return stillMs;
+}
+
 /** How often `slowdownDuring` measures. */
 const EVERY_MS = 250;
 

@@ -40,13 +40,20 @@ export async function ask(
   path: string,
   { headers = {}, ...init }: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> } = {},
 ): Promise<{ status: number; headers: Headers; text: string }> {
-  const response = await fetch(`${kubernetes?.url}${path}`, {
-    ...init,
-    headers: {
-      authorization: `Bearer ${kubernetes?.token}`,
-      ...(init.body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...headers,
-    },
-  });
-  return { status: response.status, headers: response.headers, text: await response.text() };
+  for (;;) {
+    const response = await fetch(`${kubernetes?.url}${path}`, {
+      ...init,
+      headers: {
+        authorization: `Bearer ${kubernetes?.token}`,
+        ...(init.body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+    });
+    const text = await response.text();
+    // The apiserver did not answer the gateway within two seconds: nothing was decided.
+    const isUndecided = response.status === 503 && text.includes('does not say whether the ServiceAccount');
+    if (!isUndecided || init.body instanceof ReadableStream) {
+      return { status: response.status, headers: response.headers, text };
+    }
+  }
 }

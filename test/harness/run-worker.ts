@@ -14,7 +14,7 @@ export interface HandedOver {
 const { metadata, runCredentials, runToken, secret } = JSON.parse(process.env['RUN'] ?? '') as HandedOver;
 const accounts = resource('v1', 'ServiceAccount');
 const api = runTransport(runCredentials);
-const run = await heartbeat(runToken, { secrets: [secret], withinSeconds: 20, api });
+const run = await heartbeat(runToken, { secrets: [secret], withinSeconds: 60, api });
 await run.api.create(accounts, { metadata });
 await run.complete({ status: 'done' });
 const { status } = await api({
@@ -22,6 +22,6 @@ const { status } = await api({
   path: `/api/v1/namespaces/${metadata.namespace}/serviceaccounts`,
   contentType: 'application/json',
   body: JSON.stringify({ metadata: { name: `${metadata.name}-late` } }),
-  signal: AbortSignal.timeout(5000),
+  signal: AbortSignal.timeout(60_000),
 });
 process.stdout.write(`${JSON.stringify({ late: status })}\n`);

@@ -14,7 +14,8 @@ export type OnAnswer = (outcome: OutcomeBody, trigger: Trigger) => OutcomeBody |
 export class ServedFunction extends LoopbackServer {
   /** As they arrived. */
   readonly triggers: Trigger[] = [];
-  onAnswer: OnAnswer = (outcome) => outcome;
+  /** Default: each outcome is streamed as its run ends. */
+  onAnswer: OnAnswer | undefined;
 
   /** @param cache how it reads. Default: through the gateway's cache API, as a function that was given nothing does. */
   constructor(controller: Controller, { kubeconfig, secret }: Setting, cache?: FunctionAppOptions['cache']) {
@@ -30,12 +31,13 @@ export class ServedFunction extends LoopbackServer {
       const given = await request.text();
       const trigger = JSON.parse(given) as Trigger;
       this.triggers.push(trigger);
-      // `onAnswer` changes whole answers, so the request must not ask for a stream.
-      const accepting = new Headers(request.headers);
-      accepting.set('accept', 'application/json');
       const { url, signal } = request;
-      const asked = new Request(url, { method: 'POST', headers: accepting, body: given, signal });
-      const { status, headers, body } = await app.fetch(asked);
+      const accepting = new Headers(request.headers);
+      // `onAnswer` changes whole answers, so the request must not ask for a stream.
+      if (this.onAnswer) accepting.set('accept', 'application/json');
+      const answer = await app.fetch(new Request(url, { method: 'POST', headers: accepting, body: given, signal }));
+      if (!this.onAnswer) return answer;
+      const { status, headers, body } = answer;
       const outcome = (await new Response(body).json()) as OutcomeBody;
       return new Response(JSON.stringify(await this.onAnswer(outcome, trigger)), { status, headers });
     };

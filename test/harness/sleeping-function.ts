@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { CONTRACT_VERSION, type Description, LEVELHOOK_HEADER, type Trigger } from '../../src/contract/index.ts';
+import { freePort } from '../../src/testing/process/free-port.ts';
 import { LoopbackServer } from './loopback-server.ts';
 
 /** What a platform does with a request while the function behind it is scaled to zero: refuse, or answer itself. */
@@ -20,6 +21,11 @@ export class SleepingFunction extends LoopbackServer {
     const rest = { concurrency: 2, timeoutSeconds: 15, owns: [], watches: [], reads: [], indexes: [] };
     this.#description = { version: CONTRACT_VERSION, ...rest, ...description };
     this.answerBy((request, response) => this.#answer(request, response));
+  }
+
+  /** At a port that no server gets which listens at port 0, since this one gives its port up while it sleeps. */
+  override async open(): Promise<void> {
+    await super.open(this.port || (await freePort()));
   }
 
   async sleep(): Promise<void> {

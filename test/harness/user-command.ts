@@ -52,6 +52,11 @@ export class UserCommand {
     });
   }
 
+  /** Its lines on stderr but for what a command says after five seconds, which a busy machine takes. */
+  get complaints(): string[] {
+    return this.stderr.filter((line) => !line.startsWith('still waiting for '));
+  }
+
   /** Exit code, or the name of the signal that ended it. */
   get exited(): Promise<number | string> {
     return this.#exited;

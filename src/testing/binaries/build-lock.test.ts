@@ -57,8 +57,12 @@ describe('withBuildLock', () => {
   it('waits for a lock of another machine, tells so, and can be aborted', async () => {
     await leaveLock({ pid: 1, startTime: '1', host: 'elsewhere' });
     const lines: string[] = [];
-    const signal = AbortSignal.timeout(100);
-    const options = { signal, onProgress: (line: string): number => lines.push(line) };
+    const given = new AbortController();
+    const onProgress = (line: string): void => {
+      lines.push(line);
+      setTimeout(() => given.abort(), 20);
+    };
+    const options = { signal: given.signal, onProgress };
     await expect(withBuildLock(cache, 'kwok', options, async () => 'done')).rejects.toThrow(/aborted/);
     expect(lines).toEqual([
       `waiting for another process that is fetching or building it too (${join(cache, '.kwok.lock')})`,

@@ -86,8 +86,15 @@ export class SingleWrites {
       expect(seen).toBeGreaterThan(WATCH_MS / 500);
       expect(polls).toBeGreaterThan(WATCH_MS / 1000);
     });
-    const { violations } = this.world.violations(this.#startedAtMs);
-    await expectNone(violations, () => this.world.evidence());
+    // What a standstill explains is known a moment later.
+    await eventually(
+      async () => {
+        const { violations } = this.world.violations(this.#startedAtMs);
+        await expectNone(violations, () => this.world.evidence());
+      },
+      3000,
+      500,
+    );
   }
 
   async #begin(): Promise<void> {

@@ -462,10 +462,13 @@ export class World {
   violations(sinceMs = 0): { violations: string[]; findings: Findings } {
     const findings = this.monitor.findings(sinceMs);
     const slow = this.#slowCommands
-      .filter(
-        ({ atMs, us }) =>
-          atMs + 1000 >= sinceMs && us / 1000 > LONGEST_COMMAND_MS * this.monitor.slowdown(atMs, atMs + 1000),
-      )
+      .filter(({ atMs, us }) => {
+        // SLOWLOG has the end of a command in whole seconds. It counts time in which the machine stood still.
+        const [fromMs, toMs] = [atMs - us / 1000, atMs + 1000];
+        if (toMs < sinceMs || us / 1000 <= LONGEST_COMMAND_MS) return false;
+        const runningMs = us / 1000 - this.monitor.lag(fromMs, toMs);
+        return runningMs > LONGEST_COMMAND_MS * this.monitor.slowdown(fromMs, toMs);
+      })
       .map((each) => `command: ${nameOf(each)} took ${Math.round(each.us / 1000)} ms: ${each.what.slice(0, 300)}`);
     const full = this.#memory
       .filter(({ atMs, share }) => atMs >= sinceMs && share > FULL)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, resource, systemClock } from '../../../src/core/index.ts';
+import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { viewPrefix } from '../../../src/contract/cache-layout.ts';
 import type { Write } from '../../../src/contract/index.ts';
 import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
@@ -8,6 +8,7 @@ import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { Barriers } from '../../../src/gateway/controller/dispatch/barrier.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { VirtualClock } from '../../harness/test-clock.ts';
 
 const pods = resource('v1', 'Pod');
 const nodes = resource('v1', 'Node', { namespaced: false });
@@ -17,6 +18,7 @@ let podView: View;
 let nodeView: View;
 let applier: Applier;
 let barriers: Barriers;
+let clock: VirtualClock;
 
 beforeAll(async () => {
   redis = await connectRedis(inject('redisUrl'));
@@ -30,7 +32,9 @@ beforeEach(async () => {
   ) as [View, View];
   await Promise.all([podView, nodeView].map((view) => view.writer.claim('writer')));
   applier = applierOf(podView);
-  barriers = new Barriers([podView, nodeView]);
+  // Time stands still, so that no step takes half a second.
+  clock = new VirtualClock();
+  barriers = new Barriers([podView, nodeView], clock);
 });
 
 const pod = (version: number, rest: object = {}): KubernetesObject => ({
@@ -181,7 +185,7 @@ describe('the barrier of a write that never was', () => {
   beforeEach(() => list(podView, '10', pod(5)));
   const learn = async (version: string, afterMs: number) => {
     const { incarnation } = await podView.record.state();
-    barriers.learn(podView, { version, incarnation, askedAtMs: systemClock.now() + afterMs });
+    barriers.learn(podView, { version, incarnation, askedAtMs: clock.now() + afterMs });
   };
 
   it('passes when the view has reached what the server had after it', async () => {
@@ -229,7 +233,7 @@ describe('the barrier of a write that the server has lost', () => {
     await list(podView, '10', pod(5));
     const { incarnation } = await podView.record.state();
     const barrier = await after(wrote('1000'));
-    barriers.learn(podView, { version: '2000', incarnation, askedAtMs: systemClock.now() + 1000 });
+    barriers.learn(podView, { version: '2000', incarnation, askedAtMs: clock.now() + 1000 });
     // Restored: the view goes back, and has another incarnation.
     await applier.apply([
       { kind: 'init', rewound: true },
@@ -238,7 +242,7 @@ describe('the barrier of a write that the server has lost', () => {
     expect(await barriers.passed(barrier)).toBe(false);
     expect(barriers.hasHighWaterMark(barrier, podView)).toBe(false);
     const renewed = (await podView.record.state()).incarnation;
-    barriers.learn(podView, { version: '500', incarnation: renewed, askedAtMs: systemClock.now() + 1000 });
+    barriers.learn(podView, { version: '500', incarnation: renewed, askedAtMs: clock.now() + 1000 });
     expect(await barriers.passed(barrier)).toBe(true);
   });
 });

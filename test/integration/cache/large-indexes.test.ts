@@ -200,7 +200,8 @@ describe('pages of a large index', () => {
 
     let found = 0;
     for (let at = 0; at < 20; at += 1) {
-      const [query, anyOf] = [[...new Set(picked(3))], picked(2)];
+      // One read of everything: small draws alone would show little.
+      const [query, anyOf] = at === 0 ? [[], []] : [[...new Set(picked(3))], picked(2)];
       const said = JSON.stringify({ seed, query, anyOf });
       const whole = wholeOf(query, anyOf);
       expect((await view.indexer.keysWith(query, { anyOf })).toSorted(), said).toEqual(whole);
@@ -244,5 +245,5 @@ describe('pages of a large index', () => {
       await undo.exec();
     }
     expect(found).toBeGreaterThan(10_000);
-  }, 60_000);
+  });
 });

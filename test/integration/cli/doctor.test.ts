@@ -71,7 +71,7 @@ async function doctor(env: Readonly<Record<string, string>> = {}): Promise<Said>
   });
   started.add(() => command.clean());
   const code = await command.exited;
-  expect(command.stderr, command.output).toEqual([]);
+  expect(command.complaints, command.output).toEqual([]);
   const { sections, keys } = JSON.parse(command.stdout.join('\n')) as { sections: Section[]; keys?: RedisUsage };
   return {
     code,
@@ -268,7 +268,7 @@ describe('levelhook doctor', () => {
     started.add(() => command.clean());
     expect(await command.exited).toBe(2);
     expect(command.stdout).toEqual([]);
-    expect(command.stderr).toEqual([expect.stringMatching(sentence)]);
+    expect(command.complaints).toEqual([expect.stringMatching(sentence)]);
   });
 });
 

@@ -8,6 +8,7 @@ import { configMaps, pods } from '../../harness/cluster.ts';
 import { startFunction, startGateway } from '../../harness/levelhook.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
 import { UserCommand } from '../../harness/user-command.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { it, type World } from '../../harness/world.ts';
 import { IN_A_CLUSTER } from './in-a-cluster.ts';
 
@@ -64,8 +65,11 @@ describe('levelhook manifest', () => {
     }
     const may = (verb: string, what: string) =>
       run(`kubectl auth can-i ${verb} ${what} -A --as system:serviceaccount:shop:greeting || true`);
-    expect([await may('watch', 'configmaps'), await may('create', 'configmaps')]).toEqual(['yes', 'yes']);
-    expect(await may('update', 'configmaps --subresource=finalizers')).toBe('yes');
+    // The apiserver learns of roles by a watch.
+    await eventually(async () => {
+      expect([await may('watch', 'configmaps'), await may('create', 'configmaps')]).toEqual(['yes', 'yes']);
+      expect(await may('update', 'configmaps --subresource=finalizers')).toBe('yes');
+    });
     expect([await may('delete', 'configmaps'), await may('list', 'secrets')]).toEqual(['no', 'no']);
 
     // In place of the pods of both Deployments run the same programs with the tokens of their accounts. No Service

@@ -36,7 +36,7 @@ describe('levelhook token', () => {
     const command = new UserCommand(process.execPath, flags, { env });
     started.add(() => command.clean());
     const code = await command.exited;
-    return { code, stdout: command.stdout, stderr: command.stderr.join('\n') };
+    return { code, stdout: command.stdout, stderr: command.complaints.join('\n') };
   }
   const read = async (path: string, bearer: string): Promise<{ status: number; text: string }> => {
     const answer = await fetch(`${gateway.url}/cache${path}`, { headers: { authorization: `Bearer ${bearer}` } });
@@ -100,6 +100,7 @@ describe('levelhook token', () => {
     expect(refused.stderr).toMatch(/^levelhook: .*set LEVELHOOK_CACHE_KEYS/);
     keys = `test:${Buffer.alloc(32, 1).toString('base64')}`;
     const { stdout } = await token('--kinds', 'v1/ConfigMap');
+    expect(stdout).toHaveLength(1);
     expect(await read('/api/v1/configmaps', stdout[0] ?? '')).toMatchObject({ status: 401 });
     keys = CACHE_KEYS;
   });

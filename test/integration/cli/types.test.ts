@@ -60,7 +60,7 @@ async function types(...args: string[]): Promise<{ code: number | string; stdout
   const flags = ['--conditions=levelhook-source', join(ROOT, 'src/cli/levelhook.js'), 'types', ...args];
   const command = new UserCommand(process.execPath, flags, { cwd: folder });
   const code = await command.exited;
-  return { code, stdout: command.stdout, stderr: command.stderr };
+  return { code, stdout: command.stdout, stderr: command.complaints };
 }
 
 /** What the compiler says of the made modules and a program that uses them. */

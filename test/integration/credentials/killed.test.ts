@@ -5,6 +5,7 @@ import { resource } from '../../../src/core/index.ts';
 import { clusterIdentity } from '../../../src/ground/apiserver/discovery.ts';
 import { connectRedis, type Redis } from '../../../src/ground/redis/redis.ts';
 import { queueKeys } from '../../../src/gateway/controller/workqueue/queue-keys.ts';
+import { freePort } from '../../../src/testing/process/free-port.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { HoldingProxy } from '../../harness/holding-proxy.ts';
@@ -53,16 +54,17 @@ beforeAll(async () => {
   redis = await connectRedis(setting.redisUrl);
   started.add(async () => redis.disconnect());
   clusterId = await clusterIdentity(world.cluster.client);
-  maker = started.keep(await startMaker());
+  // Killed and started again at its port, which no connection may have taken in between.
+  maker = started.keep(await startMaker(await freePort()));
   raw = await started.open(new RawFunction({ name: 'raw', for: { apiVersion: 'v1', kind: 'ConfigMap' } } as never));
   await startNext();
-  await world.tenant.declare('maker', { endpoint: { url: maker.url }, timeoutSeconds: 4, ...forLabel('maker') });
+  await world.tenant.declare('maker', { endpoint: { url: maker.url }, timeoutSeconds: 10, ...forLabel('maker') });
   await world.tenant.until('maker', 'Ready', { status: 'True' });
 });
 
 afterAll(() => started.stop());
 
-const startMaker = (port = 0) =>
+const startMaker = (port: number) =>
   startFunctionProcess({ ...setting, redisUrl: '' }, 'test/harness/maker-function.ts', { port });
 
 async function startNext(): Promise<void> {

@@ -36,7 +36,7 @@ describe.each(['proxy', 'token'] as const)('a function with nothing but fetch, c
     started.add(() => proxy.close());
     const kubeconfig = await proxy.kubeconfig(world.kubeconfig, await started.directory());
     const options = { name: 'outside', for: configMaps, owns: [serviceAccounts], callbackSeconds: 60 };
-    const handler = controller({ ...options, timeoutSeconds: 5 }).reconcile(async (...run) => reconcile(...run));
+    const handler = controller({ ...options, timeoutSeconds: 30 }).reconcile(async (...run) => reconcile(...run));
     const app = createFunctionApp(handler, { secrets: [world.tenant.secret], logger: silentLogger });
     // As on a platform that has only web requests: not the server of Node that the SDK brings.
     const { url } = await started.open(new LoopbackServer(createAdaptorServer({ fetch: app.fetch })));
@@ -48,7 +48,7 @@ describe.each(['proxy', 'token'] as const)('a function with nothing but fetch, c
     await world.tenant.declare('outside', {
       endpoint: { url },
       credentials,
-      timeoutSeconds: 5,
+      timeoutSeconds: 30,
       callbackSeconds: 60,
       for: {
         apiVersion: 'v1',
@@ -96,7 +96,7 @@ describe.each(['proxy', 'token'] as const)('a function with nothing but fetch, c
       const worker = new TestProcess('test/harness/run-worker.ts', [], { RUN: JSON.stringify(run) });
       workers.push(worker);
       started.add(() => worker.kill());
-      return { completesWithinSeconds: 20 };
+      return { completesWithinSeconds: 60 };
     };
     await create('later');
     const worker = await eventually(async () => {

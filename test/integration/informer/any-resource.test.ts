@@ -76,7 +76,7 @@ describe('any resource, whenever it is defined', () => {
     setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
     await cluster.createNamespace(namespace);
     const specs = { steady: configMaps, widgets, gadgets, spaces: namespacesKind, leases };
-    const declared = Object.entries(specs).map(([name, kind]) => ({ name, for: kind, timeoutSeconds: 5 }));
+    const declared = Object.entries(specs).map(([name, kind]) => ({ name, for: kind, timeoutSeconds: 60 }));
     for (const observer of await startObservers(setting, declared)) observers.set(observer.name, observer);
     redis = new Redis(setting.redisUrl);
     relating = new ServedFunction(related, setting);
@@ -255,7 +255,7 @@ describe('any resource, whenever it is defined', () => {
     const line = await gateway.process.line(({ msg }) => String(msg).includes('no longer serves this version'));
     expect(line).toMatchObject({ resource: `${GROUP}/v1alpha1/Gadget`, served: [`${GROUP}/v1`] });
     await steady();
-    expect(await unserved()).toBe('1');
+    await eventually(async () => expect(await unserved()).toBe('1'));
     await untilRunAgain();
     expect(await ready()).toBe(200);
     await eventually(async () => expect(await cluster.get(newGadgets, key)).toBeDefined());

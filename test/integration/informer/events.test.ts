@@ -60,7 +60,7 @@ describe('events of real objects', () => {
   });
 
   async function observe(spec: ObserverSpec): Promise<Observer> {
-    const observer = await startObserver(setting, { timeoutSeconds: 5, ...spec });
+    const observer = await startObserver(setting, { timeoutSeconds: 60, ...spec });
     observers.push(observer);
     return observer;
   }
@@ -255,11 +255,13 @@ describe('events of real objects', () => {
     const key = `${namespace}/again`;
     const resyncs = (): Observation[] =>
       observer.seen({ key }).filter(({ reasons }) => reasons.some(({ type }) => type === 'resync'));
+    const beganMs = Date.now();
     await start({ LEVELHOOK_RESYNC_HOURS: String(2 / 3600) });
     await eventually(async () => expect(resyncs().length).toBeGreaterThanOrEqual(2));
     for (const { reasons } of resyncs()) expect(reasons).toEqual([{ type: 'resync' }]);
-    const [first, second] = resyncs();
-    expect((second?.startedAtMs ?? 0) - (first?.startedAtMs ?? 0)).toBeGreaterThan(1000);
+    // One in two seconds at most. A run may start late, and the next one in time.
+    const { length } = resyncs();
+    expect(length).toBeLessThanOrEqual((Date.now() - beganMs) / 2000 + 1);
 
     await untilIdle(gateway.url);
     await gateway.process.kill('SIGKILL');

@@ -253,7 +253,10 @@ describe('the terms of an informer', () => {
     const outbox = viewKeys(leading?.view.location.prefix ?? '').outbox;
     await eventually(async () => expect(await redis.xlen(outbox)).toBeGreaterThan(0));
     await two.follow();
-    const next = new Replica(cluster, redis, setting, await clusterIdentity(cluster.client));
+    // The moment ends when the test says so, however long the machine stands still.
+    let standsAtMs: number | undefined = systemClock.now();
+    const clock: Clock = { ...systemClock, now: () => standsAtMs ?? systemClock.now() };
+    const next = new Replica(cluster, redis, setting, await clusterIdentity(cluster.client), clock);
     started.add(() => next.informers.stop());
     const informer = await next.start();
     const key = await change('b');
@@ -267,6 +270,7 @@ describe('the terms of an informer', () => {
     await informer.setHandlers('late', []);
     await eventually(async () => expect(next.woken).toEqual(expect.arrayContaining([left, key])));
     expect(await informer.view.record.missedBy('late')).toBe('');
+    standsAtMs = undefined;
     // Not for ever: it may be gone.
     await next.follow();
     informer.removeUser('late');

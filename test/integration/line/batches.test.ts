@@ -62,11 +62,15 @@ describe('a function that takes keys in batches', () => {
     for (const name of Object.keys(fine)) {
       expect(batchesOf(fn.triggers, name).every(({ attempt }) => attempt === 1)).toBe(true);
       const { failures, history } = await queue.status(`${namespace}/${name}`);
-      expect([failures, ...history.map(({ outcome }) => outcome)], name).toEqual([0, ...history.map(() => 'done')]);
+      // A run that waits too long for the function is not sent, and queued again.
+      const ended = history.map(({ outcome }) => outcome).filter((each) => each !== 'not-sent');
+      expect([failures, ...ended], name).toEqual([0, ...ended.map(() => 'done')]);
     }
     for (const name of ['fail-0', 'fail-1', 'fail-2']) {
-      expect(batchesOf(fn.triggers, name)).toMatchObject([{}, { size: 1, attempt: 2 }]);
-      expect(await queue.errors(`${namespace}/${name}`)).toEqual([undefined, `no ${name}`]);
+      await eventually(async () => {
+        expect(batchesOf(fn.triggers, name)).toMatchObject([{}, { size: 1, attempt: 2 }]);
+        expect(await queue.errors(`${namespace}/${name}`)).toEqual([undefined, `no ${name}`]);
+      });
     }
     for (const name of ['hang-0', 'hang-1']) {
       expect(batchesOf(fn.triggers, name)[1]).toEqual({ size: 1, attempt: 2 });

@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
@@ -25,6 +27,7 @@ describe('functions that are scaled to zero', () => {
   let tenant: Tenant;
   let setting: Setting;
   let gateway: Opened;
+  let cacheFile: string;
 
   it.beforeAll(async ({ world }) => {
     ({ cluster, namespace, started } = world);
@@ -41,13 +44,17 @@ describe('functions that are scaled to zero', () => {
       started.add(() => each.close());
     }
     await tenant.declare('declared', { endpoint: { url: declared.url }, for: kind });
+    // A view of this namespace alone: an event of another test before `declared` has started would run all of its keys.
+    cacheFile = join(await started.directory(), 'cache.yaml');
+    await writeFile(cacheFile, JSON.stringify({ defaults: { namespaces: [namespace] } }));
     gateway = await start();
     await tenant.until('declared', 'Ready', { status: 'True' });
   });
 
   async function start(): Promise<Opened> {
     const urls = functions.map(({ url }) => url);
-    const process = started.keep(await openGateway(setting, urls, settingsFor([namespace], [declared.url])));
+    const settings = { ...settingsFor([namespace], [declared.url]), LEVELHOOK_CACHE_FILE: cacheFile };
+    const process = started.keep(await openGateway(setting, urls, settings));
     await untilReady(process.url);
     // Readiness does not wait for declared functions, and one that has missed an event runs all of its keys.
     await process.process.line(

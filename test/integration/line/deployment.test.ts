@@ -77,7 +77,7 @@ describe('the deployment and replicaset functions behind a gateway, with simulat
     return stdout;
   }
 
-  const rolledOut = () => kubectl('rollout', 'status', 'deployment/web', '--timeout=60s');
+  const rolledOut = () => kubectl('rollout', 'status', 'deployment/web', '--timeout=170s');
   const image = () => kubectl('get', 'deployment', 'web', '-o', 'jsonpath={.spec.template.spec.containers[0].image}');
   const revisions = async () =>
     [...(await kubectl('rollout', 'history', 'deployment/web')).matchAll(/^\d+/gm)].map(Number);
@@ -134,7 +134,7 @@ describe('the deployment and replicaset functions behind a gateway, with simulat
         all.map((each) => [each.spec.template?.metadata.labels['set'] ?? each.metadata.labels?.['set'], each]),
       );
     };
-    await eventually(async () => expect((await made('pods')).size).toBe(items.length), 30_000);
+    await eventually(async () => expect((await made('pods')).size).toBe(items.length));
     await untilIdle(gatewayUrl);
     const [roots, sets, all] = [await made('deployments'), await made('replicasets'), await made('pods')];
     expect((await cluster.list(replicaSets, own)).items).toHaveLength(items.length);

@@ -191,7 +191,7 @@ it('an object of each kind in the box keeps all that a write of a function does 
     });
   }
   const all = open.map(({ id }) => id).toSorted();
-  await eventually(async () => expect([...compared.keys()].toSorted()).toEqual(all), 60_000);
+  await eventually(async () => expect([...compared.keys()].toSorted()).toEqual(all), 170_000);
   for (const [id, { before, after }] of compared) {
     const { metadata } = objectOf(after);
     expect(metadata.annotations?.[CHANGED], id).toBe(versionOf(before));

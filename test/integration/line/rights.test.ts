@@ -29,7 +29,7 @@ const FULL = 'rights-full';
 /** In this namespace a ReplicaSet without an owner has the name that the deployment function wants. */
 const TAKEN = 'rights-taken';
 /** Long enough that no node seems silent while the machine is busy. */
-const VARIABLES = { NODE_MONITOR_GRACE_SECONDS: '10', NODE_EVICTION_RATE: '10' };
+const VARIABLES = { NODE_MONITOR_GRACE_SECONDS: '20', NODE_EVICTION_RATE: '10' };
 /** OwnerReferencesPermissionEnforcement says this to a user without the right on the owner's finalizers. */
 const REFUSAL = 'cannot set blockOwnerDeletion';
 

@@ -37,7 +37,7 @@ describe('the keys of a controller', () => {
     cluster.patch(kinds.webs, { namespace, name }, { metadata: { labels: { tier } } });
   const front = (): ObserverSpec => ({
     name: 'front',
-    timeoutSeconds: 60,
+    timeoutSeconds: 900,
     for: { resource: kinds.webs, namespaces: [n], labelSelector: { matchLabels: { tier: 'front' } } },
   });
 
@@ -109,7 +109,7 @@ describe('the keys of a controller', () => {
       [{ namespaces: [m], predicate: { cel: 'object.metadata.name == "back"' } }, ['back']],
     ];
     for (const [declared, names] of declarations) {
-      const spec = { name: 'front', for: { resource: kinds.webs, ...declared }, timeoutSeconds: 60 };
+      const spec = { name: 'front', for: { resource: kinds.webs, ...declared }, timeoutSeconds: 900 };
       const observer = started.keep(await openObserver(again, spec));
       const gateway = await start([observer], again);
       await create(m, uniqueName('late'), 'late');
@@ -145,7 +145,7 @@ describe('the keys of a controller', () => {
       const own = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
       const declared: ObserverSpec[] = [
         { name, for: webs, ...options },
-        { name: 'good', for: { resource: webs, namespaces: [n] }, timeoutSeconds: 60 },
+        { name: 'good', for: { resource: webs, namespaces: [n] }, timeoutSeconds: 900 },
       ];
       const observers = await openObservers(own, declared);
       for (const observer of observers) started.keep(observer);

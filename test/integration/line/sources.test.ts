@@ -7,7 +7,7 @@ import { type Observer, openObserved } from '../../harness/observer.ts';
 import { defineWebs, referencesTo } from '../../harness/webs.ts';
 import { it, untilFurnished } from '../../harness/world.ts';
 
-const TO = 'levelhook.test/to';
+const TO = 'levelhook.test/sources-to';
 
 describe('where the events of a watched kind lead', () => {
   const m = uniqueName('sources');

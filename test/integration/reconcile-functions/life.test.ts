@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { formatCrd, CRD_FILE } from '../../../infra/crds/reconcile-function-crd.ts';
 import { readFile } from 'node:fs/promises';
 import { type KubernetesObject, resource, resourcePath } from '../../../src/core/index.ts';
+import { freePort } from '../../../src/testing/process/free-port.ts';
 import { type Cluster, configMaps, pods } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
@@ -39,7 +40,9 @@ beforeAll(async () => {
   };
   redis = new Redis(setting.redisUrl);
   started.add(async () => redis.disconnect());
-  watched = started.keep(await startObserver(setting, { name: 'watched', for: configMaps }));
+  // Killed and started again at its port, which no connection may have taken in between.
+  const port = await freePort();
+  watched = started.keep(await startObserver(setting, { name: 'watched', for: configMaps }, { port }));
   other = started.keep(await startObserver(setting, { name: 'other', for: configMaps, reads: [pods] }));
   gateway = started.keep(await startGateway(setting, [], settingsFor([namespace], [watched.url, other.url])));
   await untilReady(gateway.url);

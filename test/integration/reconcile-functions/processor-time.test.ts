@@ -124,7 +124,7 @@ test('expressions as expensive as can be leave the gateway to the other tenants'
   // Enough of each for the worst to mean something.
   expect(count.length, figures).toBeGreaterThan(SECONDS / 3);
   expect(livez.length, figures).toBeGreaterThan(SECONDS);
-  expect(wakeups.length, figures).toBeGreaterThan(SECONDS / 2);
+  expect(wakeups.length, figures).toBeGreaterThan(SECONDS / 2 / slowdown);
   // The expressions run all the time. What is late but once or twice, the machine may have kept waiting.
   expect(livez.at(-3), figures).toBeLessThan(1000 * slowdown);
   expect(wakeups.at(-3), figures).toBeLessThan(2000 * slowdown);

@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis';
 import { expect } from 'vitest';
 import { gatewayKeys, viewKeys } from '../../../src/contract/cache-layout.ts';
+import { systemClock } from '../../../src/core/index.ts';
 import { clusterIdentity } from '../../../src/ground/apiserver/discovery.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { untilReady } from '../../harness/levelhook.ts';
-import { machineMs } from '../../harness/machine-clock.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
 import { openGateway } from '../../harness/opened.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
@@ -101,15 +101,14 @@ it('a controller that comes back when none of its runs can be left waits for non
 
 it('a controller that comes back waits for the runs that are in flight, whichever gateway has started them', async () => {
   const [inFlight = ''] = await redis.keys(`*queue:${namespace}.kept}:queue`);
-  const endMs = Date.now() + 20_000;
+  const endMs = systemClock.now() + 20_000;
   await redis.zadd(inFlight.replace(/:queue$/, ':in-flight'), endMs, `${namespace}/other`);
   await remove('kept');
   expect((await redis.hget(registry, fieldOf('kept')))?.split(':')[2]).toBe(String(endMs));
   const { count } = observer;
   await tenant.declare('kept', { endpoint: { url: observer.url }, ...specOf('ConfigMap') });
   await eventually(async () => expect(observer.count).toBeGreaterThan(count));
-  // The clocks of this machine and of the gateway agree.
-  expect(Date.now()).toBeGreaterThan(endMs - 500);
+  expect(systemClock.now()).toBeGreaterThan(endMs - 500);
 });
 
 it('the registry forgets a controller as soon as its last runs are over', async () => {
@@ -122,7 +121,7 @@ it('the registry forgets a controller as soon as its last runs are over', async 
   await tenant.until('kept', 'Ready', { status: 'False' });
   await remove('kept');
   expect((await redis.hget(registry, fieldOf('kept')))?.split(':')[2]).toBe(end);
-  const atMs = Math.floor(machineMs()) - 20_000;
+  const atMs = systemClock.now() - 20_000;
   await redis.hset(registry, fieldOf('kept'), `removed:${atMs}:${atMs}`);
   await eventually(async () => expect(await redis.hget(registry, fieldOf('kept'))).toBeNull());
 });

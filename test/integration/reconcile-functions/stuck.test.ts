@@ -86,7 +86,7 @@ it('a ReconcileFunction that waits for a list that never ends says so, and no ot
 
 it('a run that goes on ends by its callback while a change of its ReconcileFunction waits for ever', async () => {
   const { for: configMapsHere } = forConfigMaps();
-  const description = { for: configMapsHere, owns: [configMapsHere], timeoutSeconds: 2, callbackSeconds: 60 };
+  const description = { for: configMapsHere, owns: [configMapsHere], timeoutSeconds: 60, callbackSeconds: 60 };
   await tenant.declare(LONG_RUNNER, { endpoint: { url: long.url }, ...description });
   await tenant.until(LONG_RUNNER, 'Ready', { status: 'True' });
   await cluster.create(configMaps, { metadata: { namespace, name: 'long' }, data: { seconds: '60' } });

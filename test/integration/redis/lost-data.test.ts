@@ -127,7 +127,7 @@ describe('Redis after all of its data was lost', () => {
         });
       }, 60_000);
       await untilRested();
-      await eventually(async () => expectSame(await contents(), fresh), 30_000);
+      await eventually(async () => expectSame(await contents(), fresh));
     }
   });
 
@@ -150,7 +150,7 @@ describe('Redis after all of its data was lost', () => {
     ];
     for (const lose of losses) {
       expect(await lose()).toBeGreaterThan(0);
-      await eventually(async () => expectSame(withoutReceivers(await contents()), withoutReceivers(fresh)), 30_000);
+      await eventually(async () => expectSame(withoutReceivers(await contents()), withoutReceivers(fresh)));
     }
   });
 

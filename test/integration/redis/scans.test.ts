@@ -17,9 +17,10 @@ afterAll(async () => {
 });
 
 async function count(): Promise<number> {
-  let found = 0;
-  for await (const keys of keysWith(redis, prefix)) found += keys.length;
-  return found;
+  // A scan may give a key twice.
+  const found = new Set<string>();
+  for await (const keys of keysWith(redis, prefix)) for (const key of keys) found.add(key);
+  return found.size;
 }
 
 it('scans take a tenth of the time of Redis together, however many there are', async () => {
@@ -30,6 +31,6 @@ it('scans take a tenth of the time of Redis together, however many there are', a
   expect(found).toEqual([5000, 5000, 5000]);
   const calls = scan.mock.calls.length;
   expect(calls).toBeGreaterThanOrEqual(15);
-  // A timer of Node may end a millisecond early.
-  expect(lastedMs).toBeGreaterThanOrEqual((calls - 1) * 6 - 1);
+  // A timer of Node may end two milliseconds early: it cuts its start and its end to whole ones.
+  expect(lastedMs).toBeGreaterThanOrEqual((calls - 1) * 6 - 2);
 });

@@ -19,7 +19,8 @@ describe('POST /reconcile', () => {
   it.beforeAll(async ({ world }) => {
     const { cluster, setting, started } = world;
     ({ namespace } = world);
-    observer = started.keep(await openObserver(setting, { name: CONTROLLER, for: configMaps, timeoutSeconds: 60 }));
+    const kind = { resource: configMaps, namespaces: [namespace] };
+    observer = started.keep(await openObserver(setting, { name: CONTROLLER, for: kind, timeoutSeconds: 60 }));
     gateway = await world.gateway([observer.url], { LEVELHOOK_API_TOKENS: TOKENS.join(' ') });
     for (const name of ['a', 'b', 'c']) {
       const labels = { team: name === 'c' ? 'red' : 'blue' };
@@ -55,6 +56,7 @@ describe('POST /reconcile', () => {
 
   it.each(TOKENS)('runs the keys that are named, in the cache or not, and says why (token %#)', async (token) => {
     const before = observer.count;
+    const from = gateway.process.lines.length;
     const keys = [
       { namespace, name: 'a' },
       { namespace, name: 'never-was' },
@@ -66,7 +68,11 @@ describe('POST /reconcile', () => {
     for (const { reasons } of observer.seen({ from: before, key: `${namespace}/a` })) {
       expect(reasons).toEqual([{ type: 'manual', message: reason }]);
     }
-    const line = await gateway.process.line(({ msg }) => msg === 'queued requested keys');
+    const line = await eventually(async () => {
+      const found = gateway.process.lines.slice(from).find(({ msg }) => msg === 'queued requested keys');
+      if (!found) throw new Error('there is no line');
+      return found;
+    });
     expect(line).toMatchObject({ controller: CONTROLLER, keys: 2, priority: 'high', reason });
     expect(gateway.process.output).not.toContain(token);
   });

@@ -101,7 +101,8 @@ describe.each(['http', 'redis'] as const)('a webhook that reads the cache by %s'
   });
 
   it('is told how old the cache may be', () => {
-    const told = ages.get(spaces[reader]) ?? [];
+    // A review goes on without the age that Redis does not tell within half a second.
+    const told = (ages.get(spaces[reader]) ?? []).filter((age) => age !== undefined);
     expect(told.length).toBeGreaterThan(2);
     for (const age of told) expect(age).toBeLessThan(120);
   });

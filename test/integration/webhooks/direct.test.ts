@@ -160,6 +160,8 @@ beforeAll(async () => {
   await eventually(async () => {
     const { body } = await ask('POST', `${gauges()}?dryRun=All`, gauge('first', { size: 101 }));
     expect(body['message']).toMatch(/it is too large/);
+    const mutated = await ask('POST', `${gauges()}?dryRun=All`, gauge('first', {}));
+    expect(mutated.body).toMatchObject({ metadata: { labels: { 'direct.example.com/seen': 'true' } } });
   });
 });
 

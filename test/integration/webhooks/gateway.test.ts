@@ -118,18 +118,26 @@ const operationsOf = (webhook: string) =>
 describe('a write that a webhook reviews', () => {
   it('is stored as the function says: created, changed, applied and deleted', async () => {
     const object = await create('a');
+    expect([operationsOf('names'), operationsOf('defaults')]).toEqual([['CREATE'], ['CREATE']]);
+    /** The apiserver has a write reviewed twice when its watch cache lacked the write before. */
+    const expectReviewed = async (operation: string, write: () => Promise<unknown>): Promise<void> => {
+      guard.reviews.length = 0;
+      await write();
+      expect([...new Set(operationsOf('names'))]).toEqual([operation]);
+      expect(operationsOf('defaults')).toEqual([]);
+    };
     const key = { namespace, name: object.metadata.name };
-    await cluster.patch(configMaps, key, { data: { a: '1' } });
-    await cluster.client.json({
-      method: 'PATCH',
-      path: resourcePath(configMaps, key),
-      query: { fieldManager: 'test', force: true },
-      contentType: 'application/apply-patch+yaml',
-      body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: key.name }, data: { b: '2' } },
-    });
-    await cluster.delete(configMaps, key);
-    expect(operationsOf('names')).toEqual(['CREATE', 'UPDATE', 'UPDATE', 'DELETE']);
-    expect(operationsOf('defaults')).toEqual(['CREATE']);
+    await expectReviewed('UPDATE', () => cluster.patch(configMaps, key, { data: { a: '1' } }));
+    await expectReviewed('UPDATE', () =>
+      cluster.client.json({
+        method: 'PATCH',
+        path: resourcePath(configMaps, key),
+        query: { fieldManager: 'test', force: true },
+        contentType: 'application/apply-patch+yaml',
+        body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: key.name }, data: { b: '2' } },
+      }),
+    );
+    await expectReviewed('DELETE', () => cluster.delete(configMaps, key));
   });
 
   it('is refused with the message of the function, and then it is not stored', async () => {
@@ -184,8 +192,14 @@ describe('a write that a webhook reviews', () => {
   });
 
   it('comes with the cache, its age, and a deadline before that of the apiserver', async () => {
-    await create('d');
-    const review = guard.reviews.find(({ webhook }) => webhook === 'names');
+    // A review goes on without the age that Redis does not tell within half a second.
+    const review = await eventually(async () => {
+      guard.reviews.length = 0;
+      await create('d');
+      const found = guard.reviews.find(({ webhook }) => webhook === 'names');
+      expect(Object.keys(found?.cacheAgeSeconds ?? {})).toHaveLength(2);
+      return found;
+    });
     expect(review).toMatchObject({
       version: CONTRACT_VERSION,
       controller: 'guard',
@@ -336,7 +350,8 @@ describe('a request that is no review of the webhook', () => {
     const answer = await post('names', body());
     expect(answer).toMatchObject({ status });
     expect(answer.message).toContain(message);
-    expect(guard.reviews).toEqual([]);
+    // Kubernetes' own controllers have others reviewed.
+    expect(operationsOf('names')).toEqual([]);
   });
 
   it('paths, methods and types that there are not are refused', async () => {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import type { Finish } from '../../../src/gateway/controller/workqueue/work-queue.ts';
@@ -73,6 +74,7 @@ describe('a run whose record was lost and is put back', () => {
     end({ kind: 'ended', failures: 'forget', barrier: 'written' });
     await queue.add(plain('a'));
     await runs('x', 2);
+    await sleep(300);
     expect(process.runsOf('a')).toHaveLength(1);
     process.unpassed.clear();
     await eventually(async () => expect(process.runsOf('a')).toHaveLength(2));
@@ -97,10 +99,10 @@ describe('a run whose record was lost and is put back', () => {
     await eventually(async () => expect(process.inFlight).toEqual([]));
     await putBack();
     await queue.add(plain('a'));
-    clock.advance(TIMEOUT_MS - 5000);
+    clock.advance(TIMEOUT_MS - 12_000);
     await runs('x', 2);
     expect(process.runsOf('a')).toHaveLength(1);
-    clock.advance(7000);
+    clock.advance(14_000);
     await runs('y', 2);
     await eventually(async () => expect(process.runsOf('a').length).toBeGreaterThan(1));
     expect(process.losses).toMatchObject([{ key: 'a', run: process.runsOf('a')[0]?.run }]);

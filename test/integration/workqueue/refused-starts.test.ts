@@ -120,14 +120,18 @@ ${START}`;
     await eventually(async () => expect(process.keys()).toEqual(['k']));
     await eventually(async () => expect(await own.pending()).toBe(0));
     expect(process.losses).toEqual([]);
-    expect(process.runs[0]).toMatchObject({ run: 2, failures: 0 });
+    expect(process.runs[0]?.failures).toBe(0);
+    expect(process.runs[0]?.run).toBeGreaterThan(1);
     expect((await queue.inspector.status('k')).deadSinceMs).toBeUndefined();
     await own.close();
   });
 
   it('for what one record holds stops no other key, gives its slot back, and is tried again', async () => {
     const queue = await fixture.open({ concurrency: 8 });
+    // Their jobs count as lost a second after this time.
+    clock.advance(5000);
     await queue.add(plain('a', 'b', 'bad', 'c', 'd'));
+    clock.advance(-5000);
     // A run without a deadline: no script of ours leaves this behind.
     await fixture.redis.hset(`${fixture.keys.recordPrefix}bad`, 'run', '7');
     await queue.start(process);
@@ -138,6 +142,7 @@ ${START}`;
     ]);
     await queue.add(plain('e'));
     await eventually(async () => expect(process.keys()).toContain('e'));
+    clock.advance(6000);
     expect((await queue.inspector.levels()).oldestDueMs).toBeGreaterThan(0);
 
     await fixture.redis.hdel(`${fixture.keys.recordPrefix}bad`, 'run');
@@ -153,7 +158,7 @@ describe('a job that a gateway was given at its end', () => {
     const queue = await fixture.open({ timeoutMs: 1000 });
     await queue.start(process);
     // The worker waits for a job, and takes the first one in spite of the pause.
-    await sleep(300);
+    await eventually(async () => expect(String(await fixture.redis.client('LIST'))).toContain('cmd=bzpopmin'));
     queue.suspend();
     await queue.add(plain('k'));
     await eventually(async () => expect(await active()).toBe(1));
@@ -175,7 +180,10 @@ describe('what BullMQ has lost', () => {
     ['everything', async () => void (await fixture.redis.del(...(await bullmqKeys())))],
   ])('%s is made good within a minute', async (_, lose) => {
     const queue = await fixture.open();
+    // Their jobs count as lost a second after this time.
+    clock.advance(5000);
     await queue.add(plain('a', 'b', 'c'));
+    clock.advance(-5000);
     await lose(fixture.keys);
     await queue.start(process);
     await sleep(300);

@@ -8,6 +8,7 @@ import { CacheAccess } from '../../../src/gateway/controller/access/cache-access
 import { Dispatcher } from '../../../src/gateway/controller/dispatch/dispatcher.ts';
 import { Endpoint } from '../../../src/gateway/controller/endpoint/endpoint.ts';
 import type { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
+import { freePort } from '../../../src/testing/process/free-port.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RawFunction } from '../../harness/raw-function.ts';
 import { RedisQueueFixture } from '../../harness/redis-queue.ts';
@@ -61,7 +62,8 @@ async function startReplica(startWindowMs: number): Promise<Replica> {
     done(response, response.req);
   };
   way.onTrigger = (trigger, response) => void answer(trigger, response);
-  await way.open();
+  // Below the ports that others get while it is closed.
+  await way.open(await freePort());
   const endpoint = new Endpoint(way.url, [await importExtractableSecret(generateSecret())], { connections: 8 });
   closing.push(async () => {
     await endpoint.close();
@@ -122,7 +124,15 @@ describe.each([2, 3])('of %i gateways', (count) => {
     await eventually(async () => expect(cut?.dispatcher.circuit).toBeDefined());
     await atRest();
     expect(missing([...during, ...keysOf('low', 100), 'ns/timer'], others)).toEqual([]);
-    expect(others.map(({ dispatcher }) => dispatcher.circuit)).toEqual(others.map(() => undefined));
+    // A circuit that has opened for another reason closes by a run.
+    for (const [at, each] of others.entries()) {
+      let tries = 0;
+      await eventually(async () => {
+        await addThrough(each, keysOf(`alive${at}-${(tries += 1)}-`, 5));
+        expect(each.dispatcher.circuit).toBeUndefined();
+      });
+    }
+    await atRest();
     // It tries a key from time to time, which another gateway then runs.
     const later = keysOf('later', 50);
     for (const key of later) {

@@ -19,7 +19,8 @@ afterEach(async () => {
 async function openQueue(concurrency: number, starts: StartRate): Promise<BullMqWorkQueue> {
   const fixture = await RedisQueueFixture.create(inject('redisUrl'), systemClock);
   fixtures.push(fixture);
-  return fixture.open({ concurrency }, { bounds: { starts } });
+  // Runs are held open, and none may be taken for lost.
+  return fixture.open({ concurrency, timeoutMs: 120_000 }, { bounds: { starts } });
 }
 
 describe('keys of a tenant that are ready again and again', () => {

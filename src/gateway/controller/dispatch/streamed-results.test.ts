@@ -138,7 +138,7 @@ describe('the results of a batch', () => {
 
   it('make the outcome unknown of runs without a line at the deadline', async () => {
     answer = (response) => void begin(response).write(line(1));
-    const finishes = await Promise.all(dispatcher.run([run(1, 300), run(2, 300)]));
+    const finishes = await Promise.all(dispatcher.run([run(1, 3000), run(2, 3000)]));
     expect(finishes).toMatchObject([{ kind: 'ended' }, { kind: 'unknown', error: 'no answer before the deadline' }]);
   });
 

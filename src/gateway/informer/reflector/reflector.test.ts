@@ -93,7 +93,7 @@ async function consume(): Promise<void> {
 }
 
 function tells(...expected: string[]): Promise<void> {
-  return eventually(async () => expect(events.map(told)).toEqual(expected), 3000, 2);
+  return eventually(async () => expect(events.map(told)).toEqual(expected), 60_000, 2);
 }
 
 /** The next request is a streaming list. */
@@ -511,17 +511,24 @@ describe('a watch', () => {
     const stream = await watching({ silenceMs: 1000 });
     await stream.closed;
     await watched('10', '10');
-    expect(warnings).toMatchObject([{ error: 'nothing came for 1 s' }]);
+    // On a machine that stands still the second watch is silent for too long as well.
+    expect(warnings[0]).toMatchObject({ error: 'nothing came for 1 s' });
   });
 
   it('is not taken for dead while something comes', async () => {
-    const stream = await watching({ silenceMs: 2000 });
-    for (let at = 11; at < 17; at += 1) {
-      stream.bookmark(String(at));
-      await new Promise((resolve) => setTimeout(resolve, 400));
+    // The time of the silence passes as the test says, however long the machine stands still.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      const stream = await watching({ silenceMs: 2000 });
+      for (let at = 11; at < 17; at += 1) {
+        stream.bookmark(String(at));
+        await eventually(async () => expect(events).toHaveLength(at - 10), 60_000, 2);
+        vi.advanceTimersByTime(1900);
+      }
+      expect(server.asked).toBe(1);
+    } finally {
+      vi.useRealTimers();
     }
-    expect(events).toHaveLength(6);
-    expect(server.asked).toBe(1);
   });
 
   it('is tried again after an error of the server', async () => {
@@ -753,7 +760,7 @@ describe('a full buffer', () => {
     );
     expect(from).toBeGreaterThan(11);
     last.bookmark('60');
-    await eventually(async () => expect(events.map(told).at(-1)).toBe('bookmark 60'), 3000, 2);
+    await eventually(async () => expect(events.map(told).at(-1)).toBe('bookmark 60'), 60_000, 2);
     expect(clock.sleeps).toEqual([]);
     abort.abort();
     await consuming;
@@ -766,11 +773,11 @@ describe('a full buffer', () => {
     const sent = Array.from({ length: 4000 }, (_, at) => pod(`pod-${at}`, 11 + at));
     for (const object of sent) stream.event('ADDED', object);
     stream.initialEventsEnd('5000');
-    await eventually(async () => expect(buffer.full).toBe(true), 3000, 2);
+    await eventually(async () => expect(buffer.full).toBe(true), 60_000, 2);
     await sleep(50);
     expect(buffer.bytes).toBeLessThan(JSON.stringify(sent).length / 2);
     const consuming = consume();
-    await eventually(async () => expect(events.map(told).at(-1)).toBe('done 5000 list 0'), 10_000, 2);
+    await eventually(async () => expect(events.map(told).at(-1)).toBe('done 5000 list 0'), 60_000, 2);
     expect(events.slice(1, -1).map((event) => 'object' in event && event.object)).toEqual(sent);
     expect(server.asked).toBe(1);
     abort.abort();
