@@ -53,7 +53,7 @@ export const GATE: readonly string[] = [
   'test/faults/{gateway-faults,leader-election,loss-etcd,replicas,rolling-updates,stuck-view}.test.ts',
   'test/faults/read-your-writes.test.ts',
   'test/conformance/workloads.test.ts',
-  'test/integration/cli/{dev,npm-start,start-on-cluster}.test.ts',
+  'test/integration/cli/{npm-start,start-on-cluster}.test.ts',
   // Each runs a tool over a throw-away copy of the repository.
   'infra/checks/{check-imports,counts-reporter,package}.test.ts',
 ];
@@ -102,10 +102,10 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     minutes: 3,
   },
   platforms: {
-    protects: 'that a function answers alike on Node, Lambda, Workers, Deno and Bun',
-    files: ['test/faults/platforms.test.ts'],
-    guards: ['src/core/json.ts', 'src/function/platforms', 'src/function/node', 'functions'],
-    minutes: 3,
+    protects: 'that a function answers alike on Node, Lambda, Workers, Deno and Bun, and one in Go works',
+    files: ['test/faults/platforms.test.ts', 'test/integration/examples/11-go.test.ts'],
+    guards: ['src/core/json.ts', 'src/contract', 'src/function/platforms', 'src/function/node', 'functions'],
+    minutes: 4,
   },
   packages: {
     protects: 'that the packages can be published, installed and used, and that a new project works',
@@ -143,13 +143,14 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     minutes: 2,
   },
   commands: {
-    protects: 'that wrong input of each command is told in a sentence, and manifests, profiles and queue commands work',
+    protects:
+      'that wrong input of each command is told in a sentence, and dev, types, manifests, profiles and queue commands work',
     files: [
-      'test/integration/cli/{bad-input,manifest}.test.ts',
+      'test/integration/cli/{bad-input,dev,manifest,types}.test.ts',
       'test/integration/server/{dashboard-commands,profiles}.test.ts',
     ],
     guards: ['src/cli', 'src/gateway/http/server', 'src/ground/config', 'src/gateway/http/profiles', 'src/profiler'],
-    minutes: 3,
+    minutes: 4,
   },
   webhooks: {
     protects: 'that certificates are made and rotate without a refused review, and that strangers fail none',
