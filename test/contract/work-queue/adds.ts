@@ -51,6 +51,14 @@ export function addsContract(create: CreateFixture): void {
       blocked.release(unsent);
       await setting().atRest();
       expect(reasonsOf('touched')).toEqual([[because('1')], [because('1'), because('2')]]);
+      // However many they are.
+      const long = (at: number) => ({ ...because(String(at)), object: `v1/Pod a/${'x'.repeat(500)}` });
+      process.onRun = () => (process.runsOf('long').length < 4 ? unsent : done);
+      for (let at = 0; at < 3; at += 1) await queue.add([{ key: 'long', reasons: [long(at)] }]);
+      await setting().atRest();
+      const all = reasonsOf('long').at(-1) ?? [];
+      expect(all[0]).toEqual(long(0));
+      expect(JSON.stringify(all).length).toBeLessThan(2500);
       process.onRun = () => (process.runsOf('low').length === 1 ? unsent : done);
       await queue.addLow(['low'], 'resync');
       await setting().atRest();

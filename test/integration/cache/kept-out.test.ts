@@ -137,6 +137,32 @@ it('counts the objects of each namespace that are kept out, with one command how
   await view.discard();
 });
 
+it('marks that another build has not counted, or has removed, are counted when the view is taken', async () => {
+  const memory = { reserve: async () => {}, leftOut: () => 'there is no memory' };
+  const view = new View(redis, roles, createView(redis, roles).location, undefined, { memory });
+  await view.writer.claim('writer');
+  const list = ['one', 'two', 'three'].map((name, at) => roleOf(name, 10 + at));
+  await applierOf(view).apply(listOf('20', list));
+  const { view: hash, indexPrefix } = viewKeys(view.location.prefix);
+  const counted = async (): Promise<unknown> => [
+    await view.indexer.keptOutCount(['n']),
+    await view.indexer.keptOutCount(['n'], LEFT_OUT_INDEX),
+    await view.indexer.leftOutNamespaces(),
+  ];
+  await redis.hdel(hash, 'kept-out:n', 'left-out:n');
+  expect(await counted()).toEqual([0, 0, []]);
+  await view.indexer.recount();
+  expect(await counted()).toEqual([3, 3, ['n']]);
+  await redis.del(indexPrefix + LEFT_OUT_INDEX);
+  await view.indexer.recount();
+  expect(await counted()).toEqual([3, 0, []]);
+  const sent = vi.spyOn(redis, 'sendCommand');
+  await view.indexer.recount();
+  expect(sent).toHaveBeenCalledTimes(4);
+  sent.mockRestore();
+  await view.discard();
+});
+
 function deep(levels: number): object {
   let value: object = {};
   for (let level = 0; level < levels; level += 1) value = { value };

@@ -93,7 +93,7 @@ export interface KeyStatus {
   readonly deadSinceMs?: number;
   /** When it was first added since its last start. */
   readonly queuedAtMs?: number;
-  /** Why it was added since its last start. */
+  /** Why it was added since its last start, and before them the reasons of that start if its run was not sent. */
   readonly reasons: readonly Reason[];
 }
 

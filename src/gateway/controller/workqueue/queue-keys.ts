@@ -107,7 +107,7 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     active: `${prefix}:${name}:active`,
     /**
      * Prefix of a key's record (HASH): `run`, `deadline`, `nonce`, `busy`, `back`, `dirty`, `barrier`, `barrierAt`,
-     * `heldAt`, `error`, `failures`, `dead`, `reasons`, `queuedAt`, `tokenAt`.
+     * `heldAt`, `error`, `failures`, `dead`, `reasons`, `unsent`, `queuedAt`, `tokenAt`.
      */
     recordPrefix: `${prefix}:key:`,
     /**

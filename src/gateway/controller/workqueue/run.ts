@@ -53,7 +53,10 @@ export interface Ended {
    * the endpoint, could not read the positions of its views, or lacks a related kind.
    */
   readonly elsewhere?: boolean;
-  /** `false`: no trigger was sent, so nothing ran, and the key's next run has the reasons of this one. Default true. */
+  /**
+   * `false`: no trigger was sent, so nothing ran. With `againAfterMs` the key's next run has the reasons of this one,
+   * too. Default true.
+   */
   readonly sent?: false;
   /** A retry will not help: the key becomes a dead letter, and `againAfterMs` is ignored. */
   readonly dead?: boolean;

@@ -38,6 +38,7 @@ const ASK_MS = 0.1;
 const MOST_CONTROLLERS = 20;
 const MOST_EVENTS = 10;
 const EVENTS_FRESH_MS = 10_000;
+const FAILURE_FRESH_MS = 2000;
 /** Objects whose Events are remembered. */
 const MOST_KNOWN = 1000;
 const EVENTS_ANSWER = { limit: 100, bytes: 1024 * 1024, ms: 3000 };
@@ -249,12 +250,14 @@ export class EventReader {
     const now = this.#clock.now();
     const known = this.#known.get(uid);
     if (known && now - known.atMs < EVENTS_FRESH_MS) return known.events;
-    const events = eventsOf(namespace, uid, client).catch((error: unknown) => {
-      this.#known.delete(uid);
-      throw error;
+    const read = { atMs: now, events: eventsOf(namespace, uid, client) };
+    this.#known.set(uid, read);
+    read.events.catch(() => {
+      // A read that fails has cost as much as one that does not, and may succeed soon.
+      if (this.#known.get(uid) !== read) return;
+      this.#known.set(uid, { ...read, atMs: this.#clock.now() - EVENTS_FRESH_MS + FAILURE_FRESH_MS });
     });
-    this.#known.set(uid, { atMs: now, events });
-    return events;
+    return read.events;
   }
 }
 

@@ -1,4 +1,4 @@
-import { type KubernetesObject, parseJson } from '../../../core/index.ts';
+import { type KubernetesObject, namespaceOfKey, parseJson } from '../../../core/index.ts';
 import {
   encodeEntry,
   indexEntriesOf,
@@ -157,13 +157,47 @@ export class Indexer {
 
   /** The namespaces that have objects which are kept out for want of memory. */
   async leftOutNamespaces(): Promise<string[]> {
-    const found = new Set<string>();
-    const start = markCount(LEFT_OUT_INDEX, '');
+    const counts = await this.#counts(LEFT_OUT_INDEX);
+    return [...counts].flatMap(([namespace, count]) => (count > 0 ? [namespace] : []));
+  }
+
+  /**
+   * Counts the marks of each namespace anew if the counts do not agree with the indexes: another build has written
+   * some. For a view that this gateway has taken, before its first write.
+   * @throws ForeignWriterError
+   */
+  async recount(): Promise<void> {
+    for (const index of [KEPT_OUT_INDEX, LEFT_OUT_INDEX]) {
+      const set = this.#keys.indexPrefix + index;
+      const known = await this.#counts(index);
+      const sum = [...known.values()].reduce((all, count) => all + count, 0);
+      if (sum === (await this.#redis.scard(set))) continue;
+      const seen = new Set<string>();
+      const pages = this.#redis.sscanStream(set, { count: PAGE });
+      for await (const keys of pages as AsyncIterable<string[]>) for (const key of keys) seen.add(key);
+      const counts = new Map([...known.keys()].map((namespace) => [namespace, 0]));
+      for (const key of seen) {
+        const namespace = namespaceOfKey(key);
+        if (namespace !== undefined) counts.set(namespace, (counts.get(namespace) ?? 0) + 1);
+      }
+      const fields = [...counts].map(([namespace, count]) => [markCount(index, namespace), String(count)] as const);
+      for (let from = 0; from < fields.length; from += PAGE) {
+        await this.#writer.set(Object.fromEntries(fields.slice(from, from + PAGE)));
+      }
+    }
+  }
+
+  /** How many objects are in an index of marks, by namespace. */
+  async #counts(index: string): Promise<Map<string, number>> {
+    const counts = new Map<string, number>();
+    const start = markCount(index, '');
     const pages = this.#redis.hscanStream(this.#keys.view, { match: `${start}*`, count: PAGE });
     for await (const pairs of pages as AsyncIterable<string[]>) {
-      for (let at = 0; at < pairs.length; at += 2) found.add((pairs[at] ?? '').slice(start.length));
+      for (let at = 0; at < pairs.length; at += 2) {
+        counts.set((pairs[at] ?? '').slice(start.length), Number(pairs[at + 1]));
+      }
     }
-    return [...found];
+    return counts;
   }
 
   /** The declared indexes that are complete. */

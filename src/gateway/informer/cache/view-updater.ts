@@ -200,6 +200,7 @@ export class ViewUpdater {
     if (this.#options.term.isOver()) throw new Error('another gateway may lead by now');
     this.#isTaken = true;
     await this.#reencrypt();
+    if (view.resource.namespaced) await view.indexer.recount();
     const { version, rewound } = await view.record.state();
     this.#filledFromNothing = version === undefined;
     view.indexer.maintain(await view.indexer.complete());

@@ -1,5 +1,5 @@
 import { formatKind, type Resource } from '../../../core/index.ts';
-import { type ViewKeys, viewKeys } from '../../../contract/cache-layout.ts';
+import { KEPT_OUT_INDEX, LEFT_OUT_INDEX, type ViewKeys, viewKeys } from '../../../contract/cache-layout.ts';
 import type { ViewLocation } from '../../../contract/index.ts';
 import { ObjectCodec } from '../../../contract/node/codec.ts';
 import { ViewReader } from '../../../contract/node/view-reader.ts';
@@ -136,9 +136,11 @@ export class View implements MemoryHolder {
   /** Removes all of it, as if Redis had lost it. */
   async discard(): Promise<void> {
     this.#lastWritten.forget();
-    const { entries, objects, order, view } = this.#keys;
-    // In one step: a version without its objects would count as a complete view if the gateway ended here.
-    await this.#redis.unlink(view, objects, entries, order);
+    const { entries, indexPrefix, objects, order, view } = this.#keys;
+    // In one step: a version without its objects would count as a complete view if the gateway ended here, and marks
+    // without their counts would never be counted.
+    const marks = [KEPT_OUT_INDEX, LEFT_OUT_INDEX].map((index) => indexPrefix + index);
+    await this.#redis.unlink(view, objects, entries, order, ...marks);
     await unlinkAll(this.#redis, `${this.location.prefix}:`);
   }
 

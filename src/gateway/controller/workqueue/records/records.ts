@@ -55,7 +55,10 @@ export type Start =
       readonly queuedAtMs: number | undefined;
       /** Since when the key has waited for its barrier; undefined when it has not. */
       readonly heldAtMs: number | undefined;
-      /** The reasons as they are on record: JSON, one in each line; empty for none. */
+      /**
+       * The reasons as they are on record: JSON, one in each line. Empty for none, and for a key that has reasons of a
+       * run which was not sent: it does not count its wait from them.
+       */
       readonly recorded: string;
       /** Whether the key has failed since its last success, also if it was a dead letter and its failures are 0 now. */
       readonly hasFailed: boolean;

@@ -55,7 +55,20 @@ export class RedisInspector implements QueueInspector {
       this.#redis.zscore(queued, key),
       ...scopes.map((scope) => this.#redis.zscore(waitingIn(this.#keys, scope), key)),
     ]);
-    const { run, deadline, busy, dirty, failures, dead, queuedAt, reasons = '', barrier, barrierAt, tokenAt } = record;
+    const {
+      run,
+      deadline,
+      busy,
+      dirty,
+      failures,
+      dead,
+      queuedAt,
+      reasons = '',
+      unsent = '',
+      barrier,
+      barrierAt,
+      tokenAt,
+    } = record;
     const running = run === undefined ? undefined : { run: Number(run), deadlineMs: Number(deadline) };
     // A key that was woken while it runs becomes ready at the end of its run.
     const isQueued = ready !== null || (running !== undefined && queuedAt !== undefined && added === null);
@@ -84,7 +97,7 @@ export class RedisInspector implements QueueInspector {
       failures: Number(failures ?? 0),
       ...(dead === undefined ? {} : { deadSinceMs: Number(dead) }),
       ...(queuedAt === undefined ? {} : { queuedAtMs: Number(queuedAt) }),
-      reasons: decodeReasons(reasons),
+      reasons: [unsent, reasons].flatMap(decodeReasons),
     };
   }
 

@@ -38,6 +38,8 @@ import type { PauseScope, LowReason, PausedState, QueuedKey } from '../work-queu
 const SCRIPTS = ['add', 'start', 'finish', 'due', 'wake', 'postpone', 'resume', 'drop', 'forget', 'put-back'] as const;
 /** Keys that one script moves or writes, because a large script blocks Redis. */
 const PAGE = 500;
+/** Characters of the reasons in a record, as in `add.lua`. */
+const REASONS_LENGTH = 2048;
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
 /**
@@ -128,7 +130,16 @@ export class RedisRecords {
   async finishAll(requests: readonly FinishRequest[], nowMs: number, own: Busies = NO_BUSIES): Promise<Finished[]> {
     const each = requests.flatMap((request) => {
       const { key, run, nonce = '', reasons = [] } = request;
-      return [key, run, ...this.#finishArguments(request, nowMs), nonce, encodeReasons(reasons)];
+      return [
+        key,
+        run,
+        ...this.#finishArguments(request, nowMs),
+        nonce,
+        encodeReasons(
+          reasons.filter((reason) => !isDefault(reason)),
+          REASONS_LENGTH,
+        ),
+      ];
     });
     const limits = [RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS];
     const args = [nowMs, ...limits, own.busies, BUSIES_MS, own.id, ...each];
@@ -332,7 +343,7 @@ function decodeStart(answer: StartAnswer, incarnation: string): Start {
   const [kind, first, second, third] = answer;
   switch (kind) {
     case 'go': {
-      const [, run, failures, recorded, queuedAt, low, heldAt, failed] = answer as [
+      const [, run, failures, added, queuedAt, low, heldAt, failed, unsent] = answer as [
         string,
         number,
         number,
@@ -341,8 +352,12 @@ function decodeStart(answer: StartAnswer, incarnation: string): Start {
         LowReason | '',
         string,
         string,
+        string,
       ];
-      const reasons = reasonsOrDefault(decodeReasons(recorded), { low: low || undefined, failures });
+      // Where Redis has lost the start of the run that was not sent, its reasons are on record twice.
+      const given = added.startsWith(unsent) ? [] : decodeReasons(unsent);
+      const reasons = reasonsOrDefault([...given, ...decodeReasons(added)], { low: low || undefined, failures });
+      const recorded = unsent === '' ? added : '';
       const queuedAtMs = queuedAt ? Number(queuedAt) : undefined;
       const heldAtMs = heldAt ? Number(heldAt) : undefined;
       return { kind, run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded, hasFailed: failed === '1' };
@@ -364,9 +379,23 @@ function decodeStart(answer: StartAnswer, incarnation: string): Start {
   }
 }
 
-/** As a key's record has them: see `decodeReasons`. */
-function encodeReasons(reasons: readonly Reason[]): string {
-  return reasons.map((reason) => JSON.stringify(reason)).join('\n');
+/** Whether the next start would make it again (`reasonsOrDefault`). */
+function isDefault({ type, message }: Reason): boolean {
+  return (type === 'retry' || type === 'requeue') && message === undefined;
+}
+
+/**
+ * As a key's record has them: see `decodeReasons`.
+ * @param most characters: the newest that have no room are left out. Default: all have.
+ */
+function encodeReasons(reasons: readonly Reason[], most = Infinity): string {
+  let text = '';
+  for (const reason of reasons) {
+    const line = JSON.stringify(reason);
+    if (text.length + line.length > most) break;
+    text += text === '' ? line : `\n${line}`;
+  }
+  return text;
 }
 
 /** The reasons of a key's record. */

@@ -60,7 +60,7 @@ end
 
 local function finish(key, run, mode, again, barrier, told, dead, nonce, unsent)
   local record = records .. key
-  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt', 'nonce', 'reasons')
+  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt', 'nonce')
   local is_current = r[1] == run and (nonce == '' or r[6] == nonce)
   -- A callback may have ended the run through another gateway. A lost record is not counted, so that `put-back.lua` writes
   -- it again.
@@ -106,11 +106,7 @@ local function finish(key, run, mode, again, barrier, told, dead, nonce, unsent)
     -- A history that cannot be written must not fail the run.
     pcall(remember, key, told, dead == '1')
   end
-  if unsent ~= '' then
-    -- The oldest come first, and a record has room for 2 KiB (add.lua).
-    local fits = r[7] and #unsent + #r[7] < 2048
-    redis.call('HSET', record, 'reasons', fits and unsent .. '\n' .. r[7] or unsent)
-  end
+  if unsent ~= '' then redis.call('HSET', record, 'unsent', unsent) end
   -- A poller may have read a timer of this key and moves it ahead if it is unchanged. The fraction of a millisecond,
   -- which differs from run to run, makes a timer for the same millisecond a changed one.
   local fraction = (tonumber(run) % 1000) / 1024

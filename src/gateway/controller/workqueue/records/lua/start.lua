@@ -100,7 +100,7 @@ end
 
 local function start(key, nonce, passed_barrier)
   local record = records .. key
-  local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error', 'dirty', 'heldAt')
+  local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error', 'dirty', 'heldAt', 'unsent')
   local run, barrier, failures = r[1], r[4], tonumber(r[5] or 0)
   local reasons, queued_at, dead = r[6] or '', r[7] or '', r[8]
   if run and r[3] == nonce then
@@ -109,7 +109,8 @@ local function start(key, nonce, passed_barrier)
     if tonumber(r[2]) <= now then run = redis.call('INCR', runs) end
     redis.call('HSET', record, 'run', run, 'deadline', deadline)
     record_flight(key, not redis.call('ZSCORE', slots, key))
-    return { 'go', tonumber(run), failures, reasons, queued_at, '', '', r[5] and '1' or '' }
+    -- What is on record by now belongs to the next run.
+    return { 'go', tonumber(run), failures, '', '', '', '', r[5] and '1' or '', '' }
   end
 
   local held_at = r[12]
@@ -183,8 +184,8 @@ local function start(key, nonce, passed_barrier)
   if timer then redis.call('ZREM', timers, key) end
   if waited then redis.call('ZREM', debounced, key) end
   redis.call('HSET', record, 'run', run, 'deadline', deadline, 'nonce', nonce)
-  if r[6] or r[7] or r[11] or barrier or r[9] then
-    redis.call('HDEL', record, 'queuedAt', 'reasons', 'dirty', 'barrier', 'barrierAt', 'tokenAt', 'heldAt')
+  if r[13] or r[7] or r[11] or barrier or r[9] then
+    redis.call('HDEL', record, 'queuedAt', 'reasons', 'unsent', 'dirty', 'barrier', 'barrierAt', 'tokenAt', 'heldAt')
   end
   if dead then
     redis.call('HDEL', record, 'dead')
@@ -200,7 +201,7 @@ local function start(key, nonce, passed_barrier)
   end
   if barrier then remove(idle, key) end
   record_flight(key, true)
-  return { 'go', run, failures, reasons, queued_at, low_reason, held_at or '', (dead or r[5]) and '1' or '' }
+  return { 'go', run, failures, reasons, queued_at, low_reason, held_at or '', (dead or r[5]) and '1' or '', r[13] or '' }
 end
 
 -- As `start`. A record that cannot be read must not stop the other keys.
