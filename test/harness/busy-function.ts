@@ -9,7 +9,8 @@ let next = 0;
 function burnProcessorTime(): number {
   let sum = 0;
   for (const from = performance.now(); performance.now() < from + 8;) {
-    // Small integers allocate nothing, in code that V8 has not optimized either: fractions would hide the other function.
+    // Small integers allocate nothing, in code that V8 has not optimized either: fractions would hide the other
+    // function.
     for (let step = 0; step < 10_000; step += 1) sum = (31 * sum + step) & 0xffff;
   }
   return sum;
