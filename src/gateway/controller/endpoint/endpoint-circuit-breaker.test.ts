@@ -7,6 +7,7 @@ import {
   silentLogger,
   silentMetrics,
 } from '../../../core/index.ts';
+import { randomOf } from '../../../../test/harness/random.ts';
 import { VirtualClock } from '../../../../test/harness/test-clock.ts';
 import { EndpointCircuitBreaker } from './endpoint-circuit-breaker.ts';
 import type { Outcome } from './outcome.ts';
@@ -260,6 +261,30 @@ describe('the circuit breaker of an endpoint', () => {
     await send({ ...starting, isThere: true });
     expect(stopped.at(-1)).toBeUndefined();
     expect(open).toEqual({ unreachable: 0, gone: 0, starting: 0 });
+  });
+
+  it('lets one through when its time is over, whenever the clock ticks', async () => {
+    for (let seed = 0; seed < 100; seed += 1) {
+      const random = randomOf(seed);
+      let nowMs = 0;
+      // A millisecond may pass between two readings.
+      const now = (): number => (nowMs += random() < 0.3 ? 1 : 0);
+      const sleep = async (ms: number): Promise<void> => {
+        nowMs += ms;
+        await setImmediate();
+      };
+      const seen: number[] = [];
+      const ticking = new EndpointCircuitBreaker({
+        controller: 'web',
+        keys: { allow: (room) => void seen.push(room) },
+        ending: ending.signal,
+        admitLine: () => undefined,
+        runtime: { clock: { now, sleep }, logger: silentLogger, metrics: silentMetrics },
+      });
+      await ticking.run(async () => [{ kind: 'not-sent', message: 'm', isThere: false }]);
+      for (let turn = 0; turn < 10; turn += 1) await setImmediate();
+      expect(seen, `seed ${seed}`).toEqual([0, 1]);
+    }
   });
 
   it('writes a line only when it is admitted, however often the circuits open and close', async () => {

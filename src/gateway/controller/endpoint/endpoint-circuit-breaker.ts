@@ -103,9 +103,13 @@ export class EndpointCircuitBreaker {
   }
 
   get state(): EndpointState {
+    return this.#stateFor(this.#openForMs);
+  }
+
+  #stateFor(openForMs: number): EndpointState {
     const open = this.#circuits.filter(({ breaker }) => breaker.state !== 'closed');
     if (open.length === 0) return 'up';
-    if (this.#openForMs === 0) return 'probing';
+    if (openForMs === 0) return 'probing';
     return open.every(({ reason }) => reason === 'starting') ? 'asleep' : 'failing';
   }
 
@@ -128,13 +132,15 @@ export class EndpointCircuitBreaker {
   #allow(): void {
     const { keys, runtime } = this.#options;
     this.#waiting.abort();
-    const { state } = this;
+    // Read once, and before the time: a millisecond that passes between two readings would end the wait too early, or
+    // leave no wait to a circuit that still lets no key through.
+    const openForMs = this.#openForMs;
+    const state = this.#stateFor(openForMs);
     if (state === 'up') {
       this.#open = undefined;
       return keys.allow(Infinity);
     }
     const nowMs = runtime.clock.now();
-    const openForMs = this.#openForMs;
     const untilMs = Math.ceil(nowMs + openForMs);
     this.#open = { sinceMs: this.#open?.sinceMs ?? nowMs, untilMs, reason: this.#reason };
     keys.allow(state === 'probing' ? 1 : 0);
