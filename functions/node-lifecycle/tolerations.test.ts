@@ -24,7 +24,7 @@ describe('tolerates', () => {
 
 describe('timeLeftMs', () => {
   const ages = (byKey: Record<string, number>) => (each: Taint) => (byKey[each.key] ?? 0) * 1000;
-  // What is beyond 2^53 is read as a bigint.
+  // The reader gives integers beyond 2^53 as bigints.
   const of = (key: string, tolerationSeconds?: number | bigint): Toleration =>
     ({ key, operator: 'Exists', ...(tolerationSeconds === undefined ? {} : { tolerationSeconds }) }) as Toleration;
 

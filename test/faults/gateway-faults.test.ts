@@ -314,7 +314,7 @@ describe('one gateway', () => {
       const startedMs = world.gateway.process.lines
         .filter(({ msg }) => msg === 'controller started')
         .map(({ time }) => Date.parse(String(time)));
-      // A view waits three seconds for its functions. One that comes later gets all its keys.
+      // A view waits three seconds for its functions. A function that starts later gets all its keys.
       const wereHeard = Math.max(...startedMs) - Math.min(...startedMs) < 2000;
       for (const [at, observer] of wereHeard ? world.observers.entries() : []) {
         expect(observer.keys(from.runs[at]).filter((key) => key.startsWith(unchanged))).toEqual([]);

@@ -56,7 +56,7 @@ export class ConfigMapChanges {
   /** Makes about `perSecond` changes a second while `during` goes on; returns when all of them are acknowledged. */
   async keepChanging(perSecond: number, during: () => Promise<void>): Promise<void> {
     const stop = new AbortController();
-    // First: what is unwatched begins before the first change.
+    // `unwatched` takes its time before the first change is made.
     const done = during();
     const changing = this.#change(perSecond, stop.signal);
     try {

@@ -253,7 +253,7 @@ export class EventReader {
     const read = { atMs: now, events: eventsOf(namespace, uid, client) };
     this.#known.set(uid, read);
     read.events.catch(() => {
-      // A read that fails has cost as much as one that does not, and may succeed soon.
+      // The apiserver pays for a failed read as for any other, so the next one waits two seconds.
       if (this.#known.get(uid) !== read) return;
       this.#known.set(uid, { ...read, atMs: this.#clock.now() - EVENTS_FRESH_MS + FAILURE_FRESH_MS });
     });

@@ -109,7 +109,7 @@ local function start(key, nonce, passed_barrier)
     if tonumber(r[2]) <= now then run = redis.call('INCR', runs) end
     redis.call('HSET', record, 'run', run, 'deadline', deadline)
     record_flight(key, not redis.call('ZSCORE', slots, key))
-    -- What is on record by now belongs to the next run.
+    -- The reasons on record were added after the first call, so the next run gets them.
     return { 'go', tonumber(run), failures, '', '', '', '', r[5] and '1' or '', '' }
   end
 
