@@ -2,6 +2,7 @@ import type { CelInput } from '@bufbuild/cel';
 import type { KubernetesObject } from '../../../core/index.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import { celLibrary } from './library.ts';
+import { beginEvaluation } from './linear-functions.ts';
 import { MAPPER_VARIABLES, type ParsedExpression, parseExpression, PREDICATE_VARIABLES } from './parse-expression.ts';
 import type { ParsedExpressions } from './parsed-expressions.ts';
 import { TimeLimitError } from './time-limit.ts';
@@ -80,6 +81,7 @@ function answerOf(
   old: KubernetesObject | undefined,
 ): Answer {
   const evaluate = (): unknown => {
+    beginEvaluation();
     const variables: Record<string, CelInput> = { object: celValue(object), oldObject: celValue(old ?? null) };
     return typed(parsed.evaluate(variables), result);
   };

@@ -1,4 +1,4 @@
-import { type Clock, LimitedLines, type Logger, type Metrics } from '../../../core/index.ts';
+import { type AdmittedLine, type Clock, LimitedLines, type Logger, type Metrics } from '../../../core/index.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import { createExpression, type Expression, type ExpressionOptions, type EvaluationError } from './expression.ts';
 import { ParsedExpressions } from './parsed-expressions.ts';
@@ -20,9 +20,11 @@ export interface ExpressionsOptions {
   readonly parsed?: ParsedExpressions | undefined;
   /** Called for each failure, in addition to metric and log. Must not throw. Default: does nothing. */
   readonly onFailure?: ((failure: ExpressionFailure) => void) | undefined;
+  /** The tenant's limit of lines, in addition to the field's own. Default: none. */
+  readonly admitLine?: (() => AdmittedLine | undefined) | undefined;
 }
 
-/** Log lines about one field: one a minute. */
+/** Log lines about one field of a controller: one a minute. The tenant's lines have a limit as well (`admitLine`). */
 const LINES = { perSecond: 1 / 60, burst: 1 };
 
 /** The consequence of a failure, for the log. */
@@ -34,7 +36,7 @@ const CONSEQUENCES = {
 
 /**
  * Creates the expressions of one controller, which its budget pays for. Each failed evaluation is counted and reported,
- * and logged at most once a minute for each field.
+ * and logged at most once a minute for each field, within the limit of its tenant.
  */
 export class Expressions {
   readonly budget: CpuBudget;
@@ -65,11 +67,15 @@ export class Expressions {
    * uses it as well.
    */
   reporter(field: string): (error: EvaluationError, consequence: keyof typeof CONSEQUENCES) => void {
-    const { controller, logger, metrics, onFailure } = this.#options;
+    const { admitLine = () => ({}), controller, logger, metrics, onFailure } = this.#options;
     return ({ reason, message }, consequence) => {
       metrics.count('levelhook_expression_failures_total', { controller, reason });
       onFailure?.({ field, reason, message });
-      this.#lines.write(field, (admitted) => {
+      this.#lines.write(field, (ofField) => {
+        const ofTenant: AdmittedLine | undefined = admitLine();
+        if (!ofTenant) return;
+        const leftOut = (ofField.leftOut ?? 0) + (ofTenant.leftOut ?? 0);
+        const admitted = leftOut > 0 ? { leftOut } : {};
         logger.warn({ controller, field, reason, ...admitted }, `${field} ${message}: ${CONSEQUENCES[consequence]}`);
       });
     };

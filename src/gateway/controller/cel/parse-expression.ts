@@ -2,6 +2,7 @@ import type { CelEnv, parse, plan } from '@bufbuild/cel';
 import { messageOf } from '../../../core/index.ts';
 import { mixedArithmetic } from './arithmetic.ts';
 import { celLibrary } from './library.ts';
+import { linearFunctions } from './linear-functions.ts';
 import { TimeLimitError, withinTime } from './time-limit.ts';
 
 type Ast = ReturnType<typeof parse>;
@@ -60,7 +61,7 @@ export function parseExpression(
   if (nestingOf(text) > MAX_NESTING) throw new ExpressionError(`has more than ${MAX_NESTING} nested brackets`);
   // The library is loaded first, so that the time for loading it is not counted.
   const { celEnv, plan } = celLibrary();
-  const known = (environment ??= celEnv({ funcs: mixedArithmetic() }));
+  const known = (environment ??= celEnv({ funcs: [...mixedArithmetic(), ...linearFunctions()] }));
   const ast = parsed(text, limitMs);
   const placeOf = (part: bigint | undefined): string | undefined => {
     const offset = part === undefined ? undefined : ast.sourceInfo?.positions[String(part)];
