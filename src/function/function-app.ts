@@ -26,10 +26,12 @@ export interface FunctionAppOptions {
   /** Default: JSON lines on the console. */
   readonly logger?: Logger;
   /**
-   * How many of the last lines that a run writes to `context.log` its result has, 100 at most, and whether it has the
-   * stack of its error: with 0 it has neither. Of runs that end well 50 a second have them. People see them in the
-   * dashboard and with `levelhook explain`, where everybody may read them who may look at the dashboard. The gateway
-   * keeps some 1.5 KiB of a run, without what looks like a credential. Default 20.
+   * How many of the last lines of a run its result has, 100 at most, and whether it has the stack of its error: with 0
+   * it has neither. The run writes a line with `context.log`. Each read of the cache adds a line with the changes since
+   * the last run in this process, and each request to the apiserver one with its time and the changes of a write. These
+   * lines have no values of Secrets and of encrypted kinds. Of runs that end well 50 a second have
+   * lines. People see them in the dashboard and with `levelhook explain`, where everybody may read them who may look at
+   * the dashboard. The gateway keeps some 1.5 KiB of a run, without what looks like a credential. Default 20.
    */
   readonly logLines?: number;
   /** The clock for signatures and deadlines, in milliseconds. Default `Date.now`. */

@@ -1,5 +1,6 @@
-import { formatJson, type LogFields, type Logger, systemClock, UserError } from '../core/index.ts';
+import { formatJson, type LogFields, type Logger, messageOf, systemClock, UserError } from '../core/index.ts';
 import { MAX_LOG_LINES } from '../contract/outcome.ts';
+import { SeenObjects } from './object-changes.ts';
 
 /** The option `logLines` of a function. */
 export const DEFAULT_LOG_LINES = 20;
@@ -10,8 +11,9 @@ export function checkLogLines(lines: number): number {
   throw new UserError(`logLines is ${lines}: it must be a whole number from 0 to ${MAX_LOG_LINES}`);
 }
 
-/** Characters of one line, and of a stack. The gateway keeps fewer. */
+/** Characters of one line, of all lines together, and of a stack. The gateway keeps fewer. */
 const LINE = 500;
+const LINES = 4096;
 const STACK = 4096;
 /** The causes of an error that its stack shows, at most. */
 const CAUSES = 3;
@@ -24,6 +26,7 @@ const REPORTED_PER_SECOND = 50;
 export class ReportedLogs {
   /** How many of the last lines of a run; with 0 its result has no stack either. */
   readonly lines: number;
+  readonly seen = new SeenObjects();
   #sinceMs = -Infinity;
   #reported = 0;
 
@@ -39,14 +42,21 @@ export class ReportedLogs {
   }
 }
 
+/** A line of the log; that of a step is made when it is read. */
+interface Line {
+  readonly atMs: number;
+  readonly text: string | (() => string);
+}
+
 /**
- * The last lines of one run's log. Its result carries them to the gateway, where people see them beside the outcome:
- * `+12 ms info created the ConfigMap {"name":"a"}`, the time since the run began. Lines of the level debug stay out.
+ * Keeps the last lines of one run's log, and its steps (`RunSteps`). The result of the run carries them to the gateway,
+ * where people see them with the outcome: `+12 ms info created the ConfigMap {"name":"a"}`. A line begins with the time
+ * since the run began. Lines of the level debug are left out.
  */
 export class RunLog {
   readonly #most: number;
   readonly #startedMs: number;
-  readonly #lines: string[] = [];
+  readonly #lines: Line[] = [];
 
   /**
    * @param most how many lines are kept.
@@ -57,9 +67,32 @@ export class RunLog {
     this.#startedMs = startedMs;
   }
 
-  /** The lines so far, the oldest first. */
+  get isEmpty(): boolean {
+    return this.#lines.length === 0;
+  }
+
+  /** The lines so far, the oldest first; of many long ones the newest. */
   get lines(): readonly string[] {
-    return this.#lines;
+    let left = LINES;
+    const lines: string[] = [];
+    for (const { atMs, text } of this.#lines.toReversed()) {
+      const tookMs = Math.round(atMs - this.#startedMs);
+      const line = `+${tookMs} ms ${typeof text === 'string' ? text : textOfStep(text)}`.slice(0, LINE);
+      left -= line.length;
+      if (left < 0) break;
+      lines.unshift(line);
+    }
+    return lines;
+  }
+
+  /** Adds a line whose text is made when the lines are read. Returns what `isLast` asks for. */
+  step(text: () => string): object {
+    return this.#add(text);
+  }
+
+  /** Whether nothing has been added since. */
+  isLast(line: object | undefined): boolean {
+    return this.#lines.at(-1) === line;
   }
 
   /** A logger that writes to `logger`, and whose lines are kept. */
@@ -68,7 +101,8 @@ export class RunLog {
       (level: 'info' | 'warn' | 'error') =>
       (fields: LogFields, message: string): void => {
         logger[level](fields, message);
-        this.#keep(level, { ...bound, ...fields }, message);
+        // Made at once: the fields may change afterwards.
+        this.#add(`${level} ${message}${shownFields({ ...bound, ...fields })}`.slice(0, LINE));
       };
     return {
       debug: (fields, message) => logger.debug(fields, message),
@@ -79,10 +113,20 @@ export class RunLog {
     };
   }
 
-  #keep(level: string, fields: LogFields, message: string): void {
-    const tookMs = Math.round(systemClock.now() - this.#startedMs);
-    this.#lines.push(`+${tookMs} ms ${level} ${message}${shownFields(fields)}`.slice(0, LINE));
+  #add(text: Line['text']): Line {
+    const line = { atMs: systemClock.now(), text };
+    this.#lines.push(line);
     if (this.#lines.length > this.#most) this.#lines.shift();
+    return line;
+  }
+}
+
+/** A step with an object of thousands of levels throws a RangeError, and a line must not fail the run. */
+function textOfStep(text: () => string): string {
+  try {
+    return text();
+  } catch (error) {
+    return `a step that cannot be shown: ${messageOf(error)}`;
   }
 }
 

@@ -3,12 +3,13 @@ import type { CacheLocation, RelatedRule, RequestResult, Trigger, TriggerRequest
 import type { ApiTransport } from './api-transport.ts';
 import { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
-import { isCached } from './cache-views.ts';
+import { isCached, isEncryptedKind } from './cache-views.ts';
 import type { Context, Controller } from './controller.ts';
 import { declaredWrites } from './describe.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
 import { type ReportedLogs, RunLog, stackOf } from './run-log.ts';
 import { type HangUp, RunScope } from './run-scope.ts';
+import { RunSteps } from './run-steps.ts';
 import type { RunCredentials, RunToken } from './run-token.ts';
 import { describeRelated } from './source.ts';
 
@@ -83,6 +84,8 @@ const CUT_OFF: RequestResult = { status: 'unknown', message: 'the run did not en
 interface GivenRun extends Omit<RunOptions, 'cache'> {
   readonly cache: CacheReader;
   readonly scope: RunScope;
+  /** Undefined: its result has no lines. */
+  readonly runLog?: RunLog | undefined;
 }
 
 async function runRequest(
@@ -94,7 +97,11 @@ async function runRequest(
   const { namespace, name, run } = request;
   const within = controller.writesAcrossNamespaces ? undefined : namespace;
   const writes = declaredWrites(controller);
-  const api = new ApiWriter(options.api(run), options.scope, { namespace: within, writes });
+  const startedMs = systemClock.now();
+  const runLog = options.logs.lines > 0 ? new RunLog(options.logs.lines, startedMs) : undefined;
+  const steps = runLog && new RunSteps(runLog, options.logs.seen, (kind) => isEncryptedKind(location, kind));
+  const transport = options.api(run);
+  const api = new ApiWriter(steps?.transport(transport) ?? transport, options.scope, { namespace: within, writes });
   const key = namespace === undefined ? { name } : { namespace, name };
   const runToken = callback && {
     ...callback,
@@ -105,7 +112,8 @@ async function runRequest(
     ...(writes && { writes }),
   };
   const runCredentials = kubernetes && { ...kubernetes, run };
-  const result = await resultOf(controller, request, api, { runToken, runCredentials }, options);
+  const cache = steps?.cache(options.cache) ?? options.cache;
+  const result = await resultOf(controller, request, api, { runToken, runCredentials }, { ...options, cache, runLog });
   await api.finish();
   // The gateway forwarded all writes, and knows whether each has an answer.
   if (kubernetes?.recordsWrites) return 'writes' in result ? { ...result, writes: [] } : result;
@@ -134,7 +142,7 @@ async function resultOf(
   request: TriggerRequest,
   api: ApiWriter,
   { runToken, runCredentials }: { runToken: RunToken | undefined; runCredentials: RunCredentials | undefined },
-  { cache, scope, reconcileId, logs, ...options }: GivenRun,
+  { cache, scope, reconcileId, logs, runLog, ...options }: GivenRun,
 ): Promise<RequestResult> {
   const { namespace, name, attempt, reasons } = request;
   const given = namespace === undefined ? { name, attempt, reasons } : { namespace, name, attempt, reasons };
@@ -142,8 +150,6 @@ async function resultOf(
   // `reconcileID` is controller-runtime's name for it.
   const logOf = (): Logger =>
     (log ??= options.log.child({ key: formatObjectKey(request), run: request.run, reconcileID: reconcileId }));
-  const startedMs = systemClock.now();
-  let runLog: RunLog | undefined;
   let kept: Logger | undefined;
   let related: readonly RelatedRule[] | undefined;
   // Getters, because most runs use neither the log nor the signal.
@@ -151,7 +157,7 @@ async function resultOf(
     cache,
     api,
     get log() {
-      return (kept ??= logs.lines > 0 ? (runLog = new RunLog(logs.lines, startedMs)).around(logOf()) : logOf());
+      return (kept ??= runLog?.around(logOf()) ?? logOf());
     },
     get signal() {
       return scope.signal;
@@ -167,7 +173,7 @@ async function resultOf(
   const told = (hasFailed: boolean) => ({
     writes: api.writes,
     ...(related && { related }),
-    ...(runLog && runLog.lines.length > 0 && (hasFailed || logs.takesSuccess()) && { log: runLog.lines }),
+    ...(runLog && !runLog.isEmpty && (hasFailed || logs.takesSuccess()) && { log: runLog.lines }),
   });
   try {
     const result = await controller.run(given, context);

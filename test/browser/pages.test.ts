@@ -226,8 +226,10 @@ describe('a controller', () => {
     await page.getByRole('heading', { name: /^Run \d+ of .*\/broken-2/ }).waitFor();
     const stack = page.getByRole('region', { name: 'Stack of its error' });
     expect(await stack.innerText()).toMatch(/^Error: the disk of broken-2 is full\n {4}at .*moody-function\.ts/);
-    const log = page.getByRole('region', { name: 'The last lines of its log' });
-    expect(await log.innerText()).toMatch(/^\+\d+ ms info looks at its data \{"name":"broken-2"\}$/);
+    const log = page.getByRole('region', { name: 'What it read, wrote and logged' });
+    const lines = (await log.innerText()).split('\n').map((line) => line.replace(/^\+\d+ ms /, ''));
+    expect(lines[0]).toBe('info looks at its data {"name":"broken-2"}');
+    expect(lines[1]).toMatch(/^cache get v1\/ConfigMap [\w-]+\/broken-2: version \d+$/);
     expect(await violations()).toBe('');
     await page.getByRole('link', { name: `${namespace}/broken-2` }).click();
     await page.waitForURL(/\/keys\//);

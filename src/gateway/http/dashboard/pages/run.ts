@@ -49,7 +49,7 @@ function forgottenPage(page: PageRequest, id: string, key: string): Html {
 
 function entryPanel({ times }: PageRequest, entry: PastRun, isOneOfSeveral: boolean): Html {
   const { outcome, atMs, attempt, tookMs, waitedMs, heldMs, gateway } = entry;
-  const { reasons, error, wrote, barrier, nextMs, stack, log } = entry;
+  const { reasons, error, wrote, barrier, nextMs, stack, log, reconcileId } = entry;
   const body = facts([
     ['Ended', times.at(atMs)],
     ['Attempt', attempt !== undefined && String(attempt)],
@@ -57,6 +57,7 @@ function entryPanel({ times }: PageRequest, entry: PastRun, isOneOfSeveral: bool
     ['Of it for the cache', heldMs !== undefined && formatDuration(heldMs)],
     ['Took', tookMs !== undefined && formatDuration(tookMs)],
     ['Gateway', gateway],
+    ['reconcileID in logs', reconcileId !== undefined && html`<code>${reconcileId}</code>`],
     ['Why', reasonList(reasons)],
     ['Wrote', wroteText(wrote)],
     ['Error', error],
@@ -71,7 +72,8 @@ function entryPanel({ times }: PageRequest, entry: PastRun, isOneOfSeveral: bool
 function notes(stack: string | undefined, log: readonly string[] | undefined): Content {
   return [
     stack !== undefined && panel('Stack of its error', textBlock(stack, 'Stack of its error')),
-    log !== undefined && panel('The last lines of its log', textBlock(log.join('\n'), 'The last lines of its log')),
+    log !== undefined &&
+      panel('What it read, wrote and logged', textBlock(log.join('\n'), 'What it read, wrote and logged')),
   ];
 }
 
