@@ -177,6 +177,7 @@ export class Manager implements KnownParts {
       runtime,
       // Events and wakeups of a view concern the gateway that leads.
       informers: () => (leads() ? this.informers.all() : []),
+      neededViews: () => (leads() ? this.#neededViews() : []),
       controllers: () => this.controllers.running(),
       // Other controllers report a stall in their own condition.
       isNeededForReady: (id) => {

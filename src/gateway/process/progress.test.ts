@@ -6,17 +6,18 @@ import type { View } from '../informer/cache/view.ts';
 import { Progress } from './progress.ts';
 
 /** A gateway with one view and one controller, which wait as long as `waits` says. */
-async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: number }, isNeededForReady = true) {
+async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: number }, isNeeded = true) {
   const view = { outbox: { ageMs: async () => waits.outboxMs } } as unknown as View;
   const stop = new AbortController();
   const reported: string[] = [];
   const progress = new Progress({
     informers: () => [{ name: 'v1/Pod', unappliedMs: waits.unappliedMs ?? 0, view }],
+    neededViews: () => (isNeeded ? [{ name: 'v1/Pod', unappliedMs: waits.unappliedMs ?? 0 }] : []),
     controllers: () => [
       { name: 'web', queue: { stall: {}, stalledMs: async () => waits.dueMs ?? 0 } } as unknown as RunningController,
     ],
     notes: () => ({ problems: [], remarks: [], isStarting: false, circuit: undefined }),
-    isNeededForReady: () => isNeededForReady,
+    isNeededForReady: () => isNeeded,
     onChanged: (controller) => void reported.push(controller),
     runtime: quietRuntime({ clock: new InstantClock() }),
   });
@@ -37,6 +38,13 @@ describe('a gateway says that it stands still', () => {
   ])('when %j', async (waits, said) => {
     expect((await looked(waits)).notReady).toBe(said);
   });
+
+  it.each([{ unappliedMs: 45_000 }, { outboxMs: 45_000 }])(
+    'not when only declared functions wait: %j',
+    async (waits) => {
+      expect((await looked(waits, false)).notReady).toBeUndefined();
+    },
+  );
 
   it('once, of a controller that the gateway is ready without, to that controller alone', async () => {
     expect(await looked({ dueMs: 45_000 }, false)).toEqual({

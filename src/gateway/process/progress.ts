@@ -12,6 +12,11 @@ import type { HealthWarning } from './health.ts';
 
 export interface ProgressOptions {
   readonly informers: () => readonly Pick<Informer, 'name' | 'unappliedMs' | 'view'>[];
+  /**
+   * Those of them whose waiting events make the gateway unready. Views that only declared functions read do not: their
+   * tenants could write so much that everyone lost the gateway.
+   */
+  readonly neededViews: () => readonly Pick<Informer, 'name' | 'unappliedMs'>[];
   readonly controllers: () => readonly RunningController[];
   readonly notes: (controller: RunningController) => ControllerNotes;
   /** Controllers whose stalled keys make the gateway unready. */
@@ -52,7 +57,7 @@ export class Progress {
 
   /** The first stall, as a text; undefined without a stall. */
   notReady(): string | undefined {
-    for (const { name, unappliedMs } of this.#options.informers()) {
+    for (const { name, unappliedMs } of this.#options.neededViews()) {
       if (unappliedMs > STALLED_MS) return `${name}: an event waits for ${seconds(unappliedMs)} s to be in the cache`;
       const outboxMs = this.#outboxMs.get(name) ?? 0;
       if (outboxMs > STALLED_MS) return `${name}: a wakeup waits for ${seconds(outboxMs)} s to be in a queue`;

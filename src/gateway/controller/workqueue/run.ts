@@ -44,9 +44,9 @@ export interface Ended {
   readonly error?: string;
   /** For people: kept in the history of runs. Undefined: the outcome names no writes. */
   readonly wrote?: WriteSummary;
-  /** For people: the last lines of the run's log. Undefined: the function reported none. */
+  /** For people: the last lines of the run's log, bounded and printable. Undefined: the function reported none. */
   readonly log?: readonly string[];
-  /** For people: the stack of the error. */
+  /** For people: the stack of the error, bounded and printable. */
   readonly stack?: string;
   /**
    * The key's next run goes to the first free gateway, because this one could not send the trigger: it did not reach
@@ -63,7 +63,12 @@ export interface Ended {
 }
 
 /** The end of a run, which decides the next step of its key. */
-export type Finish =
+export type Finish = FinishKind & {
+  /** For people: identifies the trigger in the logs of gateway and function. Undefined: none was sent. */
+  readonly reconcileId?: string;
+};
+
+type FinishKind =
   | Ended
   /**
    * The run goes on after its answer (a 202). Its slot is free, and its key is blocked until `WorkQueue.settle` brings

@@ -5,6 +5,7 @@ import { type LogFields, type Logger, parseJson, SelectorError, systemClock } fr
 import type { KeyStatus, PastRun } from '../../controller/workqueue/work-queue.ts';
 import { ReadingTimes } from '../cache-api/reading-time.ts';
 import { dashboardApp } from './app.ts';
+import { ErrorGrouping } from './error-groups.ts';
 import type {
   ControllerAccess,
   ControllerSummary,
@@ -335,6 +336,32 @@ test('the keys of all objects of a controller are shown with their states, a pag
   const hidden = access(queue, { keys: async () => ({ kind: 'hidden', reason: 'you may not list them' }) });
   const refused = await textOf(served({ controller: () => hidden }), `${DASHBOARD_PATH}/controllers/web?list=all`);
   expect(refused).toContain('you may not list them');
+});
+
+test('a search for the reconcileID of a line of a log leads to the runs of its trigger', async () => {
+  const id = '0b5b2a34-5c0f-4c77-9d0c-3f4a6c1d2e3f';
+  const asked: unknown[] = [];
+  const queues = new Map(
+    ['apps', 'web'].map((name) => {
+      const runs = async (query: object) => {
+        asked.push({ name, ...query });
+        return { runs: name === 'web' ? [{ ...pastRun('shop/cart', undefined), run: 7, reconcileId: id }] : [] };
+      };
+      return [name, { ...queueOf([]), history: { ...queueOf([]).history, runs } }];
+    }),
+  );
+  const app = served({ queues: () => queues });
+  const text = await textOf(app, `${DASHBOARD_PATH}/search?q=${id}`);
+  expect(asked).toEqual(['apps', 'web'].map((name) => ({ name, limit: 50, reconcileId: id })));
+  expect(text).toContain(`${DASHBOARD_PATH}/controllers/web/runs/7/shop/cart`);
+  const none = await textOf(
+    served({ queues: () => new Map([['web', queueOf([])]]) }),
+    `${DASHBOARD_PATH}/search?q=${id}`,
+  );
+  expect(none).toContain('No run of this trigger is on record');
+  asked.length = 0;
+  await textOf(app, `${DASHBOARD_PATH}/search?q=cart`);
+  expect(asked).toEqual([]);
 });
 
 test('a run is shown with its log and its stack, and as long as either history has it', async () => {
@@ -845,6 +872,48 @@ test('runs come as events with their rows as escaped markup', async () => {
   expect(text).not.toContain('<script>');
 });
 
+test('a visitor has four streams of runs at a time', async () => {
+  const app = served({ controller: () => access(queueOf([])) });
+  const path = '/dashboard/controllers/web/runs/stream';
+  for (let at = 0; at < 9; at += 1) expect((await app.request(path, { method: 'HEAD' })).status).toBe(200);
+  const open = await Promise.all(Array.from({ length: 4 }, async () => app.request(path)));
+  expect(open.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  expect((await app.request(path)).status).toBe(429);
+  await open[0]?.body?.cancel();
+  const next = await app.request(path);
+  expect(next.status).toBe(200);
+  expect((await app.request(path)).status).toBe(429);
+  for (const each of [...open.slice(1), next]) await each.body?.cancel();
+});
+
+test.each([
+  'controllers/web/runs',
+  'controllers/web/runs/3/shop/cart',
+  'controllers/web/runs/stream',
+  'controllers/web/keys/shop/cart',
+  'views/object?view=v1%2FConfigMap&key=shop%2Fcart',
+])('few reads of a visitor for %s are under way together', async (path) => {
+  let begun = 0;
+  const never = new Promise<never>(() => {});
+  const wait = (): Promise<never> => {
+    begun += 1;
+    return never;
+  };
+  const history = { ...queueOf([]).history, runs: wait, runsOf: wait };
+  const view = { name: 'v1/ConfigMap', namespaced: true, list: wait, get: wait };
+  const data = { controller: () => access({ ...queueOf([]), history }), view: () => view };
+  const times = new ReadingTimes(systemClock);
+  const ann = served({ ...data, times });
+  for (let at = 0; at < 20; at += 1) void ann.request(`${DASHBOARD_PATH}/${path}`);
+  await new Promise((resolve) => setImmediate(resolve));
+  const most = path.endsWith('stream') ? 4 : 8;
+  expect(begun).toBe(most);
+  // Another visitor does not wait for them.
+  void served({ ...data, times }, { name: 'ben' }).request(`${DASHBOARD_PATH}/${path}`);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(begun).toBe(most + 1);
+});
+
 test('dead letters are grouped by error, whatever names and numbers are in it', async () => {
   const letters = Array.from({ length: 30 }, (_, at) => keyStatus(`shop/cart-${at}`, { deadSinceMs: NOW }));
   const errorOf = (key: string): string => {
@@ -855,6 +924,17 @@ test('dead letters are grouped by error, whatever names and numbers are in it', 
   const text = await textOf(served({ queues: () => new Map([['web', queue]]) }), '/dashboard/errors');
   const counts = [...text.matchAll(/<span class="strong">(\d+)<\/span>/g)].map(([, count]) => Number(count));
   expect(counts).toEqual([20, 10]);
+});
+
+test('errors that are all different make a bounded number of groups', async () => {
+  const letters = Array.from({ length: 900 }, (_, at) => keyStatus(`shop/cart-${at}`, { deadSinceMs: NOW }));
+  const letter = (at: number): string => String.fromCodePoint(0x4e00 + at);
+  const queue = queueOf(letters, [], (key) => letter(Number(key.split('-')[1])));
+  const queues = new Map(Array.from({ length: 12 }, (_, at) => [`web-${at}`, queue]));
+  const { groups, grouped, total } = await new ErrorGrouping({ now: () => 0 }).groups('dead', queues);
+  expect([groups.length, grouped, total]).toEqual([2000, 2000, 12 * 900]);
+  const one = await new ErrorGrouping({ now: () => 0 }).groups('dead', new Map([['web', queue]]));
+  expect([one.groups.length, one.grouped]).toEqual([200, 200]);
 });
 
 test('failing keys are grouped by error, too, and a group is tried again', async () => {

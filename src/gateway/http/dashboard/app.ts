@@ -18,7 +18,7 @@ import { runPage } from './pages/run.ts';
 import { runsPage } from './pages/runs.ts';
 import { searchPage } from './pages/search.ts';
 import { objectPage, objectsPage, viewsPage } from './pages/views.ts';
-import { runStream } from './run-stream.ts';
+import { RunStreams } from './run-stream.ts';
 import { Times } from './times.ts';
 import { DASHBOARD_PATH } from './urls.ts';
 import { LoginUnavailableError } from '../login/identity.ts';
@@ -53,6 +53,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
   const assets = new Assets();
   const keyRuns = new KeyRuns();
   const grouping = new ErrorGrouping(data.clock);
+  const streams = new RunStreams();
   const app = new Hono<LoginEnv>();
 
   const serve = (path: string, render: Render): void => {
@@ -86,13 +87,14 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const controller = data.controller(id);
     const before = cursorOf(req.query('before'));
     const filter = { outcome: outcomeOf(req.query('outcome')), before };
-    return controller && runsPage(page, { id, controller, filter });
+    const time = data.times.ofVisitor(page.visitor.name);
+    return controller && time.inPlace(() => runsPage(page, { id, controller, filter, time }));
   });
   app.get('/controllers/:id/runs/stream', (context) => {
     const { req } = context;
     const outcome = outcomeOf(req.query('outcome'));
     const query = { id: req.param('id'), outcome, after: cursorOf(req.query('after')) };
-    return runStream(context, data, { query, logger });
+    return streams.open(context, data, { query, logger });
   });
   serve('/controllers/:id/runs/:run{[0-9]{1,15}}/:key{[^]+}', async (page, { req }) => {
     const id = req.param('id') ?? '';
@@ -100,16 +102,21 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const key = req.param('key') ?? '';
     if (!history || !decodeObjectKey(key)) return undefined;
     const run = Number(req.param('run'));
-    const ofKey = (await keyRuns.of(id, history, key)).filter((each) => each.run === run);
-    const entries = ofKey.length > 0 ? ofKey : (await history.runs({ limit: ENTRIES_OF_RUN, key, run })).runs;
-    return runPage(page, { id, key, entries });
+    return data.times.ofVisitor(page.visitor.name).inPlace(async () => {
+      const ofKey = (await keyRuns.of(id, history, key)).filter((each) => each.run === run);
+      const entries = ofKey.length > 0 ? ofKey : (await history.runs({ limit: ENTRIES_OF_RUN, key, run })).runs;
+      return runPage(page, { id, key, entries });
+    });
   });
-  serve('/controllers/:id/keys/:key{[^]+}', async (page, { req }) => {
+  serve('/controllers/:id/keys/:key{[^]+}', (page, { req }) => {
     const id = req.param('id') ?? '';
     const controller = data.controller(id);
     const key = req.param('key') ?? '';
     if (!controller || !decodeObjectKey(key)) return undefined;
-    return keyPage(page, controller, { key, runs: await keyRuns.of(id, controller.queue.history, key) });
+    const time = data.times.ofVisitor(page.visitor.name);
+    return time.inPlace(async () =>
+      keyPage(page, controller, { key, runs: await keyRuns.of(id, controller.queue.history, key), time }),
+    );
   });
   serve('/errors', async (page, { req }) => {
     const queues = data.queues();
@@ -138,7 +145,8 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
   });
   serve('/views/object', (page, { req }) => {
     const view = data.view(req.query('view') ?? '');
-    return view && objectPage(page, view, req.query('key') ?? '');
+    const time = data.times.ofVisitor(page.visitor.name);
+    return view && time.inPlace(() => objectPage(page, view, { key: req.query('key') ?? '', time }));
   });
   app.route('/', assets.app());
   app.route('/', actions({ data, grouping, logger }));

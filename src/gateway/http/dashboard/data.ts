@@ -184,7 +184,7 @@ export interface ControllerAccess {
   /** All that is known of a key, with its object. */
   status(visitor: ObjectVisitor, key: string): Promise<KeyStatus>;
   /** The object of a key, in the cache and on the server. @throws LoginUnavailableError */
-  object(visitor: ObjectVisitor, key: string): Promise<ObjectStates>;
+  object(visitor: ObjectVisitor & Pick<Visitor, 'name'>, key: string): Promise<ObjectStates>;
   /**
    * The objects, Events and controllers around the object of a key; undefined when the cache does not have it.
    * @throws LoginUnavailableError
@@ -295,5 +295,8 @@ export interface ViewAccess {
     page: { readonly after: string; readonly limit: number },
   ): Promise<Shown<ObjectPage>>;
   /** @throws LoginUnavailableError */
-  get(visitor: ObjectVisitor, key: string): Promise<Shown<{ readonly object: KubernetesObject | undefined }>>;
+  get(
+    visitor: ObjectVisitor & Pick<Visitor, 'name'>,
+    key: string,
+  ): Promise<Shown<{ readonly object: KubernetesObject | undefined }>>;
 }

@@ -25,7 +25,7 @@ export interface ErrorGroups {
   readonly groups: readonly ErrorGroup[];
   /** All keys of the list. */
   readonly total: number;
-  /** How many of them are in the groups: the oldest ones. */
+  /** How many of them are in the groups: those among the oldest, of the first groups. */
   readonly grouped: number;
 }
 
@@ -34,6 +34,9 @@ const STEP = 250;
 /** Of one controller, as many are grouped. */
 const MOST = 20_000;
 const EXAMPLES = 5;
+/** Groups of one controller, and of all: each may have an error of its own text. Keys of further groups are counted. */
+const MOST_GROUPS_EACH = 200;
+const MOST_GROUPS = 2000;
 /**
  * All visitors see the same groups for `FRESH_MS`, or for `FRESH_FACTOR` times the time that reading them took if that
  * is longer.
@@ -82,13 +85,15 @@ async function group(list: ErrorList, queues: ReadonlyMap<string, ShownQueue>): 
   let [total, grouped] = [0, 0];
   // One after the other: a page must not keep Redis busy.
   for (const [controller, queue] of queues) {
-    let ofQueue = 0;
+    let [ofQueue, made] = [0, 0];
     for await (const part of keysWithErrors(queue, list)) {
       ofQueue = part.total;
-      grouped += part.keys.length;
       for (const { key, atMs, error } of part.keys) {
         const id = groupId(controller, key, error);
         const known = groups.get(id);
+        if (!known && (made >= MOST_GROUPS_EACH || groups.size >= MOST_GROUPS)) continue;
+        if (!known) made += 1;
+        grouped += 1;
         groups.set(id, {
           id,
           controller,

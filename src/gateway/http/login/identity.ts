@@ -14,6 +14,8 @@ export interface ObjectRead {
 export interface Identity {
   /** Others may have chosen it. */
   readonly name: string;
+  /** The user, or all ServiceAccounts of a namespace: a pod there may have the tokens of all of them. */
+  readonly client: string;
   /** The authority for the name: equal names of different kinds are different users. */
   readonly from: 'kubernetes' | 'static token' | 'loopback';
   /**
@@ -32,6 +34,7 @@ export interface Identity {
 /** The user of the gateway's own machine, who may do everything, as with `kubectl proxy`. */
 export const LOCAL: Identity = {
   name: 'local',
+  client: 'local',
   from: 'loopback',
   may: async () => true,
   mayRead: async () => true,

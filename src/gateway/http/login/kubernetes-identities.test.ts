@@ -132,6 +132,22 @@ describe('KubernetesIdentities', () => {
       return refused;
     }
 
+    it('the askers take turns, so that a person waits for few questions of each pod', async () => {
+      await identify('good');
+      const answerAll = holdAnswers();
+      const guesses = ['10.0.0.2', '10.0.0.3'].flatMap((from) => MANY.map((each) => identify(`${from}-${each}`, from)));
+      for (const each of guesses) each.catch(() => {});
+      const first = identify('good too', '10.0.0.9');
+      await nextTurn();
+      expect(asked.length).toBeLessThan(12);
+      answerAll();
+      await first;
+      // Each place that was free again was given to the next asker.
+      const turn = asked.findIndex(({ spec }) => spec['token'] === 'good too');
+      expect(turn).toBeLessThan(12);
+      await Promise.allSettled(guesses);
+    });
+
     it('guesses from one address leave room for a first login from another, and for a token that was valid', async () => {
       await identify('good');
       nowMs = 10_000;
@@ -141,6 +157,26 @@ describe('KubernetesIdentities', () => {
       answerAll();
       expect(await again).toMatchObject({ name: 'ann' });
       expect(await first).toMatchObject({ name: 'ann' });
+    });
+
+    it('guesses from 50 addresses, too, and the apiserver is asked about few of them before', async () => {
+      await identify('good');
+      const addresses = Array.from({ length: 50 }, (_, at) => `10.0.1.${at}`);
+      const guessAll = (round: string) => addresses.map((from) => identify(`guess-${round}-${from}`, from));
+      await Promise.all(guessAll('first'));
+      nowMs = 10_000;
+      asked = [];
+      const answerAll = holdAnswers();
+      const guesses = MANY.flatMap((each) => guessAll(each));
+      expect(await refusedOf(guesses)).toBeGreaterThan(0);
+      const [again, first] = [identify('good'), identify('good too', '10.0.0.2')];
+      await nextTurn();
+      expect(asked.length).toBeLessThan(8);
+      expect(asked.map(({ spec }) => spec['token'])).toEqual(expect.arrayContaining(['good', 'good too']));
+      answerAll();
+      expect(await again).toMatchObject({ name: 'ann' });
+      expect(await first).toMatchObject({ name: 'ann' });
+      await Promise.allSettled(guesses);
     });
 
     it('the ServiceAccounts of one namespace, which may ask about any path, leave room for other users', async () => {

@@ -14,6 +14,7 @@ import {
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
 import { type Identities, type Identity, LoginUnavailableError, type ObjectRead } from './identity.ts';
 import { ReviewCache } from './review-cache.ts';
+import { ReviewTurns } from './review-turns.ts';
 
 export interface KubernetesIdentitiesOptions {
   readonly client: Pick<ApiClient, 'json'>;
@@ -40,7 +41,7 @@ const TOKEN_REVIEW = resource('authentication.k8s.io/v1', 'TokenReview', { names
 const ACCESS_REVIEW = resource('authorization.k8s.io/v1', 'SubjectAccessReview', { namespaced: false });
 
 /** The defaults of servers that delegate to kube-apiserver: k8s.io/apiserver, pkg/server/options. */
-const CACHE = { keepMs: 10_000, maxEntries: 1000, maxPending: 50 };
+const CACHE = { keepMs: 10_000, maxEntries: 1000 };
 const TIMEOUT_MS = 10_000;
 /** A longer text is no token: the headers of a request have 16 KiB at most. */
 const MAX_TOKEN = 16 * 1024;
@@ -58,6 +59,7 @@ export class KubernetesIdentities implements Identities {
   readonly #options: KubernetesIdentitiesOptions;
   readonly #tokenReviews: ReviewCache<User | undefined>;
   readonly #accessReviews: ReviewCache<boolean>;
+  readonly #turns: ReviewTurns;
   readonly #hashKey = randomBytes(32);
   #loggedAtMs = -Infinity;
 
@@ -66,19 +68,21 @@ export class KubernetesIdentities implements Identities {
     const { clock } = options;
     this.#tokenReviews = new ReviewCache({ clock, ...CACHE });
     this.#accessReviews = new ReviewCache({ clock, ...CACHE });
+    this.#turns = new ReviewTurns(clock);
   }
 
   async identify(token: string, { name }: Pick<RequestSource, 'name'>): Promise<Identity | undefined> {
     if (token.length > MAX_TOKEN) return undefined;
     const key = createHmac('sha256', this.#hashKey).update(token).digest('base64');
-    // Any client can send guesses. They must not keep out logins from other addresses, nor tokens that were valid
-    // before.
+    const review = (): Promise<User | undefined> => this.#reviewToken(token);
     const last = this.#tokenReviews.last(key);
-    const asker = last ? askerOf(last) : { name: `at ${name}`, isKnown: false };
-    const user = await this.#tokenReviews.get(key, asker, () => this.#reviewToken(token));
+    const user = await this.#tokenReviews.get(key, () =>
+      last ? this.#turns.ofUser(askerOf(last), review) : this.#turns.ofAddress(name, review),
+    );
     if (!user) return undefined;
     return {
       name: user.name,
+      client: askerOf(user),
       from: 'kubernetes',
       may: (verb, path) => this.#may(user, { nonResourceAttributes: { path, verb } }),
       mayRead: (read) => this.#may(user, { resourceAttributes: attributesOf(read) }),
@@ -101,10 +105,11 @@ export class KubernetesIdentities implements Identities {
     const { name, ...rest } = user;
     const spec = { user: name, ...rest, ...what };
     const key = createHash('sha256').update(JSON.stringify(spec)).digest('base64');
-    return this.#accessReviews.get(key, askerOf(user), async () => {
+    const review = async (): Promise<boolean> => {
       const { status } = await this.#create<{ status?: { allowed?: boolean; denied?: boolean } }>(ACCESS_REVIEW, spec);
       return status?.allowed === true && status.denied !== true;
-    });
+    };
+    return this.#accessReviews.get(key, () => this.#turns.ofUser(askerOf(user), review));
   }
 
   async #create<Review>(of: Resource, spec: object): Promise<Review> {
@@ -139,9 +144,9 @@ export class KubernetesIdentities implements Identities {
  * The client whose share of the questions a user takes. Each pod of the cluster has a valid token, and may ask about
  * any number of paths, so the ServiceAccounts of a namespace are one client.
  */
-function askerOf({ name }: User): RequestSource {
+function askerOf({ name }: User): string {
   const [account = name] = /^system:serviceaccount:[^:]*/.exec(name) ?? [];
-  return { name: `of ${account}`, isKnown: false };
+  return `of ${account}`;
 }
 
 /** A kind without namespaces is reviewed for the cluster: a Role of some namespace may name it, and grants nothing. */

@@ -20,8 +20,11 @@ let auditLog: LogFields[];
 let changes: string[];
 let sessions: Map<string, string>;
 let backend: LoginBackend | undefined;
+/** Of the client. */
+let address: string;
 
 beforeEach(() => {
+  address = '127.0.0.1';
   log = [];
   auditLog = [];
   changes = [];
@@ -55,12 +58,12 @@ function serve(listening: Partial<Listening> = {}): Hono<LoginEnv> {
   });
   const app = new Hono<LoginEnv>();
   app.use(async (context, next) => {
-    Object.assign(context, { env: { incoming: { socket: { remoteAddress: '127.0.0.1' } } } });
+    Object.assign(context, { env: { incoming: { socket: { remoteAddress: address } } } });
     await next();
   });
   app.onError((error, context) => context.text(String(error), 500));
   app.route('/', login.routes());
-  app.use('/dashboard/*', ...login.guard());
+  app.use('/dashboard/*', login.guard());
   app.get('/dashboard/*', async ({ var: { visitor }, ...context }) =>
     Response.json({
       name: visitor.name,
@@ -100,6 +103,98 @@ async function logIn(app: Hono<LoginEnv>, token: string, headers: Record<string,
   expect(answer.status).toBe(303);
   return answer.headers.get('set-cookie')?.split(';')[0] ?? '';
 }
+
+/** A body in chunks of 1 KiB. It counts the chunks that the server reads. */
+function countedBody(kibibytes: number): { readonly body: ReadableStream; readonly read: () => number } {
+  let read = 0;
+  const pull = (controller: ReadableStreamDefaultController): void => {
+    if (read === kibibytes) return controller.close();
+    read += 1;
+    controller.enqueue(new TextEncoder().encode('x'.repeat(1024)));
+  };
+  return { body: new ReadableStream({ pull }, { highWaterMark: 0 }), read: () => read };
+}
+
+/** Sends a change or a form in chunks. @returns the status, and how many KiB of it were read. */
+async function sendChunks(
+  app: Hono<LoginEnv>,
+  path: string,
+  headers: Record<string, string>,
+  kibibytes = 64,
+): Promise<[number, number]> {
+  const { body, read } = countedBody(kibibytes);
+  const type = { 'content-type': 'application/x-www-form-urlencoded', ...at('gateway') };
+  const sent = { method: 'POST', body, headers: { ...type, ...headers }, duplex: 'half' };
+  const { status } = await app.request(path, sent as RequestInit);
+  return [status, read()];
+}
+
+describe('the body of a stranger', () => {
+  it.each([
+    ['without credentials', {}, 401],
+    ['with a wrong token', bearer('wrong'), 401],
+    ['with the cookie of no session', { cookie: '__Host-levelhook-session=x' }, 401],
+    ['without the right', bearer(READER), 403],
+  ])('is not read: a change %s', async (_what, headers, status) => {
+    expect(await sendChunks(serve(), '/dashboard/change', headers)).toEqual([status, 0]);
+  });
+
+  it('is not read: a change by a page elsewhere', async () => {
+    const sent = { ...at('localhost'), 'sec-fetch-site': 'cross-site' };
+    expect(await sendChunks(serve(LOCAL), '/dashboard/change', sent)).toEqual([403, 0]);
+  });
+
+  it.each([
+    ['of parts', { 'content-type': 'multipart/form-data; boundary=x' }, 401],
+    ['of a page elsewhere', { 'sec-fetch-site': 'cross-site' }, 403],
+  ])('is not read: a login %s', async (_what, headers, status) => {
+    expect(await sendChunks(serve(), '/login', { ...SAME, ...headers })).toEqual([status, 0]);
+  });
+
+  it('is not read: a logout with the cookie of no session', async () => {
+    const headers = { ...SAME, cookie: '__Host-levelhook-session=x' };
+    expect(await sendChunks(serve(), '/logout', headers)).toEqual([303, 0]);
+  });
+
+  it('is read up to 20 KiB as a login', async () => {
+    expect(await sendChunks(serve(), '/login', SAME, 20)).toEqual([401, 20]);
+    expect(await sendChunks(serve(), '/login', SAME)).toEqual([413, 21]);
+  });
+
+  it('has a bounded number of fields as a login', async () => {
+    const sent = (count: number) => ({ ...form({}, SAME), body: `token=${READER}${'&x=y'.repeat(count)}` });
+    expect((await serve().request('/login', sent(15))).status).toBe(303);
+    expect((await serve().request('/login', sent(16))).status).toBe(413);
+  });
+
+  it('is parsed as a login in turn with those of other addresses', async () => {
+    const parsed: string[] = [];
+    const identify = async (_: string, { name }: { readonly name: string }): Promise<undefined> => {
+      parsed.push(name);
+    };
+    backend = backend && { ...backend, identities: [{ identify }] };
+    const app = serve();
+    const send = (from: string): Response | Promise<Response> => {
+      address = from;
+      return app.request('/login', form({ token: 'wrong' }, SAME));
+    };
+    const many = Array.from({ length: 100 }, () => send('10.0.0.1'));
+    await Promise.all([...many, send('10.0.0.2')]);
+    expect(parsed).toHaveLength(101);
+    expect(parsed.indexOf('10.0.0.2')).toBeLessThan(50);
+  });
+});
+
+it('a change with the right and its proof may have parts', async () => {
+  const app = serve();
+  const cookie = await logIn(app, OPERATOR);
+  const { csrfToken } = (await seen(app, { ...at('gateway'), cookie })) as { csrfToken: string };
+  const body = new FormData();
+  body.set('csrf', csrfToken);
+  const sent = { method: 'POST', body, headers: { ...at('gateway'), ...SAME, cookie } };
+  expect((await app.request('/dashboard/change', sent)).status).toBe(200);
+  expect(changes).toEqual(['ops']);
+});
 
 describe('on loopback', () => {
   it('asks for no login, and a page shows its buttons', async () => {
@@ -335,6 +430,19 @@ describe('a session', () => {
     expect(sessions.size).toBe(0);
   });
 
+  it('begins only for those who may use the dashboard, whatever else each pod may get', async () => {
+    const may = async (_: string, path: string): Promise<boolean> => path === '/version' || path === '/queuesx';
+    const pod = { name: 'system:serviceaccount:a:b', client: 'a', from: 'kubernetes', may } as const;
+    backend = backend && {
+      ...backend,
+      identities: [{ identify: async () => ({ ...pod, mayRead: async () => false }) }],
+    };
+    for (const to of ['/version', '/queues', '/queuesx', '/dashboard', '/dashboardx']) {
+      expect((await serve().request('/login', form({ token: OPERATOR, to }, SAME))).status, to).toBe(403);
+    }
+    expect(sessions.size).toBe(0);
+  });
+
   it('of a reader who follows a link from another site is found by way of the login', async () => {
     const app = serve();
     const cookie = await logIn(app, READER);
@@ -363,7 +471,11 @@ it('the login shows hostile names and paths as text, and bounds them in the audi
   backend = backend && {
     ...backend,
     identities: [
-      { identify: async () => ({ name, from: 'kubernetes', may: async () => false, mayRead: async () => false }) },
+      {
+        identify: async () => {
+          return { name, client: name, from: 'kubernetes', may: async () => false, mayRead: async () => false };
+        },
+      },
     ],
   };
   const app = serve();

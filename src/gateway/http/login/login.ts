@@ -1,8 +1,9 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
-import { boundedText, groupOf, LimitedLines, type Logger, systemClock } from '../../../core/index.ts';
+import { boundedText, groupOf, LimitedLines, type Logger, systemClock, TenantTurns } from '../../../core/index.ts';
 import { type Identities, type Identity, LOCAL, LoginUnavailableError, type ObjectRead } from './identity.ts';
 import { PRIVATE_HEADERS, LOGIN_PATH, loginPage, LOGOUT_PATH, onwardPage, problemPage } from './login-page.ts';
 import {
@@ -48,12 +49,16 @@ interface Caller {
 }
 
 /** The form of a change has a thousand keys of 60 characters at most. */
-const LIMIT = bodyLimit({
-  maxSize: 64 * 1024,
-  onError: (context) => context.json({ error: 'the body is over 64 KiB' }, 413),
-});
+const CHANGE_LIMIT = limitOf(64);
+/** A token has 16 KiB at most. Anyone may send a login. */
+const LOGIN_LIMIT = limitOf(20);
+/** A form of the login has three. */
+const MAX_FIELDS = 16;
+/** What else is behind the login, beside the dashboard. */
+const BEHIND_LOGIN = /^\/(?:queues|views|functions|debug)(?:\/|$)/;
 const COOKIE = 'levelhook-session';
-const FORM = /^(application\/x-www-form-urlencoded|multipart\/form-data)\b/i;
+const URLENCODED = /^application\/x-www-form-urlencoded\b/i;
+const MULTIPART = /^multipart\/form-data\b/i;
 const FORGED = 'this request has no proof that it comes from a page of this gateway: load the page again';
 const PLAIN =
   'This gateway is reached by plain http here, so it takes no tokens: use https, or kubectl port-forward and localhost.';
@@ -68,36 +73,37 @@ export class LoginGuard {
   /** Of the forms on loopback, which have no session. A restart makes them invalid. */
   readonly #localSecret = randomBytes(32).toString('base64url');
   readonly #lines = new LimitedLines(systemClock);
+  /** Of the sources whose forms are parsed. */
+  readonly #turns = new TenantTurns(1);
 
   constructor(options: LoginOptions) {
     this.#options = options;
   }
 
   /**
-   * Lets a request through to its handlers, with `context.var.visitor`, or answers it.
+   * Lets a request through to its handlers, with `context.var.visitor`, or answers it. It reads the body only of a
+   * caller that it knows and that has the right.
    * @param audited which requests give a line in the audit log: `all` when reading is more than looking.
    */
-  guard(audited: 'changes' | 'all' = 'changes'): MiddlewareHandler<LoginEnv>[] {
-    return [
-      LIMIT,
-      async (context, next) => {
-        const isAudited = audited === 'all' || !isRead(context);
-        const checked = await this.#check(context, isAudited).catch((error: unknown) => unavailable(context, error));
-        if (checked instanceof Response) return checked;
-        context.set('visitor', this.#visitorOf(context, checked));
-        await next();
-        for (const [name, value] of Object.entries(PRIVATE_HEADERS)) {
-          if (!context.res.headers.has(name)) context.header(name, value);
-        }
-        if (!isAudited) return;
-        const { status } = context.res;
-        this.#audit(context, checked.identity, {
-          ...context.get('auditFields'),
-          status,
-          result: status < 400 ? 'done' : 'failed',
-        });
-      },
-    ];
+  guard(audited: 'changes' | 'all' = 'changes'): MiddlewareHandler<LoginEnv> {
+    return async (context, next) => {
+      const isAudited = audited === 'all' || !isRead(context);
+      const checked = await this.#check(context, isAudited).catch((error: unknown) => unavailable(context, error));
+      if (checked instanceof Response) return checked;
+      context.set('visitor', this.#visitorOf(context, checked));
+      await next();
+      for (const [name, value] of Object.entries(PRIVATE_HEADERS)) {
+        if (!context.res.headers.has(name)) context.header(name, value);
+      }
+      if (!isAudited) return undefined;
+      const { status } = context.res;
+      this.#audit(context, checked.identity, {
+        ...context.get('auditFields'),
+        status,
+        result: status < 400 ? 'done' : 'failed',
+      });
+      return undefined;
+    };
   }
 
   /** The form, and the targets of the form and of the pages' button. */
@@ -108,8 +114,8 @@ export class LoginGuard {
       const caller = await this.#callerOf(context);
       return caller ? context.redirect(to, 303) : this.#form(context, 200, to);
     });
-    app.post(LOGIN_PATH, LIMIT, (context) => this.#logIn(context));
-    app.post(LOGOUT_PATH, LIMIT, (context) => this.#logOut(context));
+    app.post(LOGIN_PATH, (context) => this.#logIn(context));
+    app.post(LOGOUT_PATH, (context) => this.#logOut(context));
     app.onError((error, context) => unavailable(context, error));
     return app;
   }
@@ -118,19 +124,26 @@ export class LoginGuard {
   async #check(context: Context, isAudited: boolean): Promise<Caller | Response> {
     const caller = await this.#callerOf(context);
     if (!caller) return this.#unauthorized(context);
-    const { identity, secret } = caller;
+    const { identity, secret, cookie } = caller;
     const { path } = context.req;
-    if (!isRead(context) && secret !== undefined && (await isForged(context, secret))) {
+    const needsProof = !isRead(context) && secret !== undefined;
+    const refuseForged = (): Response | Promise<Response> => {
       this.#auditRefusal(context, identity, 'refused: no proof of its origin');
       return refuse(context, 403, { problem: FORGED });
-    }
+    };
+    if (needsProof && senderOf(context) === 'other') return refuseForged();
     const verb = isRead(context) ? 'get' : context.req.method.toLowerCase();
-    if (await identity.may(verb, path)) return caller;
-    if (isAudited) this.#auditRefusal(context, identity, 'refused: no right');
-    return refuse(context, 403, {
-      problem: boundedText(`${identity.name} has no right to ${verb} ${path}`, 512),
-      csrfToken: caller.cookie === undefined ? undefined : csrfTokenOf(caller.cookie),
-    });
+    if (!(await identity.may(verb, path))) {
+      if (isAudited) this.#auditRefusal(context, identity, 'refused: no right');
+      return refuse(context, 403, {
+        problem: boundedText(`${identity.name} has no right to ${verb} ${path}`, 512),
+        csrfToken: cookie === undefined ? undefined : csrfTokenOf(cookie),
+      });
+    }
+    const tooLong = await CHANGE_LIMIT(context, async () => {});
+    if (tooLong) return tooLong;
+    if (needsProof && !hasProof(context, secret, (await formOf(context))['csrf'])) return refuseForged();
+    return caller;
   }
 
   /** @throws LoginUnavailableError */
@@ -189,21 +202,23 @@ export class LoginGuard {
   }
 
   async #logIn(context: Context): Promise<Response> {
-    const { listening, logger } = this.#options;
+    const { home, listening, logger } = this.#options;
     if (senderOf(context) !== 'same') return refuse(context, 403, { problem: FORGED });
     if (isLocal(listening, context)) return context.redirect(this.#options.home, 303);
     if (!isPrivate(listening, context)) return refuse(context, 403, { problem: PLAIN });
-    const form = await formOf(context);
-    const to = this.#targetOf(form['to']);
-    const token = typeof form['token'] === 'string' ? form['token'].trim() : '';
+    const form = await this.#smallFormOf(context);
+    if (form instanceof Response) return form;
+    const to = this.#targetOf(form.get('to'));
+    const token = form.get('token')?.trim() ?? '';
     const backend = this.#backend();
     const identity = TOKEN.test(token) ? await identify(backend, token, context) : undefined;
     if (!identity) {
       this.#lines.write('login', (admitted) => logger.info({ ...admitted }, 'a login was refused'));
       return this.#form(context, 401, to, 'This token is not valid here.');
     }
-    // Only sessions that can be used take memory of Redis.
-    const path = new URL(to, context.req.url).pathname;
+    // Only sessions that can be used take memory of Redis, and each pod may get other paths, such as /version.
+    const { pathname } = new URL(to, context.req.url);
+    const path = pathname.startsWith(`${home}/`) || BEHIND_LOGIN.test(pathname) ? pathname : home;
     if (!(await identity.may('get', path))) {
       return this.#form(context, 403, to, boundedText(`${identity.name} has no right to get ${path}`, 512));
     }
@@ -216,13 +231,36 @@ export class LoginGuard {
 
   async #logOut(context: Context): Promise<Response> {
     const cookie = this.#cookieOf(context);
-    if (cookie !== undefined) {
-      if (await isForged(context, cookie)) return refuse(context, 403, { problem: FORGED });
+    // The cookie of no session has nothing that a page elsewhere could end.
+    if (cookie !== undefined && (await this.#backend().sessions.tokenOf(cookie)) !== undefined) {
+      if (senderOf(context) === 'other') return refuse(context, 403, { problem: FORGED });
+      const form = await this.#smallFormOf(context);
+      if (form instanceof Response) return form;
+      if (!hasProof(context, cookie, form.get('csrf') ?? undefined)) return refuse(context, 403, { problem: FORGED });
       await this.#backend().sessions.end(cookie);
     }
     const https = isHttps(this.#options.listening, context);
     deleteCookie(context, COOKIE, { secure: https, ...(https ? { prefix: 'host' } : {}) });
     return context.redirect(LOGIN_PATH, 303);
+  }
+
+  /**
+   * The fields of a form that anyone may have sent, or the answer to a form that is too long. Only the encoding that
+   * the pages' forms have is read, since the parser of the other one takes 50 ms for 64 KiB. The forms of the sources
+   * are parsed in turn, with everything else that waits for this thread in between.
+   */
+  async #smallFormOf(context: Context): Promise<URLSearchParams | Response> {
+    if (!URLENCODED.test(context.req.header('content-type') ?? '')) return new URLSearchParams();
+    const tooLong = await LOGIN_LIMIT(context, async () => {});
+    if (tooLong) return tooLong;
+    const text = await context.req.text().catch(() => '');
+    if (text.split('&', MAX_FIELDS + 1).length > MAX_FIELDS) {
+      return context.json({ error: `the form has more than ${MAX_FIELDS} fields` }, 413);
+    }
+    return this.#turns.run(sourceOf(context).name, async () => {
+      await nextTurn();
+      return new URLSearchParams(text);
+    });
   }
 
   /** A cookie with this prefix cannot be set by another host, or without https. */
@@ -241,11 +279,11 @@ export class LoginGuard {
   }
 
   /**
-   * Limited by user: each pod of the cluster has a token that is valid here, and a page elsewhere may send any number
+   * Limited by client: each pod of the cluster has a token that is valid here, and a page elsewhere may send any number
    * of changes to a gateway on the machine of its reader.
    */
   #auditRefusal(context: Context, identity: Identity, result: string): void {
-    this.#lines.write(`refused ${identity.from} ${identity.name}`, (more) =>
+    this.#lines.write(`refused ${identity.from} ${identity.client}`, (more) =>
       this.#audit(context, identity, { result, ...more }),
     );
   }
@@ -276,20 +314,27 @@ async function identify({ identities }: LoginBackend, token: string, context: Co
 }
 
 /**
- * Whether a change may come from a page elsewhere, or from a page whose session has ended. A browser sends JSON or a
- * header of ours across origins only after it has asked, and the gateway never agrees. A form needs its token.
+ * Whether a change comes from a page whose session goes on, or from none. A browser sends JSON or a header of ours
+ * across origins only after it has asked, and the gateway never agrees. A form needs its token.
+ * @param csrf that of the form.
  */
-async function isForged(context: Context, secret: string): Promise<boolean> {
-  if (senderOf(context) === 'other') return true;
-  const given = context.req.header('x-csrf-token') ?? (await formOf(context))['csrf'];
-  if (given !== undefined) return typeof given !== 'string' || !isEqual(given, csrfTokenOf(secret));
-  return !/^application\/json\b/i.test(context.req.header('content-type') ?? '');
+function hasProof(context: Context, secret: string, csrf: unknown): boolean {
+  const given = context.req.header('x-csrf-token') ?? csrf;
+  if (given !== undefined) return typeof given === 'string' && isEqual(given, csrfTokenOf(secret));
+  return /^application\/json\b/i.test(context.req.header('content-type') ?? '');
 }
 
-/** The fields of a form; none when the body is something else. */
+/** The fields of a form of a known caller; none when the body is something else. */
 async function formOf(context: Context): Promise<Record<string, unknown>> {
-  if (!FORM.test(context.req.header('content-type') ?? '')) return {};
-  return context.req.parseBody().catch(() => ({}));
+  const type = context.req.header('content-type') ?? '';
+  return URLENCODED.test(type) || MULTIPART.test(type) ? context.req.parseBody().catch(() => ({})) : {};
+}
+
+function limitOf(kibibytes: number): MiddlewareHandler {
+  return bodyLimit({
+    maxSize: kibibytes * 1024,
+    onError: (context) => context.json({ error: `the body is over ${kibibytes} KiB` }, 413),
+  });
 }
 
 /** Hashes are of one length. */

@@ -1,9 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { LoginUnavailableError } from './identity.ts';
 import { ReviewCache } from './review-cache.ts';
 
-const ANN = { name: 'ann', isKnown: false };
-const BOB = { name: 'bob', isKnown: false };
 let nowMs: number;
 let asked: string[];
 let cache: ReviewCache<string | undefined>;
@@ -11,11 +8,11 @@ let cache: ReviewCache<string | undefined>;
 beforeEach(() => {
   nowMs = 0;
   asked = [];
-  cache = new ReviewCache({ clock: { now: () => nowMs }, keepMs: 10_000, maxEntries: 3, maxPending: 4 });
+  cache = new ReviewCache({ clock: { now: () => nowMs }, keepMs: 10_000, maxEntries: 3 });
 });
 
 const get = (key: string, answer: string | undefined = key) =>
-  cache.get(key, ANN, async () => {
+  cache.get(key, async () => {
     asked.push(key);
     return answer;
   });
@@ -33,7 +30,7 @@ describe('ReviewCache', () => {
 
   it('keeps known answers however many unknown ones come', async () => {
     await get('ann');
-    for (let at = 0; at < 20; at += 1) await cache.get(`guess-${at}`, ANN, async () => undefined);
+    for (let at = 0; at < 20; at += 1) await cache.get(`guess-${at}`, async () => undefined);
     expect(cache.last('ann')).toBe('ann');
     expect(await get('ann', 'asked again')).toBe('ann');
     expect(await get('guess-19', 'asked again')).toBeUndefined();
@@ -45,12 +42,11 @@ describe('ReviewCache', () => {
       clock: { now: () => nowMs },
       keepMs: 10,
       maxEntries: 3,
-      maxPending: 2,
     });
-    expect(await refusing.get('a', ANN, async () => false)).toBe(false);
-    expect(await refusing.get('a', ANN, async () => true)).toBe(false);
+    expect(await refusing.get('a', async () => false)).toBe(false);
+    expect(await refusing.get('a', async () => true)).toBe(false);
     nowMs = 10;
-    expect(await refusing.get('a', ANN, async () => true)).toBe(true);
+    expect(await refusing.get('a', async () => true)).toBe(true);
   });
 
   it('asks once for all that wait for the same answer', async () => {
@@ -59,7 +55,7 @@ describe('ReviewCache', () => {
   });
 
   it('keeps no error', async () => {
-    await expect(cache.get('a', ANN, () => Promise.reject(new Error('away')))).rejects.toThrow('away');
+    await expect(cache.get('a', () => Promise.reject(new Error('away')))).rejects.toThrow('away');
     expect(await get('a')).toBe('a');
   });
 
@@ -70,17 +66,5 @@ describe('ReviewCache', () => {
     expect(asked).toEqual([]);
     await get('b');
     expect(asked).toEqual(['b']);
-  });
-
-  it('asks a bounded number of questions at a time, half of them for one asker', async () => {
-    const waiting = Promise.withResolvers<string>();
-    const first = cache.get('a', ANN, () => waiting.promise);
-    const second = cache.get('b', ANN, () => waiting.promise);
-    await expect(get('c')).rejects.toThrow(LoginUnavailableError);
-    expect(asked).toEqual([]);
-    const other = cache.get('d', BOB, () => waiting.promise);
-    waiting.resolve('done');
-    expect(await Promise.all([first, second, other])).toEqual(['done', 'done', 'done']);
-    expect(await get('c')).toBe('c');
   });
 });

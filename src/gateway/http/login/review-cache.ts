@@ -1,5 +1,4 @@
-import { type Clock, NewestMap, type RequestSource, SharedRoom } from '../../../core/index.ts';
-import { LoginUnavailableError } from './identity.ts';
+import { type Clock, NewestMap } from '../../../core/index.ts';
 
 export interface ReviewCacheOptions {
   readonly clock: Pick<Clock, 'now'>;
@@ -7,8 +6,6 @@ export interface ReviewCacheOptions {
   readonly keepMs: number;
   /** How many answers are kept at most; the least recently used answer goes first. */
   readonly maxEntries: number;
-  /** Questions under way at most. One asker alone may have half, see `SharedRoom`. */
-  readonly maxPending: number;
 }
 
 interface Entry<Answer> {
@@ -26,11 +23,9 @@ export class ReviewCache<Answer> {
   /** The same for the answer `undefined`, so that guesses displace no other answer. */
   readonly #unknown: NewestMap<string, Entry<Answer>>;
   readonly #pending = new Map<string, Promise<Answer>>();
-  readonly #room: SharedRoom;
 
   constructor(options: ReviewCacheOptions) {
     this.#options = options;
-    this.#room = new SharedRoom(options.maxPending);
     this.#entries = new NewestMap(options.maxEntries);
     this.#unknown = new NewestMap(options.maxEntries);
   }
@@ -40,11 +35,8 @@ export class ReviewCache<Answer> {
     return this.#entries.get(key)?.answer;
   }
 
-  /**
-   * @param asker has a share of the questions under way.
-   * @throws LoginUnavailableError when too many questions are under way; errors of `ask`.
-   */
-  async get(key: string, asker: RequestSource, ask: () => Promise<Answer>): Promise<Answer> {
+  /** @throws errors of `ask`. */
+  async get(key: string, ask: () => Promise<Answer>): Promise<Answer> {
     const known = this.#fresh(key);
     if (known) {
       this.#set(key, known);
@@ -52,11 +44,7 @@ export class ReviewCache<Answer> {
     }
     const pending = this.#pending.get(key);
     if (pending) return pending;
-    if (!this.#room.take(asker)) throw new LoginUnavailableError('too many logins are being checked');
-    const asked = this.#ask(key, ask).finally(() => {
-      this.#pending.delete(key);
-      this.#room.giveBack(asker);
-    });
+    const asked = this.#ask(key, ask).finally(() => this.#pending.delete(key));
     this.#pending.set(key, asked);
     return asked;
   }

@@ -14,6 +14,7 @@ export class StaticTokens implements Identities {
       hash: hashOf(token),
       identity: {
         name,
+        client: name,
         from: 'static token',
         may: async (verb, path) => right === 'change' || (verb === 'get' && !PROFILES.test(path)),
         // RBAC does not know its owner, and the operator who made it decides for the whole cache.

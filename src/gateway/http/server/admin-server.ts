@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { createAdaptorServer } from '@hono/node-server';
-import { type Context, Hono } from 'hono';
+import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import { type Clock, LimitedLines, type Logger, messageOf, type Metrics, systemClock } from '../../../core/index.ts';
 import type { CertificateFiles } from '../../../contract/node/certificate-files.ts';
 import { FileCertificate } from '../../certificates/serving-certificate.ts';
@@ -216,9 +216,11 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
   );
   app.get('/livez', health(live));
   app.get('/readyz', health(ready));
-  const bounded = boundedRequests((context, reason) => context.text(`${reason}\n`, 503, { 'retry-after': '1' }));
-  for (const path of ['/metrics', LOGIN_PATH, LOGOUT_PATH]) app.use(path, bounded);
-  if (admin.metrics) app.use('/metrics', ...login.guard());
+  const bounded = (): MiddlewareHandler =>
+    boundedRequests((context, reason) => context.text(`${reason}\n`, 503, { 'retry-after': '1' }));
+  const ofStrangers = bounded();
+  for (const path of ['/metrics', LOGIN_PATH, LOGOUT_PATH]) app.use(path, ofStrangers);
+  if (admin.metrics) app.use('/metrics', login.guard());
   const answers = new AnswerRoom();
   app.get('/metrics', async (context) => {
     // Node drops the body of an answer to HEAD, and its bytes would count as not taken for good.
@@ -229,7 +231,11 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
   app.route('/reconcile', apis.reconcile);
   app.get('/', (context) => context.redirect(DASHBOARD_PATH));
   app.route('/', login.routes());
-  for (const path of ['/queues/*', '/views', '/functions', `${DASHBOARD_PATH}/*`]) app.use(path, ...login.guard());
+  // Their room is another: the forms of strangers may be slow.
+  const ofVisitors = bounded();
+  for (const path of ['/queues/*', '/views', '/functions', `${DASHBOARD_PATH}/*`]) {
+    app.use(path, ofVisitors, login.guard());
+  }
   const { inventory } = apis;
   if (inventory) {
     app.get('/views', async (context) => {
@@ -244,7 +250,7 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
   app.route('/queues', queueApi(apis.queues));
   app.route(DASHBOARD_PATH, apis.dashboard);
   if (apis.profiles) {
-    app.use(`${PROFILE_PATH}/*`, ...login.guard('all'));
+    app.use(`${PROFILE_PATH}/*`, ofVisitors, login.guard('all'));
     app.route(PROFILE_PATH, apis.profiles);
   }
   return app;

@@ -41,7 +41,8 @@ async function send(options: Partial<CallbackApiOptions> = {}, text = JSON.strin
     logger: silentLogger,
     ...options,
   });
-  const headers = { ...(await sign(keys, { id: 'msg', nowMs: Date.now(), body: text })) };
+  const signature = await sign(keys, { id: 'msg', nowMs: Date.now(), body: text });
+  const headers = { ...signature, 'content-length': String(Buffer.byteLength(text)) };
   const response = await app.request('/web', { method: 'POST', headers, body: text });
   // The sender must know that the gateway itself answers.
   expect(response.headers.get(LEVELHOOK_HEADER)).toBe('v1');
@@ -74,6 +75,26 @@ describe('the callback API', () => {
     expect(await send({ controller })).toMatchObject({ status: 200 });
     expect(taken).toEqual([body]);
     expect(nowMs).toBeGreaterThan(8000);
+  });
+
+  it('takes the time to read and to hash what is signed from its controller, and reads nothing large without time', async () => {
+    let nowMs = 0;
+    const sleep = async (ms: number): Promise<void> => void (nowMs += ms);
+    const budget = new CpuBudgets({ now: () => nowMs, sleep }).of('web');
+    const controller = (): CallbackTaker => ({
+      ...taker(async () => ({ kind: 'taken' })),
+      bounds: { ...ownBounds(), budget },
+    });
+    const large = JSON.stringify({ ...body, token: 't'.repeat(900_000) });
+    let taken = 0;
+    for (let sent = 0; sent < 300; sent += 1) if ((await send({ controller }, large)).status === 200) taken += 1;
+    expect(taken).toBeGreaterThan(100);
+    // 2.8 ms each at least, of a burst of 300 ms and 50 ms a second.
+    expect(taken * 2.8).toBeLessThan(300 + (50 * nowMs) / 1000 + 100);
+    budget.charge(1000);
+    const beforeMs = nowMs;
+    expect(await send({ controller }, large)).toMatchObject({ status: 503, retryAfter: '1' });
+    expect(nowMs).toBe(beforeMs);
   });
 
   it('keeps no more of one tenant than its callbacks may take together', async () => {

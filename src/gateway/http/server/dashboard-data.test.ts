@@ -107,6 +107,34 @@ it('a page of objects takes time of its visitor for each object that it looks at
   times.ofVisitor('ben').check();
 });
 
+it('an object takes time of its visitor, on its page and on that of its key', async () => {
+  const paid: string[] = [];
+  const times = {
+    ofVisitor: (tenant: string) => ({
+      tenant,
+      pace: async <T>(work: () => T): Promise<T> => {
+        paid.push(tenant);
+        return work();
+      },
+    }),
+  } as unknown as ReadingTimes;
+  const decode = () => {
+    paid.push('decoded');
+    return { metadata: { namespace: 'shop', name: 'a' } };
+  };
+  const resource = { apiVersion: 'v1', kind: 'ConfigMap', plural: 'configmaps', namespaced: true };
+  const objects = { encrypted: false, first: async () => [{ decode }] };
+  const view = { name: 'v1/ConfigMap', resource, objects, location: {}, contains: () => true };
+  const web = { name: 'web', reconciledViews: [view], endpoint: {}, cacheAccess: {}, description: { for: resource } };
+  const informers = { all: () => [{ name: 'v1/ConfigMap', view }] };
+  const client = { json: async () => Promise.reject(new Error('it is away')) };
+  const data = dataOf({ manager: { controllers: { known: () => new Map([['web', web]]) }, informers }, client }, times);
+  const visitor = (name: string) => ({ name, readRefusal: async () => undefined });
+  expect(await data.view('v1/ConfigMap')?.get(visitor('ann'), 'shop/a')).toMatchObject({ kind: 'shown' });
+  expect(await data.controller('web')?.object(visitor('ben'), 'shop/a')).toMatchObject({ serverError: 'it is away' });
+  expect(paid).toEqual(['ann', 'decoded', 'ben', 'decoded']);
+});
+
 describe('a visitor who may not read the objects of a kind', () => {
   const refusal = 'you may not list them';
   const asked: object[] = [];
@@ -124,7 +152,7 @@ describe('a visitor who may not read the objects of a kind', () => {
     keys: async function* () {
       yield ['shop/a', 'open/a'];
     },
-    get: () => expect.fail('it was read'),
+    first: () => expect.fail('it was read'),
   };
   const resource = { apiVersion: 'v1', kind: 'ConfigMap', plural: 'configmaps', namespaced: true };
   const view = { name: 'v1/ConfigMap', resource, objects, indexer: unread, location: {}, contains: () => true };

@@ -45,6 +45,7 @@ import type { KeyObject } from '../../controller/workqueue/key-status.ts';
 import type { ReplayRecords } from '../../controller/workqueue/records/replay-records.ts';
 import { keysIn, parseQuery, searchObjects } from './object-search.ts';
 import { controllersOf, EventReader, objectTree } from './object-tree.ts';
+import { recent } from './recent.ts';
 import { queuesOf } from './scrape.ts';
 import type { Sample } from '../../controller/workqueue/work-queue.ts';
 
@@ -70,9 +71,8 @@ export interface DashboardParts {
 const MOST_LOOKED_AT = 2000;
 /** How long a page waits for an object of the server. */
 const SERVER_MS = 3000;
-/** All visitors share samples and summaries that are younger. */
+/** All visitors share samples that are younger. */
 const SAMPLES_FRESH_MS = 10_000;
-const SUMMARIES_FRESH_MS = 1000;
 const MAX_OBJECT_BYTES = 4 * 1024 * 1024;
 
 /** The data and the changes of the dashboard, from the parts of a gateway. */
@@ -111,21 +111,6 @@ export function dashboardData({ parts, checks, unavailable, clock, times }: Gate
         time: times.ofVisitor(visitor.name),
       });
     },
-  };
-}
-
-/** The last result while it is young, which all visitors share. */
-function recent<T>(clock: Pick<Clock, 'now'>, read: () => Promise<T>): () => Promise<T> {
-  let latest: { readonly atMs: number; readonly result: Promise<T> } | undefined;
-  return () => {
-    const now = clock.now();
-    if (latest && now - latest.atMs < SUMMARIES_FRESH_MS) return latest.result;
-    const mine = { atMs: now, result: read() };
-    latest = mine;
-    mine.result.catch(() => {
-      if (latest === mine) latest = undefined;
-    });
-    return mine.result;
   };
 }
 
@@ -272,12 +257,11 @@ function controllerAccess(
       const [status, object] = await Promise.all([queue.inspector.status(key), keyObject(controller, visitor, key)]);
       return withCircuit({ ...status, object }, controller.circuit);
     },
-    object: (visitor, key) => objectStates(views, key, visitor, parts()),
-    around: async (visitor, key) => {
+    object: (visitor, key) =>
+      objectStates(views, key, visitor, { parts: parts(), time: times.ofVisitor(visitor.name) }),
+    around: (visitor, key) => {
       const time = times.ofVisitor(visitor.name);
-      return time.inPlace(() =>
-        surroundings(controller, key, visitor, { parts: parts(), controllers: known(), events, time }),
-      );
+      return surroundings(controller, key, visitor, { parts: parts(), controllers: known(), events, time });
     },
   };
 }
@@ -309,7 +293,7 @@ async function surroundings(
   const { namespace } = parseObjectKey(key);
   const view = reconciledViews.find((each) => each.contains(namespace));
   if (!view || !parts || (await hiddenReason(view, visitor, parseObjectKey(key))) !== undefined) return undefined;
-  const object = await view.objects.get(key);
+  const object = await objectIn(view, key, time);
   if (!object) return undefined;
   const views = parts.manager.informers.all().map((informer) => informer.view);
   // One question about each kind and namespace.
@@ -360,7 +344,7 @@ async function objectStates(
   views: readonly View[],
   key: string,
   visitor: ObjectVisitor,
-  parts: DashboardParts | undefined,
+  { parts, time }: { readonly parts: DashboardParts | undefined; readonly time: Pick<ReadingTime, 'pace' | 'tenant'> },
 ): Promise<ObjectStates> {
   const { namespace, name } = parseObjectKey(key);
   const view = views.find((each) => each.contains(namespace));
@@ -368,8 +352,18 @@ async function objectStates(
   const at = namespace === undefined ? { name } : { namespace, name };
   const reason = await hiddenReason(view, visitor, at);
   if (reason !== undefined) return { kind: 'hidden', reason };
-  const [cached, server] = await Promise.all([view.objects.get(key), serverObject(view, at, parts)]);
+  const [cached, server] = await Promise.all([objectIn(view, key, time), serverObject(view, at, parts)]);
   return { kind: 'shown', cached, ...server };
+}
+
+/** As `ViewObjects.get`, in the time of a visitor. */
+async function objectIn(
+  { objects }: View,
+  key: string,
+  { pace, tenant }: Pick<ReadingTime, 'pace' | 'tenant'>,
+): Promise<KubernetesObject | undefined> {
+  const [encoded] = await objects.first([key], tenant);
+  return encoded && pace(() => encoded.decode());
 }
 
 /** The object as the server has it, without the fields that the cache leaves out of each object. */
@@ -415,7 +409,8 @@ function viewAccess(view: View, times: DashboardData['times']): ViewAccess {
     get: async (visitor, key) => {
       const at = decodeObjectKey(key);
       if (!at) return { kind: 'shown', object: undefined };
-      return shown(hiddenReason(view, visitor, at), async () => ({ object: await view.objects.get(key) }));
+      const time = times.ofVisitor(visitor.name);
+      return shown(hiddenReason(view, visitor, at), async () => ({ object: await objectIn(view, key, time) }));
     },
   };
 }

@@ -86,6 +86,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
           );
         },
         clock,
+        times,
       },
       inventory: data,
       cacheApi: () => parts()?.cacheApi,

@@ -249,6 +249,23 @@ describe('the Events of an object', () => {
     expect(asked).toHaveLength(2);
   });
 
+  it('are kept of few objects, and of their texts what is shown', async () => {
+    const long = 'x'.repeat(1_000_000);
+    const items = [{ reason: long, message: long, source: { component: long } }, { reportingComponent: long }];
+    let asked = 0;
+    const client = { json: async () => ({ items: ((asked += 1), items) }) as never };
+    const events = new EventReader(new InstantClock());
+    const read = (name: string) => events.of(object(children, `shop/${name}`), client, visitor);
+    const shown = await read('o-0');
+    expect(JSON.stringify(shown).length).toBeLessThan(4 * 600);
+    for (let at = 1; at <= 100; at += 1) await read(`o-${at}`);
+    expect(asked).toBe(101);
+    await read('o-1');
+    expect(asked).toBe(101);
+    await read('o-0');
+    expect(asked).toBe(102);
+  });
+
   it.each([
     [new ApiError({ code: 403, message: 'no' }), 'the gateway may not list Events'],
     [new Error('it is away'), 'it is away'],

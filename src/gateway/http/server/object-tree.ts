@@ -21,6 +21,7 @@ import type { KeyStatus } from '../../controller/workqueue/key-status.ts';
 import type { View } from '../../informer/cache/view.ts';
 import type { ReadingTime } from '../cache-api/reading-time.ts';
 import type { ControllerLook, ObjectTree, ObjectVisitor, Shown, ShownEvent, TreeObject } from '../dashboard/data.ts';
+import { MOST_MESSAGE } from '../dashboard/components/surroundings.ts';
 import { healthOf } from '../dashboard/health.ts';
 import { quoted } from '../dashboard/shell.ts';
 
@@ -39,8 +40,8 @@ const MOST_CONTROLLERS = 20;
 const MOST_EVENTS = 10;
 const EVENTS_FRESH_MS = 10_000;
 const FAILURE_FRESH_MS = 2000;
-/** Objects whose Events are remembered. */
-const MOST_KNOWN = 1000;
+/** Objects whose Events are remembered, all of them visited within ten seconds. */
+const MOST_KNOWN = 100;
 const EVENTS_ANSWER = { limit: 100, bytes: 1024 * 1024, ms: 3000 };
 
 export interface TreeOptions {
@@ -250,6 +251,7 @@ export class EventReader {
     const now = this.#clock.now();
     const known = this.#known.get(uid);
     if (known && now - known.atMs < EVENTS_FRESH_MS) return known.events;
+    for (const [each, { atMs }] of this.#known) if (now - atMs >= EVENTS_FRESH_MS) this.#known.delete(each);
     const read = { atMs: now, events: eventsOf(namespace, uid, client) };
     this.#known.set(uid, read);
     read.events.catch(() => {
@@ -293,10 +295,18 @@ function eventOf(event: EventFields): ShownEvent {
   const { type = '', reason = '', message = '', series, lastTimestamp, eventTime, source } = event;
   return {
     isWarning: type === 'Warning',
-    reason,
-    message,
+    reason: beginningOf(reason),
+    message: beginningOf(message),
     count: series?.count ?? event.count ?? 1,
     at: series?.lastObservedTime ?? lastTimestamp ?? eventTime ?? undefined,
-    from: source?.component || event.reportingComponent || undefined,
+    from: beginningOf(source?.component || event.reportingComponent || '') || undefined,
   };
+}
+
+/**
+ * As much of a text as is shown, and one more character, by which the page sees that there is more. An Event of the old
+ * API may have a megabyte of it. A copy, because a slice keeps the whole text in memory.
+ */
+function beginningOf(text: string): string {
+  return text.length > MOST_MESSAGE ? Buffer.from(text.slice(0, MOST_MESSAGE + 1)).toString() : text;
 }

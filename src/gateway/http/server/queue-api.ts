@@ -18,6 +18,8 @@ import {
 import type { RequeueRequest } from '../../controller/running/requeue.ts';
 import { RightsUnknownError, type ServedRights } from './function-rights.ts';
 import { audit, type AuditFields, type LoginEnv, type Visitor } from '../login/visitor.ts';
+import type { ReadingTime, ReadingTimes } from '../cache-api/reading-time.ts';
+import { recent } from './recent.ts';
 import { type Awaited, awaitedBy } from '../../controller/dispatch/barrier.ts';
 import {
   type OpenCircuit,
@@ -34,9 +36,16 @@ import {
   type KeyObject,
   type PersonScope,
 } from '../../controller/workqueue/key-status.ts';
-import { isCursor, RUN_OUTCOMES } from '../../controller/workqueue/history/past-run.ts';
+import { isCursor, RUN_OUTCOMES, type RunQuery } from '../../controller/workqueue/history/past-run.ts';
 import { SAMPLE_MS } from '../../controller/workqueue/history/samples.ts';
-import type { KeyStatus, PastRun, PauseSummary, Wait, WorkQueue } from '../../controller/workqueue/work-queue.ts';
+import type {
+  KeyStatus,
+  PastRun,
+  PauseSummary,
+  QueueLevels,
+  Wait,
+  WorkQueue,
+} from '../../controller/workqueue/work-queue.ts';
 
 /** A wait as it is served: a barrier names the versions and deletions that it waits for. */
 export type ServedWait =
@@ -63,6 +72,8 @@ export interface QueueApiOptions {
   readonly queues: Queues;
   readonly controller: (name: string) => AskedController | undefined;
   readonly clock: Pick<Clock, 'now'>;
+  /** Each visitor's time of the thread, and place among the reads. Default: reads have no bound. */
+  readonly times?: Pick<ReadingTimes, 'ofVisitor'>;
 }
 
 /** The facts about a controller that its queue does not have. */
@@ -111,6 +122,7 @@ const runs = z.object({
   limit: z.coerce.number().int().min(1).max(1000).default(100),
   outcome: z.enum(RUN_OUTCOMES).optional(),
   key: key.optional(),
+  reconcileId: z.uuid('must be the `reconcileID` of a line of the log').optional(),
   before: z.string().refine(isCursor, 'must be the `next` of a page of runs').optional(),
   after: z.string().refine(isCursor, 'must be the `newest` of a page of runs').optional(),
 });
@@ -126,6 +138,12 @@ const rightsQuery = z.object({ namespace: namespace.optional() });
 
 /** Of one request. */
 const MOST_KEYS = 1000;
+
+/**
+ * Runs that are read at a time, some 100 KiB at most, and bytes of an answer that is long enough without more of them.
+ */
+const RUNS_OF_STEP = 32;
+const MOST_RUNS_BYTES = 128 * 1024;
 
 const selection = z.union(
   [
@@ -151,7 +169,8 @@ const pausable = z.strictObject({
  * - `GET /queues/<controller>/keys/<namespace>/<name>`: everything about one key (`ServedKey`)
  * - `GET /queues/<controller>/pauses?after=<next>`: all pauses, page by page (`PausePage`)
  * - `GET /queues/<controller>/runs?outcome=failed&key=<key>&limit=100&before=<next>&after=<newest>`: the last runs of
- *   all keys, the newest first (`RunPage`)
+ *   all keys, the newest first (`RunPage`); with `reconcileId` those of one trigger. An answer ends before
+ *   it has 256 KiB, and has a `next`
  * - `GET /queues/<controller>/rights?namespace=<name>`: what a function with `credentials: proxy` may do, and has done
  *   (`ServedRights`)
  * - `GET /queues/<controller>/samples`: the last hour in intervals of 30 s (`{seconds, samples}`)
@@ -161,10 +180,12 @@ const pausable = z.strictObject({
  * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`, see `PersonScope`; the answer is `PauseChange`
  *
  * All bodies are JSON. A key or a namespace is refused which no key of the controller can have. The answer to a wrong
- * request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503 while the queues cannot be asked.
+ * request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503 while the queues cannot be asked. Eight
+ * reads of a visitor go on at a time; others of the same visitor wait. All visitors share the sizes and pauses that
+ * `GET /queues` tells for a second, or until a change by this API.
  */
 export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
-  const { queues, controller, clock } = options;
+  const { queues, controller, clock, times } = options;
   /** Controllers whose objects are being read for a selection. */
   const selecting = new Set<string>();
   /** Controllers whose rights are being asked for. */
@@ -176,10 +197,25 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
       onError: (context) => context.json({ error: 'the body is over 64 KiB' }, 413),
     }),
   );
+  /** Of the last moment, which all visitors share: each is a script of Redis. */
+  let levels = new WeakMap<WorkQueue, () => Promise<QueueLevels>>();
+  const levelsOf = (queue: WorkQueue): Promise<QueueLevels> => {
+    const read = levels.get(queue) ?? recent(clock, () => queue.inspector.levels());
+    levels.set(queue, read);
+    return read();
+  };
+  app.post('/*', async (_, next) => {
+    await next();
+    levels = new WeakMap();
+  });
+  app.get('/*', async (context, next) => {
+    if (!times) return next();
+    return times.ofVisitor(context.var.visitor.name).inPlace(next);
+  });
   app.get('/', async (context) => {
     const all = queues();
     if (typeof all === 'string') return away(context, all);
-    const served = [...all].map(([id, queue]) => servedQueue(queue, controller(id)));
+    const served = [...all].map(([id, queue]) => servedQueue(queue, controller(id), levelsOf));
     return context.json({ queues: await Promise.all(served) });
   });
   app.get('/:name/keys', (context) =>
@@ -200,7 +236,7 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
       const object = await asked?.objectOf(context.var.visitor, parsed.data);
       const [served, { state, problems }] = await Promise.all([
         servedKey(queue, { key: parsed.data, object, circuit: asked?.circuit, nowMs: clock.now() }),
-        servedQueue(queue, asked),
+        servedQueue(queue, asked, ({ inspector }) => inspector.levels()),
       ]);
       return context.json({ ...served, controllerState: state, problems } satisfies ServedKey);
     }),
@@ -216,17 +252,20 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
     withQueue(context, queues, async (queue) => {
       const parsed = runs.safeParse(context.req.query());
       if (!parsed.success) return wrong(context, parsed.error);
-      const { limit, outcome, key: only, before, after } = parsed.data;
+      const { limit, outcome, key: only, reconcileId, before, after } = parsed.data;
       const mistake = only === undefined ? undefined : keyMistake(queue.name, only, controller(queue.name));
       if (mistake !== undefined) return refuse(context, mistake);
       const query = {
         limit,
         ...(outcome ? { outcome } : {}),
         ...(only ? { key: only } : {}),
+        ...(reconcileId ? { reconcileId } : {}),
         ...(before ? { before } : {}),
         ...(after ? { after } : {}),
       };
-      return context.json(await queue.history.runs(query));
+      const time = times?.ofVisitor(context.var.visitor.name);
+      const text = await runsText(queue.history, query, time?.pace ?? (async (work) => work()));
+      return context.body(text, 200, { 'content-type': 'application/json' });
     }),
   );
   app.get('/:name/samples', (context) =>
@@ -291,6 +330,36 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
     }),
   );
   return app;
+}
+
+/**
+ * A `RunPage` as JSON. The history is read a few runs at a time, because a line of it may have 3 KiB, and more than
+ * `MOST_RUNS_BYTES` and one such step would keep too much in memory for a visitor who takes it slowly.
+ */
+async function runsText(
+  history: Pick<WorkQueue['history'], 'runs'>,
+  { limit, ...query }: RunQuery,
+  pace: ReadingTime['pace'],
+): Promise<string> {
+  const texts: string[] = [];
+  let [found, bytes, newest] = [0, 0, undefined as string | undefined];
+  let before = query.before;
+  do {
+    const asked = Math.min(RUNS_OF_STEP, limit - found);
+    const { runs, ...page } = await history.runs({ ...query, limit: asked, ...(before ? { before } : {}) });
+    newest ??= page.newest;
+    before = page.next;
+    found += runs.length;
+    if (runs.length > 0) texts.push(await pace(() => JSON.stringify(runs).slice(1, -1)));
+    bytes += Buffer.byteLength(texts.at(-1) ?? '');
+    // Fewer runs than were asked for: it has looked at as much as one read may.
+    if (runs.length < asked) break;
+  } while (before !== undefined && found < limit && bytes < MOST_RUNS_BYTES);
+  return `{"runs":[${texts.join()}]${field('next', before)}${field('newest', newest)}}`;
+}
+
+function field(name: string, value: string | undefined): string {
+  return value === undefined ? '' : `,"${name}":${JSON.stringify(value)}`;
 }
 
 async function pauseChange(queue: WorkQueue, changed: boolean): Promise<PauseChange> {
@@ -376,8 +445,12 @@ function servedWait(wait: Wait): ServedWait {
   return { ...rest, awaits: awaitedBy(barrier) };
 }
 
-async function servedQueue(queue: WorkQueue, controller: AskedController | undefined): Promise<ServedQueue> {
-  const levels = await queue.inspector.levels();
+async function servedQueue(
+  queue: WorkQueue,
+  controller: AskedController | undefined,
+  levelsOf: (queue: WorkQueue) => Promise<QueueLevels>,
+): Promise<ServedQueue> {
+  const levels = await levelsOf(queue);
   const { problems = [], remarks = [], isStarting = false, circuit } = controller ?? {};
   const state = controllerState({ ...levels, problems, remarks, isStarting, circuit });
   const shown = { controller: queue.name, state, problems, remarks, keys: levels.sizes, ...pausesIn(levels) };

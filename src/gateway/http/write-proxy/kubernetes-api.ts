@@ -139,7 +139,7 @@ export class KubernetesApi {
       const status: StatusParts = error instanceof StatusError ? error.status : NO_ANSWER;
       response = statusResponse(status, request.method === 'HEAD');
     }
-    metrics.count('levelhook_proxied_requests_total', { ...labels, code: String(response.status) });
+    metrics.count('levelhook_proxied_requests_total', { ...labels, code: codeOf(response.status) });
     // The next request goes to another gateway, if there is one.
     if (this.#stopping) response.headers.set('connection', 'close');
     return response;
@@ -429,4 +429,11 @@ function headersOf({ headers }: ForwardedAnswer): Headers {
     for (const value of [headers[name] ?? []].flat()) passed.append(name, value);
   }
   return passed;
+}
+
+/** Statuses that the apiserver itself gives. A tenant's webhook or aggregated API may choose any other. */
+const CODES = /^(?:20[012]|40[0134569]|41[035]|422|429|499|50[0234])$/;
+
+function codeOf(status: number): string {
+  return CODES.test(String(status)) ? String(status) : `${Math.floor(status / 100)}xx`;
 }

@@ -1,4 +1,4 @@
-import { boundedText, printable, redacted, textWithin } from '../../../../core/index.ts';
+import { textWithin } from '../../../../core/index.ts';
 import type { Reason } from '../../../../contract/index.ts';
 import { ERROR_BYTES } from '../queue-options.ts';
 import type { Ended, Finish, WriteSummary } from '../run.ts';
@@ -49,6 +49,8 @@ export interface PastRun {
   readonly attempt?: number;
   /** The host name of the gateway that recorded this: in a cluster the name of its pod. */
   readonly gateway?: string;
+  /** Identifies its trigger in the logs of gateway and function (`reconcileID`). A batch has one. */
+  readonly reconcileId?: string;
   /** Why it ran: the oldest reasons, as far as the bound of an entry allows. Absent as `tookMs` is. */
   readonly reasons?: readonly Reason[];
   /** At most 1 KiB. */
@@ -79,6 +81,8 @@ export interface RunQuery {
   readonly key?: string;
   /** Only the run of this number. Default: all. */
   readonly run?: number;
+  /** Only the runs of this trigger. Default: all. */
+  readonly reconcileId?: string;
   /** Only runs that were recorded before those of this cursor: `next` of the page before. Default: from the newest. */
   readonly before?: string;
   /** Only runs that were recorded after this cursor: `newest` of an earlier page, to follow the runs. Default: all. */
@@ -129,7 +133,6 @@ const WROTE_BYTES = 512;
 const STACK_BYTES = 1024;
 const LOG_BYTES = 384;
 const REASONS_BYTES = 512;
-const LINE_CHARACTERS = 512;
 /** A line with its quotes and its comma. */
 const MIN_LINE_BYTES = 16;
 const LINE_FEED = 10;
@@ -146,6 +149,7 @@ export function encodeRun(ended: EndedRun, gateway: string, leftOut = 0, withLog
   const { key, run, finish, atMs, lost, attempt, tookMs, waitedMs, heldMs, recorded } = ended;
   let text = `{"outcome":"${lost && outcomeOf(finish) === 'failed' ? 'lost' : outcomeOf(finish)}","key":`;
   text += `${JSON.stringify(key)},"run":${run},"atMs":${atMs},"gateway":${gateway}`;
+  if (finish.reconcileId !== undefined) text += `,"reconcileId":"${finish.reconcileId}"`;
   if (leftOut > 0) text += `,"leftOut":${leftOut}`;
   if (attempt !== undefined) text += `,"attempt":${attempt}`;
   if (tookMs !== undefined) text += `,"tookMs":${tookMs}`;
@@ -175,12 +179,12 @@ function linesWithin(lines: string, most: number): string {
   return bytes.toString('utf8', 0, Math.max(0, bytes.lastIndexOf(LINE_FEED, most)));
 }
 
-/** The beginning of the stack and the last lines of the log, printable and without what looks like a credential. */
+/** The beginning of the stack and the last lines of the log. */
 function encodeNotes({ log, stack }: Pick<Ended, 'log' | 'stack'>, most: number, withLog: boolean): string {
   const hasLog = log !== undefined && withLog;
   let text = '';
   if (stack !== undefined) {
-    const shown = textWithin(printable(redacted(stack)), Math.min(STACK_BYTES, hasLog ? most - LOG_BYTES : most));
+    const shown = textWithin(stack, Math.min(STACK_BYTES, hasLog ? most - LOG_BYTES : most));
     text += `,"stack":${JSON.stringify(shown)}`;
   }
   if (!hasLog) return text;
@@ -189,8 +193,7 @@ function encodeNotes({ log, stack }: Pick<Ended, 'log' | 'stack'>, most: number,
   for (const line of log.toReversed()) {
     if (left < MIN_LINE_BYTES) break;
     // Of the newest line as much as fits, and of the others whole ones.
-    const shown = boundedText(redacted(line), LINE_CHARACTERS);
-    const encoded = JSON.stringify(lines.length === 0 ? textWithin(shown, left - 4) : shown);
+    const encoded = JSON.stringify(lines.length === 0 ? textWithin(line, left - 4) : line);
     left -= Buffer.byteLength(encoded) + 1;
     if (left < 0) break;
     lines.unshift(encoded);

@@ -47,7 +47,7 @@ export class RedisHistory implements QueueHistory {
   }
 
   /** @throws TypeError when a cursor has another form. */
-  async runs({ limit, outcome, key, run, before, after }: RunQuery): Promise<RunPage> {
+  async runs({ limit, outcome, key, run, reconcileId, before, after }: RunQuery): Promise<RunPage> {
     await this.#flush();
     const newest = await this.#newest();
     if (!newest) return { runs: [] };
@@ -61,6 +61,7 @@ export class RedisHistory implements QueueHistory {
       ...(outcome === undefined ? [] : [`"outcome":"${outcome}"`]),
       ...(key === undefined ? [] : [keyNeedle(key)]),
       ...(run === undefined ? [] : [`"run":${run},`]),
+      ...(reconcileId === undefined ? [] : [`"reconcileId":${JSON.stringify(reconcileId)}`]),
     ];
     const { lines, next } = await this.#read({ from, until, limit, needles });
     const runs = lines.flatMap(({ text }) => decodePastRun(text) ?? []);
@@ -69,7 +70,8 @@ export class RedisHistory implements QueueHistory {
         (each) =>
           each.outcome === (outcome ?? each.outcome) &&
           each.key === (key ?? each.key) &&
-          each.run === (run ?? each.run),
+          each.run === (run ?? each.run) &&
+          each.reconcileId === (reconcileId ?? each.reconcileId),
       ),
       ...(next ? { next: cursorOf(next) } : {}),
       newest: cursorOf(newest),

@@ -38,6 +38,9 @@ import type { PauseScope, LowReason, PausedState, QueuedKey } from '../work-queu
 const SCRIPTS = ['add', 'start', 'finish', 'due', 'wake', 'postpone', 'resume', 'drop', 'forget', 'put-back'] as const;
 /** Keys that one script moves or writes, because a large script blocks Redis. */
 const PAGE = 500;
+/** Barriers that are read at once, and characters after which no more are read. A barrier has 32 KiB at most. */
+const BARRIERS_AT_ONCE = 16;
+const BARRIERS_CHARACTERS = 256 * 1024;
 /** Characters of the reasons in a record, as in `add.lua`. */
 const REASONS_LENGTH = 2048;
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
@@ -236,13 +239,25 @@ export class RedisRecords {
     await this.#move(this.#scripts.postpone, [timers, recordPrefix], { toMs, entries });
   }
 
-  /** Keys at rest whose last run was before `atMs`. Their records have nothing but a barrier. */
+  /**
+   * Keys at rest whose last run was before `atMs`. Their records have nothing but a barrier. Long barriers fill an
+   * answer before the limit: there are no more keys only when it is empty.
+   */
   async idleBefore(atMs: number, limit: number): Promise<IdleKey[]> {
     const { idle, recordPrefix } = this.#keys;
     const found = await this.#redis.zrangebyscore(idle, '-inf', atMs, 'WITHSCORES', 'LIMIT', 0, limit);
     const keys = pairs(found);
-    const barriers = await Promise.all(keys.map(({ key }) => this.#redis.hget(recordPrefix + key, 'barrier')));
-    return keys.map((each, at) => ({ ...each, barrier: barriers[at] ?? undefined }));
+    const read: IdleKey[] = [];
+    for (let characters = 0; read.length < keys.length && characters < BARRIERS_CHARACTERS;) {
+      const some = keys.slice(read.length, read.length + BARRIERS_AT_ONCE);
+      const barriers = await Promise.all(some.map(({ key }) => this.#redis.hget(recordPrefix + key, 'barrier')));
+      for (const [at, each] of some.entries()) {
+        const barrier = barriers[at] ?? undefined;
+        read.push({ ...each, barrier });
+        characters += barrier?.length ?? 0;
+      }
+    }
+    return read;
   }
 
   async runsOf(keys: readonly string[]): Promise<RecordedRuns> {

@@ -24,8 +24,11 @@ type KeysJob = { keys: readonly string[] };
 
 /** Keys in one job. A job costs as much as ten keys, and a gateway must not take many keys before it has slots. */
 const JOB_KEYS = 25;
-/** With more waiting jobs, `keysOfJobs` reads none of them. */
-const MAX_JOBS_TO_READ = 10_000;
+/**
+ * With more waiting jobs, `keysOfJobs` reads none of them: the keys of all are in this process for a moment, and a
+ * tenant decides how long they are.
+ */
+const MAX_JOBS_TO_READ = 1000;
 
 /**
  * Jobs of BullMQ with the keys that are ready to run and wait for a slot. BullMQ gives each job to one of the gateways.

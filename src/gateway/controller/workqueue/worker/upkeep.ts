@@ -142,7 +142,7 @@ export class Upkeep {
       nowMs,
       idle.filter((_, at) => !passed[at]),
     );
-    return idle.length === PAGE_SIZE;
+    return idle.length > 0;
   }
 
   /** @returns whether the check has further pages. */

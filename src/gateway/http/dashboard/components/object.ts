@@ -1,24 +1,32 @@
+import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
 import { formatJson, type KubernetesObject } from '../../../../core/index.ts';
 import { isDeeper } from '../../../informer/cache/kept-out.ts';
+import type { ReadingTime } from '../../cache-api/reading-time.ts';
 import type { ObjectStates } from '../data.ts';
-import { type Content, html, type Html } from '../html.ts';
+import { type Content, formatCount, html, type Html } from '../html.ts';
 import { diffLines } from '../line-diff.ts';
 import { badge, empty, panel } from './panel.ts';
 
 /** More text than this is cut: a page is for people. */
 const MAX_CHARACTERS = 200_000;
-/** YAML of more JSON than this, or of deeper objects, would keep the thread from the work of all controllers. */
-const MAX_YAML = { characters: 32_768, depth: 50 };
+/** YAML of more JSON or values, or of deeper objects, would keep the thread from the work of all controllers. */
+const MAX_YAML = { characters: 32_768, depth: 50, values: 1500 };
+/** Rows of a comparison. */
+const MOST_ROWS = 500;
+/** Equal rows before the first difference, where not all rows are shown. */
+const ROWS_BEFORE = 3;
 
 /**
  * An object as YAML, its fields in alphabetical order. A large or deep object is shown as the beginning of its JSON,
- * which costs less, and an object too deep for JSON as a sentence.
+ * which costs less, and an object too deep for JSON as a sentence. It may take tens of milliseconds: a page makes the
+ * text of an object once.
  */
 export function yamlOf(object: KubernetesObject): string {
   const json = jsonOf(object);
   if (json === undefined) return '# It is nested too deeply to be shown.\n';
-  if (json.length <= MAX_YAML.characters && !isDeeper(object, MAX_YAML.depth)) {
+  const isSmall = json.length <= MAX_YAML.characters && !isDeeper(object, MAX_YAML.depth);
+  if (isSmall && valuesWithin(object, MAX_YAML.values) >= 0) {
     // A person may copy the text for kubectl, which reads YAML 1.1: without quotes off is false there, and 0644 a
     // number.
     const options = { compat: 'yaml-1.1', lineWidth: 0, aliasDuplicateObjects: false, sortMapEntries: true } as const;
@@ -38,6 +46,17 @@ function jsonOf(object: KubernetesObject): string | undefined {
   }
 }
 
+/** How many of these values are left without those of an object that is not deep; negative: it has more. */
+function valuesWithin(value: unknown, most: number): number {
+  let left = most - 1;
+  if (typeof value !== 'object' || value === null) return left;
+  for (const each of Object.values(value)) {
+    if (left < 0) break;
+    left = valuesWithin(each, left);
+  }
+  return left;
+}
+
 /** An object as YAML. Kubectl's copy of an earlier state, which says everything a second time, is folded. */
 export function yamlBlock(object: KubernetesObject, label: string): Html {
   const { [LAST_APPLIED]: lastApplied, ...annotations } = object.metadata.annotations ?? {};
@@ -54,57 +73,78 @@ export function yamlBlock(object: KubernetesObject, label: string): Html {
 
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
-/** Whether the object needs no comparison: cache and server have the same, or it is not shown. */
-export function isUnchanged(states: ObjectStates): boolean {
-  if (states.kind === 'hidden' || !states.cached || !states.server) return true;
-  return yamlOf(states.cached) === yamlOf(states.server);
+export interface ObjectPanel {
+  readonly panel: Html;
+  /** Whether cache and server have something else, so that the panel has two columns of its own. */
+  readonly isCompared: boolean;
 }
 
-/**
- * The object in the cache next to the object on the server; one text where both are the same.
- * @param isKeptOut the cache has its metadata alone, on purpose. Default false.
- */
-export function objectPanel(states: ObjectStates, isKeptOut = false): Html {
-  if (states.kind === 'hidden') return panel('Object', empty(states.reason));
+export interface ObjectPanelOptions {
+  /** The cache has its metadata alone, on purpose. Default false. */
+  readonly isKeptOut?: boolean;
+  /** The visitor's time of the thread. */
+  readonly pace: ReadingTime['pace'];
+}
+
+/** The object in the cache next to the object on the server; one text where both are the same. */
+export async function objectPanel(
+  states: ObjectStates,
+  { isKeptOut = false, pace }: ObjectPanelOptions,
+): Promise<ObjectPanel> {
+  if (states.kind === 'hidden') return { panel: panel('Object', empty(states.reason)), isCompared: false };
   const { cached, server, serverError } = states;
+  const block = (object: KubernetesObject, label: string): Promise<Html> => pace(() => yamlBlock(object, label));
   if (serverError !== undefined) {
     const notice = html`<p class="empty">The server was not asked successfully: ${serverError}</p>`;
-    return panel(
-      'Object in the cache',
-      html`${notice}${cached ? yamlBlock(cached, 'Object in the cache') : nothing()}`,
-    );
+    const shown = cached ? await block(cached, 'Object in the cache') : empty('The cache does not have it.');
+    return { panel: panel('Object in the cache', html`${notice}${shown}`), isCompared: false };
   }
   if (!cached && !server) {
-    return panel('Object', empty('There is no such object, neither in the cache nor on the server.'));
+    const none = empty('There is no such object, neither in the cache nor on the server.');
+    return { panel: panel('Object', none), isCompared: false };
   }
+  const areSame = cached && server && (await pace(() => isSame(cached, server)));
   if (isKeptOut && server) {
-    return panel('Object', yamlBlock(server, 'Object'), badge('warn', 'kept out of the cache'));
+    const end = badge('warn', 'kept out of the cache');
+    return { panel: panel('Object', await block(server, 'Object'), end), isCompared: areSame === false };
   }
-  const [left, right] = [cached ? yamlOf(cached) : '', server ? yamlOf(server) : ''];
-  if (cached && left === right) {
-    return panel('Object', yamlBlock(cached, 'Object'), badge('ok', 'the cache has what the server has'));
+  // Texts are cut, so those of different objects may be the same.
+  const left = areSame || !cached ? '' : await pace(() => yamlOf(cached));
+  const right = areSame || !server ? '' : await pace(() => yamlOf(server));
+  if (cached && areSame) {
+    const end = badge('ok', 'the cache has what the server has');
+    return { panel: panel('Object', await block(cached, 'Object'), end), isCompared: false };
   }
   const word = !cached ? 'only on the server' : !server ? 'only in the cache' : 'the cache is behind the server';
-  return panel('Object', sideBySide(left, right), badge('warn', word));
+  const compared = await pace(() => panel('Object', sideBySide(left, right), badge('warn', word)));
+  return { panel: compared, isCompared: areSame === false };
 }
 
-function nothing(): Html {
-  return empty('The cache does not have it.');
+/** Whatever the order of their fields. Costs little of what their texts cost. */
+function isSame(one: KubernetesObject, other: KubernetesObject): boolean {
+  try {
+    return isDeepStrictEqual(one, other);
+  } catch (error) {
+    // The stack has no room for it.
+    if (error instanceof RangeError) return false;
+    throw error;
+  }
 }
 
-function sideBySide(left: string, right: string): Content {
-  const rows: Html[] = [];
+/** The lines of a row: undefined where a side has none. */
+interface DiffRow {
+  readonly before: string | undefined;
+  readonly after: string | undefined;
+  readonly isChanged: boolean;
+}
+
+function rowsOf(left: string, right: string): readonly DiffRow[] {
+  const rows: DiffRow[] = [];
   // Lines that follow each other on one side share a row with those on the other.
   let [removed, added]: [string[], string[]] = [[], []];
   const flush = (): void => {
     for (let at = 0; at < Math.max(removed.length, added.length); at += 1) {
-      const [before, after] = [removed[at], added[at]];
-      rows.push(
-        html`<tr>
-          <td>${before !== undefined && html`<del>${before}</del>`}</td>
-          <td>${after !== undefined && html`<ins>${after}</ins>`}</td>
-        </tr>`,
-      );
+      rows.push({ before: removed[at], after: added[at], isChanged: true });
     }
     [removed, added] = [[], []];
   };
@@ -113,16 +153,28 @@ function sideBySide(left: string, right: string): Content {
     else if (side === 'right') added.push(text);
     else {
       flush();
-      rows.push(
-        html`<tr>
-          <td>${text}</td>
-          <td>${text}</td>
-        </tr>`,
-      );
+      rows.push({ before: text, after: text, isChanged: false });
     }
   }
   flush();
-  return html`<div class="scroll" role="region" aria-label="Difference" tabindex="0">
+  return rows;
+}
+
+function diffRow({ before, after, isChanged }: DiffRow): Html {
+  const cells = isChanged
+    ? [before !== undefined && html`<del>${before}</del>`, after !== undefined && html`<ins>${after}</ins>`]
+    : [before, after];
+  return html`<tr>
+    ${cells.map((cell) => html`<td>${cell}</td>`)}
+  </tr>`;
+}
+
+function sideBySide(left: string, right: string): Content {
+  const rows = rowsOf(left, right);
+  const isCut = rows.length > MOST_ROWS;
+  const from = isCut ? Math.max(0, rows.findIndex(({ isChanged }) => isChanged) - ROWS_BEFORE) : 0;
+  const shown = rows.slice(from, from + MOST_ROWS);
+  const table = html`<div class="scroll" role="region" aria-label="Difference" tabindex="0">
     <table class="diff">
       <thead>
         <tr>
@@ -131,8 +183,10 @@ function sideBySide(left: string, right: string): Content {
         </tr>
       </thead>
       <tbody>
-        ${rows}
+        ${shown.map(diffRow)}
       </tbody>
     </table>
   </div>`;
+  const all = formatCount(rows.length);
+  return [table, isCut && empty(`Only ${shown.length} of ${all} rows are shown, from the first difference on.`)];
 }

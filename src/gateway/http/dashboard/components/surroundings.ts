@@ -7,8 +7,8 @@ import { shownState } from '../waits.ts';
 import { badge, empty, panel } from './panel.ts';
 import { table } from './table.ts';
 
-/** Characters of the message of an Event: others have chosen it. */
-const MOST_MESSAGE = 500;
+/** Characters of each text of an Event: others have chosen it. */
+export const MOST_MESSAGE = 500;
 
 /** The objects, Events and controllers around one object. @param here the object itself. */
 export function surroundingsPanels({ times }: PageRequest, around: Surroundings, here: TreeObject): Html {

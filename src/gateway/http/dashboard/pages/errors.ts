@@ -46,7 +46,7 @@ export function errorsPage(
     content: html`
       <h1>Errors</h1>
       ${replays.length > 0 && panel('Replays', replayList(page, replays))}
-      ${grouped < total && html`<p class="notice">The oldest ${formatCount(grouped)} of them are grouped here.</p>`}
+      ${grouped < total && html`<p class="notice">${formatCount(grouped)} of them are grouped here, from the oldest on.</p>`}
       ${
         largest.length < shown.length &&
         html`<p class="notice">These are the ${largest.length} largest of ${formatCount(shown.length)} groups.</p>`

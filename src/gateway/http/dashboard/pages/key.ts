@@ -4,8 +4,9 @@ import { PAUSED_ANNOTATION } from '../../../controller/handlers/paused.ts';
 import { nextRun, objectText } from '../../../controller/workqueue/key-state.ts';
 import { waitFor } from '../../../controller/workqueue/key-status.ts';
 import type { KeyStatus, PastRun } from '../../../controller/workqueue/work-queue.ts';
+import type { ReadingTime } from '../../cache-api/reading-time.ts';
 import { actionForm } from '../components/form.ts';
-import { isUnchanged, objectPanel } from '../components/object.ts';
+import { objectPanel } from '../components/object.ts';
 import { badge, empty, facts, panel } from '../components/panel.ts';
 import { surroundingsPanels } from '../components/surroundings.ts';
 import { outcomeBadge, outcomeTone, reasonList, wroteText } from '../components/runs.ts';
@@ -22,7 +23,11 @@ import { shownState, waitText } from '../waits.ts';
 export async function keyPage(
   page: PageRequest,
   controller: ControllerAccess,
-  { key, runs }: { readonly key: string; readonly runs: readonly PastRun[] },
+  {
+    key,
+    runs,
+    time,
+  }: { readonly key: string; readonly runs: readonly PastRun[]; readonly time: Pick<ReadingTime, 'pace'> },
 ): Promise<Html> {
   const [summary, status, object, surroundings] = await Promise.all([
     controller.summary(),
@@ -32,7 +37,8 @@ export async function keyPage(
   ]);
   const { id } = summary;
   const state = shownState(status, page.times);
-  const objectNow = objectPanel(object, status.object?.state === 'kept out');
+  const isKeptOut = status.object?.state === 'kept out';
+  const { panel: objectNow, isCompared } = await objectPanel(object, { isKeptOut, pace: time.pace });
   const around = surroundings && surroundingsPanels(page, surroundings, here(summary, object, key));
   const happened = panel('What happened', timeline(page, id, { runs, failures: status.failures }));
   return layout(page, {
@@ -45,12 +51,12 @@ export async function keyPage(
       ${summary.isStarting && html`<p class="notice">Its controller: ${summary.remarks[0]}</p>`}
       ${panel('Now', html`<div class="body">${nowFacts(page, status)}</div>`, buttons(page, summary, status))}
       ${
-        isUnchanged(object)
-          ? html`<div class="columns">
+        isCompared
+          ? html`${happened} ${around} ${objectNow}`
+          : html`<div class="columns">
               <div>${happened} ${around}</div>
               ${objectNow}
             </div>`
-          : html`${happened} ${around} ${objectNow}`
       }
       ${commandHelp(page, controller, { id, status })}
     `,

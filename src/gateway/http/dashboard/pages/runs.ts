@@ -1,6 +1,7 @@
 import { variableOf } from '../../../../ground/config/config.ts';
 import { RUN_OUTCOMES } from '../../../controller/workqueue/history/past-run.ts';
 import type { PastRun, PastOutcome, RunPage } from '../../../controller/workqueue/work-queue.ts';
+import type { ReadingTime } from '../../cache-api/reading-time.ts';
 import { empty, panel } from '../components/panel.ts';
 import { runColumns } from '../components/runs.ts';
 import { table } from '../components/table.ts';
@@ -24,7 +25,13 @@ export async function runsPage(
     id,
     controller,
     filter,
-  }: { readonly id: string; readonly controller: ControllerAccess; readonly filter: RunsFilter },
+    time,
+  }: {
+    readonly id: string;
+    readonly controller: ControllerAccess;
+    readonly filter: RunsFilter;
+    readonly time: Pick<ReadingTime, 'pace'>;
+  },
 ): Promise<Html> {
   const { outcome, before } = filter;
   const found = await controller.queue.history.runs({
@@ -32,6 +39,7 @@ export async function runsPage(
     ...(outcome ? { outcome } : {}),
     ...(before === undefined ? {} : { before }),
   });
+  const shown = await time.pace(() => runTable(page, id, found, filter));
   return layout(page, {
     title: `Runs of ${id}`,
     section: 'overview',
@@ -40,7 +48,7 @@ export async function runsPage(
     content: html`
       ${crumbs(['Overview', DASHBOARD_PATH], [id, controllerUrl(id)])}
       <h1>Runs of ${id}</h1>
-      ${panel('Runs', runTable(page, id, found, filter), filterForm(id, filter))}
+      ${panel('Runs', shown, filterForm(id, filter))}
     `,
   });
 }

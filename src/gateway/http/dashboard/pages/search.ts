@@ -1,15 +1,20 @@
 import { SelectorError } from '../../../../core/index.ts';
 import { empty, panel } from '../components/panel.ts';
+import { outcomeBadge } from '../components/runs.ts';
 import { table } from '../components/table.ts';
 import type { DashboardData, FoundObject, ObjectsFound } from '../data.ts';
 import { type Content, html, type Html } from '../html.ts';
 import { layout, type PageRequest } from '../page.ts';
-import { controllerUrl, keyUrl, objectUrl } from '../urls.ts';
+import { controllerUrl, keyUrl, objectUrl, runUrl } from '../urls.ts';
 
-const HELP = 'Part of a name, NAMESPACE/NAME, a label such as app=web, or a UID.';
+const HELP = 'Part of a name, NAMESPACE/NAME, a label such as app=web, a UID, or the reconcileID of a line of a log.';
 const MOST_CONTROLLERS = 50;
+const MOST_RUNS = 50;
+/** A search reads the histories of all controllers, one after the other, for this time at most. */
+const RUNS_MS = 3000;
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** Controllers and objects by one text, which is in the URL. */
+/** Controllers, objects and runs by one text, which is in the URL. */
 export async function searchPage(page: PageRequest, data: DashboardData, text: string): Promise<Html> {
   return layout(page, {
     title: text === '' ? 'Search' : `${text} · Search`,
@@ -33,12 +38,42 @@ async function results({ visitor }: PageRequest, data: DashboardData, text: stri
         ${shown.map((id) => html`<li><a href="${controllerUrl(id)}">${id}</a></li>`)}
       </ul>`,
     );
+  const runs = UUID.test(text) && (await runsOfTrigger(data, text));
   try {
-    return html`${list} ${panel('Objects in the cache', objects(await data.search(visitor, text)))}`;
+    return html`${list} ${runs} ${panel('Objects in the cache', objects(await data.search(visitor, text)))}`;
   } catch (error) {
     if (!(error instanceof SelectorError)) throw error;
     return html`${list} ${panel('Objects in the cache', empty(`These labels cannot be understood: ${error.message}`))}`;
   }
+}
+
+/** The runs of a trigger, which is in the logs as `reconcileID`, as far as they are on record. */
+async function runsOfTrigger(data: DashboardData, reconcileId: string): Promise<Content> {
+  const untilMs = data.clock.now() + RUNS_MS;
+  const found: Content[] = [];
+  let [isWhole, hasMore] = [true, false];
+  for (const [id, { history }] of data.queues()) {
+    if (data.clock.now() > untilMs) isWhole = false;
+    if (!isWhole || found.length > 0) break;
+    const { runs, next } = await history.runs({ limit: MOST_RUNS, reconcileId });
+    if (next !== undefined && runs.length === 0) hasMore = true;
+    for (const { key, run, outcome } of runs) {
+      const link = html`<a href="${runUrl(id, { key, run })}">run ${run} of ${key}</a>`;
+      found.push(html`<li>${link} by <a href="${controllerUrl(id)}">${id}</a> ${outcomeBadge(outcome)}</li>`);
+    }
+  }
+  const none =
+    isWhole && !hasMore
+      ? 'No run of this trigger is on record: the history keeps the last runs, and of very many a second some.'
+      : `It was not found in ${RUNS_MS / 1000} s: there are very many runs. /queues/CONTROLLER/runs?reconcileId=… finds it.`;
+  return panel(
+    'Runs of this trigger',
+    found.length === 0
+      ? empty(none)
+      : html`<ul class="body plain">
+          ${found}
+        </ul>`,
+  );
 }
 
 function objects({ objects: found, isWhole }: ObjectsFound): Html {

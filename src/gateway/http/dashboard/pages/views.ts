@@ -1,4 +1,5 @@
 import { formatObjectKey, keyOf, type KubernetesObject, SelectorError } from '../../../../core/index.ts';
+import type { ReadingTime } from '../../cache-api/reading-time.ts';
 import { yamlBlock } from '../components/object.ts';
 import { badge, empty, panel } from '../components/panel.ts';
 import { count, table } from '../components/table.ts';
@@ -144,7 +145,11 @@ function keyText({ metadata }: KubernetesObject): string {
 }
 
 /** One object of a view as YAML. */
-export async function objectPage(page: PageRequest, view: ViewAccess, key: string): Promise<Html> {
+export async function objectPage(
+  page: PageRequest,
+  view: ViewAccess,
+  { key, time }: { readonly key: string; readonly time: Pick<ReadingTime, 'pace'> },
+): Promise<Html> {
   const { name } = view;
   const shown = await view.get(page.visitor, key);
   const object = shown.kind === 'shown' ? shown.object : undefined;
@@ -152,7 +157,7 @@ export async function objectPage(page: PageRequest, view: ViewAccess, key: strin
     shown.kind === 'hidden'
       ? empty(shown.reason)
       : object
-        ? yamlBlock(object, key)
+        ? await time.pace(() => yamlBlock(object, key))
         : empty(
             html`The cache has no such object.
               <a href="${withQuery(`${VIEWS_URL}/objects`, { view: name })}">Show all</a>`,

@@ -84,6 +84,8 @@ local function finish(key, run, mode, again, barrier, told, dead, nonce, unsent)
   redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'busy', 'back', 'dirty', 'error', mode == 'forget' and 'failures' or 'busy')
   redis.call('ZREM', in_flight, key)
   redis.call('ZREM', slots, key)
+  -- The outcome is made. The memory shares do not count the record of the writes of a key at rest.
+  redis.call('UNLINK', prefix .. ':writes:' .. key)
   local failures = tonumber(r[3] or 0)
   if mode == 'count' then
     failures = redis.call('HINCRBY', record, 'failures', 1)
