@@ -252,6 +252,44 @@ describe('an answer with long lists', () => {
     expect(decodeCallback({ result })).toMatchObject({ message: expect.stringContaining(`result.${path}: `) });
   });
 
+  const trap = (target: object, name: PropertyKey): object =>
+    Object.defineProperty(target, name, { enumerable: true, get: () => expect.fail('it was looked at') });
+  const expressions = (...matchExpressions: unknown[]): object => ({ labelSelector: { matchExpressions } });
+  const exists = { key: 'a', operator: 'Exists' };
+
+  it.each<[string, object, object]>([
+    ['names.1', { names: ['x', 'a/b'] }, { names: trap(['x', 'a/b', ''], 2) }],
+    [
+      'labelSelector.matchLabels.a',
+      { labelSelector: { matchLabels: { a: 1 } } },
+      { labelSelector: { matchLabels: trap({ a: 1 }, 'b') } },
+    ],
+    [
+      'labelSelector.matchExpressions.1.values.1',
+      expressions(exists, { key: 'a', operator: 'In', values: ['', 'x'.repeat(64)] }),
+      expressions(exists, { key: 'a', operator: 'In', values: trap(['', 'x'.repeat(64), ''], 2) }),
+    ],
+    [
+      'labelSelector.matchExpressions.0.operator',
+      expressions({ key: 'a', operator: 'in' }),
+      expressions({ key: 'a', operator: 'in' }, trap({}, 'operator')),
+    ],
+    [
+      'labelSelector.matchExpressions.0',
+      expressions({ ...exists, value: [] }),
+      expressions({ ...exists, value: [] }, trap({}, 'key')),
+    ],
+  ])('is wrong at its first wrong part, %s, and no later part is looked at', (path, first, more) => {
+    const [issue] =
+      resultSchema.safeParse({ status: 'done', related: [rule, { ...rule, ...first }] }).error?.issues ?? [];
+    const result = { status: 'done', related: [rule, { ...rule, ...more }, { ...rule, names: trap([''], 0) }] };
+    const [decoded] = decodeResults({ version: 'v1', results: [result] }, 1);
+    expect(decoded).toMatchObject({
+      status: 'error',
+      message: `the result is wrong: results.0.related.1.${path}: ${issue?.message}`,
+    });
+  });
+
   it('has no result for a request when it has one too many, which is not looked at', () => {
     const result = Object.defineProperty({}, 'status', { get: () => expect.fail('it was looked at') });
     expect(() => decodeResults({ version: 'v1', results: [result, result] }, 1)).toThrow('results: 2 for one request');

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { isApiVersion, isKind, isName, isNamespace, isResourceVersion, isUid } from '../core/index.ts';
+import { isApiVersion, isKind, isName, isNamedName, isNamespace, isResourceVersion, isUid } from '../core/index.ts';
+import { MAX_LABEL_KEY, MAX_LABEL_VALUE } from '../core/names.ts';
 import { apiVersion, kind, namedName, namespace, objectName, uid } from './name-schema.ts';
 import {
   MAX_LOG_LINES,
@@ -157,6 +158,11 @@ export const resultLineSchema: z.ZodType<ResultLine> = z
  * @throws TypeError when the answer is no list of that many results.
  */
 export function decodeResults(value: unknown, requests: number): readonly (RequestResult | TypeError)[] {
+  return resultDecoders(value, requests).map((decode) => decode());
+}
+
+/** As `decodeResults`, with a function for each result: the caller decodes one in a turn, because it may be long. */
+export function resultDecoders(value: unknown, requests: number): readonly (() => RequestResult | TypeError)[] {
   const { version, results } = isRecord(value) ? value : {};
   if (version !== CONTRACT_VERSION) throw new TypeError(`version: must be ${CONTRACT_VERSION}`);
   if (!Array.isArray(results)) throw new TypeError('results: must be a list');
@@ -164,7 +170,7 @@ export function decodeResults(value: unknown, requests: number): readonly (Reque
     const asked = requests === 1 ? 'one request' : `${requests} requests`;
     throw new TypeError(`results: ${results.length} for ${asked}`);
   }
-  return results.map((each: unknown, at) => decodeResult(each, ['results', at]));
+  return results.map((each: unknown, at) => () => decodeResult(each, ['results', at]));
 }
 
 /**
@@ -236,9 +242,16 @@ function isLog(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.length <= MAX_LOG_LINES && value.every((line) => typeof line === 'string');
 }
 
+/** The schema accepts it and leaves it unchanged. */
 function isPlainWrite(value: unknown): boolean {
+  if (!isGoodWrite(value)) return false;
+  for (const name in value as object) if (!WRITE_FIELDS.has(name)) return false;
+  return true;
+}
+
+/** The schema accepts it, perhaps without fields that it does not know. */
+function isGoodWrite(value: unknown): boolean {
   if (!isRecord(value)) return false;
-  for (const name in value) if (!WRITE_FIELDS.has(name)) return false;
   const { namespace: space, resourceVersion, deleted, gone } = value;
   return (
     isApiVersion(value['apiVersion']) &&
@@ -276,7 +289,7 @@ export function listIssue(result: unknown, at: readonly PropertyKey[] = []): Typ
   const { status, writes: written, related: rules } = result;
   if (!HAS_LISTS.has(status)) return undefined;
   for (const [index, each] of Array.isArray(written) ? written.entries() : []) {
-    const parsed = isPlainWrite(each) ? undefined : write.safeParse(each);
+    const parsed = isGoodWrite(each) ? undefined : write.safeParse(each);
     if (parsed?.success === false) return issueOf(parsed.error, [...at, 'writes', index]);
   }
   if (isLonger(result['log'], MAX_LOG_LINES)) return tooLong([...at, 'log'], MAX_LOG_LINES);
@@ -291,8 +304,64 @@ export function listIssue(result: unknown, at: readonly PropertyKey[] = []): Typ
     parts += selectorParts(rule['labelSelector']);
     if (parts > most) return tooLong([...path, 'labelSelector'], most);
   }
+  for (const [index, rule] of Array.isArray(rules) ? rules.entries() : []) {
+    const cut = isRecord(rule) ? upToWrong(rule) : undefined;
+    const parsed = cut && relatedRule.safeParse(cut);
+    if (parsed?.success === false) return issueOf(parsed.error, [...at, 'related', index]);
+  }
   return undefined;
 }
+
+/**
+ * A rule up to its first name, label, expression or value that the schema does not accept, so that the schema makes one
+ * issue of it. Undefined when there is none: the schema then makes a few issues of the rule at most.
+ */
+function upToWrong({ names, labelSelector: selector, ...rule }: Record<string, unknown>): object | undefined {
+  const name = firstWrong(names, isNamedName);
+  if (name) return { ...rule, names: name };
+  const { matchLabels, matchExpressions } = isRecord(selector) ? selector : {};
+  if (isRecord(matchLabels)) {
+    const key = Object.keys(matchLabels).find((each) => !isPlainLabel(each, matchLabels[each]));
+    if (key !== undefined) return { ...rule, labelSelector: { matchLabels: { [key]: matchLabels[key] } } };
+  }
+  const expressions = firstWrong(matchExpressions, isPlainExpression);
+  if (!expressions) return undefined;
+  const wrong = expressions.pop();
+  if (isRecord(wrong) && Array.isArray(wrong['values'])) {
+    expressions.push({ ...wrong, values: firstWrong(wrong['values'], isLabelValue) ?? [] });
+  } else expressions.push(wrong);
+  return { ...rule, labelSelector: { matchExpressions: expressions } };
+}
+
+/** The elements of a list up to the first that is not plain; undefined when all are, or when it is no list. */
+function firstWrong(list: unknown, isPlain: (each: unknown) => boolean): unknown[] | undefined {
+  const at = Array.isArray(list) ? list.findIndex((each) => !isPlain(each)) : -1;
+  return at < 0 ? undefined : (list as unknown[]).slice(0, at + 1);
+}
+
+/** The schema passes over the key `__proto__`. */
+function isPlainLabel(key: string, value: unknown): boolean {
+  return key === '__proto__' || (key.length <= MAX_LABEL_KEY && isLabelValue(value));
+}
+
+function isLabelValue(value: unknown): boolean {
+  return typeof value === 'string' && value.length <= MAX_LABEL_VALUE;
+}
+
+function isPlainExpression(value: unknown): boolean {
+  if (!isRecord(value)) return false;
+  for (const name in value) if (!EXPRESSION_FIELDS.has(name)) return false;
+  const { key, operator, values } = value;
+  return (
+    typeof key === 'string' &&
+    key.length <= MAX_LABEL_KEY &&
+    OPERATORS.has(operator) &&
+    (!('values' in value) || (Array.isArray(values) && values.every(isLabelValue)))
+  );
+}
+
+const EXPRESSION_FIELDS: ReadonlySet<string> = new Set(['key', 'operator', 'values']);
+const OPERATORS: ReadonlySet<unknown> = new Set(['In', 'NotIn', 'Exists', 'DoesNotExist']);
 
 /** How many labels, expressions and values there are in a selector, which may be wrong. */
 function selectorParts(selector: unknown): number {

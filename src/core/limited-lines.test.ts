@@ -32,8 +32,17 @@ it('lines are bounded however many subjects they are about', () => {
   for (let at = 0; at < 100_000; at += 1) lines.write(`subject ${at % 5000}`, () => (written += 1));
   expect(written).toBe(10_000 + 10);
   nowMs += 60_000;
-  lines.write('subject 4999', ({ leftOut }) => expect(leftOut).toBe(100_000 - 10_010 - 1000 * 10));
+  // All are quiet now, so each has a limit of its own again.
   written = 0;
   for (let at = 6000; at < 6010; at += 1) lines.write(`subject ${at}`, () => (written += 1));
-  expect(written).toBe(9);
+  expect(written).toBe(10);
+});
+
+it('subjects that are gone for good make room for others, also those with lines that were left out', () => {
+  let nowMs = 0;
+  const lines = new LimitedLines({ now: () => nowMs });
+  for (let at = 0; at < 1000; at += 1) for (let line = 0; line < 20; line += 1) lines.admit(`gone ${at}`);
+  nowMs += 60_000;
+  const admitted = Array.from({ length: 500 }, (_, at) => lines.admit(`new ${at}`));
+  expect(admitted.filter((each) => each === undefined)).toEqual([]);
 });

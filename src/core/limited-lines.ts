@@ -65,8 +65,9 @@ export class LimitedLines {
     const nowMs = this.#clock.now();
     if (nowMs < this.#forgotMs + 1000) return;
     this.#forgotMs = nowMs;
-    for (const [subject, { bucket, leftOut }] of this.#subjects) {
-      if (leftOut === 0 && bucket.isFull) this.#subjects.delete(subject);
+    // A subject that has left lines out is forgotten, too: it may never come again, and others need its place.
+    for (const [subject, { bucket }] of this.#subjects) {
+      if (bucket.isFull && subject !== OTHERS) this.#subjects.delete(subject);
     }
   }
 }

@@ -14,6 +14,8 @@ describe('redacted', () => {
     ['a bearer', 'GET /: Authorization: Bearer abcdef0123456789', 'GET /: Authorization: Bearer [redacted]'],
     ['a signing secret', 'bad whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'bad [redacted]'],
     ['a password in a URL', 'redis://app:hunter2@redis:6379 is down', 'redis://app:[redacted]@redis:6379 is down'],
+    ['one behind a port', 'http://a:80/x,redis://app:hunter2@redis', 'http://a:80/x,redis://app:[redacted]@redis'],
+    ['no port', 'http://web:8080/@scope is away', 'http://web:8080/@scope is away'],
     ['one with an at sign', 'redis://app:p@ss@redis is down', 'redis://app:[redacted]@redis is down'],
     ['one with a slash', 'redis://app:pa/ss@redis is down', 'redis://app:[redacted]@redis is down'],
     ['a password by name', 'connect password=correct-horse host=db', 'connect password=[redacted] host=db'],

@@ -208,6 +208,7 @@ export class DeclaredFunctions {
 
   async #consume(buffer: EventBuffer, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) for (const event of await buffer.take(100, signal)) this.#handle(event);
+    buffer.end();
   }
 
   #handle(event: WatchEvent): void {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
 import { generateSecret, sign, verify, importSecret } from '../../contract/index.ts';
 import type { InvalidFunctionError } from './invalid-function-error.ts';
@@ -50,9 +50,19 @@ describe('a signing Secret', () => {
     ['is empty', ' \n', [], 'SecretEmpty'],
     ['holds something else', 'hunter2', [], 'SecretInvalid'],
     ['holds too many', Array.from({ length: 5 }, generateSecret).join(' '), [], 'TooManySecrets'],
+    ['is longer than that', `${'whsec_'.padEnd(38, 'x')} `.repeat(25_000), [], 'SecretInvalid'],
   ])('that %s is refused', async (_what, value, [name, key], reason) => {
     text = value;
     expect(await refused(name, key)).toMatchObject({ condition: 'Ready', reason });
+  });
+
+  it('has a bounded number of words, each of which could be imported', async () => {
+    const words = Array.from({ length: 30 }, () => `whsec_${Buffer.alloc(24).toString('base64')}`);
+    text = [...words, 'x'].join(' ');
+    const importKey = vi.spyOn(crypto.subtle, 'importKey');
+    await refused();
+    expect(importKey.mock.calls.length).toBeLessThanOrEqual(4);
+    importKey.mockRestore();
   });
 
   it('that is none is told as nothing but that: not what it holds, nor how much', async () => {

@@ -23,7 +23,7 @@ export interface MemoryPlace {
 }
 
 export interface MemoryHolder extends MemoryPlace {
-  /** The bytes in Redis of each namespace, about. Data of no namespace is left out. */
+  /** The bytes in Redis of each namespace, about; of objects without one under the name of their kind. */
   readonly weigh: () => Promise<ReadonlyMap<string, number>>;
 }
 
@@ -76,7 +76,7 @@ const TAKE_BACK_LOOKS = 5;
 const WEIGH_MS = 1000;
 const WEIGH_SHARE = 10;
 
-const REASON = 'its namespace holds more than its share of the memory of Redis, which is short';
+const REASON = 'its namespace, or its kind, holds more than its share of the memory of Redis, which is short';
 const READER = 'the functions that read it hold more than their share of the memory of Redis, which is short';
 
 /**

@@ -279,7 +279,7 @@ export class Applier {
         let [from, to] = [0, 0];
         let wakeups: Wakeup[] = [];
         let cost = 0;
-        const slice = new TimeSlice();
+        const slice = new TimeSlice(`view ${view.name}`);
         const names = some.map(({ key }) => key);
         for await (const { object } of view.objects.each(names, slice)) {
           to += 1;
@@ -304,7 +304,7 @@ export class Applier {
    */
   async #applyPiece(given: readonly WatchEvent[], chunk?: ChunkInProgress): Promise<void> {
     if (given.length === 0) return;
-    const slice = new TimeSlice();
+    const slice = new TimeSlice(`view ${this.#options.view.name}`);
     const listing = this.#listing;
     const events: WatchEvent[] = [];
     for (const event of given) {
@@ -377,15 +377,18 @@ export class Applier {
     wakeups: readonly Wakeup[],
   ): Promise<void> {
     const { view } = this.#options;
-    const namespaceOf = (key: string): string | undefined => sent.get(key)?.object.metadata.namespace;
+    const ownerOf = (key: string): string | undefined => {
+      const event = sent.get(key);
+      return event && view.payerOf(event.object.metadata.namespace);
+    };
     await view.reserve(() => [
-      ...[...operations.values()].map((each) => [namespaceOf(each.key), sizeOf(each)] as const),
+      ...[...operations.values()].map((each) => [ownerOf(each.key), sizeOf(each)] as const),
       ...wakeups.map((each) => [payerOf(each), lengthOf(each)] as const),
     ]);
     for (const [key, operation] of operations) {
       const event = sent.get(key);
       if (operation.kind !== 'S' || !event || event.keptOut !== undefined) continue;
-      const reason = view.leftOut(event.object.metadata.namespace);
+      const reason = view.leftOut(view.payerOf(event.object.metadata.namespace));
       if (reason !== undefined) operations.set(key, this.#comparer.leftOutOperation(event, reason));
     }
   }

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { boundedIndexes, MOST_OF_TENANT, MOST_PLACES, type UserIndexes } from './backfill.ts';
+import { type LogFields, silentLogger, systemClock } from '../../../core/index.ts';
+import { Backfill, boundedIndexes, MOST_OF_TENANT, MOST_PLACES, type UserIndexes } from './backfill.ts';
+import type { View } from './view.ts';
 
 const NEEDED = 'annotation:paused';
 const user = (tenant: string | undefined, count: number, name: string): UserIndexes => ({
@@ -53,5 +55,53 @@ describe('the indexes of a view', () => {
     expect(kept.length - 1).toBe(200);
     expect(kept.length - 1).toBeLessThanOrEqual(MOST_PLACES);
     expect(left).toHaveLength(1400);
+  });
+});
+
+describe('the log of indexes beyond the bound', () => {
+  const indexes = new Map<string, UserIndexes>();
+  const lines: LogFields[] = [];
+  const clock = { ...systemClock, now: () => 0 };
+
+  /** Logs at each start; it fills nothing, because its work has ended. */
+  function create(): Backfill {
+    indexes.clear();
+    lines.length = 0;
+    return new Backfill({
+      view: { name: 'v1/Pod' } as View,
+      indexes,
+      started: Promise.resolve(),
+      applied: () => Promise.resolve(),
+      clock,
+      logger: { ...silentLogger, warn: (fields) => lines.push(fields) },
+      signal: AbortSignal.abort(),
+    });
+  }
+
+  async function start(backfill: Backfill): Promise<void> {
+    backfill.start();
+    await backfill.finished;
+  }
+
+  it('has a line when they change, which names a few of them', async () => {
+    const backfill = create();
+    indexes.set('a', user('a', 100, 'x'));
+    await start(backfill);
+    await start(backfill);
+    expect(lines).toEqual([
+      { resource: 'v1/Pod', indexes: expect.toSatisfy((named: string[]) => named.length === 10), more: 26 },
+    ]);
+    indexes.set('a', user('a', 101, 'x'));
+    await start(backfill);
+    expect(lines.map(({ more }) => more)).toEqual([26, 27]);
+  });
+
+  it('has no more lines than people read, however often they change', async () => {
+    const backfill = create();
+    for (let at = 0; at < 100; at += 1) {
+      indexes.set('a', user('a', 100 + at, 'x'));
+      await start(backfill);
+    }
+    expect(lines).toHaveLength(10);
   });
 });

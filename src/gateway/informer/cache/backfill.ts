@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf, namespaceOfKey, tenantNamed } from '../../../core/index.ts';
+import { type Clock, LimitedLines, type Logger, messageOf, namespaceOfKey, tenantNamed } from '../../../core/index.ts';
 import {
   encodeEntry,
   KEPT_OUT_INDEX,
@@ -37,6 +37,10 @@ export interface UserIndexes {
 export const MOST_OF_TENANT = 64;
 /** Each namespace is a word in the list of indexes, which each reader reads. */
 export const MOST_PLACES = 256;
+/** The indexes that a log line names: tenants decide how many there are. */
+const MOST_NAMED_INDEXES = 10;
+/** Tenants can change what is beyond their bound all the time. */
+const BOUND_LINES = { perSecond: 1 / 60, burst: 10 };
 
 /**
  * The indexes to maintain, and those of tenants beyond their bound. Both in the order of their names. An index that
@@ -111,9 +115,14 @@ export class Backfill {
   readonly #walked = new Set<string | undefined>();
   /** Observed fields whose values were compared with all objects since the view was taken. */
   readonly #compared = new Set<MadeIndex>();
+  /** About indexes beyond their bound. */
+  readonly #lines: LimitedLines;
+  /** The indexes beyond their bound that were found last. */
+  #beyond = '';
 
   constructor(options: BackfillOptions) {
     this.#options = options;
+    this.#lines = new LimitedLines(options.clock, BOUND_LINES);
   }
 
   /** Resolves when all requested indexes are filled, or the signal has ended the work. */
@@ -162,13 +171,20 @@ export class Backfill {
   }
 
   #warnOfBounds(): void {
-    const { view, indexes, logger } = this.#options;
-    const users = [...indexes.values()];
-    const [specs, fields] = [boundedIndexes(users).left, boundedObserved(users).left.map((each) => `observed ${each}`)];
-    if (specs.length + fields.length === 0) return;
-    logger.warn(
-      { resource: view.name, indexes: [...specs, ...fields] },
-      `indexes are not made, because their tenant declares more than ${MOST_OF_TENANT} for this kind`,
+    const { view, logger } = this.#options;
+    const users = [...this.#options.indexes.values()];
+    const fields = boundedObserved(users).left.map((each) => `observed ${each}`);
+    const beyond = [...boundedIndexes(users).left, ...fields];
+    const before = this.#beyond;
+    this.#beyond = beyond.join();
+    if (beyond.length === 0 || this.#beyond === before) return;
+    const indexes = beyond.slice(0, MOST_NAMED_INDEXES);
+    const named = { resource: view.name, indexes, more: beyond.length - indexes.length };
+    this.#lines.write(view.name, (admitted) =>
+      logger.warn(
+        { ...named, ...admitted },
+        `indexes are not made, because their tenant declares more than ${MOST_OF_TENANT} for this kind`,
+      ),
     );
   }
 
@@ -325,14 +341,14 @@ async function fillPlace(
       moves.push({ key, from, to });
       left -= costOfEntries(key, from.indexEntries) + costOfEntries(key, to.indexEntries);
       if (left > 0) continue;
-      await view.reserve(() => moves.map(sizeOf));
+      await view.reserve(() => moves.map((each) => [view.payerOf(namespaceOfKey(each.key)), sizeOf(each)] as const));
       if (!goesOn()) return false;
       await view.indexer.move(moves);
       slice.restart();
       moves = [];
       left = MAX_ENTRIES;
     }
-    await view.reserve(() => moves.map(sizeOf));
+    await view.reserve(() => moves.map((each) => [view.payerOf(namespaceOfKey(each.key)), sizeOf(each)] as const));
     if (!goesOn()) return false;
     await view.indexer.move(moves);
   }
@@ -340,8 +356,8 @@ async function fillPlace(
 }
 
 /** The bytes that an object's new index entries add, about. */
-function sizeOf({ key, from, to }: { key: string; from: ObjectEntry; to: ObjectEntry }): [string | undefined, number] {
+function sizeOf({ key, from, to }: { key: string; from: ObjectEntry; to: ObjectEntry }): number {
   const known = new Set(from.indexEntries);
   const added = to.indexEntries.filter((entry) => !known.has(entry));
-  return [namespaceOfKey(key), bytesOfEntries(key, added)];
+  return bytesOfEntries(key, added);
 }

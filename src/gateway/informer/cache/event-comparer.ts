@@ -73,7 +73,7 @@ export class EventComparer {
     const { namespace = '' } = object.metadata;
     const reason = event.keptOut ?? unhandledReason(event);
     const { logger, metrics, view } = this.#options;
-    const leftOut = event.kind === 'deleted' ? undefined : view.leftOut(object.metadata.namespace);
+    const leftOut = event.kind === 'deleted' ? undefined : view.leftOut(view.payerOf(object.metadata.namespace));
     if (reason === undefined) return leftOut === undefined ? event : this.#leaveOut(event, leftOut);
     const resource = formatKind(view.resource);
     metrics.count('levelhook_cache_kept_out_total', { resource });

@@ -74,15 +74,15 @@ export class Indexer {
   }
 
   /**
-   * The index entries of an object. A large one pays for finding its values with the time of its namespace; when that
-   * is used up, it has no values in the indexes that are left, and readers look at it.
+   * The index entries of an object. A large one pays for finding its values with the time of its namespace, and of its
+   * kind if it has none; when that is used up, it has no values in the indexes that are left, and readers look at it.
    * @param length of its JSON. Default: it counts as large.
    */
   indexEntriesOf(object: KubernetesObject, made: readonly MadeIndex[], length = Infinity): string[] {
     const { namespace } = object.metadata;
     const specs = madeIn(made, namespace);
-    const isLarge = namespace !== undefined && length * specs.filter(isLong).length > LARGE_LENGTH;
-    const time = isLarge ? this.#timeOf(namespace) : undefined;
+    const isLarge = length * specs.filter(isLong).length > LARGE_LENGTH;
+    const time = isLarge ? this.#timeOf(namespace ?? '') : undefined;
     if (!time) return indexEntriesOf(object, specs);
     return indexEntriesOf(object, specs, (_, spec) => {
       if (!isLong(spec)) return indexValues(object, spec);
@@ -155,7 +155,7 @@ export class Indexer {
     return counts.reduce((sum, count) => sum + Number(count ?? 0), 0);
   }
 
-  /** The namespaces that have objects which are kept out for want of memory. */
+  /** The namespaces that have objects which are kept out for want of memory; '' for objects of the cluster. */
   async leftOutNamespaces(): Promise<string[]> {
     const counts = await this.#counts(LEFT_OUT_INDEX);
     return [...counts].flatMap(([namespace, count]) => (count > 0 ? [namespace] : []));
@@ -177,8 +177,8 @@ export class Indexer {
       for await (const keys of pages as AsyncIterable<string[]>) for (const key of keys) seen.add(key);
       const counts = new Map([...known.keys()].map((namespace) => [namespace, 0]));
       for (const key of seen) {
-        const namespace = namespaceOfKey(key);
-        if (namespace !== undefined) counts.set(namespace, (counts.get(namespace) ?? 0) + 1);
+        const namespace = namespaceOfKey(key) ?? '';
+        counts.set(namespace, (counts.get(namespace) ?? 0) + 1);
       }
       const fields = [...counts].map(([namespace, count]) => [markCount(index, namespace), String(count)] as const);
       for (let from = 0; from < fields.length; from += PAGE) {

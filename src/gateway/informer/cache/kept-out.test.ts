@@ -30,6 +30,16 @@ describe('an object', () => {
     );
   });
 
+  it('is looked through without the names of the places in its lists', () => {
+    let names = 0;
+    const ownKeys = (list: unknown[]): (string | symbol)[] => {
+      names += 1;
+      return Reflect.ownKeys(list);
+    };
+    expect(unhandledReason({ object: object(new Proxy([1, 2, [3]], { ownKeys })) })).toBeUndefined();
+    expect(names).toBe(0);
+  });
+
   it('is handled up to a size', () => {
     expect(unhandledReason({ object: object(1), json: 'x'.repeat(MAX_LENGTH) })).toBeUndefined();
     expect(unhandledReason({ object: object(1), json: 'x'.repeat(MAX_LENGTH + 1) })).toContain('characters');

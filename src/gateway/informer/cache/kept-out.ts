@@ -22,13 +22,19 @@ export function unhandledReason({ object, json }: SentObject): string | undefine
 /** Whether parsed JSON has more levels. Looks no deeper than that, so it does not run out of stack itself. */
 export function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
+  if (Array.isArray(value)) {
+    // `for in` makes a text of each index: a list of 700,000 numbers takes 90 ms with it, and 1 ms without.
+    for (const each of value as readonly unknown[]) if (isDeepValue(each, levels - 1)) return true;
+    return false;
+  }
   // `value` is parsed JSON, so it has no inherited field. `for in` makes no array of its values.
   const holder = value as Record<string, unknown>;
-  for (const name in holder) {
-    const each = holder[name];
-    if (typeof each === 'object' && each !== null && isDeeper(each, levels - 1)) return true;
-  }
+  for (const name in holder) if (isDeepValue(holder[name], levels - 1)) return true;
   return false;
+}
+
+function isDeepValue(value: unknown, levels: number): boolean {
+  return typeof value === 'object' && value !== null && isDeeper(value, levels);
 }
 
 /** How many characters of metadata are kept of an object that was left out for lack of memory. */

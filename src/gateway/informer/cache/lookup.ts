@@ -137,7 +137,7 @@ async function filter(
     const before = found.length;
     from += await inTurn(async () => {
       const stored = read?.slice(from, from + BATCH) ?? (await view.objects.first(keys, budget.tenant));
-      const slice = new TimeSlice();
+      const slice = new TimeSlice(`view ${view.name}`);
       for (const [at, object] of stored.entries()) {
         const key = keys[at] ?? '';
         const isMatch = (): boolean => (object ? matches(object.decode(), lookup, budget.labelSelector) : only);

@@ -69,9 +69,9 @@ export class Observations {
     this.#now = now;
   }
 
-  /** About how many bytes the times of one object of the namespace take. */
+  /** About how many bytes the times of one object of the namespace take. @param namespace '': of the cluster */
   bytesIn(namespace: string): number {
-    const fields = madeIn(this.#made, namespace).map(fieldOf);
+    const fields = madeIn(this.#made, namespace || undefined).map(fieldOf);
     return fields.reduce((sum, field) => sum + (hasItems(field) ? ITEMS_BYTES : TIME_BYTES), 0);
   }
 
@@ -87,8 +87,8 @@ export class Observations {
     const { namespace, uid, resourceVersion } = object.metadata;
     const fields = madeIn(passed ?? this.#made, namespace).map(fieldOf);
     if (fields.length === 0) return undefined;
-    const isLarge = namespace !== undefined && length * fields.length > LARGE_LENGTH;
-    const time = isLarge ? this.#timeOf(namespace) : undefined;
+    const isLarge = length * fields.length > LARGE_LENGTH;
+    const time = isLarge ? this.#timeOf(namespace ?? '') : undefined;
     const read = (field: string): string => {
       const items = observedItems(object, field);
       return items ? [uid, ...items].join('\n') : `${uid} ${shortened(observedValue(object, field))}`;

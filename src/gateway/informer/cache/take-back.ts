@@ -16,22 +16,24 @@ export interface TakeBackOptions {
 }
 
 /**
- * Reads the objects of a namespace again that were left out for want of memory, and gives them to the buffer, which
- * holds few of them at a time: the events of all others come between them. Ends early when the namespace is left out
- * again.
+ * Reads the objects of a namespace, or of the cluster (''), again that were left out for want of memory, and gives them
+ * to the buffer, which holds few of them at a time: the events of all others come between them. Ends early when the
+ * namespace is left out again.
  * @throws when the apiserver or Redis does not answer, or the signal is aborted.
  */
 export async function takeBack(
   namespace: string,
   { view, buffer, listWatch, transform, signal }: TakeBackOptions,
 ): Promise<void> {
-  const slice = new TimeSlice(tenantNamed(namespace), signal);
-  for await (const { items, bytes } of listWatch.in(namespace).pages('', signal)) {
+  const payer = view.payerOf(namespace || undefined);
+  const slice = new TimeSlice(tenantNamed(payer), signal);
+  const place = namespace === '' ? listWatch : listWatch.in(namespace);
+  for await (const { items, bytes } of place.pages('', signal)) {
     const keys = items.map((item) => cachedKey(keyOf(item)));
     const heads = await view.objects.heads(keys, { index: LEFT_OUT_INDEX });
     slice.restart();
     for (const [at, object] of items.entries()) {
-      if (view.leftOut(namespace) !== undefined) return;
+      if (view.leftOut(payer) !== undefined) return;
       if (!heads[at]?.indexEntries.includes(LEFT_OUT_INDEX)) continue;
       transform?.object(object);
       buffer.push({ kind: 'back', object }, Math.ceil(bytes / items.length));

@@ -205,7 +205,7 @@ export class ViewObjects {
    */
   async *each(
     keys: readonly string[],
-    slice = new TimeSlice(),
+    slice = this.#newSlice(),
   ): AsyncGenerator<{ key: string; object: KubernetesObject | undefined }> {
     for await (const { key, encoded } of this.eachEncoded(keys, slice)) yield { key, object: encoded?.decode() };
   }
@@ -213,7 +213,7 @@ export class ViewObjects {
   /** As `each`, but the caller decodes the objects, because decoding is the part that costs this thread time. */
   async *eachEncoded(
     keys: readonly string[],
-    slice = new TimeSlice(),
+    slice = this.#newSlice(),
   ): AsyncGenerator<{ key: string; encoded: EncodedObject | undefined }> {
     for (let from = 0; from < keys.length;) {
       const found = await this.first(keys.slice(from), slice.tenant);
@@ -314,7 +314,7 @@ export class ViewObjects {
     for await (const keys of this.keys(50)) {
       for (let from = 0; from < keys.length;) {
         const stored = await this.#first(this.#keys.objects, keys.slice(from));
-        const slice = new TimeSlice();
+        const slice = this.#newSlice();
         const pairs: (string | Buffer)[] = [];
         for (const [at, bytes] of stored.entries()) {
           const key = keys[from + at] ?? '';
@@ -327,6 +327,11 @@ export class ViewObjects {
     }
     // Last: a gateway that ended before this begins again.
     await this.#runReencrypt([], encryptedBy);
+  }
+
+  /** Of this view's own work: views take turns. */
+  #newSlice(): TimeSlice {
+    return new TimeSlice(`view ${this.#keys.view}`);
   }
 
   #reencoded(key: string, stored: Buffer): string | Buffer {

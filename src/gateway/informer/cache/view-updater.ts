@@ -200,7 +200,7 @@ export class ViewUpdater {
     if (this.#options.term.isOver()) throw new Error('another gateway may lead by now');
     this.#isTaken = true;
     await this.#reencrypt();
-    if (view.resource.namespaced) await view.indexer.recount();
+    await view.indexer.recount();
     const { version, rewound } = await view.record.state();
     this.#filledFromNothing = version === undefined;
     view.indexer.maintain(await view.indexer.complete());
@@ -248,6 +248,7 @@ export class ViewUpdater {
     this.#stop.abort();
     this.#taken.resolve();
     await Promise.all([this.#running, this.#backfill.finished]);
+    this.#buffer.end();
     // Before the connection to Redis ends: a wakeup under way would be logged as refused.
     await this.#atMost(this.#relay.stop());
     await this.#atMost(this.#view.outbox.flush());
@@ -272,7 +273,7 @@ export class ViewUpdater {
     const { clock } = this.#options.informer.runtime;
     if (!this.#begun || clock.now() < this.#takeBackAtMs) return;
     const leftOut = await this.#view.indexer.leftOutNamespaces();
-    const places = leftOut.filter((namespace) => this.#view.leftOut(namespace) === undefined);
+    const places = leftOut.filter((each) => this.#view.leftOut(this.#view.payerOf(each || undefined)) === undefined);
     if (places.length === 0 || clock.now() < this.#takeBackAtMs) return;
     this.#takeBackAtMs = Infinity;
     const failures: unknown[] = [];
@@ -358,6 +359,7 @@ export class ViewUpdater {
       this.#applyingSinceMs = undefined;
       this.#applyingEvents = 0;
     }
+    this.#buffer.end();
     await this.#applier.waitForPendingWrite();
   }
 

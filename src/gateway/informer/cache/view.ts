@@ -18,7 +18,10 @@ import { loadScript, type Redis, type Script, unlinkAll } from '../../../ground/
 export interface ViewBounds {
   /** Of Redis' memory. Default: no bound. */
   readonly memory?: MemoryGuard | undefined;
-  /** Of processor time for the index values of large objects, by namespace. Default: no bound. */
+  /**
+   * Of processor time for the index values of large objects, by namespace; by `kindAccount` for objects without one.
+   * Default: no bound.
+   */
   readonly indexTime?: ((namespace: string) => IndexTime) | undefined;
 }
 
@@ -74,9 +77,11 @@ export class View implements MemoryHolder {
     this.record = new ViewRecord(redis, keys.view, writer, lastWritten);
     this.objects = new ViewObjects(redis, { keys, writer, lastWritten, codec });
     this.outbox = new Outbox(redis, keys.outbox);
+    const account = kindAccount(resource);
+    const timeOf = indexTime && ((namespace: string) => indexTime(namespace || account));
     const onMoved = (moved: readonly string[]): void => lastWritten.current.forgetEntries(moved);
-    this.indexer = new Indexer(redis, keys, writer, onMoved, indexTime);
-    this.observations = new Observations(redis, keys, writer, indexTime);
+    this.indexer = new Indexer(redis, keys, writer, onMoved, timeOf);
+    this.observations = new Observations(redis, keys, writer, timeOf);
     this.#apply = loadScript(redis, import.meta.url, 'apply');
     this.#weigh = loadScript(redis, import.meta.url, 'weigh-objects');
   }
@@ -106,27 +111,32 @@ export class View implements MemoryHolder {
     return this.location.namespace === undefined || this.location.namespace === namespace;
   }
 
-  /** See `MemoryGuard.reserve`. @param sizes pairs of a namespace and the bytes to write for it. */
-  reserve(sizes: () => readonly (readonly [namespace: string | undefined, bytes: number])[]): Promise<void> {
+  /** Who has memory for an object of this namespace: the namespace; for one of the cluster its kind. */
+  payerOf(namespace: string | undefined): string {
+    return namespace ?? kindAccount(this.resource);
+  }
+
+  /** See `MemoryGuard.reserve`. @param sizes pairs of a payer and the bytes to write for it. */
+  reserve(sizes: () => readonly (readonly [payer: string | undefined, bytes: number])[]): Promise<void> {
     return this.#memory.reserve(this, sizes);
   }
 
-  /** Why objects of this namespace are kept out for want of memory; undefined: they are not. */
-  leftOut(namespace: string | undefined): string | undefined {
-    return this.#memory.leftOut(this, namespace);
+  /** Why objects of this payer are kept out for want of memory; undefined: they are not. */
+  leftOut(payer: string | undefined): string | undefined {
+    return this.#memory.leftOut(this, payer);
   }
 
   /** See `MemoryHolder`. */
   async weigh(): Promise<ReadonlyMap<string, number>> {
     const sums = new Map(this.outbox.weigh());
-    if (!this.resource.namespaced) return sums;
     const { entries, objects, order } = this.#keys;
     for (let from = '-'; ;) {
       const [last, ...found] = (await this.#weigh([order, objects, entries], [from])) as [string, ...unknown[]];
       for (let at = 0; at < found.length; at += 3) {
         const namespace = String(found[at]);
         const observed = Number(found[at + 2]) * this.observations.bytesIn(namespace);
-        sums.set(namespace, (sums.get(namespace) ?? 0) + Number(found[at + 1]) + observed);
+        const payer = this.payerOf(namespace || undefined);
+        sums.set(payer, (sums.get(payer) ?? 0) + Number(found[at + 1]) + observed);
       }
       if (last === '') return sums;
       from = `(${last}`;
@@ -185,4 +195,12 @@ export class View implements MemoryHolder {
     this.outbox.recordWaiting(added);
     return added;
   }
+}
+
+/**
+ * Pays for objects without a namespace, as a namespace does for its own: `(example.com/v1/Thing)`, which is the name of
+ * no namespace.
+ */
+function kindAccount(resource: Resource): string {
+  return `(${formatKind(resource)})`;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../core/index.ts';
-import { EventBuffer } from './event-buffer.ts';
+import { BufferedWeight, EventBuffer, weightOf } from './event-buffer.ts';
 import type { WatchEvent } from './watch-event.ts';
 
 const event = (version: number): WatchEvent => ({ kind: 'bookmark', version: String(version) });
@@ -25,15 +25,43 @@ describe('EventBuffer', () => {
 
   it('is full at its bound, and takes an event all the same', async () => {
     const buffer = new EventBuffer(systemClock, 100);
-    buffer.push(event(1), 99);
+    buffer.push(event(1), 1, 99);
     expect(buffer.full).toBe(false);
-    buffer.push(event(2), 1);
+    buffer.push(event(2), 1, 1);
     expect(buffer.full).toBe(true);
-    buffer.push(event(3), 1000);
+    buffer.push(event(3), 1, 1000);
     expect(await buffer.take(2, signal)).toHaveLength(2);
     expect(buffer.full).toBe(true);
     expect(await buffer.take(2, signal)).toEqual([event(3)]);
     expect(buffer.full).toBe(false);
+  });
+
+  it('gives no more than a size of text, whatever it weighs', async () => {
+    const buffer = new EventBuffer(systemClock);
+    for (let at = 1; at <= 4; at += 1) buffer.push(event(at), 10, 1000);
+    expect(await buffer.take(100, signal, 20)).toEqual([event(1), event(2)]);
+    expect(buffer.weight).toBe(2000);
+  });
+
+  it('is full when all together are beyond their bound, if it holds much of it', async () => {
+    const together = new BufferedWeight(800);
+    const [small, large, larger] = [1, 2, 3].map(() => new EventBuffer(systemClock, 1000, together));
+    if (!small || !large || !larger) throw new Error('no buffers');
+    const full = (): boolean[] => [small, large, larger].map((each) => each.full);
+    small.push(event(1), 1, 100);
+    large.push(event(2), 1, 300);
+    larger.push(event(3), 1, 400);
+    expect(full()).toEqual([false, false, false]);
+    larger.push(event(4), 1, 1);
+    expect(full()).toEqual([false, true, true]);
+    await larger.take(1, signal);
+    expect(full()).toEqual([false, false, false]);
+    large.push(event(5), 1, 500);
+    expect(full()).toEqual([false, true, false]);
+    large.end();
+    large.push(event(6), 1, 500);
+    expect(together.now).toBe(101);
+    expect(full()).toEqual([false, false, false]);
   });
 
   it('tells each producer that waits, whoever began to wait last', async () => {
@@ -81,5 +109,31 @@ describe('EventBuffer', () => {
     buffer.push(event(1), 1);
     expect(await buffer.take(1, abort.signal)).toEqual([]);
     await buffer.drained(abort.signal);
+  });
+});
+
+describe('the weight of a line', () => {
+  const MIB = 1024 * 1024;
+  const list = (item: string): string => `[${`${item},`.repeat((1.4 * MIB) / (item.length + 1))}1]`;
+  const fields = Array.from({ length: 150_000 }, (_, at) => `"${at.toString(36)}":1`);
+
+  // Measured: the heap that the parsed text takes, and the text itself.
+  it.each([
+    ['lists in a list', list('[]'), 14.4],
+    ['objects in a list', list('{}'), 22.3],
+    ['lists of an object in a list', list('[{}]'), 25],
+    ['fields of an object', `{${fields.join()}}`, 8.2],
+    ['a long text', `{"a":"${'x'.repeat(1.4 * MIB)}"}`, 2],
+    ['a long text in another script', `{"a":"${'ж'.repeat(0.7 * MIB)}"}`, 2],
+    ['a long text with a wide character', `{"a":"${'x'.repeat(1.4 * MIB)}ж"}`, 4],
+  ])('is about what it takes in memory: %s', (_name, text, factor) => {
+    const line = Buffer.from(text);
+    const ratio = weightOf(line) / (factor * line.length);
+    expect(ratio).toBeGreaterThan(1 / 1.5);
+    expect(ratio).toBeLessThan(1.5);
+  });
+
+  it('is that of an ordinary object when it is short', () => {
+    expect(weightOf(Buffer.from('{"a":1}'))).toBe(6 * 7);
   });
 });

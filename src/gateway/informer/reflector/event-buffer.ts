@@ -1,32 +1,87 @@
+import { isAscii } from 'node:buffer';
 import type { Clock } from '../../../core/index.ts';
 import type { WatchEvent } from './watch-event.ts';
+
+const MIB = 1024 * 1024;
+/** Up to this size a line is not looked at, because to count in each ordinary event would cost too much. */
+const SHORT_BYTES = 4 * 1024;
+/** What short objects take, in bytes for each byte of their lines: ordinary ones 3 to 4, and `[{},{},...]` 23. */
+const SHORT_FACTOR = 6;
+/** A value takes this many bytes beside its text, by the character that it begins with or stands behind. */
+const TAKEN = new Uint8Array(256);
+TAKEN['['.charCodeAt(0)] = 40;
+TAKEN['{'.charCodeAt(0)] = 56;
+TAKEN[','.charCodeAt(0)] = 8;
+TAKEN[':'.charCodeAt(0)] = 40;
+
+/**
+ * The bytes that the event of a line takes in memory, about: its text and its parsed object. Counted in long lines,
+ * because `[[],[],...]` takes 14 times its text and a long string twice. To count 1.4 MB takes 1.5 ms; to parse
+ * `[[],[],...]` of this size takes 22.
+ */
+export function weightOf(line: Buffer): number {
+  if (line.length <= SHORT_BYTES) return SHORT_FACTOR * line.length;
+  let taken = 0;
+  for (let at = 0; at < line.length; at += 1) taken += TAKEN[line[at] ?? 0] ?? 0;
+  // V8 holds a text with a character beyond Latin-1 in two bytes for each one.
+  if (isAscii(line)) return taken + 2 * line.length;
+  const text = line.toString('utf8');
+  return taken + (/[\u0100-\uffff]/.test(text) ? 4 : 2) * text.length;
+}
+
+/** What several buffers weigh together. */
+export class BufferedWeight {
+  readonly max: number;
+  /** Kept by the buffers. */
+  now = 0;
+  /** How many of them hold something. */
+  holders = 0;
+
+  /** @param max of all together. Default: 128 MiB. */
+  constructor(max = 128 * MIB) {
+    this.max = max;
+  }
+}
+
+/** Of all buffers of the process. */
+const BUFFERED = new BufferedWeight();
 
 /**
  * The bounded, ordered buffer between the read loop of a watch and the applier. The read loop never waits: when the
  * buffer is full, the loop ends the watch itself and resumes it once the buffer is drained. If the loop waited, the
  * apiserver would end the watch of a slow reader at any event.
  *
+ * The bounds are of the events' weight (`weightOf`): the buffer has one, and all buffers of the process have one
+ * together. Above the latter the buffers that hold much of it are full, so that those are drained first, and small ones
+ * go on.
+ *
  * One consumer; producers that can wait may be several. Nothing is coalesced.
  */
 export class EventBuffer {
   readonly #clock: Pick<Clock, 'now'>;
-  readonly #maxBytes: number;
+  readonly #maxWeight: number;
+  readonly #together: BufferedWeight;
   /** Those before `#head` are taken. */
-  #events: ({ event: WatchEvent; bytes: number; atMs: number } | undefined)[] = [];
+  #events: ({ event: WatchEvent; bytes: number; weight: number; atMs: number } | undefined)[] = [];
   #head = 0;
-  #bytes = 0;
+  #weight = 0;
+  #hasEnded = false;
   #wakeConsumer: (() => void) | undefined;
   readonly #wakeProducers = new Set<() => void>();
 
-  /** @param maxBytes size of the raw lines it holds before it is full. Default 64 MiB. */
-  constructor(clock: Pick<Clock, 'now'>, maxBytes = 64 * 1024 * 1024) {
+  /**
+   * @param maxWeight of the events that it holds before it is full. Default 64 MiB.
+   * @param together the weight of all buffers that share a bound. Default: of all others of the process.
+   */
+  constructor(clock: Pick<Clock, 'now'>, maxWeight = 64 * MIB, together = BUFFERED) {
     this.#clock = clock;
-    this.#maxBytes = maxBytes;
+    this.#maxWeight = maxWeight;
+    this.#together = together;
   }
 
-  /** The size of its events, as raw lines. */
-  get bytes(): number {
-    return this.#bytes;
+  /** What its events take in memory, about. */
+  get weight(): number {
+    return this.#weight;
   }
 
   /** When the oldest event that it holds was pushed, by its clock; undefined when it is empty. */
@@ -40,19 +95,42 @@ export class EventBuffer {
   }
 
   get full(): boolean {
-    return this.#bytes >= this.#maxBytes;
-  }
-
-  /** Always takes the event, even past the bound: a parsed line is never thrown away. */
-  push(event: WatchEvent, bytes: number): void {
-    this.#events.push({ event, bytes, atMs: this.#clock.now() });
-    this.#bytes += bytes;
-    this.#wakeConsumer?.();
+    if (this.#weight >= this.#maxWeight) return true;
+    const { now, max } = this.#together;
+    return now > max && this.#weight > max / Math.max(8, this.#together.holders);
   }
 
   /**
-   * At least one event and at most `max`, in order, and no more once they have `maxBytes` together; none once `signal`
-   * is aborted.
+   * Always takes the event, even past the bound: a parsed line is never thrown away.
+   * @param bytes of the event as text.
+   * @param weight Default: that of an ordinary object.
+   */
+  push(event: WatchEvent, bytes: number, weight = SHORT_FACTOR * bytes): void {
+    if (this.#hasEnded) return;
+    this.#events.push({ event, bytes, weight, atMs: this.#clock.now() });
+    this.#add(weight);
+    this.#wakeConsumer?.();
+  }
+
+  /** Lets go of everything, also of what is pushed from now on: nobody takes events any more. */
+  end(): void {
+    this.#hasEnded = true;
+    this.#events = [];
+    this.#head = 0;
+    this.#add(-this.#weight);
+    for (const wake of this.#wakeProducers) wake();
+  }
+
+  #add(weight: number): void {
+    if (this.#weight === 0 && weight > 0) this.#together.holders += 1;
+    this.#weight += weight;
+    this.#together.now += weight;
+    if (this.#weight === 0 && weight < 0) this.#together.holders -= 1;
+  }
+
+  /**
+   * At least one event and at most `max`, in order, and no more once they have `maxBytes` of text together; none once
+   * `signal` is aborted.
    */
   async take(max: number, signal: AbortSignal, maxBytes = Infinity): Promise<WatchEvent[]> {
     await this.filled(signal);
@@ -66,7 +144,7 @@ export class EventBuffer {
       this.#head += 1;
       if (!next) continue;
       taken.push(next.event);
-      this.#bytes -= next.bytes;
+      this.#add(-next.weight);
       bytes += next.bytes;
     }
     if (this.#empty) {
@@ -95,16 +173,16 @@ export class EventBuffer {
   }
 
   /**
-   * Resolves when little is left, a 64th of the bound: how far a producer that can wait reads ahead.
+   * Resolves when little is left, a 16th of the bound: how far a producer that can wait reads ahead.
    * @returns whether it had to wait.
    */
   low(signal: AbortSignal): Promise<boolean> {
-    return this.#below(this.#maxBytes / 64, signal);
+    return this.#below(this.#maxWeight / 16, signal);
   }
 
-  async #below(bytes: number, signal: AbortSignal): Promise<boolean> {
+  async #below(weight: number, signal: AbortSignal): Promise<boolean> {
     let waited = false;
-    while (!this.#empty && this.#bytes >= bytes && !signal.aborted) {
+    while (!this.#empty && this.#weight >= weight && !signal.aborted) {
       waited = true;
       const waiting = Promise.withResolvers<void>();
       this.#wakeProducers.add(waiting.resolve);

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type KubernetesObject, type LogFields, resource, silentLogger } from '../../../core/index.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 import { eventually } from '../../../../test/harness/eventually.ts';
 import { quietRuntime } from '../../../../test/harness/quiet-runtime.ts';
 import { type Exchange, ScriptedApiserver } from '../../../../test/harness/scripted-apiserver.ts';
@@ -739,9 +740,25 @@ describe('requestProgress', () => {
   });
 });
 
+it('rests in the turn of its view after large objects', async () => {
+  vi.spyOn(TimeSlice.prototype, 'isOver', 'get').mockReturnValue(true);
+  const tenants = new Set<string>();
+  vi.spyOn(TimeSlice.prototype, 'next').mockImplementation(async function (this: TimeSlice) {
+    tenants.add(this.tenant);
+  });
+  try {
+    start('10');
+    (await watched('10', '10')).event('MODIFIED', pod('a', 11));
+    await tells('changed a@11');
+    expect(tenants).toContain('view v1/Pod');
+  } finally {
+    vi.restoreAllMocks();
+  }
+});
+
 describe('a full buffer', () => {
   it('ends the watch, and it goes on from the last line when all is taken', async () => {
-    buffer = new EventBuffer(clock, 2000);
+    buffer = new EventBuffer(clock, 4 * 2000);
     start('10', { consume: false });
     const stream = await watched('10', '10');
     const sent = Array.from({ length: 40 }, (_, at) => pod('a', 11 + at));
@@ -766,8 +783,17 @@ describe('a full buffer', () => {
     await consuming;
   });
 
+  it('is one of little text that takes much memory', async () => {
+    start('10', { consume: false });
+    const stream = await watched('10', '10');
+    const spec = Array.from({ length: 466_000 }, () => []);
+    for (let at = 0; at < 3; at += 1) stream.event('MODIFIED', { ...pod('a', 11 + at), spec } as KubernetesObject);
+    await stream.closed;
+    expect(buffer.full).toBe(true);
+  });
+
   it('holds a streaming list back, without losing its place', async () => {
-    buffer = new EventBuffer(clock, 3000);
+    buffer = new EventBuffer(clock, 4 * 3000);
     start(undefined, { consume: false });
     const stream = await streamingList();
     const sent = Array.from({ length: 4000 }, (_, at) => pod(`pod-${at}`, 11 + at));
@@ -775,7 +801,7 @@ describe('a full buffer', () => {
     stream.initialEventsEnd('5000');
     await eventually(async () => expect(buffer.full).toBe(true), 60_000, 2);
     await sleep(50);
-    expect(buffer.bytes).toBeLessThan(JSON.stringify(sent).length / 2);
+    expect(buffer.weight).toBeLessThan((4 * JSON.stringify(sent).length) / 2);
     const consuming = consume();
     await eventually(async () => expect(events.map(told).at(-1)).toBe('done 5000 list 0'), 60_000, 2);
     expect(events.slice(1, -1).map((event) => 'object' in event && event.object)).toEqual(sent);
@@ -786,7 +812,7 @@ describe('a full buffer', () => {
 
   it('delays pages', async () => {
     // One object, whatever it has, is more than little.
-    buffer = new EventBuffer(clock, 64 * 64);
+    buffer = new EventBuffer(clock, 4 * 16 * 64);
     start(undefined, { consume: false });
     (await streamingList()).refuse(400);
     (await firstPage('0')).list([pod('a', 5), pod('b', 6)], '10', 'token');

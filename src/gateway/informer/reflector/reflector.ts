@@ -14,7 +14,7 @@ import {
 import { TimeSlice } from '../../../ground/time-slice.ts';
 import { RemovedResource } from './removed-resource.ts';
 import { Backoff } from './backoff.ts';
-import type { EventBuffer } from './event-buffer.ts';
+import { type EventBuffer, weightOf } from './event-buffer.ts';
 import { lines } from './lines.ts';
 import type { KnownObject, ListWatch } from './list-watch.ts';
 import type { SentObject, Transform } from './watch-event.ts';
@@ -403,7 +403,7 @@ export class Reflector {
     for await (const batch of lines(stream)) {
       heard();
       const { listing } = reading;
-      const slice = new TimeSlice();
+      const slice = new TimeSlice(`view ${this.#name}`);
       for (const line of batch) {
         const taken = this.#handleLine(line, reading.listing);
         if (taken === 'listed') reading.listing = undefined;
@@ -444,6 +444,7 @@ export class Reflector {
       buffer.push(
         { kind: listing && kind === 'changed' ? 'listed' : kind, ...this.#transform(object, json) },
         text.length,
+        weightOf(text),
       );
     }
     // Within a list the initial events are in no order of versions.

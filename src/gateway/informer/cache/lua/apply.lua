@@ -162,8 +162,9 @@ local function move(command, index, keys, count)
   end
   -- Marks are counted with each key, since a later command may fail.
   for _, key in ipairs(keys) do
-    local namespace = string.match(key, '^([^/]*)/')
-    if redis.call(command, index_prefix .. index, key) == 1 and namespace then
+    -- An object of the cluster counts under the empty name.
+    local namespace = string.match(key, '^([^/]*)/') or ''
+    if redis.call(command, index_prefix .. index, key) == 1 then
       local field = index .. ':' .. namespace
       if redis.call('HINCRBY', view, field, count) <= 0 then redis.call('HDEL', view, field) end
     end
