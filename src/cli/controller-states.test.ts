@@ -191,6 +191,7 @@ it.each(ROWS)('a controller is %s, with Ready %s, wherever it is shown: %o', asy
 
   const progress = new Progress({
     informers: () => [],
+    neededViews: () => [],
     controllers: () => [controller],
     notes: () => facts,
     isNeededForReady: () => true,

@@ -55,7 +55,8 @@ describe('a hostile tenant, generated', () => {
         `hostile tenant: ${campaign.lastedSeconds.toFixed()} s, ${campaign.actions} actions (${campaign.accepted} accepted), ${world.fn.count} triggers, ` +
           `${findings.seen} changes seen within ${findings.slowestMs} ms, ${findings.polls} polls of /livez within ` +
           `${findings.slowestPollMs} ms, ${findings.reviews} reviews, not ready for ${findings.notReadyMs} ms, ` +
-          `processors slower by ${findings.slowdown.toFixed(1)} at most; ` +
+          `processors slower by ${findings.slowdown.toFixed(1)} at most, ` +
+          `later than the limits and explained by that: ${JSON.stringify(findings.excused.slice(0, 20))}; ` +
           `looked at ${JSON.stringify(Object.fromEntries(looked))}; ${JSON.stringify(Object.fromEntries(campaign.conditions))}; ` +
           `${JSON.stringify(Object.fromEntries(world.replies))}; ${world.fn.reviews} reviews, ` +
           `callbacks ${JSON.stringify(Object.fromEntries(world.fn.calledBack))}, ` +

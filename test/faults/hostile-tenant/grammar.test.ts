@@ -38,6 +38,9 @@ const NASTY: readonly [what: string, where: Place, pattern: Pattern][] = [
   ],
   ['lists in lists, 9,000 levels deep', 'object', (_, action) => action.includes('"nested":"list","levels":9000')],
   ['120,000 values of an index', 'object', (_, action) => action.includes('"times":120000')],
+  ['lists that are small in text and large in memory', 'object', /\[\],\[\],\[\]/],
+  ['texts that are slow to search in each other', 'object', (text) => text.includes('a'.repeat(400_000))],
+  ['searches in long texts', 'declaration', /data\.a\.contains\(object\.data\.b\)/],
   ['addresses of other machines', 'object', /"addressType".*100\.100\.100\.200/],
   ['more than a megabyte', 'object', (text) => text.length > 1_000_000],
   [

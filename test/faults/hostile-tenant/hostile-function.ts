@@ -78,9 +78,21 @@ function selectingRelated(): object[] {
   });
 }
 
-/** Texts that a search for credentials may take long for, as many as fit. */
+/** Names and values that are none: a reader that names each mistake has thousands to name. */
+const WRONG_NAMES = Array.from({ length: 64 }, () => {
+  return { apiVersion: 'v1', kind: 'ConfigMap', names: Array.from({ length: 256 }, () => '') };
+});
+const WRONG_VALUES = {
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  labelSelector: { matchExpressions: [{ key: 'a', operator: 'In', values: Array.from({ length: 10_900 }, () => 0) }] },
+};
+
+/** Texts that a search for credentials may take long for, as many as fit; of the last nothing is left to show. */
 const NOTES = {
-  log: Array.from({ length: 100 }, (_, at) => ['-eyJ', 'password', '://a:', 'token: 1'][at % 4]?.repeat(500)),
+  log: Array.from({ length: 100 }, (_, at) =>
+    ['-eyJ', 'password', '://a:', 'token: 1', `token:${'://'.repeat(300)}`][at % 5]?.repeat(at % 5 === 4 ? 1 : 500),
+  ),
   stack: `-----BEGIN PRIVATE KEY-----${'-eyJ'.repeat(100_000)}`,
 };
 const CONTROLS = Array.from({ length: 100 }, () => '\u0001'.repeat(1500));
@@ -150,6 +162,18 @@ export const BEHAVIOURS = {
     const { status, body } = results(trigger, { status: 'accepted', withinSeconds: 2 }, 202);
     response.writeHead(status, { 'content-type': 'application/json', [LEVELHOOK_HEADER]: 'v1' }).end(body);
     call(trigger, { status: 'done', related: otherRelated(), ...AGAIN });
+  },
+  'related names that are none': answer((trigger) =>
+    results(trigger, { status: 'done', related: WRONG_NAMES, ...AGAIN }),
+  ),
+  'related values that are none': answer((trigger) =>
+    results(trigger, { status: 'done', related: [WRONG_VALUES], ...AGAIN }),
+  ),
+  'accepted, and a callback for a name of a megabyte': (response, trigger, call) => {
+    const { status, body } = results(trigger, { status: 'accepted', withinSeconds: 2 }, 202);
+    response.writeHead(status, { 'content-type': 'application/json', [LEVELHOOK_HEADER]: 'v1' }).end(body);
+    const requests = trigger.requests.slice(0, 1).map((each) => ({ ...each, name: 'n'.repeat(1_000_000) }));
+    call({ ...trigger, requests }, { status: 'done' });
   },
   'inherited status': answer((trigger) => results(trigger, { status: 'constructor' })),
   accepted: answer((trigger) => results(trigger, { status: 'accepted', withinSeconds: 2 }, 202)),

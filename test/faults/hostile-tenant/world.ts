@@ -466,7 +466,7 @@ export class World {
         // SLOWLOG has the end of a command in whole seconds. It counts time in which the machine stood still.
         const [fromMs, toMs] = [atMs - us / 1000, atMs + 1000];
         if (toMs < sinceMs || us / 1000 <= LONGEST_COMMAND_MS) return false;
-        const runningMs = us / 1000 - this.monitor.lag(fromMs, toMs);
+        const runningMs = us / 1000 - this.monitor.standstillMs(fromMs, toMs);
         return runningMs > LONGEST_COMMAND_MS * this.monitor.slowdown(fromMs, toMs);
       })
       .map((each) => `command: ${nameOf(each)} took ${Math.round(each.us / 1000)} ms: ${each.what.slice(0, 300)}`);

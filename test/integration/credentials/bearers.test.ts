@@ -209,8 +209,8 @@ describe('the tokens of a trigger', () => {
     for (const token of [callback?.token, cache.token, kubernetes?.token]) {
       expect(await other.callback({ status: 'done' }, { token })).toBe(410);
     }
-    // The run of this number is over for that key, as far as its record tells.
-    expect(await other.callback({ status: 'done' }, { run })).toBe(409);
+    // The token is for another run of that key.
+    expect(await other.callback({ status: 'done' }, { run })).toBe(410);
     expect(await other.reads()).toEqual(GOOD);
     for (const each of [one, other]) expect(await each.callback({ status: 'done' })).toBe(200);
     await untilOver();

@@ -15,11 +15,12 @@ beforeAll(async () => {
 });
 afterAll(() => redis.disconnect());
 
-const barriersOf = (view: View, currentVersion: () => Promise<string>): RunBarriers =>
+const barriersOf = (view: View, currentVersion: () => Promise<string>, isLeftOut = false): RunBarriers =>
   new RunBarriers({
     controller: 'c',
     views: [{ view, currentVersion, requestProgress: () => {} }],
     budget: { run: (work) => work(), inTurn: async (work) => work(), charge: () => () => {} },
+    isLeftOut: () => isLeftOut,
     admitLine: () => ({}),
     runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
   });
@@ -66,5 +67,15 @@ describe('a barrier of writes', () => {
     expect(await barriers.afterWrites(names(10))).toContain('n9');
     expect(await barriers.afterWrites(names(200))).toContain('n199');
     await expect(barriers.afterWrites(names(2000))).rejects.toThrow('no apiserver');
+  });
+
+  it('is half a KiB at most while Redis has no memory for more of the keys', async () => {
+    const view = createView(redis, configMaps);
+    const away = async (): Promise<never> => Promise.reject(new Error('no apiserver'));
+    expect(await barriersOf(view, away, true).afterWrites(names(1))).toContain('n0');
+    await expect(barriersOf(view, away, true).afterWrites(names(30))).rejects.toThrow('no apiserver');
+    const barrier = (await barriersOf(view, async () => '70', true).afterWrites(names(30))) ?? '';
+    expect(barrier).toContain('"version":"70"');
+    expect(Buffer.byteLength(barrier)).toBeLessThanOrEqual(512);
   });
 });

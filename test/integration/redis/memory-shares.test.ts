@@ -93,9 +93,9 @@ beforeEach(async () => {
   applier = applierOf(view);
 });
 
-async function openView(): Promise<View> {
-  const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
-  const opened = new View(redis, things, { prefix }, undefined, { memory });
+async function openView(of = things): Promise<View> {
+  const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: of, settings: 's' });
+  const opened = new View(redis, of, { prefix }, undefined, { memory });
   await opened.writer.claim('writer');
   return opened;
 }
@@ -122,6 +122,29 @@ describe('Redis of 64 MB', () => {
     expect(large.filter((each) => each === undefined).length).toBeGreaterThan(30);
     expect(large.at(-1)).toMatch(/more than its share of the memory of Redis/);
     expect(await view.indexer.leftOutNamespaces()).toEqual(['large']);
+  });
+
+  it('is never full by the objects of a kind without namespaces, and the others are served', async () => {
+    const clusterThings = resource('example.com/v1', 'ClusterThing', { namespaced: false });
+    const cluster = await openView(clusterThings);
+    others = [cluster];
+    const ofCluster = applierOf(cluster);
+    await Promise.all([applier.apply(listOf('1', [])), ofCluster.apply(listOf('1', []))]);
+    const used: number[] = [];
+    for (let at = 0; at < 100; at += 1) {
+      const { metadata, ...rest } = thing('', `o${at}`, MIB);
+      const { namespace: _, ...named } = metadata;
+      await ofCluster.apply([{ kind: 'changed', object: { ...rest, kind: 'ClusterThing', metadata: named } }]);
+      await change(thing('small', `o${at}`, 2000));
+      used.push(await usedMiB());
+    }
+    expect(Math.max(...used)).toBeLessThan(56);
+    const small = await Promise.all(Array.from({ length: 100 }, (_, at) => reasonOf(`small/o${at}`)));
+    expect(small).toEqual(Array.from({ length: 100 }, () => undefined));
+    expect(await reasonOf('o99', cluster)).toMatch(/its kind, holds more than its share of the memory of Redis/);
+    expect(await cluster.indexer.leftOutNamespaces()).toEqual(['']);
+    await cluster.indexer.recount();
+    expect(await cluster.indexer.leftOutNamespaces()).toEqual(['']);
   });
 
   it('is never full by the first list of a view, in which readers are told of each object that is left out', async () => {

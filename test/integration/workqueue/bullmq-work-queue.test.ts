@@ -421,6 +421,46 @@ describe('the scripts on the records of keys', () => {
     expect(await score('timers', 'a')).toBeNull();
   });
 
+  it('give long barriers of due keys in answers of some 256 KiB, and leave none out', async () => {
+    const names = Array.from({ length: 30 }, (_, at) => `k${at}`);
+    const barrier = 'b'.repeat(32_768);
+    await records.recordAdds(plain(...names), 1000);
+    for (const [before, name] of names.entries()) {
+      await startOne(name, at(1001));
+      await finishOne(name, before + 1, { ...forget, againAfterMs: 10, barrier }, 1002);
+    }
+    const found: string[] = [];
+    for (let read = 0; read < 5; read += 1) {
+      const { timers, nextMs } = await records.due(2000, 500);
+      expect(timers.length).toBeLessThan(12);
+      found.push(...timers.map(({ key }) => key));
+      await records.hold(
+        9000,
+        timers.map((timer) => ({ ...timer, barrierAtMs: 1002 })),
+      );
+      if (found.length < names.length) expect(nextMs).toBeLessThanOrEqual(2000);
+    }
+    expect(found.toSorted()).toEqual(names.toSorted());
+  });
+
+  it('give long barriers of keys at rest in answers of some 256 KiB, and leave none out', async () => {
+    const names = Array.from({ length: 60 }, (_, at) => `k${at}`);
+    const barrier = 'b'.repeat(32_768);
+    await records.recordAdds(plain(...names), 1000);
+    for (const [before, name] of names.entries()) {
+      await startOne(name, at(1001));
+      await finishOne(name, before + 1, { ...forget, barrier }, 1002);
+    }
+    const found: string[] = [];
+    for (let idle = await records.idleBefore(2000, 500); idle.length > 0; idle = await records.idleBefore(2000, 500)) {
+      expect(idle.length).toBeLessThan(24);
+      expect(idle.every((each) => each.barrier === barrier)).toBe(true);
+      found.push(...idle.map(({ key }) => key));
+      await records.forgetBarriers(idle);
+    }
+    expect(found.toSorted()).toEqual(names.toSorted());
+  });
+
   it('make a due key ready for one of two pollers', async () => {
     await records.addTimer('k', 500);
     const { timers } = await records.due(1000, 10);

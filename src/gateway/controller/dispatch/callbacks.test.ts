@@ -33,6 +33,25 @@ it('callbacks write a line each within the limit of their tenant, and the next l
   expect(written.slice(10)).toMatchObject([{ end: 'over', leftOut: 40 }]);
 });
 
+it('a callback for a key that its token does not name asks neither the queue nor the apiserver', async () => {
+  const runs = { incarnation: 'i', keys: { 7: 'a/b' } };
+  const asked = async (): Promise<never> => expect.fail('it was asked');
+  const options: Omit<CallbacksOptions, 'queue' | 'dispatcher'> = {
+    controller: 'c',
+    declaration: 'd',
+    tokens: { verify: () => ({ controller: 'c', declaration: 'd', runs, expiresAt: Infinity }), hasAccount: asked },
+    incarnation: asked,
+    admitLine: () => undefined,
+    runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
+  };
+  const callbacks = new Callbacks(options as CallbacksOptions);
+  const result = { status: 'done' } as const;
+  const body: CallbackBody = { version: 'v1', controller: 'c', token: 't', namespace: 'a', name: 'b', run: 7, result };
+  const message = (run: number): string => `the token is not for run ${run} of this key`;
+  expect(await callbacks.handle({ ...body, name: 'other' })).toEqual({ kind: 'over', message: message(7) });
+  expect(await callbacks.handle({ ...body, run: 8 })).toEqual({ kind: 'over', message: message(8) });
+});
+
 it('a callback changes nothing when the ServiceAccount that its token stands for is gone', async () => {
   const options: Omit<CallbacksOptions, 'queue' | 'dispatcher'> = {
     controller: 'c',

@@ -68,6 +68,9 @@ export class Callbacks {
   async #decide(key: string, { token, run, result }: CallbackBody): Promise<CallbackEnd> {
     const { dispatcher, queue, runtime } = this.#options;
     const named = this.#runsOf(token);
+    // First of all, because it costs no request.
+    if (named && named.keys[run] !== key)
+      return { kind: 'over', message: `the token is not for run ${run} of this key` };
     if (named && !(await this.#options.tokens.hasAccount())) {
       return { kind: 'over', message: "the function's ServiceAccount is gone, or is another one" };
     }
@@ -76,7 +79,6 @@ export class Callbacks {
     }
     const { running, failures } = await queue.inspector.status(key);
     if (running?.run !== run) return notInFlight(run, running?.run);
-    if (named.keys[run] !== key) return { kind: 'over', message: `the token is not for run ${run} of this key` };
     const finish = await dispatcher.concluded({ key, run, failures, deadlineMs: running.deadlineMs }, result);
     if (finish.kind === 'unknown') {
       // Its run stays on record, and is settled at its deadline.

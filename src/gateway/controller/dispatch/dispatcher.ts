@@ -6,6 +6,8 @@ import {
   parseObjectKey,
   type RequestSource,
   type Runtime,
+  tenantOf,
+  TenantTurns,
 } from '../../../core/index.ts';
 import {
   type CallbackLocation,
@@ -15,6 +17,7 @@ import {
   type Trigger,
   type Write,
 } from '../../../contract/index.ts';
+import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { Finish, Process, Run, WriteSummary } from '../workqueue/work-queue.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
@@ -29,7 +32,7 @@ import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
 import { EndpointCircuitBreaker, type KeyStarts } from '../endpoint/endpoint-circuit-breaker.ts';
 import type { OpenCircuit } from '../endpoint/open-circuit.ts';
 import type { Hold } from '../endpoint/held-bytes.ts';
-import { decodeLine, decodeOutcomes, fromResult, type Outcome, type SentTrigger } from '../endpoint/outcome.ts';
+import { decodeLine, fromResult, type Outcome, outcomeDecoders, type SentTrigger } from '../endpoint/outcome.ts';
 import { decide, decideLost, NOT_SENT } from './requeue-policy.ts';
 
 /** A function: where its triggers go, and the addresses in them for reading the cache and for callbacks. */
@@ -82,6 +85,8 @@ export interface ControllerBounds {
    * Each unknown source has its own budget for the controller, so that such reviews do not delay the controller's runs.
    */
   readonly reviewBudget: (source: RequestSource) => CpuBudget;
+  /** Whether Redis has no memory for more of its keys now. Default: it has. */
+  readonly isLeftOut?: () => boolean;
   /** For the bytes of one answer of its function, or of one callback. */
   readonly openHold: () => Hold;
   /**
@@ -116,9 +121,9 @@ export class Dispatcher implements Process {
     this.#options = options;
     const { bounds, controller, runtime, settings, starts, target, views } = options;
     const { endpoint } = target;
-    const { admitLine, budget } = bounds;
+    const { admitLine, budget, isLeftOut = () => false } = bounds;
     const { logTriggers } = settings;
-    this.#barriers = new RunBarriers({ controller, views, budget, admitLine, runtime });
+    this.#barriers = new RunBarriers({ controller, views, budget, isLeftOut, admitLine, runtime });
     this.#report = new RunReport({ controller, runtime, logTriggers, admitLine });
     this.#circuitBreaker = new EndpointCircuitBreaker({ controller, ...starts, admitLine, runtime });
     this.#coldStart = new ColdStart({ endpoint, clock: runtime.clock, windowMs: settings.startWindowMs });
@@ -202,8 +207,15 @@ export class Dispatcher implements Process {
         const request = { method: 'POST', body, id, timeoutMs, onLine: streamed, hold, charge: this.#charge } as const;
         const answer = await this.#coldStart.send(request);
         const sent = { requests: runs.length, callback };
-        const decoded = await budget.inTurn(() => this.#outcomesOf(answer, sent));
-        runs.forEach((_, at) => record(at, decoded[at] ?? NO_OUTCOME));
+        await PARSED.run(tenantOf(this.#options.controller), async () => {
+          const decoders = await budget.inTurn(() => this.#decodersOf(answer, sent));
+          const slice = new TimeSlice();
+          for (const at of runs.keys()) {
+            const decode = decoders[at];
+            record(at, decode ? await budget.inTurn(decode) : NO_OUTCOME);
+            if (slice.isOver) await slice.giveWay();
+          }
+        });
         return outcomes.map((outcome) => outcome ?? NO_OUTCOME);
       } finally {
         hold.release();
@@ -227,28 +239,29 @@ export class Dispatcher implements Process {
   async #notSent(timeoutMs: number): Promise<Outcome | undefined> {
     const { clock } = this.#options.runtime;
     const askedAt = clock.now();
-    const absence = await this.#coldStart.absence(timeoutMs, this.#charge);
+    const hold = this.#options.bounds.openHold();
+    const absence = await this.#coldStart.absence(timeoutMs, this.#charge, hold).finally(() => hold.release());
     if (absence !== undefined) return startingOf(absence);
     // The start of the function has used up the time of this run: it gets another run, with its whole time.
     if (clock.now() - askedAt <= timeoutMs / 10) return undefined;
     return { kind: 'not-sent', message: 'the function has just started', isThere: true };
   }
 
-  #outcomesOf(answer: Answer, sent: SentTrigger): readonly Outcome[] {
-    const outcomes = decodeOutcomes(answer, sent, this.#options.runtime.clock.wallNow());
-    if (answer.kind !== 'refused' || !this.#coldStart.isStarting) return outcomes;
-    return outcomes.map(() => startingOf(answer.message));
+  #decodersOf(answer: Answer, sent: SentTrigger): readonly (() => Outcome)[] {
+    const decoders = outcomeDecoders(answer, sent, this.#options.runtime.clock.wallNow());
+    if (answer.kind !== 'refused' || !this.#coldStart.isStarting) return decoders;
+    return decoders.map(() => () => startingOf(answer.message));
   }
 
   async #finish(run: Run, decoded: Outcome, trigger: SentOnce): Promise<Finish> {
     const outcome = await this.#withRelatedRecorded(run, decoded);
     const decision = decide(outcome, run.failures, this.#options.runtime.clock.now());
     this.#report.ended(run, outcome, decision, trigger);
-    const ended = withSummary(decision.finish, outcome);
     if (outcome.kind === 'not-sent') {
       this.#circuitBreaker.countNotSent('starting');
-      return ended;
+      return withSummary(decision.finish, outcome);
     }
+    const ended = { ...withSummary(decision.finish, outcome), reconcileId: trigger.id };
     const reported = writesOf(outcome);
     const { recorded } = this.#options.target;
     if (recorded && ended.kind === 'ended') return this.#withRecorded(recorded, run, ended, reported);
@@ -296,7 +309,8 @@ export class Dispatcher implements Process {
   async concluded(run: Omit<Run, 'reasons' | 'incarnation'>, reported: RequestResult): Promise<Finish> {
     const { callback } = this.#options.target;
     const { clock } = this.#options.runtime;
-    const outcome = await this.#withRelatedRecorded(run, fromResult(reported, callback));
+    const decoded = await this.#options.bounds.budget.inTurn(() => fromResult(reported, callback));
+    const outcome = await this.#withRelatedRecorded(run, decoded);
     const { finish, result } = decide(outcome, run.failures, clock.now());
     const { recorded } = this.#options.target;
     const isUnanswered = finish.kind === 'ended' && (await recorded?.end(run))?.isUnanswered;
@@ -362,6 +376,9 @@ export class Dispatcher implements Process {
     };
   }
 }
+
+/** A parsed answer may take 28 times its text until its last result is decoded: a tenant has one at a time. */
+const PARSED = new TenantTurns(Infinity, 1);
 
 const BEHIND: Finish = { ...NOT_SENT, againAfterMs: 250, elsewhere: true };
 

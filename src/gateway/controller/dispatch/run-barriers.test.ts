@@ -14,6 +14,7 @@ it('few lines with a part of the barrier are written about barriers that cannot 
     controller: 'c',
     views: [{ view: view as unknown as View, currentVersion: async () => version(), requestProgress: () => {} }],
     budget: { run: (work) => work(), inTurn: async (work) => work(), charge: () => () => {} },
+    isLeftOut: () => false,
     admitLine: () => lines.admit('tenant'),
     runtime: { clock, logger: { ...silentLogger, warn: (fields) => void warned.push(fields) }, metrics: silentMetrics },
   });

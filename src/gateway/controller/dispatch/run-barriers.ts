@@ -10,6 +10,7 @@ import {
 import type { Write } from '../../../contract/index.ts';
 import type { View } from '../../informer/cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
+import { TimeLimitError } from '../cel/time-limit.ts';
 import { GroupCommit } from '../workqueue/worker/group-commit.ts';
 import { Barriers } from './barrier.ts';
 
@@ -33,6 +34,8 @@ export interface RunBarriersOptions {
   readonly views: readonly DispatchView[];
   /** Pays for encoding and reading barriers, which are as large as a function's list of writes. */
   readonly budget: Pick<CpuBudget, 'charge' | 'run' | 'inTurn'>;
+  /** Whether Redis has no memory for more of its keys now. */
+  readonly isLeftOut: () => boolean;
   /** Whether a line about a late barrier may be logged. */
   readonly admitLine: () => AdmittedLine | undefined;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
@@ -48,9 +51,14 @@ const LONGEST_BARRIER = 2048;
  * objects would count as lost.
  */
 const LONGEST_WITHOUT_SERVER = 32 * 1024;
+/** The limit while Redis has no memory for more of the controller's keys: a few written objects. */
+const LONGEST_LEFT_OUT = 512;
 
 /** How fast Redis looks at the entries of deleted objects: measured for entries of 300 KB. */
 const BYTES_PER_MS = 1024 * 1024;
+
+/** How long a check waits for the controller's processor time: who checks waits, too, also when the gateway stops. */
+const TURN_MS = 1000;
 
 /** Characters of a barrier in the log. */
 const MOST_LOGGED = 256;
@@ -91,10 +99,11 @@ export class RunBarriers {
     if (writes.length === 0) return undefined;
     const barrier = await this.#options.budget.run(() => this.#barriers.afterWrites(writes));
     const bytes = Buffer.byteLength(barrier ?? '');
-    if (bytes <= LONGEST_BARRIER) return barrier;
+    const isLeftOut = this.#options.isLeftOut();
+    if (bytes <= (isLeftOut ? LONGEST_LEFT_OUT : LONGEST_BARRIER)) return barrier;
     // The server's current version is after all of these writes, and is one line.
     const now = this.ofNow();
-    if (bytes > LONGEST_WITHOUT_SERVER) return now;
+    if (bytes > LONGEST_WITHOUT_SERVER || isLeftOut) return now;
     return (await now.catch(() => undefined)) ?? barrier;
   }
 
@@ -117,11 +126,16 @@ export class RunBarriers {
     return this.#barriers.afterLost(new Map(served));
   }
 
-  /** See `Process`. */
+  /** See `Process`. While the controller has no time, a barrier counts as not passed: it is checked again. */
   async passed(barrier: string): Promise<boolean> {
     const { budget, controller } = this.#options;
     const paid = (bytes: number): unknown => budget.charge(bytes / BYTES_PER_MS);
-    return budget.inTurn(() => this.#barriers.passed(barrier, { tenant: tenantOf(controller), paid }));
+    try {
+      return await budget.inTurn(() => this.#barriers.passed(barrier, { tenant: tenantOf(controller), paid }), TURN_MS);
+    } catch (error) {
+      if (error instanceof TimeLimitError) return false;
+      throw error;
+    }
   }
 
   /** See `Process`. */

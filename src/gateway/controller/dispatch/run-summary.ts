@@ -4,6 +4,8 @@ import type { Outcome } from '../endpoint/outcome.ts';
 import type { Finish, ShownWrite, WriteSummary } from '../workqueue/work-queue.ts';
 
 const WRITES_IN_HISTORY = 5;
+/** Characters of one object. Names of roles have any length, and the history is encoded character by character. */
+const OBJECT_CHARACTERS = 512;
 
 /** Adds the error, the writes and the notes of the function, for the history. */
 export function withSummary(finish: Finish, outcome: Outcome): Finish {
@@ -18,7 +20,7 @@ export function withSummary(finish: Finish, outcome: Outcome): Finish {
 
 export function wroteOf(writes: readonly Write[]): WriteSummary {
   const first = writes.slice(0, WRITES_IN_HISTORY).map((write): ShownWrite => {
-    const object = `${formatKind(write)} ${formatObjectKey(write)}`;
+    const object = `${formatKind(write)} ${formatObjectKey(write)}`.slice(0, OBJECT_CHARACTERS);
     const { resourceVersion, deleted } = write;
     if (deleted) return { object, deleted };
     return resourceVersion === undefined ? { object } : { object, resourceVersion };

@@ -216,6 +216,24 @@ it('lines wait to be decoded while the budget of the controller is used up', asy
   expect(await kinds(finishes)).toEqual(['ended', 'ended']);
 });
 
+it('the results of a whole answer are decoded in turns of their own, after the turn of the answer', async () => {
+  const turns: (() => void)[] = [];
+  budget.inTurn = async (work) => {
+    await new Promise<void>((resolve) => turns.push(resolve));
+    return work();
+  };
+  const results = [{ status: 'done' }, { status: 'terminal', message: 'never' }];
+  answer = (response) => void begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results }));
+  let ended = 0;
+  const finishes = dispatcher.run([run(1), run(2)]).map((finish) => finish.finally(() => (ended += 1)));
+  for (const after of [0, 1, 2]) {
+    await expect.poll(() => turns.length).toBe(after + 1);
+    expect(ended).toBe(Math.max(0, after - 1));
+    turns[after]?.();
+  }
+  expect(await kinds(finishes)).toEqual(['ended', 'never']);
+});
+
 it('a line waits for the line before it, and the answer and its bytes for the last line', async () => {
   const lines = Array.from({ length: 24 }, (_, at) => line(at));
   const sent = Promise.withResolvers<void>();

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { LEVELHOOK_HEADER } from '../../../contract/index.ts';
 import { ColdStart } from './cold-start.ts';
-import type { Answer } from './endpoint.ts';
+import type { Answer, EndpointRequest } from './endpoint.ts';
 
 const answered = (status: number, headers: Record<string, string> = {}): Answer => ({
   kind: 'answered',
@@ -42,6 +42,18 @@ describe('a cold start', () => {
     const absence = coldStart.isInDoubt ? await coldStart.absence(15_000) : undefined;
     return absence ?? (await coldStart.send(trigger));
   }
+
+  it('reads no more of the answer than of a description, and counts its bytes', async () => {
+    const requests: EndpointRequest[] = [];
+    const send = async (request: EndpointRequest): Promise<Answer> => {
+      requests.push(request);
+      return answer;
+    };
+    coldStart = new ColdStart({ endpoint: { send }, clock: { now: () => nowMs }, windowMs: 60_000 });
+    const hold = { add: () => true, release: () => {} };
+    await coldStart.absence(15_000, undefined, hold);
+    expect(requests).toMatchObject([{ method: 'GET', maxAnswerBytes: 128 * 1024, hold }]);
+  });
 
   it('asks a function that it has not heard, or not for more than ten seconds, and no other', async () => {
     await dispatch();

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../../core/index.ts';
 import { LEVELHOOK_HEADER } from '../../../contract/index.ts';
+import { MAX_DESCRIBING_BYTES } from './describe.ts';
 import type { Answer, Endpoint, EndpointRequest } from './endpoint.ts';
 
 export interface ColdStartOptions {
@@ -49,10 +50,15 @@ export class ColdStart {
    * Asks the function for its description when it `isInDoubt`. Runs that start together share one request.
    * @param timeoutMs the time that the run has left: the request takes half of it at most.
    * @param charge charges processor time for reading the answer.
+   * @param hold counts the bytes of the answer; the caller releases it.
    * @returns why no trigger must be sent now; undefined: one may be sent.
    */
-  async absence(timeoutMs: number, charge?: EndpointRequest['charge']): Promise<string | undefined> {
-    this.#asking ??= this.#ask(Math.min(MAX_ASK_MS, timeoutMs / 2), charge);
+  async absence(
+    timeoutMs: number,
+    charge?: EndpointRequest['charge'],
+    hold?: EndpointRequest['hold'],
+  ): Promise<string | undefined> {
+    this.#asking ??= this.#ask(Math.min(MAX_ASK_MS, timeoutMs / 2), { charge, hold });
     const answer = await this.#asking;
     return isOfFunction(answer) || !this.isStarting ? undefined : textOf(answer);
   }
@@ -83,10 +89,10 @@ export class ColdStart {
     return this.#inFlight === 0 && nowMs - this.#heardMs > SILENT_MS;
   }
 
-  async #ask(timeoutMs: number, charge: EndpointRequest['charge']): Promise<Answer> {
+  async #ask(timeoutMs: number, reading: Pick<EndpointRequest, 'charge' | 'hold'>): Promise<Answer> {
     try {
-      const request = { method: 'GET', body: '', id: randomUUID(), timeoutMs, charge } as const;
-      return this.#learn(await this.#options.endpoint.send(request));
+      const request = { method: 'GET', body: '', id: randomUUID(), timeoutMs, ...reading } as const;
+      return this.#learn(await this.#options.endpoint.send({ ...request, maxAnswerBytes: MAX_DESCRIBING_BYTES }));
     } finally {
       this.#asking = undefined;
     }

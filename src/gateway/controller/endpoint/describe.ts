@@ -40,8 +40,11 @@ const NOT_CONNECTED = {
   timeout: 'AnswerTimedOut',
 } as const satisfies Record<(Answer & { kind: 'refused' })['reason'], DescribeFailure>;
 
-/** The largest answer that is read. A description has 32 KiB at most, without its white space. */
-const MAX_BYTES = 128 * 1024;
+/**
+ * The largest answer to a request for a description that is read. A description has 32 KiB at most, without its white
+ * space.
+ */
+export const MAX_DESCRIBING_BYTES = 128 * 1024;
 
 /** Runs work when its tenant's processor time allows it. */
 export type InTurn = <T>(work: () => T) => Promise<T>;
@@ -58,7 +61,7 @@ export async function describeFunction(endpoint: Endpoint, inTurn: InTurn = atOn
     body: '',
     id: randomUUID(),
     timeoutMs: 5000,
-    maxAnswerBytes: MAX_BYTES,
+    maxAnswerBytes: MAX_DESCRIBING_BYTES,
   });
   if (answer.kind === 'refused') throw new DescribeError(NOT_CONNECTED[answer.reason], answer.message);
   if (answer.kind === 'failed') throw new DescribeError(FAILURES[answer.reason], answer.message);

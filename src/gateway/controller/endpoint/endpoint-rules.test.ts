@@ -167,6 +167,16 @@ describe('guardedLookup', () => {
     });
   };
 
+  it('looks at 64 addresses of a name at most, and gives no other', async () => {
+    const pods = Array.from({ length: 1000 }, (_, at) => `10.1.${at >> 8}.${at & 255}`);
+    const asked: (readonly string[])[] = [];
+    const connectRefusal = async (addresses: readonly string[]): Promise<undefined> => void asked.push(addresses);
+    const found = await resolve(pods, true, { ...outside, connectRefusal });
+    const first = pods.slice(0, 64);
+    expect(found).toEqual(first.map((address) => ({ address, family: 4 })));
+    expect(asked).toEqual([first]);
+  });
+
   it('gives what was found, one or all', async () => {
     expect(await resolve(['10.0.0.7', 'fd12::1'], false)).toEqual({ address: '10.0.0.7', family: 4 });
     expect(await resolve(['10.0.0.7', 'fd12::1'], true)).toEqual([

@@ -88,8 +88,14 @@ export function checkFunctionUrls(urls: readonly string[]): void {
 }
 
 /**
+ * Addresses of a name that are checked and may be connected to. A headless Service has one for each of its pods, and
+ * each check takes time.
+ */
+const MAX_ADDRESSES = 64;
+
+/**
  * Resolves names as the system does, for the connections of undici. It fails, so that no connection is opened, when one
- * of the addresses is not allowed, or `connectRefusal` refuses them.
+ * of the first 64 addresses is not allowed, or `connectRefusal` refuses them. The other addresses are not used.
  * @param lookup Default: `lookupInTurn` for the rules' tenant.
  */
 export function guardedLookup(
@@ -105,17 +111,17 @@ export function guardedLookup(
   });
   return (hostname, options, callback) => {
     const { family } = rules;
-    // All addresses in any case: a retry could use an address that was not checked.
-    lookup(hostname, family === undefined ? options : { ...options, family }, (error, found) => {
+    // Each address is checked, because a retry may use any of them.
+    lookup(hostname, family === undefined ? options : { ...options, family }, (error, all) => {
       if (error) return callback(withFamily(error, family), '', 0);
+      const found = all.slice(0, MAX_ADDRESSES);
       for (const { address } of found) {
         const refusal = addressRefusal(address, rules);
         if (refusal) return callback(new AddressRefusedError(`${hostname} is ${address}, ${refusal}`), '', 0);
       }
       const [first] = found;
       if (!first) return callback(new Error(`${hostname} has no address`), '', 0);
-      const connect = (): void =>
-        options.all ? callback(null, [...found]) : callback(null, first.address, first.family);
+      const connect = (): void => (options.all ? callback(null, found) : callback(null, first.address, first.family));
       const addresses = found.flatMap(({ address }) => [address, ...embeddedAddresses(address)]);
       refusalNow(addresses, (_none, refusal) =>
         refusal === undefined ? connect() : callback(new AddressRefusedError(refusal), '', 0),

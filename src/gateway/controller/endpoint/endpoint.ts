@@ -1,6 +1,13 @@
 import { constants, KeyObject } from 'node:crypto';
 import { type buildConnector, type Client, type Dispatcher, Pool } from 'undici';
-import { BodyBuffer, type Clock, isConnectionRefused, messageOf, systemClock } from '../../../core/index.ts';
+import {
+  BodyBuffer,
+  boundedText,
+  type Clock,
+  isConnectionRefused,
+  messageOf,
+  systemClock,
+} from '../../../core/index.ts';
 import {
   AddressRefusedError,
   checkEndpoint,
@@ -204,7 +211,7 @@ export class Endpoint {
         pool.dispatch(options, new AnswerHandler(request, { resolve, reject, notConnected }));
       });
     } catch (error) {
-      return { kind: 'failed', reason: 'connection', message: messageOf(error) };
+      return { kind: 'failed', reason: 'connection', message: boundedText(messageOf(error), MOST_MESSAGE) };
     }
   }
 
@@ -212,6 +219,9 @@ export class Endpoint {
     await this.#pool.destroy();
   }
 }
+
+/** An error of TLS quotes all names of a certificate. */
+const MOST_MESSAGE = 1024;
 
 /** One signed POST below the function's path. */
 export interface BelowRequest extends Pick<EndpointRequest, 'id' | 'body' | 'timeoutMs' | 'maxAnswerBytes'> {
@@ -222,7 +232,8 @@ export interface BelowRequest extends Pick<EndpointRequest, 'id' | 'body' | 'tim
 /** No name was found, no connection made or no certificate trusted: nothing of the request was written. */
 function withoutConnection(error: unknown, url: string): Answer {
   if (error instanceof AddressRefusedError) return { kind: 'refused', reason: 'refused', message: error.message };
-  if (!isConnectionRefused(error)) return { kind: 'refused', reason: 'connection', message: messageOf(error) };
+  if (!isConnectionRefused(error))
+    return { kind: 'refused', reason: 'connection', message: boundedText(messageOf(error), MOST_MESSAGE) };
   return { kind: 'refused', reason: 'refused', message: `connection refused by ${url}` };
 }
 

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { generateSecret, importSecret, LEVELHOOK_HEADER, verify } from '../../../contract/index.ts';
 import { importExtractableSecret } from '../../../contract/signature.ts';
 import { type Answer, Endpoint } from './endpoint.ts';
-import { decodeOutcomes, type Outcome } from './outcome.ts';
+import { type Outcome, outcomeDecoders } from './outcome.ts';
 
 const write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', resourceVersion: '5' };
 
@@ -18,10 +18,12 @@ const callback = { url: 'https://gateway.example.com/cache/callbacks/web', token
 const ours = (rest: Record<string, string> = {}) => ({ [LEVELHOOK_HEADER]: 'v1', ...rest });
 
 const wallMs = Date.UTC(2026, 0, 1);
+const decodeOutcomes = (...args: Parameters<typeof outcomeDecoders>): Outcome[] =>
+  outcomeDecoders(...args).map((decode) => decode());
 const decodeOutcome = (answer: Answer): Outcome | undefined =>
   decodeOutcomes(answer, { requests: 1, callback }, wallMs)[0];
 
-describe('decodeOutcomes of one request', () => {
+describe('outcomeDecoders of one request', () => {
   it.each<[string, Answer, Outcome]>([
     ['done', ok({ status: 'done' }), { kind: 'done', writes: [] }],
     [
@@ -51,7 +53,7 @@ describe('decodeOutcomes of one request', () => {
         kind: 'error',
         message: 'token=[redacted]',
         writes: [],
-        notes: { log: ['a\u001b[1m', 'b'], stack: 'Error: m\n\tat a\u0007' },
+        notes: { log: ['a [1m', 'b'], stack: 'Error: m\n\tat a\\u0007' },
       },
     ],
     ['terminal', ok({ status: 'terminal', message: 'm' }), { kind: 'terminal', message: 'm', writes: [] }],
@@ -138,7 +140,7 @@ describe('decodeOutcomes of one request', () => {
   });
 });
 
-describe('decodeOutcomes of a batch', () => {
+describe('outcomeDecoders of a batch', () => {
   it('gives each request the result at its place', () => {
     const results = [
       { status: 'done', requeueAfterSeconds: 2, writes: [write] },
@@ -348,8 +350,27 @@ describe('the notes of a run', () => {
 
   it('are the last lines and the beginning of the stack, whatever their length', () => {
     const log = Array.from({ length: 100 }, (_, at) => `line ${at}`);
-    expect(notesOf({ log, stack: 's'.repeat(900_000) })).toEqual({ log: log.slice(80), stack: 's'.repeat(4096) });
-    expect(notesOf({ log: ['y'.repeat(900_000)] })).toEqual({ log: ['y'.repeat(1024)] });
+    expect(notesOf({ log, stack: 's'.repeat(900_000) })).toEqual({ log: log.slice(60), stack: 's'.repeat(1024) });
+    expect(notesOf({ log: ['y'.repeat(900_000)] })).toEqual({ log: [`${'y'.repeat(511)}…`] });
+  });
+
+  it('are printable and without credentials, and what is left out of a line makes no room for another', () => {
+    const line = `token:${'://'.repeat(1000)}`;
+    const log = Array.from({ length: 40 }, (_, at) => (at === 0 ? 'first' : line));
+    expect(notesOf({ log })).toEqual({ log: Array.from({ length: 4 }, () => 'token:[redacted]') });
+    const stack = 'Error: password=hunter2\n    at a\u001b[1m';
+    expect(notesOf({ log: ['Bearer abcdefgh12345 \u0007x'], stack })).toEqual({
+      log: ['Bearer [redacted]  x'],
+      stack: 'Error: password=[redacted]\n    at a\\u001b[1m',
+    });
+  });
+
+  it.each([0, 100, 500, 510, 1000, 1020])('have no part of a credential that is cut off: at %i', (before) => {
+    const secret = `eyJhbGciOiJSUzI1NiJ9.${'a'.repeat(900)}.${'b'.repeat(300)}`;
+    const { log = [], stack = '' } =
+      notesOf({ log: [`${'x'.repeat(before)} ${secret}`], stack: `a\n${'x'.repeat(before)} ${secret}` }) ?? {};
+    expect(`${log.join()} ${stack}`).not.toContain('aaaa');
+    expect(stack).toMatch(/^a\n/);
   });
 
   it('are absent where the function reported none', () => {

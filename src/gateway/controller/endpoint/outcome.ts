@@ -1,4 +1,4 @@
-import { boundedText, messageOf, parseRetryAfter, redacted } from '../../../core/index.ts';
+import { boundedText, messageOf, parseRetryAfter, printable, redacted } from '../../../core/index.ts';
 import {
   type CallbackLocation,
   LEVELHOOK_HEADER,
@@ -6,7 +6,7 @@ import {
   type RequestResult,
   type Write,
 } from '../../../contract/index.ts';
-import { decodeResultLine, decodeResults } from '../../../contract/outcome-schema.ts';
+import { decodeResultLine, resultDecoders } from '../../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
 
 /** The decoded end of a trigger. An answer that fits no other kind is `unknown`: the run may still go on. */
@@ -38,7 +38,7 @@ interface Reported {
   readonly notes?: Notes;
 }
 
-/** The function's notes about a run, cut. The history makes them fit to be shown. */
+/** The function's notes about a run, fit to be shown: printable, and without what looks like a credential. */
 export interface Notes {
   /** The last lines of its log, the oldest first. */
   readonly log?: readonly string[];
@@ -64,10 +64,15 @@ export type UnknownReason =
 
 /** Characters of a function's message that go into the log and the key's history. */
 const MAX_MESSAGE = 1024;
-/** Bounds of the notes: lines of the log, characters of a line, and characters of the stack. The history keeps less. */
-const MOST_LINES = 20;
-const LINE_CHARACTERS = 1024;
-const STACK_CHARACTERS = 4096;
+/**
+ * Bounds of the notes: lines of the log, characters of a line, of all lines and of the stack. The history keeps less.
+ */
+const MOST_LINES = 40;
+const LINE_CHARACTERS = 512;
+const LOG_CHARACTERS = 3072;
+const STACK_CHARACTERS = 1024;
+/** More than that is redacted, so that a credential is known by its form although its end is cut off. */
+const REDACTED_MORE = 300;
 const DEFAULT_DEFER_MS = 1000;
 const MIN_DEFER_MS = 100;
 /** A longer time is cut to this. An operator who wants a longer wait pauses the controller. */
@@ -80,13 +85,14 @@ export interface SentTrigger {
 }
 
 /**
- * Decodes the answer to a trigger: one outcome for each request, in their order. An answer without exactly one result
- * for each request gives all of them the same outcome.
+ * Reads the answer to a trigger, and returns a function for each request, in their order, that decodes its outcome. One
+ * result may be long, so the caller decodes each in a turn. An answer without exactly one result for each request gives
+ * all of them the same outcome.
  * @param wallMs the time by the function's clock, for a date in Retry-After.
  */
-export function decodeOutcomes(answer: Answer, asked: SentTrigger, wallMs: number): readonly Outcome[] {
+export function outcomeDecoders(answer: Answer, asked: SentTrigger, wallMs: number): readonly (() => Outcome)[] {
   const decoded = answer.kind === 'answered' ? decodeAnswer(answer, asked, wallMs) : withoutAnswer(answer);
-  return 'kind' in decoded ? Array.from({ length: asked.requests }, () => decoded) : decoded;
+  return 'kind' in decoded ? Array.from({ length: asked.requests }, () => () => decoded) : decoded;
 }
 
 function withoutAnswer(answer: Exclude<Answer, { kind: 'answered' }>): Outcome {
@@ -98,7 +104,7 @@ function decodeAnswer(
   { status, headers, body, isStream }: Answer & { kind: 'answered' },
   { requests, callback }: SentTrigger,
   wallMs: number,
-): Outcome | readonly Outcome[] {
+): Outcome | readonly (() => Outcome)[] {
   // The lines had the outcomes, so a run without one has no line.
   if (isStream) return unreadable('the answer has no result for this request');
   // Without the header a 429 or 503 is a proxy's, which may have passed the trigger on.
@@ -121,7 +127,8 @@ function decodeAnswer(
     return unreadable('the answer is not JSON');
   }
   try {
-    return decodeResults(value, requests).map((result) => {
+    return resultDecoders(value, requests).map((decode) => () => {
+      const result = decode();
       if (result instanceof TypeError) return unreadable(`the answer is not an outcome: ${result.message}`);
       return fromResult(result, accepting ? callback : undefined);
     });
@@ -188,14 +195,31 @@ function shownText(text: string, max: number): string {
   return boundedText(redacted(text.slice(0, 4 * max)), max);
 }
 
-/** Undefined: the function reported neither lines nor a stack. */
+/**
+ * Redacts here, where the controller pays for its answers: the patterns cost more than the rest of an answer.
+ * @returns undefined when the function reported neither lines nor a stack.
+ */
 function notesOf(result: RequestResult & { status: 'done' | 'error' | 'terminal' }): Notes | undefined {
-  const { log, stack } = { stack: undefined, ...result };
-  if (!log?.length && !stack) return undefined;
+  const { log = [] } = result;
+  const stack = 'stack' in result ? (result.stack ?? '') : '';
+  const lines: string[] = [];
+  let left = LOG_CHARACTERS;
+  for (const line of log.slice(-MOST_LINES).toReversed()) {
+    if (left <= 0) break;
+    // The line is cut before it is redacted: redaction may shorten it, and then each further line would cost time, too.
+    const cut = line.slice(0, LINE_CHARACTERS + REDACTED_MORE);
+    left -= cut.length;
+    lines.unshift(boundedText(redacted(cut), LINE_CHARACTERS));
+  }
+  if (lines.length === 0 && stack === '') return undefined;
   return {
-    ...(log?.length && { log: log.slice(-MOST_LINES).map((line) => line.slice(0, LINE_CHARACTERS)) }),
-    ...(stack && { stack: stack.slice(0, STACK_CHARACTERS) }),
+    ...(lines.length > 0 && { log: lines }),
+    ...(stack !== '' && { stack: stackIn(stack) }),
   };
+}
+
+function stackIn(stack: string): string {
+  return printable(redacted(stack.slice(0, STACK_CHARACTERS + REDACTED_MORE)).slice(0, STACK_CHARACTERS));
 }
 
 /** The reason in a refusal by the SDK, such as `: the message is too old`. Other bodies stay out of the log. */

@@ -40,6 +40,7 @@ import { BullMqWorkQueue, QUEUE_LINES, type WorkQueueOptions } from '../workqueu
 import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { agesOf } from './controller-source.ts';
+import { CHANGE_LINES } from './handler-failures.ts';
 import { queueOptions } from './queue-options.ts';
 import { parseKind, RelatedKinds } from './related-kinds.ts';
 import { checkEncryptedKind, checkEncryptedKinds, checkSecretReviews } from '../access/encrypted-kinds.ts';
@@ -92,6 +93,8 @@ export class ControllerFactory {
   readonly #heldBytes = new HeldBytes();
   /** Log lines about failed runs and about callbacks, by tenant. */
   readonly #runLines: LimitedLines;
+  /** Log lines about failed expressions and about failed handlers, by tenant. */
+  readonly #changeLines: LimitedLines;
   /** Log lines about queues that fail, by tenant and part. */
   readonly #queueLines: LimitedLines;
   /** By kind: how the cluster served it when it was asked last. */
@@ -105,6 +108,7 @@ export class ControllerFactory {
     const { clock } = options.runtime;
     this.#startRates = new StartRates(clock, this.ownRuns);
     this.#runLines = new LimitedLines(clock, FAILURE_LINES);
+    this.#changeLines = new LimitedLines(clock, CHANGE_LINES);
     this.#queueLines = new LimitedLines(clock, QUEUE_LINES);
   }
 
@@ -230,6 +234,7 @@ export class ControllerFactory {
         isKnown ? budget : cpuBudgets.of(`${id} for ${name}`, `${tenant ?? id} for strangers`),
       openHold: () => this.#heldBytes.open(tenant ?? id),
       admitLine: (about?: 'callbacks') => this.#runLines.admit(`${tenant ?? id} ${about ?? 'runs'}`),
+      admitChangeLine: (about: 'expressions' | 'handlers') => this.#changeLines.admit(`${tenant ?? id} ${about}`),
     };
     return new RunningController({ spec, sources, queue, target: whole, bounds, settings, runtime, onChanged });
   }

@@ -1,4 +1,5 @@
 import {
+  type AdmittedLine,
   formatKind,
   formatObjectKey,
   keyOf,
@@ -60,7 +61,10 @@ export interface RunningControllerOptions {
   readonly sources: readonly ControllerSource[];
   readonly queue: BullMqWorkQueue;
   readonly target: ControllerTarget;
-  readonly bounds: ControllerBounds;
+  readonly bounds: ControllerBounds & {
+    /** Whether a line about a failed expression or a failed handler may be logged. Default: it may. */
+    readonly admitChangeLine?: (about: 'expressions' | 'handlers') => AdmittedLine | undefined;
+  };
   readonly settings: ControllerSettings;
   readonly runtime: Runtime;
   /** `circuit` or `failures` may have changed. */
@@ -150,7 +154,9 @@ export class RunningController {
     this.keys = keys;
     const views = reconciled.informers.map(({ view }) => view);
     this.#scope = new KeyScope(reconciled.resource, description.for, views);
-    const failures = new HandlerFailures({ controller: id, clock, logger, metrics });
+    const { admitChangeLine = () => ({}) } = bounds;
+    const admitLine = (): AdmittedLine | undefined => admitChangeLine('handlers');
+    const failures = new HandlerFailures({ controller: id, clock, logger, metrics, admitLine });
     this.failures = failures;
     this.cacheAccess = options.target.cacheAccess;
     this.sources = new ControllerSources(options.spec, options.sources);
@@ -164,6 +170,7 @@ export class RunningController {
       budget: bounds.budget,
       parsed,
       onFailure,
+      admitLine: () => admitChangeLine('expressions'),
       clock,
       logger,
       metrics,
@@ -192,7 +199,7 @@ export class RunningController {
       secondary,
       queue,
       failures,
-      resyncMs: options.settings.resyncMs,
+      pace: { resyncMs: options.settings.resyncMs, budget: bounds.budget },
       runtime,
     });
     this.timeoutMs = description.timeoutSeconds * 1000;
@@ -386,7 +393,7 @@ export class RunningController {
       target: { endpoint, cacheAccess, callback, kubernetes, recorded, related },
       views,
       starts: { keys, ending: this.#stopped.signal },
-      bounds: this.#options.bounds,
+      bounds: { ...this.#options.bounds, isLeftOut: () => this.queue.leftOut() !== undefined },
       runtime,
       settings,
     });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { InstantClock } from '../../../../test/harness/test-clock.ts';
-import { silentLogger, silentMetrics } from '../../../core/index.ts';
+import { LimitedLines, silentLogger, silentMetrics } from '../../../core/index.ts';
 import { HandlerError } from '../../informer/cache/change.ts';
-import { HandlerFailures } from './handler-failures.ts';
+import { CHANGE_LINES, HandlerFailures } from './handler-failures.ts';
 
 function create() {
   const clock = new InstantClock();
@@ -90,5 +90,23 @@ describe('failures of handlers', () => {
       clock.advance(1000);
     }
     expect(lines).toHaveLength(3);
+  });
+
+  it('are as many lines as their tenant may write, and the next one says how many were left out', () => {
+    const clock = new InstantClock();
+    const lines: unknown[] = [];
+    const logger = { ...silentLogger, warn: (fields: object) => void lines.push(fields) };
+    const ofTenant = new LimitedLines(clock, CHANGE_LINES);
+    const admitLine = () => ofTenant.admit('a handlers');
+    const all = Array.from(
+      { length: 50 },
+      (_, at) => new HandlerFailures({ controller: `a.${at}`, clock, logger, metrics: silentMetrics, admitLine }),
+    );
+    for (const each of all) each.record(new HandlerError('no'));
+    expect(lines).toHaveLength(20);
+    clock.advance(10_000);
+    for (const each of all) each.record(new HandlerError('no'));
+    expect(lines).toHaveLength(21);
+    expect(lines.at(-1)).toMatchObject({ controller: 'a.20', leftOut: 30 });
   });
 });

@@ -1,4 +1,4 @@
-import { backoffMs, type Clock, type Logger, type Metrics } from '../../../core/index.ts';
+import { type AdmittedLine, backoffMs, type Clock, type Logger, type Metrics } from '../../../core/index.ts';
 import { HandlerError } from '../../informer/cache/change.ts';
 
 export interface HandlerFailuresOptions {
@@ -6,7 +6,15 @@ export interface HandlerFailuresOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** The tenant's limit of lines, in addition to the controller's own. Default: none. */
+  readonly admitLine?: (() => AdmittedLine | undefined) | undefined;
 }
+
+/**
+ * Log lines about failed expressions of all controllers of a tenant, and as many about failed handlers. A tenant may
+ * have many controllers, whose expressions fail at each event.
+ */
+export const CHANGE_LINES = { perSecond: 0.1, burst: 20 };
 
 /** Wait after the last failure before the keys are queued: first and longest, doubling when the handlers fail again. */
 const WAIT_MS = [5000, 300_000] as const;
@@ -14,7 +22,7 @@ const WAIT_MS = [5000, 300_000] as const;
 const FORGET_MS = 600_000;
 /** How long a failure is shown at least. */
 const SHOWN_MS = 30_000;
-/** The least time between two log lines. */
+/** The least time between two log lines of a controller. */
 const QUIET_MS = 60_000;
 
 /**
@@ -39,7 +47,7 @@ export class HandlerFailures {
 
   /** @param place the changed object, as a log line and a condition may name it: `v1/Pod shop/web`. */
   record(error: unknown, place?: string): void {
-    const { clock, controller, logger, metrics } = this.#options;
+    const { admitLine = () => ({}), clock, controller, logger, metrics } = this.#options;
     const now = clock.now();
     metrics.count('levelhook_handler_failures_total', { controller });
     if (now - this.#atMs > FORGET_MS) this.#failures = 0;
@@ -49,9 +57,11 @@ export class HandlerFailures {
     this.#failingSinceMs = Math.min(this.#failingSinceMs, now);
     this.#message = `${reasonOf(error)}${place === undefined ? '' : ` (${place})`}`;
     if (now - this.#loggedAtMs < QUIET_MS) return;
+    const admitted = admitLine();
+    if (!admitted) return;
     this.#loggedAtMs = now;
     logger.warn(
-      { controller, reason: this.#message, waitMs: this.#waitMs },
+      { controller, reason: this.#message, waitMs: this.#waitMs, ...admitted },
       'the handlers of a controller failed: it misses events, and all its keys are queued once the handlers work',
     );
   }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { formatKind, type KubernetesObject, type Runtime, tenantOf } from '../../../core/index.ts';
 import { TimeSlice } from '../../../ground/time-slice.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import type { QueueState } from '../workqueue/records/queue-record.ts';
 import { type DeclarationLog, declarationLog } from './declaration-log.ts';
@@ -20,11 +21,13 @@ export interface ResyncerOptions {
   readonly secondary: SecondaryKeys;
   readonly queue: BullMqWorkQueue;
   readonly failures: HandlerFailures;
-  /** Period of resync. */
-  readonly resyncMs: number;
+  /** Period of resync, and who pays for queueing keys. */
+  readonly pace: { readonly resyncMs: number; readonly budget: Pick<CpuBudget, 'charge' | 'inTurn'> };
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'checkpoint'>;
 }
 
+/** Of the thread, for reading a key and adding it to the queue: estimated 4 to 5 us. */
+const KEY_MS = 0.005;
 /** How long `ended` waits for a Redis that does not answer. */
 const END_TIMEOUT_MS = 2000;
 
@@ -150,11 +153,11 @@ export class Resyncer {
    * or of an outside cause. Redis has the time of the next resync, so a restart does not delay it.
    */
   async #ensureResync({ resyncAtMs }: QueueState): Promise<void> {
-    const { spec, queue, resyncMs, runtime } = this.#options;
+    const { spec, queue, pace, runtime } = this.#options;
     const now = runtime.clock.now();
     if (resyncAtMs !== undefined && resyncAtMs > now) return;
     // Up to a tenth later, so that controllers which were started together do not resync together.
-    const next = Math.round(now + resyncMs * (1 + Math.random() / 10));
+    const next = Math.round(now + pace.resyncMs * (1 + Math.random() / 10));
     if (resyncAtMs !== undefined) {
       const count = await this.#queueAll('resync');
       this.#log.write('info', spec.id, { keys: count, next: new Date(next).toISOString() }, 'resync');
@@ -182,10 +185,13 @@ export class Resyncer {
   }
 
   async #queueEach(parts: AsyncIterable<string[]>, reason: 'initial' | 'resync'): Promise<number> {
-    const { events, queue, runtime } = this.#options;
+    const { events, pace, queue, runtime, spec } = this.#options;
     const { scope } = events;
+    // A tenant can have all keys of fifty controllers queued again, by a change of their declarations each second.
+    const isPaid = tenantOf(spec.id) !== spec.id;
     let count = 0;
     for await (const keys of parts) {
+      if (isPaid) await pace.budget.inTurn(() => pace.budget.charge(keys.length * KEY_MS));
       this.#stopped.signal.throwIfAborted();
       await settlePauses(queue, scope.views, [...(await pausedAmong(scope.views, keys))]);
       await queue.addLow(keys, reason);

@@ -355,6 +355,8 @@ export function cel(): fc.Arbitrary<string> {
       '1 / 0',
       '9223372036854775807 + 1',
       "object.metadata.name + object.metadata.name == 'a'",
+      'object.data.a.contains(object.data.b)',
+      'int(object.data.a) > 0',
       '(',
     ),
     nastyName().map((name) => JSON.stringify(name)),
