@@ -7,8 +7,7 @@ import { runInNewContext } from 'node:vm';
  * measurements counts.
  */
 export async function memoryUse(): Promise<number> {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
+  const collect = garbageCollector();
   let least = Infinity;
   for (let at = 0; at < 5; at += 1) {
     collect();
@@ -17,4 +16,10 @@ export async function memoryUse(): Promise<number> {
     least = Math.min(least, heapUsed + arrayBuffers);
   }
   return least;
+}
+
+/** Collects all garbage of this process at each call. */
+export function garbageCollector(): () => void {
+  setFlagsFromString('--expose-gc');
+  return runInNewContext('gc') as () => void;
 }

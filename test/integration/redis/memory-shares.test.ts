@@ -8,10 +8,12 @@ import { View } from '../../../src/gateway/informer/cache/view.ts';
 import { MemoryShares } from '../../../src/ground/redis/memory-shares.ts';
 import { readMemory } from '../../../src/ground/redis/redis-memory.ts';
 import { connectRedis, type Redis, takeOutOfMemory } from '../../../src/ground/redis/redis.ts';
+import { TimeSlice } from '../../../src/ground/time-slice.ts';
 import type { Applier } from '../../../src/gateway/informer/cache/applier.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { garbageCollector } from '../../harness/memory-use.ts';
 import { RedisClusterNodes } from '../../harness/redis-process.ts';
 import { Started } from '../../harness/started.ts';
 import { ShiftedClock } from '../../harness/test-clock.ts';
@@ -314,6 +316,39 @@ describe('a read of many large objects', () => {
       for await (const { object } of all.objects.each(keys)) read.push(object);
       expect(read).toEqual(objects);
       expect((await peakMiB()) - before).toBeLessThan(12);
+    } finally {
+      connection.disconnect();
+      await own.stop();
+    }
+  });
+
+  it('holds few of them parsed, however many readers a tenant has', async () => {
+    const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
+    const own = await startRedis({ ignoreEnvironment: true });
+    const connection = await connectRedis(own.url);
+    try {
+      const all = new View(connection, things, { prefix });
+      await all.writer.claim('writer');
+      // Each takes the thread longer to parse than a slice, so that each reader waits between two of them.
+      const x = Array.from({ length: 100_000 }, () => ({}));
+      const objects = ['a', 'b', 'c'].map((name) => ({ ...thing('large', name, 1), spec: { x } }));
+      for (const each of [[], ...objects.map((object) => [object])]) {
+        await applierOf(all).apply(each.map((object) => ({ kind: 'changed' as const, object })));
+      }
+      const collect = garbageCollector();
+      const seen: WeakRef<KubernetesObject>[] = [];
+      let most = 0;
+      let looks = 0;
+      const look = (_key: string, object: KubernetesObject | undefined): void => {
+        looks += 1;
+        collect();
+        most = Math.max(most, seen.filter((each) => each.deref() !== undefined).length);
+        if (object) seen.push(new WeakRef(object));
+      };
+      const keys = objects.map(({ metadata }) => `large/${metadata.name}`);
+      await Promise.all(Array.from({ length: 10 }, () => all.objects.visit(keys, look, new TimeSlice('large'))));
+      expect(looks).toBe(30);
+      expect(most).toBeLessThan(4);
     } finally {
       connection.disconnect();
       await own.stop();

@@ -42,9 +42,13 @@ async function selected(
 ): Promise<string[]> {
   const found: string[] = [];
   for (let from = 0; from < keys.length; from += OBJECTS) {
-    for await (const { key, object } of view.objects.each(keys.slice(from, from + OBJECTS), slice)) {
-      if (object !== undefined && scope.selects(object) && (passes?.(object) ?? true)) found.push(key);
-    }
+    await view.objects.visit(
+      keys.slice(from, from + OBJECTS),
+      (key, object) => {
+        if (object !== undefined && scope.selects(object) && (passes?.(object) ?? true)) found.push(key);
+      },
+      slice,
+    );
   }
   return found;
 }

@@ -99,10 +99,10 @@ async function checkKeys(keys: readonly ObjectKey[], scope: KeyScope): Promise<v
     const inView = keys.filter(({ namespace }) =>
       within === undefined ? view.contains(namespace) : namespace === within,
     );
-    for await (const { key, object } of view.objects.each(inView.map(formatObjectKey))) {
+    await view.objects.visit(inView.map(formatObjectKey), (key, object) => {
       if (object && !scope.selects(object))
         throw new UserError(`the controller does not select the ${kind} ${key} by its labels.`);
-    }
+    });
   }
 }
 

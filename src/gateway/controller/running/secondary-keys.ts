@@ -154,9 +154,13 @@ export class SecondaryKeys {
     { passes, slice }: { readonly passes: NonNullable<KeysWanted['passes']>; readonly slice: TimeSlice },
   ): Promise<readonly string[]> {
     const refused: string[] = [];
-    for await (const { key, object } of view.objects.each(keys, slice)) {
-      if (!object || (this.#options.events.scope.selects(object) && !passes(object))) refused.push(key);
-    }
+    await view.objects.visit(
+      keys,
+      (key, object) => {
+        if (!object || (this.#options.events.scope.selects(object) && !passes(object))) refused.push(key);
+      },
+      slice,
+    );
     return refused;
   }
 }

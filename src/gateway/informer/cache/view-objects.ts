@@ -70,6 +70,11 @@ export const ANSWER_BYTES = 2 * 1024 * 1024;
  */
 const MOST_ANSWERS = 4;
 const answers = new WeakMap<Redis, TenantTurns>();
+/**
+ * The answers of which `visit` decodes the objects, one of each tenant: what an object takes in memory may be 23 times
+ * its text.
+ */
+const visits = new TenantTurns(Infinity, 1);
 
 /** The objects of a view: reads, their form in Redis, and its change to another key of encryption. */
 export class ViewObjects {
@@ -197,6 +202,31 @@ export class ViewObjects {
       throw error;
     }
     return undefined;
+  }
+
+  /**
+   * Calls `look` with each object, undefined where the view has none. Nothing holds the object afterwards: what waited
+   * with it would keep it in memory, with those of all other work that waits, and to collect such garbage takes this
+   * thread longer than to decode it.
+   * @param slice of the tenant, and ends the reading if its signal is aborted.
+   */
+  async visit(
+    keys: readonly string[],
+    look: (key: string, object: KubernetesObject | undefined) => void,
+    slice = this.#newSlice(),
+  ): Promise<void> {
+    for (let from = 0; from < keys.length;) {
+      from += await visits.run(slice.tenant, async () => {
+        const found = await this.first(keys.slice(from), slice.tenant);
+        slice.restart();
+        for (const [at, encoded] of found.entries()) {
+          slice.throwIfEnded();
+          look(keys[from + at] ?? '', encoded?.decode());
+          if (slice.isOver) await slice.next();
+        }
+        return found.length;
+      });
+    }
   }
 
   /**
