@@ -10,6 +10,7 @@
 /** What gateway and command line stand on: an entry may import those before it, never those after it. */
 const GROUND = [
   'config',
+  'json-weight.ts',
   'time-slice.ts',
   'listener.ts',
   'handshake-rates.ts',

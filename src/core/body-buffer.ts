@@ -74,9 +74,11 @@ export class BodyBuffer {
     return whole;
   }
 
-  /** As `take`, decoded from UTF-8. */
-  takeText(): string {
-    return decoder.decode(this.take());
+  /** As `take`, decoded from UTF-8. @param look sees the bytes first. */
+  takeText(look: (bytes: Uint8Array) => void = () => {}): string {
+    const bytes = this.take();
+    look(bytes);
+    return decoder.decode(bytes);
   }
 
   /** @returns the rest of the chunk, which did not fit into the block. */

@@ -11,6 +11,7 @@ import {
   statusFrom,
   tenantOf,
 } from '../../core/index.ts';
+import { weightOf } from '../json-weight.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Credentials } from './credentials.ts';
 import type { FlowControl } from './flow-control.ts';
@@ -130,8 +131,8 @@ export class ApiClient {
     return (await this.measuredJson(options)).value as T;
   }
 
-  /** `json`, and how many bytes it had. */
-  async measuredJson(options: ApiRequest): Promise<{ value: unknown; bytes: number }> {
+  /** `json`, how many bytes it had, and how many it takes in memory: see `weightOf`. */
+  async measuredJson(options: ApiRequest): Promise<{ value: unknown; bytes: number; weight: number }> {
     const body = await this.#measured(options.method, async () => {
       await this.#waitForFlowControl(options);
       const end = this.#flow?.isUrgent ? undefined : await this.#flowControl?.begin(this.#controller, options.signal);
@@ -142,15 +143,16 @@ export class ApiClient {
     const bytes = body.length;
     this.#metrics.observe('rest_client_response_size_bytes', this.#labels(options.method), bytes);
     const slice = new TimeSlice(this.#controller === undefined ? '' : tenantOf(this.#controller));
+    let weight = 0;
     let value: unknown;
     try {
-      value = parseJson(body.takeText());
+      value = parseJson(body.takeText((content) => (weight = weightOf(content))));
     } catch {
       // The parser's own message shows a piece of the text, which may be a Secret's.
       throw new Error(`the apiserver's answer to ${options.method ?? 'GET'} ${options.path} is not JSON`);
     }
     if (slice.isOver) await slice.next();
-    return { value, bytes };
+    return { value, bytes, weight };
   }
 
   /** The body of a 2xx answer as it comes: a watch. The caller must read it to its end or destroy it. */

@@ -211,6 +211,35 @@ describe('a client that writes its whole request before it reads', () => {
   );
 });
 
+describe('the rest of a body whose request was answered', () => {
+  it('loses its connection beyond 16 MiB', async () => {
+    await withServer({}, async (url) => {
+      const { port, hostname } = new URL(url);
+      const socket = connect(Number(port), hostname);
+      socket.on('error', () => {});
+      const closed = new Promise((resolve) => socket.once('close', resolve));
+      socket.write(`POST /livez HTTP/1.1\r\nhost: ${hostname}\r\ncontent-length: ${2 ** 31}\r\n\r\n`);
+      const [answer] = (await once(socket, 'data')) as [Buffer];
+      expect(answer.toString()).toMatch(/^HTTP\/1.1 405 /);
+      const piece = Buffer.alloc(2 ** 20);
+      let sent = 0;
+      const send = (): void => {
+        while (sent < 1024 && !socket.destroyed) {
+          sent += 1;
+          if (!socket.write(piece)) {
+            socket.once('drain', send);
+            return;
+          }
+        }
+      };
+      send();
+      await closed;
+      expect(sent).toBeGreaterThan(16);
+      expect(sent).toBeLessThan(1024);
+    });
+  });
+});
+
 describe('the server of a gateway', () => {
   const nowhere = 'http://127.0.0.1:1';
   let url: string;

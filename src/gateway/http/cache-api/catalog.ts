@@ -146,6 +146,8 @@ export class Catalog {
     const known = this.#remembered.get(path) as Remembered<T | undefined> | undefined;
     if (known && known.untilMs > this.#now()) return known.value;
     const remember = (value: Promise<T | undefined>, ms: number): Promise<T | undefined> => {
+      // A kind may be served no more.
+      for (const [each, { untilMs }] of this.#remembered) if (untilMs <= this.#now()) this.#remembered.delete(each);
       this.#remembered.set(path, { value, untilMs: this.#now() + ms });
       return value;
     };

@@ -100,8 +100,9 @@ export async function readObject(asked: ReadRequest, options: ReadingOptions): P
   const seconds =
     field === null ? undefined : await observations.secondsUnchanged(key, field, options.clock.now(), item);
   const unchanged = seconds === undefined ? {} : { [UNCHANGED_HEADER]: String(seconds) };
-  const content = options.held.body(joined(pieces));
-  return body(content, { [POSITION_HEADER]: String(position), ...unchanged });
+  const whole = joined(pieces);
+  await options.time.paceBytes(whole.length);
+  return body(options.held.body(whole), { [POSITION_HEADER]: String(position), ...unchanged });
 }
 
 async function readOne(
@@ -335,7 +336,9 @@ async function* select(list: List, first?: number): AsyncGenerator<Found[], void
       onPosition,
       ...options,
     })) {
-      list.held.take(bytesOf(batch));
+      const bytes = bytesOf(batch);
+      list.held.take(bytes);
+      await time.paceBytes(bytes);
       yield batch;
     }
   }

@@ -172,6 +172,7 @@ function dataOf(more: Partial<DashboardData> = {}): DashboardData {
 function served(more: Partial<DashboardData> = {}, visitor: Partial<Visitor> = {}): Hono<LoginEnv> {
   const present: Visitor = {
     name: 'ann',
+    client: 'ann',
     mayChange: async () => true,
     readRefusal: async () => undefined,
     recheck: async () => true,
@@ -909,7 +910,7 @@ test.each([
   const most = path.endsWith('stream') ? 4 : 8;
   expect(begun).toBe(most);
   // Another visitor does not wait for them.
-  void served({ ...data, times }, { name: 'ben' }).request(`${DASHBOARD_PATH}/${path}`);
+  void served({ ...data, times }, { client: 'ben' }).request(`${DASHBOARD_PATH}/${path}`);
   await new Promise((resolve) => setImmediate(resolve));
   expect(begun).toBe(most + 1);
 });

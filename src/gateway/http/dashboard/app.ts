@@ -78,7 +78,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
   );
   serve('/controllers/:id', (page, { req }) => {
     const controller = data.controller(req.param('id') ?? '');
-    const time = data.times.ofVisitor(page.visitor.name);
+    const time = data.times.ofVisitor(page.visitor.client);
     const asked = { ...keysFilter((name) => req.query(name)), time };
     return controller && time.inPlace(() => controllerPage(page, controller, asked));
   });
@@ -87,7 +87,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const controller = data.controller(id);
     const before = cursorOf(req.query('before'));
     const filter = { outcome: outcomeOf(req.query('outcome')), before };
-    const time = data.times.ofVisitor(page.visitor.name);
+    const time = data.times.ofVisitor(page.visitor.client);
     return controller && time.inPlace(() => runsPage(page, { id, controller, filter, time }));
   });
   app.get('/controllers/:id/runs/stream', (context) => {
@@ -102,7 +102,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const key = req.param('key') ?? '';
     if (!history || !decodeObjectKey(key)) return undefined;
     const run = Number(req.param('run'));
-    return data.times.ofVisitor(page.visitor.name).inPlace(async () => {
+    return data.times.ofVisitor(page.visitor.client).inPlace(async () => {
       const ofKey = (await keyRuns.of(id, history, key)).filter((each) => each.run === run);
       const entries = ofKey.length > 0 ? ofKey : (await history.runs({ limit: ENTRIES_OF_RUN, key, run })).runs;
       return runPage(page, { id, key, entries });
@@ -113,7 +113,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const controller = data.controller(id);
     const key = req.param('key') ?? '';
     if (!controller || !decodeObjectKey(key)) return undefined;
-    const time = data.times.ofVisitor(page.visitor.name);
+    const time = data.times.ofVisitor(page.visitor.client);
     return time.inPlace(async () =>
       keyPage(page, controller, { key, runs: await keyRuns.of(id, controller.queue.history, key), time }),
     );
@@ -133,7 +133,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     });
   });
   serve('/search', (page, { req }) => {
-    const time = data.times.ofVisitor(page.visitor.name);
+    const time = data.times.ofVisitor(page.visitor.client);
     return time.inPlace(() => searchPage(page, data, (req.query('q') ?? '').trim().slice(0, MOST_SEARCHED)));
   });
   serve('/views', async (page) => viewsPage(page, await data.views()));
@@ -145,7 +145,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
   });
   serve('/views/object', (page, { req }) => {
     const view = data.view(req.query('view') ?? '');
-    const time = data.times.ofVisitor(page.visitor.name);
+    const time = data.times.ofVisitor(page.visitor.client);
     return view && time.inPlace(() => objectPage(page, view, { key: req.query('key') ?? '', time }));
   });
   app.route('/', assets.app());

@@ -51,7 +51,7 @@ export interface DashboardData {
    * Cached objects that the visitor may read, by a part of their name, by `NAMESPACE/NAME`, by labels, or by UID.
    * @throws SelectorError; LoginUnavailableError
    */
-  search(visitor: ObjectVisitor & Pick<Visitor, 'name'>, text: string): Promise<ObjectsFound>;
+  search(visitor: ObjectVisitor, text: string): Promise<ObjectsFound>;
 }
 
 /** An object in a view, and the controllers that reconcile its kind in its namespace. */
@@ -175,7 +175,7 @@ export interface ControllerAccess {
    * @throws LoginUnavailableError
    */
   keys(
-    visitor: ObjectVisitor & Pick<Visitor, 'name'>,
+    visitor: ObjectVisitor,
     search: KeySearch,
     page: { readonly after: string; readonly limit: number },
   ): Promise<Shown<KeysFound>>;
@@ -184,12 +184,12 @@ export interface ControllerAccess {
   /** All that is known of a key, with its object. */
   status(visitor: ObjectVisitor, key: string): Promise<KeyStatus>;
   /** The object of a key, in the cache and on the server. @throws LoginUnavailableError */
-  object(visitor: ObjectVisitor & Pick<Visitor, 'name'>, key: string): Promise<ObjectStates>;
+  object(visitor: ObjectVisitor, key: string): Promise<ObjectStates>;
   /**
    * The objects, Events and controllers around the object of a key; undefined when the cache does not have it.
    * @throws LoginUnavailableError
    */
-  around(visitor: ObjectVisitor & Pick<Visitor, 'name'>, key: string): Promise<Surroundings | undefined>;
+  around(visitor: ObjectVisitor, key: string): Promise<Surroundings | undefined>;
 }
 
 export interface KeysFound {
@@ -255,7 +255,7 @@ export interface Surroundings {
 }
 
 /** Who looks at objects: each read asks whether this visitor may read them in the cluster. */
-export type ObjectVisitor = Pick<Visitor, 'readRefusal'>;
+export type ObjectVisitor = Pick<Visitor, 'client' | 'readRefusal'>;
 
 /** Content for a visitor, or the reason why it is hidden. */
 export type Shown<T> = { readonly kind: 'hidden'; readonly reason: string } | ({ readonly kind: 'shown' } & T);
@@ -290,13 +290,10 @@ export interface ViewAccess {
    * @throws SelectorError; LoginUnavailableError
    */
   list(
-    visitor: ObjectVisitor & Pick<Visitor, 'name'>,
+    visitor: ObjectVisitor,
     selection: ObjectSelection,
     page: { readonly after: string; readonly limit: number },
   ): Promise<Shown<ObjectPage>>;
   /** @throws LoginUnavailableError */
-  get(
-    visitor: ObjectVisitor & Pick<Visitor, 'name'>,
-    key: string,
-  ): Promise<Shown<{ readonly object: KubernetesObject | undefined }>>;
+  get(visitor: ObjectVisitor, key: string): Promise<Shown<{ readonly object: KubernetesObject | undefined }>>;
 }

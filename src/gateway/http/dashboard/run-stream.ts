@@ -45,9 +45,9 @@ export class RunStreams {
     context.header('cache-control', 'no-store');
     // An answer to HEAD has no body, so its stream would never end.
     if (context.req.method === 'HEAD') return context.body(null, 200, { 'content-type': 'text/event-stream' });
-    const open = this.#open.get(visitor.name) ?? 0;
+    const open = this.#open.get(visitor.client) ?? 0;
     if (open >= MOST_OPEN) return context.text(`there are ${open} streams of runs for you already\n`, 429);
-    const close = this.#begin(visitor.name);
+    const close = this.#begin(visitor.client);
     return streamSSE(
       context,
       async (stream) => {
@@ -83,7 +83,7 @@ async function follow(
   data: DashboardData,
   { id, outcome, visitor, ...query }: RunStreamQuery & { readonly visitor: Visitor },
 ): Promise<void> {
-  const time = data.times.ofVisitor(visitor.name);
+  const time = data.times.ofVisitor(visitor.client);
   let { after } = query;
   for (let look = 1; !stream.aborted; look += 1) {
     const controller = data.controller(id);

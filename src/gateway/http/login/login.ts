@@ -169,6 +169,7 @@ export class LoginGuard {
   #visitorOf(context: Context, { identity, secret, cookie }: Caller): Visitor {
     return {
       name: shownName(identity),
+      client: identity.client,
       mayChange: (path = context.req.path) => identity.may('post', path),
       readRefusal: async (read) => ((await identity.mayRead(read)) ? undefined : lacksRead(identity, read)),
       recheck: async () => {

@@ -1,5 +1,5 @@
 import type { Context } from 'hono';
-import type { ObjectRead } from './identity.ts';
+import type { Identity, ObjectRead } from './identity.ts';
 
 /** Who has sent a request that the login let through. */
 export interface Visitor {
@@ -8,6 +8,8 @@ export interface Visitor {
    * others may have chosen: pages show it as text.
    */
   readonly name: string;
+  /** Who pays for what the visitor asks for. */
+  readonly client: Identity['client'];
   /**
    * Whether this visitor may POST to a path, so that a page shows a button. The login checks each POST again.
    * @param path Default: that of the request.

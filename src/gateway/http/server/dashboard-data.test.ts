@@ -53,7 +53,7 @@ it('a key waits for its function while the circuit of its controller is open', a
     reconciledViews: [],
   };
   const data = dataOf({ manager: { controllers: { known: () => new Map([['web', controller]]) } } });
-  const visitor = { readRefusal: async () => undefined };
+  const visitor = { client: 'ann', readRefusal: async () => undefined };
   expect(await data.controller('web')?.status(visitor, 'shop/a')).toEqual({
     ...status,
     object: { state: 'cached' },
@@ -99,7 +99,7 @@ it('a page of objects takes time of its visitor for each object that it looks at
   const resource = { group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps', namespaced: true };
   const view = { resource, objects: { encrypted: false }, location: {}, reader: () => reader };
   const data = dataOf({ manager: { informers: { all: () => [{ name: 'v1/ConfigMap', view }] } } }, times);
-  const visitor = { name: 'ann', readRefusal: async () => undefined };
+  const visitor = { client: 'ann', readRefusal: async () => undefined };
   const shown = await data.view('v1/ConfigMap')?.list(visitor, { labels: 'app=none' }, { after: '', limit: 50 });
   expect(shown).toEqual({ kind: 'shown', objects: [], next: undefined });
   expect(time.sleeps).not.toEqual([]);
@@ -129,7 +129,7 @@ it('an object takes time of its visitor, on its page and on that of its key', as
   const informers = { all: () => [{ name: 'v1/ConfigMap', view }] };
   const client = { json: async () => Promise.reject(new Error('it is away')) };
   const data = dataOf({ manager: { controllers: { known: () => new Map([['web', web]]) }, informers }, client }, times);
-  const visitor = (name: string) => ({ name, readRefusal: async () => undefined });
+  const visitor = (client: string) => ({ client, readRefusal: async () => undefined });
   expect(await data.view('v1/ConfigMap')?.get(visitor('ann'), 'shop/a')).toMatchObject({ kind: 'shown' });
   expect(await data.controller('web')?.object(visitor('ben'), 'shop/a')).toMatchObject({ serverError: 'it is away' });
   expect(paid).toEqual(['ann', 'decoded', 'ben', 'decoded']);
@@ -139,7 +139,7 @@ describe('a visitor who may not read the objects of a kind', () => {
   const refusal = 'you may not list them';
   const asked: object[] = [];
   const refused = {
-    name: 'ann',
+    client: 'ann',
     readRefusal: async ({ namespace }: { readonly namespace?: string | undefined }) => {
       asked.push({ namespace });
       return namespace === 'open' ? undefined : refusal;
@@ -190,7 +190,7 @@ describe('a visitor who may not read the objects of a kind', () => {
 
   it('finds no Secret, whoever asks', async () => {
     const secrets = { ...view, name: 'v1/Secret', resource: { ...resource, kind: 'Secret', plural: 'secrets' } };
-    const admin = { name: 'ben', readRefusal: async () => undefined };
+    const admin = { client: 'ben', readRefusal: async () => undefined };
     const informers = { all: () => [{ view: secrets }] };
     const all = dataOf({ manager: { controllers: { known: () => new Map() }, informers } });
     expect(await all.search(admin, 'a')).toEqual({ objects: [], isWhole: true });

@@ -108,7 +108,7 @@ export function dashboardData({ parts, checks, unavailable, clock, times }: Gate
         views: informers().map(({ view }) => view),
         controllers: known(),
         hiddenReason: (view, namespace) => hiddenReason(view, visitor, { namespace }),
-        time: times.ofVisitor(visitor.name),
+        time: times.ofVisitor(visitor.client),
       });
     },
   };
@@ -248,7 +248,7 @@ function controllerAccess(
         const reason = await hiddenReason(view, visitor, namespace === '' ? {} : { namespace });
         if (reason !== undefined) return { kind: 'hidden', reason };
       }
-      const time = times.ofVisitor(visitor.name);
+      const time = times.ofVisitor(visitor.client);
       const isInScope = (key: string): boolean => controller.hasInScope(key);
       return { kind: 'shown', ...(await keysIn(views, search, { ...page, isInScope, time })) };
     },
@@ -258,9 +258,9 @@ function controllerAccess(
       return withCircuit({ ...status, object }, controller.circuit);
     },
     object: (visitor, key) =>
-      objectStates(views, key, visitor, { parts: parts(), time: times.ofVisitor(visitor.name) }),
+      objectStates(views, key, visitor, { parts: parts(), time: times.ofVisitor(visitor.client) }),
     around: (visitor, key) => {
-      const time = times.ofVisitor(visitor.name);
+      const time = times.ofVisitor(visitor.client);
       return surroundings(controller, key, visitor, { parts: parts(), controllers: known(), events, time });
     },
   };
@@ -401,7 +401,7 @@ function viewAccess(view: View, times: DashboardData['times']): ViewAccess {
     list: async (visitor, selection, page) => {
       const { namespace } = selection;
       if (namespace !== undefined && !isNamespace(namespace)) return { kind: 'shown', ...NO_OBJECTS };
-      const time = times.ofVisitor(visitor.name);
+      const time = times.ofVisitor(visitor.client);
       return shown(hiddenReason(view, visitor, { namespace }), () =>
         time.inPlace(() => objectPage(view, selection, { ...page, time })),
       );
@@ -409,7 +409,7 @@ function viewAccess(view: View, times: DashboardData['times']): ViewAccess {
     get: async (visitor, key) => {
       const at = decodeObjectKey(key);
       if (!at) return { kind: 'shown', object: undefined };
-      const time = times.ofVisitor(visitor.name);
+      const time = times.ofVisitor(visitor.client);
       return shown(hiddenReason(view, visitor, at), async () => ({ object: await objectIn(view, key, time) }));
     },
   };

@@ -196,7 +196,7 @@ describe('the tree of an object', () => {
 
 describe('the Events of an object', () => {
   const here = object(children, 'shop/here');
-  const visitor = { readRefusal: async () => undefined };
+  const visitor = { client: 'ann', readRefusal: async () => undefined };
 
   it('are the newest ones, whichever API wrote them, and are asked for once in ten seconds', async () => {
     const clock = new InstantClock();
@@ -283,7 +283,7 @@ describe('the Events of an object', () => {
 
   it('are not asked for by a visitor who may not read them', async () => {
     const client = { json: async () => expect.fail('it was asked') };
-    const stranger = { readRefusal: async () => 'you may not list events' };
+    const stranger = { client: 'ann', readRefusal: async () => 'you may not list events' };
     const shown = await new EventReader(new InstantClock()).of(here, client, stranger);
     expect(shown).toEqual({ kind: 'hidden', reason: 'you may not list events' });
   });

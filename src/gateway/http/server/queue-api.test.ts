@@ -17,7 +17,7 @@ function visited(queue: Partial<WorkQueue>, clock = { now: () => 0 }): Hono<Logi
   });
   return new Hono<LoginEnv>()
     .use(async (context, next) => {
-      context.set('visitor', { name: context.req.header('visitor') ?? 'ann' } as Visitor);
+      context.set('visitor', { client: context.req.header('visitor') ?? 'ann' } as Visitor);
       return next();
     })
     .route('/queues', api);

@@ -80,7 +80,7 @@ export interface QueueApiOptions {
 export interface AskedController extends ControllerNotes {
   /** Whether the reconciled kind has namespaces, and so the keys. */
   readonly namespaced: boolean;
-  readonly objectOf: (visitor: Pick<Visitor, 'readRefusal'>, key: string) => Promise<KeyObject>;
+  readonly objectOf: (visitor: Pick<Visitor, 'client' | 'readRefusal'>, key: string) => Promise<KeyObject>;
   /**
    * The rights of its function in a namespace, by default that of its account. Undefined for a function with
    * credentials of its own. Rejects with a RightsUnknownError.
@@ -210,7 +210,7 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
   });
   app.get('/*', async (context, next) => {
     if (!times) return next();
-    return times.ofVisitor(context.var.visitor.name).inPlace(next);
+    return times.ofVisitor(context.var.visitor.client).inPlace(next);
   });
   app.get('/', async (context) => {
     const all = queues();
@@ -263,7 +263,7 @@ export function queueApi(options: QueueApiOptions): Hono<LoginEnv> {
         ...(before ? { before } : {}),
         ...(after ? { after } : {}),
       };
-      const time = times?.ofVisitor(context.var.visitor.name);
+      const time = times?.ofVisitor(context.var.visitor.client);
       const text = await runsText(queue.history, query, time?.pace ?? (async (work) => work()));
       return context.body(text, 200, { 'content-type': 'application/json' });
     }),

@@ -32,6 +32,16 @@ describe('the bodies of reviews', () => {
     await of('a.');
   });
 
+  it.each([
+    ['as large as an object may be, old and new', 3, true],
+    ['as large as a review may be', 8, false],
+  ])('of tiny values are read when they are %s', async (_what, mebibytes, isRead) => {
+    const text = `[${'{},'.repeat((mebibytes * MEBIBYTE) / 3 - 2)}{}]`;
+    const body = { tenant: 'a.', maxBytes: 8 * MEBIBYTE, source: stranger };
+    const read = new ReviewBodies().with(post(text), body, async (given) => given.length);
+    expect(await codeOf(read)).toBe(isRead ? undefined : 413);
+  });
+
   it('take room however small they are, and leave room for those of another source', async () => {
     const bodies = new ReviewBodies();
     const over = Promise.withResolvers<void>();

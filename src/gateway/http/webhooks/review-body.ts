@@ -1,4 +1,5 @@
 import { BodyBuffer, SharedRoom, type RequestSource } from '../../../core/index.ts';
+import { weightOf } from '../../../ground/json-weight.ts';
 import type { Hold } from '../../controller/endpoint/held-bytes.ts';
 import { badRequest, StatusError, tooLarge, unavailable } from '../cache-api/kubernetes-status.ts';
 
@@ -17,6 +18,11 @@ const MAX_TENANT_BYTES = 64 * MEBIBYTE;
 const REVIEW_BYTES = 16 * 1024;
 /** Of a body that is too large, before its connection is closed. */
 const DISCARDED_BYTES = 64 * MEBIBYTE;
+/**
+ * Of what a review takes parsed, for each byte that it may have: an ordinary one has 3 to 4, and 8 MiB of `[{},{},...]`
+ * 23, which take this thread half a second. A review of two objects of 1.5 MiB of that sort has room.
+ */
+const MAX_FACTOR = 9;
 /** A body comes whole within this time. */
 const RECEIVE_MS = 10_000;
 
@@ -38,8 +44,9 @@ export class ReviewBodies {
    * @param tenant of the controller that gets the review
    * @param source of the review
    * @param work may count other bytes that it holds.
-   * @throws StatusError 413 when it is larger than `maxBytes`, 400 when it comes in too many small chunks or the client
-   *   hangs up, 408 when it does not come within ten seconds, 503 when there is no room; errors of `work`.
+   * @throws StatusError 413 when it is larger than `maxBytes` or has too many values, 400 when it comes in too many
+   *   small chunks or the client hangs up, 408 when it does not come within ten seconds, 503 when there is no room;
+   *   errors of `work`.
    */
   async with<T>(
     request: Request,
@@ -51,6 +58,7 @@ export class ReviewBodies {
     work: (text: string, hold: Hold) => Promise<T>,
   ): Promise<T> {
     const large = tooLarge(`the review is larger than ${maxBytes / MEBIBYTE} MiB`);
+    const heavy = tooLarge(`the review has too many values for ${maxBytes / MEBIBYTE} MiB`);
     let isLarge = Number(request.headers.get('content-length') ?? 0) > maxBytes;
     let [bytes, counted] = [0, 0];
     const hold: Hold = {
@@ -84,7 +92,10 @@ export class ReviewBodies {
       }
       this.#whole.add(request);
       if (isLarge) throw large;
-      return await work(buffer.takeText(), hold);
+      const text = buffer.takeText((content) => {
+        if (weightOf(content) > MAX_FACTOR * maxBytes) throw heavy;
+      });
+      return await work(text, hold);
     } finally {
       if (counted > 0) this.#giveBack(tenant, source, counted);
     }

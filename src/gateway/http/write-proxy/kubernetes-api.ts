@@ -84,12 +84,6 @@ const ANSWER_MS = 2000;
 const REQUEST_BYTES = 16 * 1024;
 /** 256 requests of a tenant, 4,096 in all, and 32 of each tenant beyond these: many tenants may let theirs wait. */
 const UNDER_WAY = { perOwner: 256 * REQUEST_BYTES, total: 4096 * REQUEST_BYTES, reserved: 32 * REQUEST_BYTES };
-/**
- * Milliseconds of the thread for a MiB of a streamed answer: measured 2.0 to 2.1, by https from the apiserver and by
- * http or https to the caller.
- */
-const STREAM_MS_PER_MIB = 2;
-const MIB = 1024 * 1024;
 /** A stream goes on for this much longer than the runs of its caller. */
 const CHECK_MS = 1000;
 /** Of what depends on the caller, if its token is valid for longer. */
@@ -263,10 +257,10 @@ export class KubernetesApi {
     };
   }
 
-  /** For the chunks of an answer: each waits until the tenant has time of the thread, and takes it. */
+  /** For a body or its chunks: each waits until the tenant has time of the thread, and takes it. */
   #payer(controller: string): (bytes: number) => Promise<void> {
     const time = this.#options.times.for(controller);
-    return (bytes) => time.pace(() => {}, (bytes / MIB) * STREAM_MS_PER_MIB);
+    return (bytes) => time.paceBytes(bytes);
   }
 
   async #write(asked: Asked): Promise<Response> {
@@ -292,6 +286,7 @@ export class KubernetesApi {
     if (!types.includes(type)) throw unsupported(type, types);
     const signal = this.#callerSignal(asked);
     const sent = await readBody(request, hold, signal);
+    await this.#payer(asked.controller)(sent.length);
     const options = await proxied.budget.inTurn(() => requestOptions(what, sent));
     // Before the run may write: it may wait here until its deadline.
     await this.#turn(asked, signal);

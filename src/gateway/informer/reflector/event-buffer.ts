@@ -1,34 +1,8 @@
-import { isAscii } from 'node:buffer';
 import type { Clock } from '../../../core/index.ts';
+import { ORDINARY_FACTOR } from '../../../ground/json-weight.ts';
 import type { WatchEvent } from './watch-event.ts';
 
 const MIB = 1024 * 1024;
-/** Up to this size a line is not looked at, because to count in each ordinary event would cost too much. */
-const SHORT_BYTES = 4 * 1024;
-/** What short objects take, in bytes for each byte of their lines: ordinary ones 3 to 4, and `[{},{},...]` 23. */
-const SHORT_FACTOR = 6;
-/** A value takes this many bytes beside its text, by the character that it begins with or stands behind. */
-const TAKEN = new Uint8Array(256);
-TAKEN['['.charCodeAt(0)] = 40;
-TAKEN['{'.charCodeAt(0)] = 56;
-TAKEN[','.charCodeAt(0)] = 8;
-TAKEN[':'.charCodeAt(0)] = 40;
-
-/**
- * The bytes that the event of a line takes in memory, about: its text and its parsed object. Counted in long lines,
- * because `[[],[],...]` takes 14 times its text and a long string twice. To count 1.4 MB takes 1.5 ms; to parse
- * `[[],[],...]` of this size takes 22.
- */
-export function weightOf(line: Buffer): number {
-  if (line.length <= SHORT_BYTES) return SHORT_FACTOR * line.length;
-  let taken = 0;
-  for (let at = 0; at < line.length; at += 1) taken += TAKEN[line[at] ?? 0] ?? 0;
-  // V8 holds a text with a character beyond Latin-1 in two bytes for each one.
-  if (isAscii(line)) return taken + 2 * line.length;
-  const text = line.toString('utf8');
-  return taken + (/[\u0100-\uffff]/.test(text) ? 4 : 2) * text.length;
-}
-
 /** What several buffers weigh together. */
 export class BufferedWeight {
   readonly max: number;
@@ -105,7 +79,7 @@ export class EventBuffer {
    * @param bytes of the event as text.
    * @param weight Default: that of an ordinary object.
    */
-  push(event: WatchEvent, bytes: number, weight = SHORT_FACTOR * bytes): void {
+  push(event: WatchEvent, bytes: number, weight = ORDINARY_FACTOR * bytes): void {
     if (this.#hasEnded) return;
     this.#events.push({ event, bytes, weight, atMs: this.#clock.now() });
     this.#add(weight);

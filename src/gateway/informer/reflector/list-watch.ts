@@ -32,6 +32,8 @@ export interface Page {
   readonly version: ResourceVersion;
   /** The bytes of the page on the wire. */
   readonly bytes: number;
+  /** The bytes that it takes in memory, about. */
+  readonly weight: number;
 }
 
 const PAGE_SIZE = 500;
@@ -87,7 +89,7 @@ export class ListWatch {
     let version: ResourceVersion | undefined;
     let limit = PAGE_SIZE;
     for (;;) {
-      let page: { value: unknown; bytes: number };
+      let page: Awaited<ReturnType<ApiClient['measuredJson']>>;
       try {
         const bound = limit > 1 ? { maxBytes: PAGE_BYTES } : {};
         page = await this.#client.measuredJson({ ...this.#listing({ limit, ...query }, signal), ...bound });
@@ -101,7 +103,7 @@ export class ListWatch {
       const { items, metadata } = page.value as List;
       version ??= metadata.resourceVersion;
       for (const item of items) this.name(item);
-      yield { items, version, bytes: page.bytes };
+      yield { items, version, bytes: page.bytes, weight: page.weight };
       if (!metadata.continue) return;
       query = { continue: metadata.continue };
       const fit = Math.floor((PAGE_BYTES * Math.max(items.length, 1)) / page.bytes);

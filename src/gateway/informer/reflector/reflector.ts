@@ -11,10 +11,11 @@ import {
   type ResourceVersion,
   type Runtime,
 } from '../../../core/index.ts';
+import { weightOf } from '../../../ground/json-weight.ts';
 import { TimeSlice } from '../../../ground/time-slice.ts';
 import { RemovedResource } from './removed-resource.ts';
 import { Backoff } from './backoff.ts';
-import { type EventBuffer, weightOf } from './event-buffer.ts';
+import type { EventBuffer } from './event-buffer.ts';
 import { lines } from './lines.ts';
 import type { KnownObject, ListWatch } from './list-watch.ts';
 import type { SentObject, Transform } from './watch-event.ts';
@@ -304,7 +305,8 @@ export class Reflector {
     for await (const page of listWatch.pages(from, signal)) {
       version = page.version;
       const bytes = Math.ceil(page.bytes / page.items.length);
-      for (const object of page.items) buffer.push({ kind: 'listed', ...this.#transform(object) }, bytes);
+      const weight = Math.ceil(page.weight / page.items.length);
+      for (const object of page.items) buffer.push({ kind: 'listed', ...this.#transform(object) }, bytes, weight);
       // While the buffer drains, no watch is open that a restore of the server would break.
       if (await buffer.low(signal)) this.#unverified ??= 'version';
     }
