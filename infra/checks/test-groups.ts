@@ -45,7 +45,7 @@ export const GATE: readonly string[] = [
   'test/integration/reconcile-functions/{names,rights}.test.ts',
   'test/integration/server/{login,login-unavailable}.test.ts',
   'test/integration/credentials/{killed,proxy,token}.test.ts',
-  'test/faults/{hostile-answers,hostile-writes}.test.ts',
+  'test/faults/hostile-answers.test.ts',
   // Faults of Redis.
   'test/faults/{dispatch-lease,redis-faults,redis-full,redis-lost-writes,redis-restarts}.test.ts',
   'test/faults/{redis-runs-in-flight,redis-sentinel}.test.ts',
@@ -109,7 +109,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
   },
   packages: {
     protects: 'that the packages can be published, installed and used, and that a new project works',
-    files: ['test/integration/packages/*.test.ts'],
+    files: ['test/integration/packages/*.test.ts', 'infra/release/release.test.ts'],
     guards: [
       'package.json',
       'package-lock.json',
@@ -183,7 +183,8 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     protects: 'that nothing is lost or run twice while clocks, functions, batches and large objects go wrong',
     files: [
       'test/faults/{batch-lost,churn,circuit-breaker,clocks,deep-objects,function-down}.test.ts',
-      'test/faults/{functions-come-and-go,large-objects,long-runs,misbehaving-client}.test.ts',
+      'test/integration/apiserver/cut-connection.test.ts',
+      'test/faults/{functions-come-and-go,hostile-writes,large-objects,long-runs,misbehaving-client}.test.ts',
       'test/faults/{misbehaving-function,related-objects,rollouts,silent-names,stop-while-cut-off}.test.ts',
       'test/faults/*/*.test.ts',
     ],

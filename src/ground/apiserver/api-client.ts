@@ -10,11 +10,16 @@ import {
   silentMetrics,
   statusFrom,
   tenantOf,
+  TenantTurns,
 } from '../../core/index.ts';
 import { weightOf } from '../json-weight.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Credentials } from './credentials.ts';
 import type { FlowControl } from './flow-control.ts';
+
+/** Answers up to this size are parsed at once: in a millisecond or two, whatever they hold. */
+const SMALL_BYTES = 64 * 1024;
+const parses = new TenantTurns(1);
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
@@ -142,17 +147,32 @@ export class ApiClient {
     });
     const bytes = body.length;
     this.#metrics.observe('rest_client_response_size_bytes', this.#labels(options.method), bytes);
-    const slice = new TimeSlice(this.#controller === undefined ? '' : tenantOf(this.#controller));
-    let weight = 0;
-    let value: unknown;
-    try {
-      value = parseJson(body.takeText((content) => (weight = weightOf(content))));
-    } catch {
-      // The parser's own message shows a piece of the text, which may be a Secret's.
-      throw new Error(`the apiserver's answer to ${options.method ?? 'GET'} ${options.path} is not JSON`);
-    }
-    if (slice.isOver) await slice.next();
-    return { value, bytes, weight };
+    const parse = (): { value: unknown; bytes: number; weight: number } => {
+      let weight = 0;
+      try {
+        const value = parseJson(body.takeText((content) => (weight = weightOf(content))));
+        return { value, bytes, weight };
+      } catch {
+        // The parser's own message shows a piece of the text, which may be a Secret's.
+        throw new Error(`the apiserver's answer to ${options.method ?? 'GET'} ${options.path} is not JSON`);
+      }
+    };
+    return bytes <= SMALL_BYTES ? parse() : this.#parseInTurn(parse);
+  }
+
+  /**
+   * Parses one large answer of this process at a time, each followed by the rest of its slice. The caller gets the
+   * value before the rest: what waited with it would keep it in memory, with those of all others that wait.
+   */
+  #parseInTurn<T>(parse: () => T): Promise<T> {
+    const tenant = this.#controller === undefined ? '' : tenantOf(this.#controller);
+    const { promise, resolve } = Promise.withResolvers<T>();
+    void parses.run(tenant, async () => {
+      const slice = new TimeSlice(tenant);
+      resolve(new Promise((done) => done(parse())));
+      if (slice.isOver) await slice.next();
+    });
+    return promise;
   }
 
   /** The body of a 2xx answer as it comes: a watch. The caller must read it to its end or destroy it. */
