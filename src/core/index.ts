@@ -11,7 +11,7 @@ export {
 } from './api-error.ts';
 export { backoffMs, type BackoffRange } from './backoff.ts';
 export { BodyBuffer, isScattered } from './body-buffer.ts';
-export { redacted } from './redacted.ts';
+export { isCredentialName, redacted } from './redacted.ts';
 export { boundedFields, boundedText, isPrintable, printable, textWithin } from './bounded-text.ts';
 export { type Clock, systemClock } from './clock.ts';
 export {

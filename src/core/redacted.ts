@@ -1,6 +1,14 @@
 /** Stands in place of a credential. */
 const REDACTED = '[redacted]';
 
+const NAMES = 'pass(?:word|wd|phrase)|pwd|secret|token|credential|(?:api|access|account|private|signing)[_-]?key';
+const NAME = /* @__PURE__ */ new RegExp(NAMES, 'i');
+
+/** Whether a field of this name may hold a credential. */
+export function isCredentialName(name: string): boolean {
+  return NAME.test(name);
+}
+
 type Credential = readonly [pattern: RegExp, replacement: string];
 
 /** Made at the first use: most bundles of functions have no use for them. */
@@ -14,8 +22,7 @@ function credentials(): readonly Credential[] {
   const { raw } = String;
   // JSON writes a line break as two characters, of which the second is a letter.
   const before = raw`(?<=^|[^\w-]|\\[nrt])`;
-  const names = raw`pass(?:word|wd|phrase)|pwd|secret|token|credential|(?:api|access|account|private|signing)[_-]?key`;
-  const name = raw`(?:${names})[\w-]{0,20}(?:\\?["'])?`;
+  const name = raw`(?:${NAMES})[\w-]{0,20}(?:\\?["'])?`;
   const quoted = raw`(?:\\?"[^"\n]{1,300}"|'[^'\n]{1,300}')`;
   const word = raw`[^\s"',;&]`;
   const known = raw`gh[pousr]_|github_pat_|glpat-|xox[a-z]-|[rs]k_(?:live|test)_|AIza|npm_|sk-`;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { changesBetween, SeenObjects } from './object-changes.ts';
+import { changesBetween, SeenObjects, withoutCredentials } from './object-changes.ts';
 
 describe('the changes between two states of an object', () => {
   const site = { metadata: { name: 'a', resourceVersion: '1', generation: 1 }, spec: { text: 'one', ports: [80, 81] } };
@@ -44,6 +44,20 @@ describe('the changes between two states of an object', () => {
     );
   });
 
+  it('have no values under the names of credentials', () => {
+    const of = (value: string) => ({
+      spec: { dbPassword: value, tls: { apiKey: { of: value } }, env: [{ name: 'DB_TOKEN', value }], size: value },
+    });
+    expect(changesBetween(of('old'), of('new'))).toBe(
+      'spec.dbPassword was changed, spec.tls.apiKey.of was changed, spec.env[0].value was changed, ' +
+        'spec.size "old" → "new"',
+    );
+    expect(changesBetween({}, of('new'))).toContain(
+      'spec was added: {"dbPassword":"[hidden]","tls":{"apiKey":"[hidden]"}',
+    );
+    expect(changesBetween({ spec: {} }, { spec: { password: 'new' } })).toBe('spec.password was added');
+  });
+
   it('know names that objects inherit', () => {
     expect(changesBetween({ data: {} }, { data: { toString: 'x', constructor: 'y' } })).toBe(
       'data.toString was added: "x", data.constructor was added: "y"',
@@ -59,12 +73,26 @@ describe('the changes between two states of an object', () => {
   });
 });
 
+it('what is sent is shown without credentials', () => {
+  const sent = [
+    { op: 'replace', path: '/spec/password', value: { plain: 'x' } },
+    { op: 'add', path: '/spec/size', value: 3 },
+    { containers: [{ name: 'main', env: [{ name: 'API_KEY', value: 'x' }], token: null }] },
+  ];
+  expect(withoutCredentials(sent)).toEqual([
+    { op: 'replace', path: '/spec/password', value: '[hidden]' },
+    { op: 'add', path: '/spec/size', value: 3 },
+    { containers: [{ name: 'main', env: [{ name: 'API_KEY', value: '[hidden]' }], token: '[hidden]' }] },
+  ]);
+});
+
 it('of the objects that runs have read the newest 256 are remembered, and none that is large', () => {
   const seen = new SeenObjects();
-  expect(seen.replace('a', 'one')).toBeUndefined();
-  expect(seen.replace('a', 'two')).toBe('one');
-  expect(seen.replace('a', 'x'.repeat(20_000))).toBe('two');
-  expect(seen.replace('a', 'three')).toBeUndefined();
-  for (let at = 0; at < 256; at += 1) seen.replace(`b${at}`, 'x');
-  expect(seen.replace('a', 'four')).toBeUndefined();
+  expect(seen.replace('a', '1', 'one')).toBeUndefined();
+  expect(seen.replace('a', '2', 'two')).toBe('one');
+  expect([seen.textOf('a', '2'), seen.textOf('a', '1'), seen.textOf('b', '2')]).toEqual(['two', undefined, undefined]);
+  expect(seen.replace('a', '3', 'x'.repeat(20_000))).toBe('two');
+  expect(seen.replace('a', '4', 'three')).toBeUndefined();
+  for (let at = 0; at < 256; at += 1) seen.replace(`b${at}`, '1', 'x');
+  expect(seen.replace('a', '5', 'four')).toBeUndefined();
 });

@@ -11,7 +11,7 @@ import {
 import type { GroupVersionKind, KubernetesObject, ObjectKey, Resource } from '../core/index.ts';
 import type { ApiTransport, ApiTransportAnswer, ApiTransportRequest } from './api-transport.ts';
 import type { CacheReader, ListOptions } from './cache-reader.ts';
-import { changesBetween, type SeenObjects } from './object-changes.ts';
+import { changesBetween, type SeenObjects, withoutCredentials } from './object-changes.ts';
 import type { RunLog } from './run-log.ts';
 
 /** Objects whose text a run keeps to compare it with what a write has made of them. */
@@ -91,16 +91,18 @@ export class RunSteps {
   }
 
   /**
-   * Keeps the text of an object, at once, because the author may change the object.
+   * Keeps the text of an object, at once, because the author may change the object; that of the last run, while the
+   * object is of the same version.
    * @returns its text of the last run, and its text now. Undefined: the run has read too many, or has none to compare.
    */
   #keep(resource: Resource, { namespace, name }: ObjectKey, object: KubernetesObject): Compared | undefined {
-    if (this.#texts.size >= MOST_TEXTS) return undefined;
     const path = resourcePath(resource, { namespace, name });
-    const after = textOf(object);
+    if (this.#texts.size >= MOST_TEXTS && !this.#texts.has(path)) return undefined;
+    const version = object.metadata.resourceVersion;
+    const after = this.#seen.textOf(path, version) ?? textOf(object);
     if (after === undefined) return undefined;
     this.#texts.set(path, after);
-    const before = this.#isSecret(resource) ? undefined : this.#seen.replace(path, after);
+    const before = this.#isSecret(resource) ? undefined : this.#seen.replace(path, version, after);
     return before === undefined ? undefined : { before, after };
   }
 }
@@ -199,7 +201,7 @@ class SentRequest {
     const withValues = !isSecret(kind);
     if (before !== undefined) return changesBetween(before, after, withValues) || 'nothing has changed';
     if (this.#method === 'PUT' || !withValues) return '';
-    const text = formatJson(withoutName(sent)) ?? '';
+    const text = formatJson(withoutCredentials(withoutName(sent))) ?? '';
     return text.length > BODY ? `${text.slice(0, BODY)}…` : text;
   }
 }

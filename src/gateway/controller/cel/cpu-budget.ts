@@ -227,6 +227,12 @@ export class CpuBudget {
     return this.#depth === 0 && this.#queue.length === 0 && this.#own.isFull;
   }
 
+  /** Whether the controller alone has no time: does not touch what its tenant shares. */
+  get isUsedUp(): boolean {
+    const own = this.#own.tokens;
+    return own < LEAST_MS || (this.#isUsedUp && own < OWN.burst * READY_AGAIN);
+  }
+
   /** The longest evaluation that may start now, in whole milliseconds; 0: none may. */
   get limitMs(): number {
     if (this.#depth > 0) this.#count();

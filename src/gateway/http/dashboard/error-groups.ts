@@ -83,6 +83,8 @@ export class ErrorGrouping {
 async function group(list: ErrorList, queues: ReadonlyMap<string, ShownQueue>): Promise<ErrorGroups> {
   const groups = new Map<string, ErrorGroup>();
   let [total, grouped] = [0, 0];
+  // Each controller has its share: the errors of one tenant hide those of no other.
+  const most = Math.max(1, Math.min(MOST_GROUPS_EACH, Math.floor(MOST_GROUPS / queues.size)));
   // One after the other: a page must not keep Redis busy.
   for (const [controller, queue] of queues) {
     let [ofQueue, made] = [0, 0];
@@ -91,7 +93,7 @@ async function group(list: ErrorList, queues: ReadonlyMap<string, ShownQueue>): 
       for (const { key, atMs, error } of part.keys) {
         const id = groupId(controller, key, error);
         const known = groups.get(id);
-        if (!known && (made >= MOST_GROUPS_EACH || groups.size >= MOST_GROUPS)) continue;
+        if (!known && made >= most) continue;
         if (!known) made += 1;
         grouped += 1;
         groups.set(id, {

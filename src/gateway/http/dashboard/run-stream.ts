@@ -18,7 +18,7 @@ const EVERY_MS = 1000;
 /** After this number of looks, the visitor's session and right are checked again, and a heartbeat is sent. */
 const CHECK_EVERY = 10;
 const MOST = 50;
-/** Streams of one visitor at a time: a browser has six connections to a server. */
+/** Streams of one session at a time: a browser has six connections to a server. */
 const MOST_OPEN = 4;
 
 function lastEvent(context: Context): string | undefined {
@@ -26,14 +26,14 @@ function lastEvent(context: Context): string | undefined {
   return id !== undefined && isCursor(id) ? id : undefined;
 }
 
-/** The streams that are open, by the name of their visitor. */
+/** The streams that are open, by the session of their visitor, or by the client that has none. */
 export class RunStreams {
   readonly #open = new Map<string, number>();
 
   /**
    * Server-sent events with the runs of a controller as they end. Each event has rows as markup and, as its id, the
    * cursor of the newest run, from which a browser goes on after a broken connection. The stream ends with the
-   * visitor's session, and while Redis is away. A visitor with four of them gets 429, after which a browser does not
+   * visitor's session, and while Redis is away. A session with four of them gets 429, after which a browser does not
    * ask again: the page shows its runs as they were.
    */
   open(
@@ -45,9 +45,10 @@ export class RunStreams {
     context.header('cache-control', 'no-store');
     // An answer to HEAD has no body, so its stream would never end.
     if (context.req.method === 'HEAD') return context.body(null, 200, { 'content-type': 'text/event-stream' });
-    const open = this.#open.get(visitor.client) ?? 0;
+    const session = visitor.csrfToken ?? visitor.client;
+    const open = this.#open.get(session) ?? 0;
     if (open >= MOST_OPEN) return context.text(`there are ${open} streams of runs for you already\n`, 429);
-    const close = this.#begin(visitor.client);
+    const close = this.#begin(session);
     return streamSSE(
       context,
       async (stream) => {

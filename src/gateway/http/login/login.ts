@@ -55,7 +55,7 @@ const LOGIN_LIMIT = limitOf(20);
 /** A form of the login has three. */
 const MAX_FIELDS = 16;
 /** What else is behind the login, beside the dashboard. */
-const BEHIND_LOGIN = /^\/(?:queues|views|functions|debug)(?:\/|$)/;
+const BEHIND_LOGIN = /^\/(?:queues|views|functions|metrics|debug)(?:\/|$)/;
 const COOKIE = 'levelhook-session';
 const URLENCODED = /^application\/x-www-form-urlencoded\b/i;
 const MULTIPART = /^multipart\/form-data\b/i;

@@ -98,8 +98,9 @@ export function callbackApi(options: CallbackApiOptions): Hono<CallbackEnv> {
       return refuseSignature(context, name, error);
     }
     const announced = announcedBytes(context);
-    // Its controller pays for reading and hashing what is signed rightly, and it has no time.
-    if (announced > LARGE_BYTES && taker.bounds.budget.limitMs === 0) return later(context, TOO_MANY);
+    // Its controller pays for reading and hashing what is signed rightly, and it has no time. Who has sent this is not
+    // known yet, so the question changes no account.
+    if (announced > LARGE_BYTES && taker.bounds.budget.isUsedUp) return later(context, TOO_MANY);
     const body = unverified.open(sourceOf(context), announced);
     if (!body) return later(context, 'too many callbacks are being read, or were signed wrongly');
     context.set('taker', taker);

@@ -27,8 +27,7 @@ function boundRest(incoming: IncomingMessage): void {
   const from = socket.bytesRead;
   // Node drops what it receives for a body without a reader, and says nothing of it.
   const timer = setInterval(() => {
-    if (incoming.complete) clearInterval(timer);
+    if (incoming.complete || socket.destroyed) clearInterval(timer);
     else if (socket.bytesRead - from > MOST_BYTES) socket.destroy();
   }, LOOK_MS);
-  socket.once('close', () => clearInterval(timer));
 }

@@ -95,6 +95,10 @@ if (stream) {
   });
   if (control) {
     control.hidden = false;
+    // Refused, as a fifth stream of a session is: the browser does not ask again.
+    source.addEventListener('error', () => {
+      if (source.readyState === EventSource.CLOSED) stop();
+    });
     control.addEventListener('click', () => {
       // What has ended meanwhile is on the page when it is loaded again.
       if (!on) return location.reload();

@@ -38,9 +38,11 @@ async function results({ visitor }: PageRequest, data: DashboardData, text: stri
         ${shown.map((id) => html`<li><a href="${controllerUrl(id)}">${id}</a></li>`)}
       </ul>`,
     );
-  const runs = UUID.test(text) && (await runsOfTrigger(data, text));
   try {
-    return html`${list} ${runs} ${panel('Objects in the cache', objects(await data.search(visitor, text)))}`;
+    const found = await data.search(visitor, text);
+    // An object's UID has the same form, and the runs are found by reading histories.
+    const runs = UUID.test(text) && found.objects.length === 0 && (await runsOfTrigger(data, text));
+    return html`${list} ${runs} ${panel('Objects in the cache', objects(found))}`;
   } catch (error) {
     if (!(error instanceof SelectorError)) throw error;
     return html`${list} ${panel('Objects in the cache', empty(`These labels cannot be understood: ${error.message}`))}`;
