@@ -139,6 +139,7 @@ const violations: Violation[] = [
   { rule: 'home-of-create', from: 'src/testing/c.ts', to: '../create/project.ts' },
   { rule: 'home-of-ts-json-schema-generator', from: 'src/cli/other.ts', to: 'ts-json-schema-generator' },
   { rule: 'home-of-json-schema-to-typescript', from: 'src/cli/other.ts', to: 'json-schema-to-typescript' },
+  { rule: 'home-of-opentelemetry', from: 'src/gateway/http/server/f.ts', to: '@opentelemetry/api' },
   { rule: 'home-of-pprof-format', from: 'src/gateway/http/server/e.ts', to: 'pprof-format' },
   { rule: 'home-of-zod', from: 'src/contract/e.ts', to: 'zod' },
   { rule: 'functions-own-folder-only', from: 'functions/hello/a.ts', to: 'node:fs' },

@@ -64,6 +64,7 @@ const HOMES = {
   'json-schema-to-typescript': ['src/cli/crd-types[.]ts$'],
   'ts-json-schema-generator': ['src/cli/crds/kinds[.]ts$'],
   'pprof-format': ['src/gateway/http/profiles/'],
+  '@opentelemetry': ['src/gateway/process/opentelemetry-traces[.]ts$'],
   zod: ['src/(ground|gateway)/', 'src/contract/.*schema[^/]*[.]ts$', 'src/(cli|testing)/'],
 };
 

@@ -113,3 +113,4 @@ export { TenantTurns } from './tenant-turns.ts';
 export { TokenBucket, type TokenRate } from './token-bucket.ts';
 export { type Checkpoint, type CheckpointName, noCheckpoint } from './checkpoint.ts';
 export type { Runtime } from './runtime.ts';
+export { spanIdOf, type TracedRun, type TracedTrigger, traceFields, traceIdOf, type Traces } from './traces.ts';

@@ -7,6 +7,8 @@ export interface ApiTransportRequest {
   /** Media types of the answer, all of them JSON. Default `application/json`. */
   readonly accept?: string;
   readonly body?: string;
+  /** The header of this name, by which the apiserver's spans join a trace. Default: none. */
+  readonly traceparent?: string | undefined;
   readonly signal: AbortSignal;
 }
 

@@ -31,7 +31,7 @@ export interface FetchTransportOptions {
  * A redirect counts as a refusal, because the token must not reach another server.
  */
 export function fetchTransport(options: FetchTransportOptions): ApiTransport {
-  return async ({ method, path, contentType, accept = 'application/json', body, signal }) => {
+  return async ({ method, path, contentType, accept = 'application/json', body, traceparent, signal }) => {
     const response = await (options.fetch ?? fetch)(options.server + path, {
       method,
       signal,
@@ -40,6 +40,7 @@ export function fetchTransport(options: FetchTransportOptions): ApiTransport {
         authorization: `Bearer ${await options.token()}`,
         accept,
         ...(contentType ? { 'content-type': contentType } : {}),
+        ...(traceparent ? { traceparent } : {}),
       },
       ...(body === undefined ? {} : { body }),
     });

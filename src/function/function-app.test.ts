@@ -121,6 +121,19 @@ describe('a run writes in the namespace of its key alone', () => {
   });
 });
 
+it.each([
+  ['00-1b4e28ba2fa141d2883fb9a761bde3fb-883fb9a761bde3fb-01', '1b4e28ba2fa141d2883fb9a761bde3fb'],
+  [undefined, undefined],
+])('a run whose trigger has the traceparent %s passes it on, and names its trace in the log', async (given, trace) => {
+  const app = appOf(async (_, { api, log }) => {
+    log.warn({}, 'here');
+    await api.delete(pods, { namespace: 'a', name: 'x' }).catch(() => {});
+  });
+  await send(app, trigger(), given === undefined ? {} : { headers: { traceparent: given } });
+  expect(sent.map(({ traceparent }) => traceparent)).toEqual([given]);
+  expect(lines.find(({ msg }) => msg === 'here')?.['trace_id']).toBe(trace);
+});
+
 describe('a function app refuses', () => {
   const never: Reconcile = () => {
     throw new Error('nothing may run');

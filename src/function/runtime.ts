@@ -1,4 +1,4 @@
-import { formatObjectKey, type Logger, messageOf, systemClock } from '../core/index.ts';
+import { formatObjectKey, type Logger, messageOf, systemClock, traceFields } from '../core/index.ts';
 import type { CacheLocation, RelatedRule, RequestResult, Trigger, TriggerRequest, Write } from '../contract/index.ts';
 import type { ApiTransport } from './api-transport.ts';
 import { ApiWriter } from './api-writer.ts';
@@ -22,6 +22,8 @@ export interface RunOptions {
   readonly logs: ReportedLogs;
   /** Identifies the trigger on every line of the log, as in the gateway's. */
   readonly reconcileId: string;
+  /** The header of the trigger. Undefined: its trace is not recorded. */
+  readonly traceparent?: string | undefined;
   readonly hangUp: HangUp;
   /** The clock that checks the deadline of an arriving trigger. */
   readonly wallNow: () => number;
@@ -100,7 +102,7 @@ async function runRequest(
   const startedMs = systemClock.now();
   const runLog = options.logs.lines > 0 ? new RunLog(options.logs.lines, startedMs) : undefined;
   const steps = runLog && new RunSteps(runLog, options.logs.seen, (kind) => isEncryptedKind(location, kind));
-  const transport = options.api(run);
+  const transport = traced(options.api(run), options.traceparent);
   const api = new ApiWriter(steps?.transport(transport) ?? transport, options.scope, { namespace: within, writes });
   const key = namespace === undefined ? { name } : { namespace, name };
   const runToken = callback && {
@@ -124,6 +126,10 @@ async function runRequest(
   return 'writes' in result ? { ...result, writes: reported(result.writes, location) } : result;
 }
 
+function traced(transport: ApiTransport, traceparent: string | undefined): ApiTransport {
+  return traceparent === undefined ? transport : (request) => transport({ ...request, traceparent });
+}
+
 /** At most this many writes to kinds that are not cached are reported, for the history of the key. */
 const UNCACHED_WRITES = 100;
 
@@ -142,14 +148,19 @@ async function resultOf(
   request: TriggerRequest,
   api: ApiWriter,
   { runToken, runCredentials }: { runToken: RunToken | undefined; runCredentials: RunCredentials | undefined },
-  { cache, scope, reconcileId, logs, runLog, ...options }: GivenRun,
+  { cache, scope, reconcileId, traceparent, logs, runLog, ...options }: GivenRun,
 ): Promise<RequestResult> {
   const { namespace, name, attempt, reasons } = request;
   const given = namespace === undefined ? { name, attempt, reasons } : { namespace, name, attempt, reasons };
   let log: Logger | undefined;
   // `reconcileID` is controller-runtime's name for it.
   const logOf = (): Logger =>
-    (log ??= options.log.child({ key: formatObjectKey(request), run: request.run, reconcileID: reconcileId }));
+    (log ??= options.log.child({
+      key: formatObjectKey(request),
+      run: request.run,
+      reconcileID: reconcileId,
+      ...traceFields(traceparent),
+    }));
   let kept: Logger | undefined;
   let related: readonly RelatedRule[] | undefined;
   // Getters, because most runs use neither the log nor the signal.

@@ -200,6 +200,7 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
       log,
       logs,
       reconcileId,
+      traceparent: headers.get('traceparent') ?? undefined,
       hangUp,
       wallNow: now,
     });

@@ -29,6 +29,7 @@ import { Leadership } from './election/leadership.ts';
 import { Lifecycle } from './process/lifecycle.ts';
 import { Manager } from './process/manager.ts';
 import { PrometheusMetrics } from './process/metrics.ts';
+import { OpenTelemetryTraces } from './process/opentelemetry-traces.ts';
 import { ProgressRequests } from './process/progress-requests.ts';
 import { NO_NEEDS, ReplicaRecord, roleOf } from './election/replica-record.ts';
 import { connectRedis, type Redis } from '../ground/redis/redis.ts';
@@ -96,6 +97,7 @@ export class Gateway {
   readonly #runtime: Runtime & { readonly clock: GatewayClock };
   readonly #lifecycle: Lifecycle;
   readonly #times = new ReadingTimes(this.#clock);
+  readonly #traces: OpenTelemetryTraces | undefined;
   readonly #server: AdminServer;
   readonly #webhooks: Webhooks;
   readonly #writer: GatewayWriter;
@@ -112,7 +114,9 @@ export class Gateway {
     const { auditLog = logger, checkpoint = noCheckpoint, version = 'unknown' } = options;
     this.#config = config;
     this.#version = version;
-    this.#runtime = { clock: this.#clock, logger, metrics: this.#metrics, checkpoint };
+    const { traceCollector: collector, traceRatio: ratio, traceUrl: url } = config;
+    this.#traces = collector === undefined ? undefined : new OpenTelemetryTraces({ collector, ratio, url, version });
+    this.#runtime = { clock: this.#clock, logger, metrics: this.#metrics, checkpoint, traces: this.#traces };
     this.#lifecycle = new Lifecycle(this.#clock, logger);
     const { host, port, allowedHosts, tls, apiTokens, metricsLogin, loginOnLoopback } = config;
     this.#server = gatewayServer({
@@ -181,6 +185,8 @@ export class Gateway {
     // All settings are validated before anything is started.
     checkFunctionUrls(this.#config.functionUrls);
     const files = await readConfiguredFiles(this.#config);
+    await this.#traces?.start();
+    this.#lifecycle.started('traces', async () => this.#traces?.stop());
     await this.#listen();
     const urls = new OuterUrls(this.#server.url, this.#config.cacheUrl);
     const cluster = await this.#connect(urls);

@@ -16,7 +16,7 @@ export const CONNECTIONS = { connections: 32, keepAliveTimeout: 30_000 };
 /** Sends one request. Follows no redirect. */
 export async function send(
   { server, dispatcher, headers }: Pick<Access, 'server' | 'dispatcher' | 'headers'>,
-  { method, path, contentType, accept = 'application/json', body, signal }: ApiTransportRequest,
+  { method, path, contentType, accept = 'application/json', body, traceparent, signal }: ApiTransportRequest,
 ): Promise<ApiTransportAnswer> {
   const response = await request(server + path, {
     method,
@@ -26,6 +26,7 @@ export async function send(
       accept,
       'user-agent': 'levelhook-function',
       ...(contentType ? { 'content-type': contentType } : {}),
+      ...(traceparent ? { traceparent } : {}),
     },
     body: body ?? null,
     // A DELETE has its options in its body. undici would close the connection then, since some servers misread it.

@@ -140,7 +140,7 @@ describe('whether a function answers', () => {
       expect(await look()).toEqual(GOOD);
     }
     const endpoint = new Endpoint(spec.url, [], { connections: 1, clock, rules: spec.rules! });
-    await endpoint.send({ method: 'POST', body: '{}', id: 'any', timeoutMs: 5000 });
+    await endpoint.send({ body: '{}', id: 'any', timeoutMs: 5000 });
     await endpoint.close();
     lastAnswer = endpoint.lastAnswer;
     const message = `spec.endpoint: ${spec.url} speaks contract v2, and this gateway v1: update the older one`;

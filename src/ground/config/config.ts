@@ -96,6 +96,8 @@ function joined({
   retryMs,
   webhookCaMs: authorityMs,
   webhookCertificateMs: certificateMs,
+  otlpEndpoint,
+  otlpTracesEndpoint,
   ...settings
 }: z.output<typeof schema>) {
   const { allowedHosts, cacheUrl, redisUrl, redisUsers } = settings;
@@ -111,6 +113,8 @@ function joined({
       total: { perSecond: kubeApiQps, burst: kubeApiBurst },
       perFlow: { perSecond: kubeApiControllerQps, burst: kubeApiControllerBurst },
     },
+    /** The whole URL; undefined: no traces. */
+    traceCollector: otlpTracesEndpoint ?? (otlpEndpoint && `${otlpEndpoint.replace(/\/$/, '')}/v1/traces`),
     leaseTiming: leaseTimingOf({ leaseMs, renewMs, retryMs }),
     webhookTimes: webhookTimesOf(authorityMs, certificateMs),
     /** Files; undefined: plain http. */

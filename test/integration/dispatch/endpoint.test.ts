@@ -41,7 +41,7 @@ describe('an https endpoint', () => {
   async function send(host: string, options: Partial<EndpointOptions>) {
     const endpoint = new Endpoint(`https://${host}:${server.port}/`, keys, { connections: 1, ...options });
     try {
-      return await endpoint.send({ method: 'POST', body: '{}', id: 'msg', timeoutMs: 10_000 });
+      return await endpoint.send({ body: '{}', id: 'msg', timeoutMs: 10_000 });
     } finally {
       await endpoint.close();
     }

@@ -26,7 +26,7 @@ import type { RecordedWrites } from './recorded-writes.ts';
 import { noSource, type RelatedObjects } from './related-objects.ts';
 import { type DispatchView, RunBarriers } from './run-barriers.ts';
 import { RunReport, type SentOnce } from './run-report.ts';
-import { withSummary, writesOf, wroteOf } from './run-summary.ts';
+import { tracedRun, withSummary, writesOf, wroteOf } from './run-summary.ts';
 import { ColdStart } from '../endpoint/cold-start.ts';
 import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
 import { EndpointCircuitBreaker, type KeyStarts } from '../endpoint/endpoint-circuit-breaker.ts';
@@ -69,7 +69,7 @@ export interface DispatcherOptions {
    */
   readonly starts: { readonly keys: KeyStarts; readonly ending: AbortSignal };
   readonly bounds: ControllerBounds;
-  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics' | 'traces'>;
   readonly settings: DispatcherSettings;
 }
 
@@ -145,7 +145,7 @@ export class Dispatcher implements Process {
 
   /** Sends one trigger for all runs. Calls `onFinish` once for each run, when its result has arrived. */
   async #send(runs: readonly Run[], onFinish: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
-    const { clock } = this.#options.runtime;
+    const { clock, traces } = this.#options.runtime;
     const { cacheAccess, callback: later, kubernetes: access, related } = this.#options.target;
     // The positions are read first: if the connection to Redis breaks during the read, nothing may be sent.
     const cache = await cacheAccess.location(runs).catch(() => undefined);
@@ -167,6 +167,7 @@ export class Dispatcher implements Process {
     const deadlineMs = Math.min(...runs.map((run) => run.deadlineMs));
     // A batch has one ID, which the function's log shows as well. With key and run number it identifies a run.
     const id = randomUUID();
+    const traceparent = traces?.traceparent(id);
     const refused = runs.map(() => this.#circuitBreaker.refuses());
     if (refused.some((isRefused) => isRefused)) {
       // These runs had started before a circuit opened. Another gateway may send a trigger now.
@@ -179,7 +180,7 @@ export class Dispatcher implements Process {
       // The first outcome of a run counts.
       if (!run || outcomes[at]) return;
       outcomes[at] = outcome;
-      onFinish(at, this.#finish(run, outcome, { id, durationMs: clock.now() - startedAt }));
+      onFinish(at, this.#finish(run, outcome, { id, traceparent, durationMs: clock.now() - startedAt }));
     };
     const { budget, openHold } = this.#options.bounds;
     const onLine = async (text: string): Promise<void> => {
@@ -204,8 +205,8 @@ export class Dispatcher implements Process {
       const streamed = runs.length > 1 ? onLine : undefined;
       const hold = openHold();
       try {
-        const request = { method: 'POST', body, id, timeoutMs, onLine: streamed, hold, charge: this.#charge } as const;
-        const answer = await this.#coldStart.send(request);
+        const reading = { onLine: streamed, hold, charge: this.#charge };
+        const answer = await this.#coldStart.send({ body, id, timeoutMs, traceparent, ...reading });
         const sent = { requests: runs.length, callback };
         await PARSED.run(tenantOf(this.#options.controller), async () => {
           const decoders = await budget.inTurn(() => this.#decodersOf(answer, sent));
@@ -221,6 +222,11 @@ export class Dispatcher implements Process {
         hold.release();
       }
     });
+    if (traceparent === undefined) return;
+    const { controller } = this.#options;
+    const answeredMs = clock.wallNow();
+    const sentMs = answeredMs - (clock.now() - startedAt);
+    traces?.record({ id, controller, sentMs, answeredMs, runs: runs.map((run, at) => tracedRun(run, outcomes[at])) });
   }
 
   /** The credentials for a trigger of these runs. On an error nothing is sent, and the runs have failed. */

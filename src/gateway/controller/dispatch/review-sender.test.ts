@@ -170,7 +170,7 @@ describe('a large review to a function that is absent', () => {
       clock,
       endpoint: () => ({
         send: async (request) => {
-          if (request.method === 'GET') return answered;
+          if (request.body === '') return answered;
           signed += 1;
           return closed.send(request);
         },

@@ -161,7 +161,6 @@ export class ReviewSender {
         // The review's JSON is inserted as text, because encoding it again could change its numbers.
         const body = `${JSON.stringify(head).slice(0, -1)},"review":${review.json}}`;
         const answer = await coldStart.send({
-          method: 'POST',
           id: randomUUID(),
           body,
           timeoutMs: leftMs,

@@ -1,4 +1,4 @@
-import { type AdmittedLine, type CounterName, type LogFields, type Runtime } from '../../../core/index.ts';
+import { type AdmittedLine, type CounterName, type LogFields, type Runtime, traceFields } from '../../../core/index.ts';
 import type { Outcome } from '../endpoint/outcome.ts';
 import type { Finish, Run } from '../workqueue/work-queue.ts';
 import type { Decision, ReconcileResult } from './requeue-policy.ts';
@@ -17,6 +17,8 @@ export interface RunReportOptions {
 export interface SentOnce {
   /** In the logs of the gateway and of the function. */
   readonly id: string;
+  /** Undefined: it has no trace. */
+  readonly traceparent?: string | undefined;
   readonly durationMs: number;
 }
 
@@ -80,7 +82,7 @@ export class RunReport {
     if (admitted) runtime.logger.warn({ controller, ...fields, ...admitted }, message);
   }
 
-  #log(run: Run, outcome: Outcome, finish: Finish, { id, durationMs }: SentOnce): void {
+  #log(run: Run, outcome: Outcome, finish: Finish, { id, traceparent, durationMs }: SentOnce): void {
     const { admitLine, controller, logTriggers, runtime } = this.#options;
     const failed = !['accepted', 'deferred', 'done', 'not-sent'].includes(outcome.kind);
     const admitted = failed ? admitLine() : undefined;
@@ -92,6 +94,7 @@ export class RunReport {
         key: run.key,
         run: run.run,
         reconcileID: id,
+        ...traceFields(traceparent),
         attempt: run.failures + 1,
         reasons: run.reasons,
         outcome: outcome.kind,

@@ -1,7 +1,7 @@
-import { formatKind, formatObjectKey } from '../../../core/index.ts';
+import { formatKind, formatObjectKey, type TracedRun } from '../../../core/index.ts';
 import type { Write } from '../../../contract/index.ts';
 import type { Outcome } from '../endpoint/outcome.ts';
-import type { Finish, ShownWrite, WriteSummary } from '../workqueue/work-queue.ts';
+import type { Finish, Run, ShownWrite, WriteSummary } from '../workqueue/work-queue.ts';
 
 const WRITES_IN_HISTORY = 5;
 /** Characters of one object. Names of roles have any length, and the history is encoded character by character. */
@@ -30,4 +30,26 @@ export function wroteOf(writes: readonly Write[]): WriteSummary {
 
 export function writesOf(outcome: Outcome): readonly Write[] {
   return 'writes' in outcome ? outcome.writes : [];
+}
+
+/** For the trace of its trigger. @param outcome undefined: there was none. */
+export function tracedRun(
+  { key, run, failures, reasons, waitedMs }: Run,
+  outcome: Outcome = { kind: 'unknown', reason: 'body', message: '' },
+): TracedRun {
+  const { first } = wroteOf(writesOf(outcome));
+  return {
+    key,
+    run,
+    attempt: failures + 1,
+    waitedMs,
+    reasons: reasons.map(({ type, object, resourceVersion }) => wordsOf(type, object, resourceVersion)),
+    outcome: outcome.kind,
+    error: 'message' in outcome ? outcome.message : undefined,
+    wrote: first.map(({ object, resourceVersion, deleted }) => wordsOf(object, resourceVersion, deleted && 'deleted')),
+  };
+}
+
+function wordsOf(...words: readonly (string | undefined)[]): string {
+  return words.filter((word) => word !== undefined).join(' ');
 }

@@ -247,7 +247,7 @@ it('a line waits for the line before it, and the answer and its bytes for the la
   };
   const hold = { add: (bytes: number) => (held += bytes) >= 0, release: () => void (held = 0) };
   let isEnded = false;
-  const request = { method: 'POST', body: '{}', id: 'msg', timeoutMs: 60_000, onLine, hold } as const;
+  const request = { body: '{}', id: 'msg', timeoutMs: 60_000, onLine, hold } as const;
   const answered = endpoint.send(request).finally(() => (isEnded = true));
   await sent.promise;
   for (let at = 0; at < lines.length; at += 1) {
@@ -270,7 +270,7 @@ it('lines that have arrived at the deadline are given, and then the answer ends'
     return first.promise;
   };
   let isEnded = false;
-  const request = { method: 'POST', body: '{}', id: 'msg', timeoutMs: 2000, onLine } as const;
+  const request = { body: '{}', id: 'msg', timeoutMs: 2000, onLine } as const;
   const answered = endpoint.send(request).finally(() => (isEnded = true));
   await expect.poll(() => given.length).toBe(1);
   await sleep(2500);
@@ -291,7 +291,7 @@ it('other work has a turn while many lines of one chunk are decoded', async () =
     const untilMs = performance.now() + 1;
     while (performance.now() < untilMs);
   };
-  await endpoint.send({ method: 'POST', body: '{}', id: 'msg', timeoutMs: 60_000, onLine });
+  await endpoint.send({ body: '{}', id: 'msg', timeoutMs: 60_000, onLine });
   expect(lines).toBe(500);
   expect(before).toBeLessThan(100);
 });

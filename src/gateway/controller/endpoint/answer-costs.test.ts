@@ -33,7 +33,7 @@ describe('an answer that takes the time of the parser', () => {
   });
 
   const send = (): Promise<Answer> =>
-    endpoint.send({ method: 'POST', body: '{}', id: 'msg', timeoutMs: 20_000, charge: (ms) => (charged += ms) });
+    endpoint.send({ body: '{}', id: 'msg', timeoutMs: 20_000, charge: (ms) => (charged += ms) });
   const answered = (text: string): Promise<Answer> => {
     answer = (socket) => void socket.write(text);
     return send();

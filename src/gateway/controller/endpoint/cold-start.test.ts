@@ -13,7 +13,7 @@ const answered = (status: number, headers: Record<string, string> = {}): Answer 
 const fine = answered(200, { [LEVELHOOK_HEADER]: 'v1' });
 const refused: Answer = { kind: 'refused', reason: 'refused', message: 'connection refused' };
 
-const trigger = { method: 'POST', body: '{}', id: 'msg', timeoutMs: 15_000 } as const;
+const trigger = { body: '{}', id: 'msg', timeoutMs: 15_000 } as const;
 
 describe('a cold start', () => {
   let nowMs: number;
@@ -30,8 +30,8 @@ describe('a cold start', () => {
   });
 
   function create(windowMs: number): ColdStart {
-    const send = async ({ method }: { method: string }): Promise<Answer> => {
-      sent.push(method);
+    const send = async ({ body }: Pick<EndpointRequest, 'body'>): Promise<Answer> => {
+      sent.push(body === '' ? 'GET' : 'POST');
       return answer;
     };
     return new ColdStart({ endpoint: { send }, clock: { now: () => nowMs }, windowMs });
@@ -52,7 +52,7 @@ describe('a cold start', () => {
     coldStart = new ColdStart({ endpoint: { send }, clock: { now: () => nowMs }, windowMs: 60_000 });
     const hold = { add: () => true, release: () => {} };
     await coldStart.absence(15_000, undefined, hold);
-    expect(requests).toMatchObject([{ method: 'GET', maxAnswerBytes: 128 * 1024, hold }]);
+    expect(requests).toMatchObject([{ body: '', maxAnswerBytes: 128 * 1024, hold }]);
   });
 
   it('asks a function that it has not heard, or not for more than ten seconds, and no other', async () => {

@@ -91,7 +91,7 @@ export class ColdStart {
 
   async #ask(timeoutMs: number, reading: Pick<EndpointRequest, 'charge' | 'hold'>): Promise<Answer> {
     try {
-      const request = { method: 'GET', body: '', id: randomUUID(), timeoutMs, ...reading } as const;
+      const request = { body: '', id: randomUUID(), timeoutMs, ...reading } as const;
       return this.#learn(await this.#options.endpoint.send({ ...request, maxAnswerBytes: MAX_DESCRIBING_BYTES }));
     } finally {
       this.#asking = undefined;

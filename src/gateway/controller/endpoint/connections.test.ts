@@ -58,7 +58,7 @@ describe('a connection to a function', () => {
   }
 
   async function send(): Promise<void> {
-    const answer = await endpoint?.send({ method: 'POST', body: '{}', id: 'msg', timeoutMs: 5000 });
+    const answer = await endpoint?.send({ body: '{}', id: 'msg', timeoutMs: 5000 });
     expect(answer).toMatchObject({ kind: 'answered', body: 'fine' });
   }
 
@@ -94,7 +94,7 @@ describe('a request without a connection', () => {
     endpoint = new Endpoint('http://function.invalid/', [await importExtractableSecret(generateSecret())], {
       connections: 1,
     });
-    const answer = await endpoint.send({ method: 'POST', body: '{}', id: 'msg', timeoutMs: 5000 });
+    const answer = await endpoint.send({ body: '{}', id: 'msg', timeoutMs: 5000 });
     expect(answer).toMatchObject({ kind: 'refused', reason: 'connection' });
   });
 
@@ -102,8 +102,8 @@ describe('a request without a connection', () => {
     let triggers = 0;
     const server = new SocketServer((socket) => void socket.on('data', () => (triggers += 1)).on('error', () => {}));
     endpoint = new Endpoint(await server.open(), [await importExtractableSecret(generateSecret())], { connections: 1 });
-    const first = endpoint.send({ method: 'GET', body: '', id: 'a', timeoutMs: 3000 });
-    const second = endpoint.send({ method: 'GET', body: '', id: 'b', timeoutMs: 100 });
+    const first = endpoint.send({ body: '', id: 'a', timeoutMs: 3000 });
+    const second = endpoint.send({ body: '', id: 'b', timeoutMs: 100 });
     expect(await second).toMatchObject({ kind: 'refused', reason: 'timeout' });
     expect(await first).toMatchObject({ kind: 'failed', reason: 'timeout' });
     expect(triggers).toBe(1);

@@ -57,7 +57,6 @@ const atOnce: InTurn = async (work) => work();
  */
 export async function describeFunction(endpoint: Endpoint, inTurn: InTurn = atOnce): Promise<Description> {
   const answer = await endpoint.send({
-    method: 'GET',
     body: '',
     id: randomUUID(),
     timeoutMs: 5000,

@@ -92,11 +92,17 @@ const CHARGED_MS = 1;
  */
 const KEEP_ALIVE = { keepAliveTimeout: 1000, keepAliveMaxTimeout: 30_000, keepAliveTimeoutThreshold: 2000 };
 
-/** One signed request. */
-export interface EndpointRequest {
-  readonly method: 'GET' | 'POST';
-  readonly body: string;
+/** Names a request in logs and traces. */
+export interface RequestNames {
   readonly id: string;
+  /** The header of this name. Default: none. */
+  readonly traceparent?: string | undefined;
+}
+
+/** One signed request. */
+export interface EndpointRequest extends RequestNames {
+  /** Of a POST. Empty: the request is a GET. */
+  readonly body: string;
   readonly timeoutMs: number;
   /**
    * Called with each line of a stream of results as it arrives. The next line follows, and more is read, after the
@@ -190,7 +196,7 @@ export class Endpoint {
     signal.addEventListener('abort', end, { once: true });
     if (signal.aborted) end();
     try {
-      return await this.#sendBy(pool, this.#below + path + this.#search, { ...request, method: 'POST' });
+      return await this.#sendBy(pool, this.#below + path + this.#search, request);
     } finally {
       signal.removeEventListener('abort', end);
       await pool.destroy();
@@ -198,14 +204,20 @@ export class Endpoint {
   }
 
   async #sendBy(pool: Pool, path: string, request: EndpointRequest): Promise<Answer> {
-    const { method, id, body, onLine } = request;
+    const { id, body, onLine, traceparent } = request;
+    const method = body === '' ? 'GET' : 'POST';
     const accept = onLine ? `${RESULT_STREAM}, application/json` : 'application/json';
     try {
       return await new Promise<Answer>((resolve, reject) => {
         const signature = signSync(this.#keys, { id, nowMs: this.#clock.wallNow(), body });
         const signedKib = Math.max(0, body.length / 1024 - FREE_SIGNED_KIB) * this.#keys.length;
         if (signedKib > 0) request.charge?.(signedKib * SIGN_MS);
-        const headers = { ...signature, accept, ...(body ? { 'content-type': 'application/json' } : {}) };
+        const headers = {
+          ...signature,
+          accept,
+          ...(body ? { 'content-type': 'application/json' } : {}),
+          ...(traceparent === undefined ? {} : { traceparent }),
+        };
         const options = { method, path, headers, body: body || null, headersTimeout: 0, bodyTimeout: 0 };
         const notConnected = (error: unknown): void => resolve(withoutConnection(error, this.url));
         pool.dispatch(options, new AnswerHandler(request, { resolve, reject, notConnected }));

@@ -103,7 +103,7 @@ describe("the TLS handshakes of a tenant's functions", () => {
   }
 
   const send = (endpoint: Endpoint, body = 'body', timeoutMs = 20_000): Promise<Answer> =>
-    endpoint.send({ method: 'POST', body, id: 'msg', timeoutMs });
+    endpoint.send({ body, id: 'msg', timeoutMs });
 
   it('wait while its processor time is used up, as long as the request may', async () => {
     const { server, url } = await serve(ordinary);
@@ -216,7 +216,6 @@ describe("the TLS handshakes of a tenant's functions", () => {
     const body = 'x'.repeat(3 * MEBIBYTE);
     for (let at = 0; at < 10; at += 1) {
       const answer = await endpoint.send({
-        method: 'POST',
         body,
         id: 'msg',
         timeoutMs: 20_000,

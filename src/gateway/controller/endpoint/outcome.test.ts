@@ -248,7 +248,7 @@ describe('an Endpoint', () => {
     });
     return endpoint;
   }
-  const send = (to: Endpoint, timeoutMs = 5000) => to.send({ method: 'POST', body: '{"ä":1}', id: 'msg', timeoutMs });
+  const send = (to: Endpoint, timeoutMs = 5000) => to.send({ body: '{"ä":1}', id: 'msg', timeoutMs });
 
   it('sends a signed body to its path, and gives what was answered', async () => {
     const got: { path?: string | undefined; headers: Headers; body: string }[] = [];

@@ -37,7 +37,7 @@ describe('an answer that comes in small chunks', () => {
     server.close();
   });
 
-  const request = { method: 'POST', body: '{}', id: 'msg', timeoutMs: 60_000 } as const;
+  const request = { body: '{}', id: 'msg', timeoutMs: 60_000 } as const;
 
   it('is read whole when they are few', async () => {
     const text = `{"text":"${'ö€'.repeat(100)}"}`;

@@ -10,6 +10,8 @@ export interface Run {
   /** Failures since the key was last forgotten; 0 for a key in good health. */
   readonly failures: number;
   readonly reasons: readonly Reason[];
+  /** How long the key waited for this run. Undefined: unknown. */
+  readonly waitedMs?: number | undefined;
   /** The run's outcome is unknown after this. Milliseconds since the epoch. */
   readonly deadlineMs: number;
 }

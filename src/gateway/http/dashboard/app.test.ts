@@ -153,6 +153,7 @@ function dataOf(more: Partial<DashboardData> = {}): DashboardData {
     clock: { now: () => NOW, wallNow: () => NOW },
     times: new ReadingTimes(systemClock),
     unavailable: () => undefined,
+    traceUrl: () => undefined,
     checks: new Map(),
     gateway: () => ({ role: 'alone', identity: undefined, leader: '' }),
     replicas: async () => [],

@@ -105,7 +105,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     return data.times.ofVisitor(page.visitor.client).inPlace(async () => {
       const ofKey = (await keyRuns.of(id, history, key)).filter((each) => each.run === run);
       const entries = ofKey.length > 0 ? ofKey : (await history.runs({ limit: ENTRIES_OF_RUN, key, run })).runs;
-      return runPage(page, { id, key, entries });
+      return runPage(page, { id, key, entries, traceUrl: (reconcileId) => data.traceUrl(reconcileId) });
     });
   });
   serve('/controllers/:id/keys/:key{[^]+}', (page, { req }) => {

@@ -27,6 +27,8 @@ export interface DashboardData {
   readonly clock: Pick<Clock, 'now' | 'wallNow'>;
   /** Each visitor's time of the thread. */
   readonly times: Pick<ReadingTimes, 'ofVisitor'>;
+  /** The page that shows the trace of a trigger. @param reconcileId its UUID. @returns undefined: it has none. */
+  traceUrl(reconcileId: string): string | undefined;
   /** Why queues and views cannot be asked now, such as Redis being away; undefined when they can. */
   unavailable(): string | undefined;
   /** The checks of `/readyz`. */

@@ -11,7 +11,7 @@ afterEach(() => {
 const clock = { now: () => 0, wallNow: () => 0 };
 
 function dataOf(parts: object, times = new ReadingTimes(new InstantClock())) {
-  const options = { checks: new Map(), unavailable: () => undefined, clock, times };
+  const options = { checks: new Map(), unavailable: () => undefined, clock, times, traceUrl: () => undefined };
   return dashboardData({ parts: () => parts as unknown as DashboardParts, ...options });
 }
 

@@ -56,6 +56,7 @@ export interface GatewayDashboardOptions {
   readonly unavailable: DashboardData['unavailable'];
   readonly clock: Pick<Clock, 'now' | 'wallNow'>;
   readonly times: DashboardData['times'];
+  readonly traceUrl: DashboardData['traceUrl'];
 }
 
 /** The parts of a gateway that the dashboard shows. */
@@ -76,7 +77,8 @@ const SAMPLES_FRESH_MS = 10_000;
 const MAX_OBJECT_BYTES = 4 * 1024 * 1024;
 
 /** The data and the changes of the dashboard, from the parts of a gateway. */
-export function dashboardData({ parts, checks, unavailable, clock, times }: GatewayDashboardOptions): DashboardData {
+export function dashboardData(options: GatewayDashboardOptions): DashboardData {
+  const { parts, checks, unavailable, clock, times, traceUrl } = options;
   const known = (): ReadonlyMap<string, RunningController> => parts()?.manager.controllers.known() ?? new Map();
   const samples = new SampleCache(clock);
   const events = new EventReader(clock);
@@ -84,6 +86,7 @@ export function dashboardData({ parts, checks, unavailable, clock, times }: Gate
   return {
     clock,
     times,
+    traceUrl,
     checks,
     unavailable,
     gateway: () => gatewaySummary(parts()),

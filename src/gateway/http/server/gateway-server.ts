@@ -46,7 +46,7 @@ export interface GatewayServerOptions {
   readonly apiTokens: ReconcileApiOptions['tokens'];
   readonly login: Omit<AdminLogin, 'backend'>;
   readonly metrics: PrometheusMetrics;
-  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'traces'>;
   readonly times: ReadingTimes;
   /** Undefined while the gateway is starting. */
   readonly parts: () => ServedParts | undefined;
@@ -60,7 +60,8 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
   const { clock, logger } = runtime;
   const ready = gatewayChecks(parts, startWaitsFor);
   const unavailable = (): string | undefined => unavailableReason(parts(), startWaitsFor());
-  const data = dashboardData({ parts, checks: ready, unavailable, clock, times });
+  const traceUrl = (id: string): string | undefined => runtime.traces?.urlOf(id);
+  const data = dashboardData({ parts, checks: ready, unavailable, clock, times, traceUrl });
   const healthy = (): boolean => parts()?.manager.recovery.healthy ?? false;
   const scrapes = new Scrapes(() => renderMetrics(metrics, parts()?.manager, systemClock), systemClock);
   return new AdminServer({

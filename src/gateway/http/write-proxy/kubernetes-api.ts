@@ -234,7 +234,13 @@ export class KubernetesApi {
     await this.#turn(asked, signal);
     if (!(await caller.goesOn())) throw unauthorized();
     const accept = request.headers.get('accept') ?? 'application/json';
-    const answer = await client.forward({ method, url: urlOf(what), headers: { ...AGENT, accept }, user, signal });
+    const answer = await client.forward({
+      method,
+      url: urlOf(what),
+      headers: { ...headersFor(request), accept },
+      user,
+      signal,
+    });
     checkIdentity(answer);
     noteRight(asked, answer);
     const hold = this.#held.open(tenantOf(controller));
@@ -327,7 +333,7 @@ export class KubernetesApi {
 
   /** @returns also what ends at the deadline. */
   async #send(
-    { client, method, user, what }: Asked,
+    { client, method, request, user, what }: Asked,
     { type, sent, begun, hold }: { type: string; sent: Buffer; begun: BegunWrite; hold: Hold },
   ): Promise<{ answer: ForwardedAnswer; taken: TakenAnswer; end: AbortSignal }> {
     const leftMs = Math.max(1, Math.ceil(begun.deadlineMs - this.#options.runtime.clock.now()));
@@ -338,7 +344,11 @@ export class KubernetesApi {
       method,
       url: urlOf({ path: what.path, query }),
       // As JSON, so that the gateway can read the written object.
-      headers: { ...AGENT, accept: 'application/json', ...(sent.length > 0 ? { 'content-type': type } : {}) },
+      headers: {
+        ...headersFor(request),
+        accept: 'application/json',
+        ...(sent.length > 0 ? { 'content-type': type } : {}),
+      },
       body: sent.length > 0 ? sent : undefined,
       user,
       signal: end,
@@ -349,8 +359,15 @@ export class KubernetesApi {
   }
 }
 
-/** The name of the field manager of writes that name none, as with a function's own credentials. */
-const AGENT = { 'user-agent': 'levelhook-function' };
+/**
+ * The name of the field manager of writes that name none, as with a function's own credentials, and the trace that the
+ * apiserver's spans join (KEP-647).
+ */
+function headersFor({ headers }: Request): Readonly<Record<string, string>> {
+  const traceparent = headers.get('traceparent');
+  const isTrace = traceparent !== null && /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/.test(traceparent);
+  return { 'user-agent': 'levelhook-function', ...(isTrace && { traceparent }) };
+}
 
 /** Without a Retry-After: whether a write took effect is not known. */
 const NO_ANSWER: StatusParts = { code: 504, reason: 'Timeout', message: 'the apiserver did not answer the gateway' };

@@ -65,6 +65,30 @@ export const processSettings = {
       .prefault('10'),
     'hours between two times that all keys are queued again from the cache',
   ),
+  otlpEndpoint: setting(
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    z.url().optional(),
+    "where OpenTelemetry's collector takes traces by OTLP over HTTP, see [traces](dashboard.md#traces)",
+    'none: no traces',
+  ),
+  otlpTracesEndpoint: setting(
+    'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+    z.url().optional(),
+    'the whole URL for traces, where another one takes them',
+  ),
+  traceRatio: setting(
+    'OTEL_TRACES_SAMPLER_ARG',
+    number.min(0).max(1).prefault('1'),
+    'the part of all triggers that is traced, from 0 to 1',
+  ),
+  traceUrl: setting(
+    'LEVELHOOK_TRACE_URL',
+    z
+      .url()
+      .refine((url) => url.includes('{traceId}'), 'must hold {traceId}')
+      .optional(),
+    'page that shows a trace, with `{traceId}` in it: the page of a run links to it',
+  ),
   historyRuns: setting(
     'LEVELHOOK_HISTORY_RUNS',
     number

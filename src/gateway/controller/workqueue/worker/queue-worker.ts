@@ -361,7 +361,8 @@ export class QueueWorker {
             break;
           }
           const { run, incarnation, failures, reasons, queuedAtMs, heldAtMs, recorded, hasFailed } = start;
-          const begun = { key, run, incarnation, failures, reasons, deadlineMs: times.deadlineMs };
+          const waitedMs = queuedAtMs === undefined ? undefined : Math.max(0, times.nowMs - queuedAtMs);
+          const begun = { key, run, incarnation, failures, reasons, waitedMs, deadlineMs: times.deadlineMs };
           const started = { run: begun, nonce: request.nonce, queuedAtMs, heldAtMs, recorded, hasFailed };
           // A key that has failed runs alone: if it crashes its function, no other key of a batch fails with it.
           if (failures === 0) together.push(started);
@@ -429,14 +430,14 @@ export class QueueWorker {
     started.forEach((each, at) => on.work(this.#end(each, finishes[at] ?? NO_FINISH, nowMs)));
   }
 
-  #measureWait({ run, queuedAtMs, heldAtMs, recorded }: Started, nowMs: number): void {
+  #measureWait({ run, heldAtMs, recorded }: Started, nowMs: number): void {
     const { on, runtime } = this.#options;
     const { metrics } = runtime;
     if (heldAtMs !== undefined) {
       metrics.observe('levelhook_barrier_wait_seconds', this.#controller, Math.max(0, nowMs - heldAtMs) / 1000);
     }
-    if (queuedAtMs === undefined) return;
-    const waitedMs = Math.max(0, nowMs - queuedAtMs);
+    const { waitedMs } = run;
+    if (waitedMs === undefined) return;
     metrics.observe('workqueue_queue_duration_seconds', this.#labels, waitedMs / 1000);
     // The oldest reason comes first, and the wait counts from it.
     if (recorded !== '' && isEvent(run.reasons[0])) {
@@ -454,7 +455,7 @@ export class QueueWorker {
 
   async #end(started: Started, finishing: Promise<Finish>, startedMs: number): Promise<void> {
     const { on, runtime, gate } = this.#options;
-    const { run, queuedAtMs, recorded, hasFailed } = started;
+    const { run, recorded, hasFailed } = started;
     const finish = await finishing.catch((error: unknown) => ({ kind: 'unknown' as const, error: messageOf(error) }));
     gate.startRate.end(1);
     const nowMs = this.#now();
@@ -476,7 +477,7 @@ export class QueueWorker {
       attempt: run.failures + 1,
       hasFailed,
       tookMs,
-      waitedMs: queuedAtMs === undefined ? undefined : Math.max(0, startedMs - queuedAtMs),
+      waitedMs: run.waitedMs,
       heldMs: heldMsOf(started, startedMs),
       recorded,
       reasons: run.reasons,

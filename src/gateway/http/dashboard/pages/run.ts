@@ -1,4 +1,5 @@
 import type { PastRun } from '../../../controller/workqueue/work-queue.ts';
+import type { DashboardData } from '../data.ts';
 import { facts, panel } from '../components/panel.ts';
 import { outcomeBadge, reasonList, wroteText } from '../components/runs.ts';
 import { type Content, html, type Html } from '../html.ts';
@@ -12,7 +13,17 @@ import { controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
  */
 export function runPage(
   page: PageRequest,
-  { id, key, entries }: { readonly id: string; readonly key: string; readonly entries: readonly PastRun[] },
+  {
+    id,
+    key,
+    entries,
+    traceUrl,
+  }: {
+    readonly id: string;
+    readonly key: string;
+    readonly entries: readonly PastRun[];
+    readonly traceUrl: DashboardData['traceUrl'];
+  },
 ): Html {
   const [last] = entries;
   if (!last) return forgottenPage(page, id, key);
@@ -25,7 +36,12 @@ export function runPage(
     content: html`
       ${crumbs(['Overview', DASHBOARD_PATH], [id, controllerUrl(id)], ['Runs', runsUrl(id)], [key, keyUrl(id, key)])}
       <h1>${title} ${outcomeBadge(last.outcome)}</h1>
-      ${entries.map((each) => entryPanel(page, each, entries.length > 1))}
+      ${entries.map((each) =>
+        entryPanel(page, each, {
+          isOneOfSeveral: entries.length > 1,
+          trace: each.reconcileId === undefined ? undefined : traceUrl(each.reconcileId),
+        }),
+      )}
     `,
   });
 }
@@ -47,7 +63,11 @@ function forgottenPage(page: PageRequest, id: string, key: string): Html {
   });
 }
 
-function entryPanel({ times }: PageRequest, entry: PastRun, isOneOfSeveral: boolean): Html {
+function entryPanel(
+  { times }: PageRequest,
+  entry: PastRun,
+  { isOneOfSeveral, trace }: { readonly isOneOfSeveral: boolean; readonly trace: string | undefined },
+): Html {
   const { outcome, atMs, attempt, tookMs, waitedMs, heldMs, gateway } = entry;
   const { reasons, error, wrote, barrier, nextMs, stack, log, reconcileId } = entry;
   const body = facts([
@@ -58,6 +78,7 @@ function entryPanel({ times }: PageRequest, entry: PastRun, isOneOfSeveral: bool
     ['Took', tookMs !== undefined && formatDuration(tookMs)],
     ['Gateway', gateway],
     ['reconcileID in logs', reconcileId !== undefined && html`<code>${reconcileId}</code>`],
+    ['Trace', trace !== undefined && html`<a href="${trace}">Open it</a>`],
     ['Why', reasonList(reasons)],
     ['Wrote', wroteText(wrote)],
     ['Error', error],
