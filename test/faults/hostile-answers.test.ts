@@ -45,7 +45,7 @@ describe('what the functions of a tenant may answer, as often as they can', () =
     await writes.untilItRuns();
     for (let at = 0; at < KEYS; at += 1) await writes.put('configmaps', `key-${at}`, fields({ data: fields({}) }));
     const before = world.fn.count;
-    await eventually(async () => expect(world.fn.count).toBeGreaterThan(before + (endpoint ? 2 : 20)));
+    await eventually(async () => expect(world.fn.count).toBeGreaterThan(before + (endpoint ? 1 : 20)));
     writes.beginWatch();
     await writes.expectNoHarm();
     world.fn.behave(['done']);
