@@ -17,7 +17,6 @@ it(`the queue keeps the model's promises through a random history of ${ADDS} add
   // A gateway's end costs seconds of real time, until BullMQ gives its jobs to another.
   const history = new ModelHistory(setting, randomOf(seed), 2);
   await history.play(ADDS);
-  expect(history.model.runs).toBeGreaterThan(ADDS / 20);
   expect(history.model.idleRuns).toBeLessThanOrEqual(5 + history.model.runs / 200);
   expect(history.model.lost).toBeGreaterThan(0);
 }, 3_600_000);
