@@ -52,6 +52,20 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) =
 const bound = (ms: number, tenants: number): number =>
   400 + (100 * ms) / 1000 + (50 * ms) / 1000 + 20 * tenants + 1000 + (100 * ms) / 1000;
 
+it('work that can wait has 50 ms a second for each tenant, and takes nothing from lookups', async () => {
+  const processor = new Processor();
+  const budget = processor.budgets.of('web', 'shop');
+  for (let part = 0; part < 200; part += 1) {
+    await (part % 2 === 0 ? budget : processor.budgets.of('api', 'shop')).background(5);
+    expect(budget.limitMs).toBe(100);
+  }
+  expect(processor.nowMs).toBeGreaterThan(((200 * 5 - 100) / 50) * 1000 - 200);
+  expect(processor.nowMs).toBeLessThan(((200 * 5) / 50) * 1000);
+  const before = processor.nowMs;
+  await processor.budgets.of('other').background(50);
+  expect(processor.nowMs).toBe(before);
+});
+
 describe('keys that a change wakes', () => {
   it('cost nothing as long as they are few', () => {
     const budget = new Processor().budgets.of('web');

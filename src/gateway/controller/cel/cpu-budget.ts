@@ -34,6 +34,12 @@ const SHARE = { burstMs: 20, limitMs: 5, activeMs: 10_000, keptMs: 600_000 };
 const FREE_MS = 0.05;
 const FREE = { burst: 1000, perSecond: 100 };
 
+/**
+ * For work that can wait and that comes in the number of the keys: each tenant has this much of its own, so that the
+ * lookups of its controllers, which are left out when the budget is used up, do not pay for it.
+ */
+const BACKGROUND = { burst: 100, perSecond: 50 };
+
 /** How often waiting work checks its budget. */
 const CHECK_EVERY_MS = 20;
 
@@ -89,6 +95,7 @@ export class CpuBudgets {
   readonly #free: TokenBucket;
   readonly #budgets = new Map<string, CpuBudget>();
   readonly #shares = new Map<string, Share>();
+  readonly #background = new Map<string, TokenBucket>();
   /** The shares that were used lately. The reserved time is divided among them. */
   readonly #active = new Set<Share>();
   /** The milliseconds that each active share has received so far. */
@@ -118,6 +125,7 @@ export class CpuBudgets {
     for (const [name, share] of this.#shares) {
       if (share.usedAtMs < this.now() - SHARE.keptMs) this.#shares.delete(name);
     }
+    for (const [name, bucket] of this.#background) if (bucket.isFull) this.#background.delete(name);
     const budget = new CpuBudget(this, tenant);
     this.#budgets.set(controller, budget);
     return budget;
@@ -161,6 +169,17 @@ export class CpuBudgets {
     const share = this.#shareOf(tenant);
     share.leftMs -= ms;
     return (tooMuchMs) => (share.leftMs += tooMuchMs);
+  }
+
+  /** Takes time for work that can wait: see `CpuBudget.background`. */
+  async background(tenant: string, ms: number): Promise<void> {
+    const bucketOf = (): TokenBucket => {
+      const bucket = this.#background.get(tenant) ?? new TokenBucket(BACKGROUND, this.now);
+      this.#background.set(tenant, bucket);
+      return bucket;
+    };
+    while (bucketOf().tokens <= 0) await this.sleep(CHECK_EVERY_MS);
+    bucketOf().spend(ms);
   }
 
   #shareOf(tenant: string): Share {
@@ -335,6 +354,14 @@ export class CpuBudget {
       this.#own.giveBack(tooMuchMs);
       giveBack(tooMuchMs);
     };
+  }
+
+  /**
+   * Resolves when the tenant may do so much work that can wait. Its controllers together have 50 ms of it a second,
+   * apart from their budgets.
+   */
+  background(ms: number): Promise<void> {
+    return this.#shared.background(this.#tenant, ms);
   }
 
   /**

@@ -208,15 +208,22 @@ export class Dispatcher implements Process {
         const reading = { onLine: streamed, hold, charge: this.#charge };
         const answer = await this.#coldStart.send({ body, id, timeoutMs, traceparent, ...reading });
         const sent = { requests: runs.length, callback };
-        await PARSED.run(tenantOf(this.#options.controller), async () => {
-          const decoders = await budget.inTurn(() => this.#decodersOf(answer, sent));
-          const slice = new TimeSlice();
-          for (const at of runs.keys()) {
-            const decode = decoders[at];
-            record(at, decode ? await budget.inTurn(decode) : NO_OUTCOME);
-            if (slice.isOver) await slice.giveWay();
-          }
-        });
+        const isLarge = answer.kind === 'answered' && answer.body.length > LARGE_CHARACTERS;
+        if (isLarge) {
+          await budget.inTurn(() => {});
+          await PARSED.run(tenantOf(this.#options.controller), async () => {
+            const decoders = await budget.inTurn(() => this.#decodersOf(answer, sent));
+            const slice = new TimeSlice();
+            for (const at of runs.keys()) {
+              const decode = decoders[at];
+              record(at, decode ? await budget.inTurn(decode) : NO_OUTCOME);
+              if (slice.isOver) await slice.giveWay();
+            }
+          });
+        } else {
+          const decoded = await budget.inTurn(() => this.#decodersOf(answer, sent).map((decode) => decode()));
+          for (const at of runs.keys()) record(at, decoded[at] ?? NO_OUTCOME);
+        }
         return outcomes.map((outcome) => outcome ?? NO_OUTCOME);
       } finally {
         hold.release();
@@ -315,7 +322,8 @@ export class Dispatcher implements Process {
   async concluded(run: Omit<Run, 'reasons' | 'incarnation'>, reported: RequestResult): Promise<Finish> {
     const { callback } = this.#options.target;
     const { clock } = this.#options.runtime;
-    const decoded = await this.#options.bounds.budget.inTurn(() => fromResult(reported, callback));
+    // The callback has had its turn when it was read.
+    const decoded = this.#options.bounds.budget.run(() => fromResult(reported, callback));
     const outcome = await this.#withRelatedRecorded(run, decoded);
     const { finish, result } = decide(outcome, run.failures, clock.now());
     const { recorded } = this.#options.target;
@@ -350,7 +358,7 @@ export class Dispatcher implements Process {
     return record && record.writes.length > 0 ? wroteOf(record.writes) : undefined;
   }
 
-  passed(barrier: string): Promise<boolean> {
+  passed(barrier: string): Promise<boolean | undefined> {
     return this.#barriers.passed(barrier);
   }
 
@@ -383,7 +391,11 @@ export class Dispatcher implements Process {
   }
 }
 
-/** A parsed answer may take 28 times its text until its last result is decoded: a tenant has one at a time. */
+/** A shorter answer is decoded at once, in some milliseconds at most, so that it waits for no other. */
+const LARGE_CHARACTERS = 64 * 1024;
+/**
+ * A parsed answer may take 28 times its text until its last result is decoded: a tenant has one large one at a time.
+ */
 const PARSED = new TenantTurns(Infinity, 1);
 
 const BEHIND: Finish = { ...NOT_SENT, againAfterMs: 250, elsewhere: true };

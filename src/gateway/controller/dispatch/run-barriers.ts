@@ -126,14 +126,14 @@ export class RunBarriers {
     return this.#barriers.afterLost(new Map(served));
   }
 
-  /** See `Process`. While the controller has no time, a barrier counts as not passed: it is checked again. */
-  async passed(barrier: string): Promise<boolean> {
+  /** See `Process`. While the controller has no time, a barrier is not checked. */
+  async passed(barrier: string): Promise<boolean | undefined> {
     const { budget, controller } = this.#options;
     const paid = (bytes: number): unknown => budget.charge(bytes / BYTES_PER_MS);
     try {
       return await budget.inTurn(() => this.#barriers.passed(barrier, { tenant: tenantOf(controller), paid }), TURN_MS);
     } catch (error) {
-      if (error instanceof TimeLimitError) return false;
+      if (error instanceof TimeLimitError) return undefined;
       throw error;
     }
   }

@@ -19,6 +19,7 @@ let accepted: string | undefined;
 let server: Server;
 let endpoint: Endpoint;
 let dispatcher: Dispatcher;
+let dispatcherOf: (controller: string, bounds: { budget?: CpuBudget }) => Dispatcher;
 let budget: CpuBudget;
 /** The time by the budget's clock. The tests alone move it, so that work costs nothing. */
 let budgetMs: number;
@@ -41,15 +42,17 @@ beforeEach(async () => {
   });
   budgetMs = 0;
   budget = new CpuBudgets({ now: () => budgetMs }).of('c');
-  dispatcher = new Dispatcher({
-    bounds: { ...ownBounds(), budget },
-    controller: 'c',
-    views: [],
-    starts: { keys: { allow() {} }, ending: new AbortController().signal },
-    settings: { logTriggers: false, startWindowMs: 0 },
-    target: { endpoint, cacheAccess },
-    runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
-  });
+  dispatcherOf = (controller, bounds) =>
+    new Dispatcher({
+      bounds: { ...ownBounds(), ...bounds },
+      controller,
+      views: [],
+      starts: { keys: { allow() {} }, ending: new AbortController().signal },
+      settings: { logTriggers: false, startWindowMs: 0 },
+      target: { endpoint, cacheAccess },
+      runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
+    });
+  dispatcher = dispatcherOf('c', { budget });
 });
 
 afterEach(async () => {
@@ -216,22 +219,40 @@ it('lines wait to be decoded while the budget of the controller is used up', asy
   expect(await kinds(finishes)).toEqual(['ended', 'ended']);
 });
 
-it('the results of a whole answer are decoded in turns of their own, after the turn of the answer', async () => {
+it('an answer waits for no answer of another controller of the namespace that has used up its budget', async () => {
+  budget.charge(3000);
+  const message = 'x'.repeat(100_000);
+  const answers = [message, message, 'short'];
+  answer = (response) => {
+    const results = [{ status: 'error', message: answers.shift() }];
+    begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results }));
+  };
+  const late = dispatcherOf('shop/late', { budget }).run([run(1)]);
+  await expect.poll(() => answers.length).toBe(2);
+  await sleep(50);
+  const other = dispatcherOf('shop/other', {});
+  expect(await other.run([run(2)])[0]).toMatchObject({ kind: 'ended', failures: 'count' });
+  expect(await other.run([run(3)])[0]).toMatchObject({ kind: 'ended', failures: 'count' });
+  budgetMs += 100_000;
+  expect(await late[0]).toMatchObject({ kind: 'ended', failures: 'count' });
+});
+
+it('the results of a large answer are decoded in turns of their own, after the turn of the answer', async () => {
   const turns: (() => void)[] = [];
   budget.inTurn = async (work) => {
     await new Promise<void>((resolve) => turns.push(resolve));
     return work();
   };
-  const results = [{ status: 'done' }, { status: 'terminal', message: 'never' }];
+  const results = [{ status: 'done' }, { status: 'terminal', message: `never${' '.repeat(70_000)}` }];
   answer = (response) => void begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results }));
   let ended = 0;
   const finishes = dispatcher.run([run(1), run(2)]).map((finish) => finish.finally(() => (ended += 1)));
-  for (const after of [0, 1, 2]) {
+  for (const after of [0, 1, 2, 3]) {
     await expect.poll(() => turns.length).toBe(after + 1);
-    expect(ended).toBe(Math.max(0, after - 1));
+    expect(ended).toBe(Math.max(0, after - 2));
     turns[after]?.();
   }
-  expect(await kinds(finishes)).toEqual(['ended', 'never']);
+  expect(await kinds(finishes)).toEqual(['ended', expect.stringMatching(/^never/)]);
 });
 
 it('a line waits for the line before it, and the answer and its bytes for the last line', async () => {

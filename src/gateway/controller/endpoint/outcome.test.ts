@@ -357,7 +357,7 @@ describe('the notes of a run', () => {
   it('are printable and without credentials, and what is left out of a line makes no room for another', () => {
     const line = `token:${'://'.repeat(1000)}`;
     const log = Array.from({ length: 40 }, (_, at) => (at === 0 ? 'first' : line));
-    expect(notesOf({ log })).toEqual({ log: Array.from({ length: 4 }, () => 'token:[redacted]') });
+    expect(notesOf({ log })).toEqual({ log: Array.from({ length: 4 }, () => 'token:[redacted]…') });
     const stack = 'Error: password=hunter2\n    at a\u001b[1m';
     expect(notesOf({ log: ['Bearer abcdefgh12345 \u0007x'], stack })).toEqual({
       log: ['Bearer [redacted]  x'],
@@ -371,6 +371,15 @@ describe('the notes of a run', () => {
       notesOf({ log: [`${'x'.repeat(before)} ${secret}`], stack: `a\n${'x'.repeat(before)} ${secret}` }) ?? {};
     expect(`${log.join()} ${stack}`).not.toContain('aaaa');
     expect(stack).toMatch(/^a\n/);
+  });
+
+  it('have nothing of the characters that tell whether a credential is cut off, however much redaction shortens', () => {
+    const line = `password=${'p'.repeat(400)} `.padEnd(800, 'x');
+    const { log = [], stack = '' } =
+      notesOf({ log: [`${line} Bearer abcdefghijkl`], stack: `a\n${line}${line.slice(0, 510)} Bearer abcdefghijkl` }) ??
+      {};
+    expect(`${log.join()} ${stack}`).not.toMatch(/abc/);
+    expect(log[0]).toMatch(/^password=\[redacted\] x+…$/);
   });
 
   it('are absent where the function reported none', () => {

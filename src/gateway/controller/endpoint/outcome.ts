@@ -71,7 +71,7 @@ const MOST_LINES = 40;
 const LINE_CHARACTERS = 512;
 const LOG_CHARACTERS = 3072;
 const STACK_CHARACTERS = 1024;
-/** More than that is redacted, so that a credential is known by its form although its end is cut off. */
+/** How many more are redacted, so that a credential is known by its form although its end is not shown. */
 const REDACTED_MORE = 300;
 const DEFAULT_DEFER_MS = 1000;
 const MIN_DEFER_MS = 100;
@@ -192,7 +192,20 @@ function messageIn({ message }: { readonly message: string }): string {
 /** Foreign text in one line, without what looks like a credential. */
 function shownText(text: string, max: number): string {
   // Cut twice: a text may have a credential of many characters, and costs time in proportion to its length.
-  return boundedText(redacted(text.slice(0, 4 * max)), max);
+  return boundedText(redactedStart(text, 4 * max), max);
+}
+
+/**
+ * The first `max` characters of a text or fewer, redacted. The last ones before the cut may belong to a credential that
+ * its end would have shown, so they are left out.
+ */
+function redactedStart(text: string, max: number): string {
+  const cut = text.slice(0, max + REDACTED_MORE);
+  const shown = redacted(cut);
+  if (cut.length === text.length) return shown;
+  let left = 0;
+  while (left < Math.min(REDACTED_MORE, shown.length) && shown.at(-1 - left) === cut.at(-1 - left)) left += 1;
+  return `${shown.slice(0, shown.length - left)}…`;
 }
 
 /**
@@ -206,10 +219,9 @@ function notesOf(result: RequestResult & { status: 'done' | 'error' | 'terminal'
   let left = LOG_CHARACTERS;
   for (const line of log.slice(-MOST_LINES).toReversed()) {
     if (left <= 0) break;
-    // The line is cut before it is redacted: redaction may shorten it, and then each further line would cost time, too.
-    const cut = line.slice(0, LINE_CHARACTERS + REDACTED_MORE);
-    left -= cut.length;
-    lines.unshift(boundedText(redacted(cut), LINE_CHARACTERS));
+    // What counts is how much of it is redacted: redaction may shorten it, and each further line would cost time, too.
+    left -= Math.min(line.length, LINE_CHARACTERS + REDACTED_MORE);
+    lines.unshift(boundedText(redactedStart(line, LINE_CHARACTERS), LINE_CHARACTERS));
   }
   if (lines.length === 0 && stack === '') return undefined;
   return {
@@ -219,7 +231,7 @@ function notesOf(result: RequestResult & { status: 'done' | 'error' | 'terminal'
 }
 
 function stackIn(stack: string): string {
-  return printable(redacted(stack.slice(0, STACK_CHARACTERS + REDACTED_MORE)).slice(0, STACK_CHARACTERS));
+  return printable(redactedStart(stack, STACK_CHARACTERS).slice(0, STACK_CHARACTERS));
 }
 
 /** The reason in a refusal by the SDK, such as `: the message is too old`. Other bodies stay out of the log. */

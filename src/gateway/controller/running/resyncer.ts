@@ -22,7 +22,7 @@ export interface ResyncerOptions {
   readonly queue: BullMqWorkQueue;
   readonly failures: HandlerFailures;
   /** Period of resync, and who pays for queueing keys. */
-  readonly pace: { readonly resyncMs: number; readonly budget: Pick<CpuBudget, 'charge' | 'inTurn'> };
+  readonly pace: { readonly resyncMs: number; readonly budget: Pick<CpuBudget, 'background'> };
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'checkpoint'>;
 }
 
@@ -191,7 +191,7 @@ export class Resyncer {
     const isPaid = tenantOf(spec.id) !== spec.id;
     let count = 0;
     for await (const keys of parts) {
-      if (isPaid) await pace.budget.inTurn(() => pace.budget.charge(keys.length * KEY_MS));
+      if (isPaid) await pace.budget.background(keys.length * KEY_MS);
       this.#stopped.signal.throwIfAborted();
       await settlePauses(queue, scope.views, [...(await pausedAmong(scope.views, keys))]);
       await queue.addLow(keys, reason);

@@ -28,7 +28,7 @@ export class ScopedProcess implements Process {
     return this.#inner.lost(run);
   }
 
-  passed(barrier: string): Promise<boolean> {
+  passed(barrier: string): Promise<boolean | undefined> {
     return this.#inner.passed(barrier);
   }
 

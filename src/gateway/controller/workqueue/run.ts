@@ -96,8 +96,8 @@ export interface Process {
   run(runs: readonly Run[]): readonly Promise<Finish>[];
   /** Decides the end of a run whose deadline passed without an outcome, which counts as a failure. */
   lost(run: Pick<Run, 'key' | 'run' | 'failures'>): Promise<Ended>;
-  /** Whether the views have passed this barrier. */
-  passed(barrier: BarrierText): Promise<boolean>;
+  /** Whether the views have passed this barrier; undefined: it was not checked, and will be checked again. */
+  passed(barrier: BarrierText): Promise<boolean | undefined>;
   /**
    * Called again and again for a barrier that has not passed for a second, so that the process can bring its views up
    * to date.

@@ -19,7 +19,6 @@ import type { ChangeHandlers } from './change-handlers.ts';
 import { EventComparer, isObjectEvent, type ObjectEvent } from './event-comparer.ts';
 import { Listing } from './listing.ts';
 import { isDataError } from '../../../ground/redis/redis.ts';
-import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { OutboxEntry } from './outbox.ts';
 import {
   bytesOfEntries,
@@ -279,7 +278,7 @@ export class Applier {
         let [from, to] = [0, 0];
         let wakeups: Wakeup[] = [];
         let cost = 0;
-        const slice = new TimeSlice(`view ${view.name}`);
+        const slice = view.objects.newSlice();
         const names = some.map(({ key }) => key);
         for await (const { object } of view.objects.each(names, slice)) {
           to += 1;
@@ -304,7 +303,7 @@ export class Applier {
    */
   async #applyPiece(given: readonly WatchEvent[], chunk?: ChunkInProgress): Promise<void> {
     if (given.length === 0) return;
-    const slice = new TimeSlice(`view ${this.#options.view.name}`);
+    const slice = this.#options.view.objects.newSlice();
     const listing = this.#listing;
     const events: WatchEvent[] = [];
     for (const event of given) {

@@ -17,7 +17,6 @@ import {
 } from '../../../contract/cache-layout.ts';
 import { isSelector } from '../../../contract/source-schema.ts';
 import type { Lookup, RelatedChange } from './change.ts';
-import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { View } from './view.ts';
 import type { EncodedObject } from './view-objects.ts';
 
@@ -137,7 +136,7 @@ async function filter(
     const before = found.length;
     from += await inTurn(async () => {
       const stored = read?.slice(from, from + BATCH) ?? (await view.objects.first(keys, budget.tenant));
-      const slice = new TimeSlice(`view ${view.name}`);
+      const slice = view.objects.newSlice();
       for (const [at, object] of stored.entries()) {
         const key = keys[at] ?? '';
         const isMatch = (): boolean => (object ? matches(object.decode(), lookup, budget.labelSelector) : only);

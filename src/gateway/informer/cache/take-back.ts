@@ -28,7 +28,7 @@ export async function takeBack(
   const payer = view.payerOf(namespace || undefined);
   const slice = new TimeSlice(tenantNamed(payer), signal);
   const place = namespace === '' ? listWatch : listWatch.in(namespace);
-  for await (const { items, bytes } of place.pages('', signal)) {
+  for await (const { items, bytes, weight } of place.pages('', signal)) {
     const keys = items.map((item) => cachedKey(keyOf(item)));
     const heads = await view.objects.heads(keys, { index: LEFT_OUT_INDEX });
     slice.restart();
@@ -36,7 +36,7 @@ export async function takeBack(
       if (view.leftOut(payer) !== undefined) return;
       if (!heads[at]?.indexEntries.includes(LEFT_OUT_INDEX)) continue;
       transform?.object(object);
-      buffer.push({ kind: 'back', object }, Math.ceil(bytes / items.length));
+      buffer.push({ kind: 'back', object }, Math.ceil(bytes / items.length), Math.ceil(weight / items.length));
       if (slice.isOver) await slice.next();
       slice.throwIfEnded();
     }

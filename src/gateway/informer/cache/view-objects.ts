@@ -79,6 +79,7 @@ const visits = new TenantTurns(Infinity, 1);
 /** The objects of a view: reads, their form in Redis, and its change to another key of encryption. */
 export class ViewObjects {
   readonly #redis: Redis;
+  readonly #name: string;
   readonly #keys: ViewKeys;
   readonly #writer: ViewWriter;
   readonly #lastWritten: LastWritten;
@@ -90,8 +91,9 @@ export class ViewObjects {
   readonly #heads: Script;
   #onUnreadable: (error: UnreadableObjectError) => void = () => {};
 
-  constructor(redis: Redis, { keys, writer, lastWritten, codec }: ViewObjectsOptions) {
+  constructor(redis: Redis, { name, keys, writer, lastWritten, codec }: ViewObjectsOptions) {
     this.#redis = redis;
+    this.#name = name;
     this.#keys = keys;
     this.#writer = writer;
     this.#lastWritten = lastWritten;
@@ -213,7 +215,7 @@ export class ViewObjects {
   async visit(
     keys: readonly string[],
     look: (key: string, object: KubernetesObject | undefined) => void,
-    slice = this.#newSlice(),
+    slice = this.newSlice(),
   ): Promise<void> {
     for (let from = 0; from < keys.length;) {
       from += await visits.run(slice.tenant, async () => {
@@ -235,7 +237,7 @@ export class ViewObjects {
    */
   async *each(
     keys: readonly string[],
-    slice = this.#newSlice(),
+    slice = this.newSlice(),
   ): AsyncGenerator<{ key: string; object: KubernetesObject | undefined }> {
     for await (const { key, encoded } of this.eachEncoded(keys, slice)) yield { key, object: encoded?.decode() };
   }
@@ -243,7 +245,7 @@ export class ViewObjects {
   /** As `each`, but the caller decodes the objects, because decoding is the part that costs this thread time. */
   async *eachEncoded(
     keys: readonly string[],
-    slice = this.#newSlice(),
+    slice = this.newSlice(),
   ): AsyncGenerator<{ key: string; encoded: EncodedObject | undefined }> {
     for (let from = 0; from < keys.length;) {
       const found = await this.first(keys.slice(from), slice.tenant);
@@ -344,7 +346,7 @@ export class ViewObjects {
     for await (const keys of this.keys(50)) {
       for (let from = 0; from < keys.length;) {
         const stored = await this.#first(this.#keys.objects, keys.slice(from));
-        const slice = this.#newSlice();
+        const slice = this.newSlice();
         const pairs: (string | Buffer)[] = [];
         for (const [at, bytes] of stored.entries()) {
           const key = keys[from + at] ?? '';
@@ -360,8 +362,8 @@ export class ViewObjects {
   }
 
   /** Of this view's own work: views take turns. */
-  #newSlice(): TimeSlice {
-    return new TimeSlice(`view ${this.#keys.view}`);
+  newSlice(): TimeSlice {
+    return new TimeSlice(`view ${this.#name}`);
   }
 
   #reencoded(key: string, stored: Buffer): string | Buffer {
@@ -418,6 +420,8 @@ export class ViewObjects {
 }
 
 interface ViewObjectsOptions {
+  /** `View.name`. */
+  readonly name: string;
   readonly keys: ViewKeys;
   readonly writer: ViewWriter;
   readonly lastWritten: LastWritten;

@@ -75,7 +75,7 @@ export class View implements MemoryHolder {
     const writer = new ViewWriter(redis, this.name, keys, () => lastWritten.forget());
     this.writer = writer;
     this.record = new ViewRecord(redis, keys.view, writer, lastWritten);
-    this.objects = new ViewObjects(redis, { keys, writer, lastWritten, codec });
+    this.objects = new ViewObjects(redis, { name: this.name, keys, writer, lastWritten, codec });
     this.outbox = new Outbox(redis, keys.outbox);
     const account = kindAccount(resource);
     const timeOf = indexTime && ((namespace: string) => indexTime(namespace || account));
