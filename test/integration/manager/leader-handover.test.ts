@@ -90,6 +90,7 @@ it('gateways of two deployments with one Lease and prefix are ready, and say wha
   expect(await leaderCheck(older)).toBe('[+]leader ok');
   expect(older.process.output).not.toContain('handing the Lease over');
   expect(await older.process.kill('SIGTERM')).toBe(0);
+  await eventually(async () => expect(await leads(newer)).toBe(true));
   await second.untilBegun(0, [NAME]);
   await eventually(async () => expect(await leaderCheck(newer)).toBe('[+]leader ok'));
 });
