@@ -51,12 +51,24 @@ function indented(lines: readonly string[], otherwise: string): string[] {
   return (lines.length > 0 ? lines : [otherwise]).map((line) => `  ${line}`);
 }
 
-function headOf({ atMs, run, outcome, attempt, waitedMs, heldMs, tookMs, gateway, error }: PastRun): string {
+function headOf({
+  atMs,
+  run,
+  outcome,
+  attempt,
+  waitedMs,
+  heldMs,
+  cacheAgeMs,
+  tookMs,
+  gateway,
+  error,
+}: PastRun): string {
   const facts = [
     `run ${run}`,
     ...(attempt === undefined || attempt === 1 ? [] : [`attempt ${attempt}`]),
     ...(waitedMs === undefined ? [] : [`waited ${waitedMs} ms`]),
     ...(heldMs === undefined ? [] : [`${heldMs} ms of it for the cache`]),
+    ...(cacheAgeMs === undefined ? [] : [`read a cache of ${Math.round(cacheAgeMs / 1000)} s ago`]),
     ...(tookMs === undefined ? [] : [`took ${tookMs} ms`]),
     ...(gateway === undefined ? [] : [`on ${gateway}`]),
   ];

@@ -17,6 +17,8 @@ export interface TracedRun {
   readonly waitedMs?: number | undefined;
   /** As `updated v1/Pod shop/web 1234`. */
   readonly reasons: readonly string[];
+  /** The objects of these reasons, each at its version, as `v1/Pod shop/web 1234`: equal to the text of their write. */
+  readonly wokenBy: readonly string[];
   readonly outcome: string;
   /** Undefined: it has none. */
   readonly error?: string | undefined;

@@ -18,9 +18,11 @@ const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 10);
 const RATES = [100, 1000, 3000];
 const CONCURRENCY = 50;
-/** Lines that a run writes to its log, and how many of them two functions report. */
+/** Lines that a run writes to its log, beside those of a read and a write; and how many lines two functions report. */
 const LINES_OF_RUN = 3;
-const LOGS = [0, LINES_OF_RUN];
+const LOGS = [0, LINES_OF_RUN + 2];
+/** The parts of all triggers that are traced. */
+const RATIOS = [0.01, 1];
 
 type MakeLine = (options: LineOptions) => Promise<Line>;
 const LINES: readonly MakeLine[] = [bareLoop, levelhookLine];
@@ -43,16 +45,24 @@ try {
   for (const reported of LOGS) {
     logging.push(await startFunction({ LINES: String(LINES_OF_RUN), REPORTED: String(reported) }));
   }
+  const collector = new TestProcess('test/bench/dispatch/collector.ts', [], {});
+  started.keep({ process: collector });
+  const collectorUrl = String((await collector.line(({ msg }) => msg === 'listening'))['url']);
   const shared = { redisUrl: redis.url, functionUrl, secret, concurrency: CONCURRENCY };
 
   const speeds = LINES.map((): number[] => []);
   const batched = BATCHES.map((): { keysPerSecond: number; keysPerTrigger: number }[] => []);
   const logged = LOGS.map((): number[] => []);
+  const traced = RATIOS.map((): number[] => []);
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const [at, url] of logging.entries()) {
       logged[at]?.push((await throughput(levelhookLine, { ...shared, functionUrl: url })).keysPerSecond);
     }
     for (const [at, make] of LINES.entries()) speeds[at]?.push((await throughput(make, shared)).keysPerSecond);
+    for (const [at, ratio] of RATIOS.entries()) {
+      const options = { ...shared, traces: { collector: collectorUrl, ratio } };
+      traced[at]?.push((await throughput(levelhookLine, options)).keysPerSecond);
+    }
     for (const [at, batch] of BATCHES.entries()) {
       batched[at]?.push(await throughput(levelhookLine, { ...shared, ...batch }));
     }
@@ -74,8 +84,14 @@ try {
   }
   const [unreported = Number.NaN, reported = Number.NaN] = logged.map((each) => median(each));
   console.log(
-    `  with ${LINES_OF_RUN} lines of log in each run: ${unreported.toFixed(0)} keys/s, and ${reported.toFixed(0)} keys/s with the lines in the results: ${((100 * reported) / unreported).toFixed(0)} % (aim: 95 %)`,
+    `  with a read, a write and ${LINES_OF_RUN} lines of log in each run: ${unreported.toFixed(0)} keys/s, and ${reported.toFixed(0)} keys/s with their lines in the results: ${((100 * reported) / unreported).toFixed(0)} % (aim: 95 %)`,
   );
+  for (const [at, ratio] of RATIOS.entries()) {
+    const speed = median(traced[at] ?? []);
+    console.log(
+      `  with ${100 * ratio} % of the triggers traced: ${speed.toFixed(0)} keys/s, ${((100 * speed) / ours).toFixed(0)} % of none`,
+    );
+  }
   for (const perSecond of RATES) {
     for (const make of LINES) {
       const { name, sorted } = await latency(make, shared, perSecond);
@@ -84,6 +100,12 @@ try {
       console.log(
         `add to answer at ${perSecond}/s, ${name}: p50 ${p50} ms, p99 ${p99} ms, max ${max} ms (n=${sorted.length})${aim}`,
       );
+    }
+    for (const ratio of perSecond === 1000 ? RATIOS : []) {
+      const options = { ...shared, traces: { collector: collectorUrl, ratio } };
+      const { name, sorted } = await latency(levelhookLine, options, perSecond);
+      const [p50, p99] = [0.5, 0.99].map((share) => percentile(sorted, share).toFixed(1));
+      console.log(`add to answer at ${perSecond}/s, ${name}: p50 ${p50} ms, p99 ${p99} ms (n=${sorted.length})`);
     }
   }
 } finally {

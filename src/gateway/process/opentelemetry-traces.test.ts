@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { traceFields, type TracedTrigger } from '../../core/index.ts';
+import { traceFields, type TracedRun, type TracedTrigger } from '../../core/index.ts';
 import { OpenTelemetryTraces } from './opentelemetry-traces.ts';
 
 const ID = '1b4e28ba-2fa1-41d2-883f-b9a761bde3fb';
@@ -21,10 +21,20 @@ const trigger: TracedTrigger = {
       attempt: 2,
       waitedMs: 1500,
       reasons: ['updated v1/Pod shop/cart-0 41'],
+      wokenBy: ['v1/Pod shop/cart-0 41'],
       outcome: 'done',
       wrote: ['v1/ConfigMap shop/cart 42'],
     },
-    { key: 'shop/desk', run: 8, attempt: 1, reasons: [], outcome: 'error', error: 'x'.repeat(5000), wrote: [] },
+    {
+      key: 'shop/desk',
+      run: 8,
+      attempt: 1,
+      reasons: [],
+      wokenBy: [],
+      outcome: 'error',
+      error: 'x'.repeat(5000),
+      wrote: [],
+    },
   ],
 };
 
@@ -37,6 +47,7 @@ interface ExportedSpan {
   readonly endTimeUnixNano: string;
   readonly attributes: readonly { readonly key: string; readonly value: unknown }[];
   readonly status: { readonly message?: string };
+  readonly links: readonly { readonly traceId: string; readonly spanId: string }[];
 }
 
 interface Exported {
@@ -110,6 +121,30 @@ describe('the trace of a trigger', () => {
       value: { arrayValue: { values: [{ stringValue: 'v1/ConfigMap shop/cart 42' }] } },
     });
     expect(byName.get('shop/desk')?.status.message).toBe('x'.repeat(1024));
+  });
+
+  it('is linked with the trace of the run whose write has woken it, whichever is recorded first', async () => {
+    const change = 'v1/ConfigMap shop/cart 42';
+    const other = { ...trigger, id: '7b4e28ba-2fa1-41d2-883f-b9a761bde3fc', controller: 'shop.desk' };
+    const [quiet] = trigger.runs.slice(1);
+    const writer = { ...trigger, runs: [{ ...(quiet as TracedRun), key: 'shop/writer', wrote: [change] }] };
+    const woken = { ...other, runs: [{ ...(quiet as TracedRun), key: 'shop/woken', wokenBy: [change] }] };
+    for (const order of [
+      [writer, woken],
+      [woken, writer],
+    ]) {
+      const bodies = await collected(async (collector) => {
+        const traces = new OpenTelemetryTraces({ ...options, collector });
+        await traces.start();
+        for (const each of order) traces.record(each);
+        await traces.stop();
+      });
+      const spans = bodies.flatMap(({ resourceSpans }) => resourceSpans).flatMap(({ scopeSpans }) => scopeSpans);
+      const byName = new Map(spans.flatMap((each) => each.spans).map((span) => [span.name, span]));
+      const [first, second] = order.map(({ runs: [run] }) => byName.get(run?.key ?? ''));
+      expect(first?.links).toEqual([]);
+      expect(second?.links).toMatchObject([{ traceId: first?.traceId, spanId: first?.spanId }]);
+    }
   });
 
   it('is recorded for a part of the triggers, and none before the start', async () => {

@@ -1,6 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import type { Attributes, Tracer } from '@opentelemetry/api';
-import { spanIdOf, type TracedTrigger, traceIdOf, type Traces, withoutPackage } from '../../core/index.ts';
+import type { Attributes, Link, SpanContext, Tracer } from '@opentelemetry/api';
+import {
+  NewestMap,
+  spanIdOf,
+  type TracedRun,
+  type TracedTrigger,
+  traceIdOf,
+  type Traces,
+  withoutPackage,
+} from '../../core/index.ts';
 
 export interface TracesOptions {
   /** Where the collector takes traces: the whole URL. */
@@ -18,6 +26,9 @@ type Packages = Awaited<ReturnType<typeof loadPackages>>;
 
 /** A longer text of an error or a name is cut. */
 const MOST_CHARACTERS = 1024;
+/** Changes whose spans are remembered, some 300 bytes each, and runs that one of them has woken. */
+const MOST_CHANGES = 10_000;
+const MOST_WOKEN = 50;
 
 /**
  * Sends the spans of triggers to a collector by OTLP over HTTP. OpenTelemetry's packages read further settings
@@ -27,6 +38,9 @@ const MOST_CHARACTERS = 1024;
  * A trace is `reconcile CONTROLLER` with, for each run, its key from the event to the answer and its wait in the queue;
  * and the request to the function, which the function's own spans and those of the apiserver join. All are recorded
  * when the trigger has been answered, so a trigger holds nothing while it is under way.
+ *
+ * A run that was woken by the write of another one is linked with it, so that a rollout can be followed from
+ * controller to controller. Whichever is recorded later has the link. A gateway links the runs that it has sent itself.
  */
 export class OpenTelemetryTraces implements Traces {
   readonly #options: TracesOptions;
@@ -34,6 +48,9 @@ export class OpenTelemetryTraces implements Traces {
   #isSampled: (traceId: string) => boolean = () => false;
   #tracer: Tracer | undefined;
   #stop: () => Promise<void> = async () => {};
+  /** The spans of the last runs that have written an object at a version, and that were woken by it. */
+  readonly #writers = new NewestMap<string, SpanContext>(MOST_CHANGES);
+  readonly #woken = new NewestMap<string, SpanContext[]>(MOST_CHANGES);
   /** The IDs of the next span. Empty: any. */
   readonly #next = { traceId: '', spanId: '' };
 
@@ -97,7 +114,8 @@ export class OpenTelemetryTraces implements Traces {
     const root = tracer.startSpan(`reconcile ${controller}`, { attributes, startTime: from, root: true }, ROOT_CONTEXT);
     this.#next.traceId = '';
     const within = trace.setSpan(ROOT_CONTEXT, root);
-    for (const { key, run, attempt, waitedMs, reasons, outcome, error, wrote } of runs) {
+    for (const each of runs) {
+      const { key, run, attempt, waitedMs, reasons, outcome, error, wrote } = each;
       const startTime = queuedMs(waitedMs);
       const facts: Attributes = {
         'levelhook.key': key,
@@ -108,10 +126,11 @@ export class OpenTelemetryTraces implements Traces {
         'levelhook.wrote': [...wrote],
       };
       const span = tracer.startSpan(key, { attributes: facts, startTime }, within);
+      span.addLinks(this.#linksOf(each, span.spanContext()));
       if (waitedMs) tracer.startSpan('wait in the queue', { startTime }, trace.setSpan(ROOT_CONTEXT, span)).end(sentMs);
       if (error !== undefined) {
         const message = error.slice(0, MOST_CHARACTERS);
-        for (const each of [span, root]) each.setStatus({ code: SpanStatusCode.ERROR, message });
+        for (const failed of [span, root]) failed.setStatus({ code: SpanStatusCode.ERROR, message });
       }
       span.end(answeredMs);
     }
@@ -120,6 +139,24 @@ export class OpenTelemetryTraces implements Traces {
     this.#next.spanId = '';
     sent.end(answeredMs);
     root.end(answeredMs);
+  }
+
+  /** Links to the runs whose writes have woken this run, and to those that its own writes have woken already. */
+  #linksOf({ wokenBy, wrote }: TracedRun, own: SpanContext): Link[] {
+    const links: Link[] = [];
+    for (const change of wokenBy) {
+      const writer = this.#writers.get(change);
+      if (writer) links.push({ context: writer, attributes: { 'levelhook.woken_by': change } });
+      const woken = this.#woken.get(change) ?? [];
+      if (woken.length < MOST_WOKEN) this.#woken.set(change, [...woken, own]);
+    }
+    for (const change of wrote) {
+      this.#writers.set(change, own);
+      for (const context of this.#woken.get(change) ?? []) {
+        links.push({ context, attributes: { 'levelhook.has_woken': change } });
+      }
+    }
+    return links;
   }
 }
 

@@ -5,6 +5,7 @@ import { CacheAccess } from '../../../src/gateway/controller/access/cache-access
 import { Dispatcher } from '../../../src/gateway/controller/dispatch/dispatcher.ts';
 import { Endpoint } from '../../../src/gateway/controller/endpoint/endpoint.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
+import { OpenTelemetryTraces } from '../../../src/gateway/process/opentelemetry-traces.ts';
 import type { Finish, Process, Run } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
@@ -13,9 +14,11 @@ import { ownBounds } from '../../harness/own-bounds.ts';
 
 /** The gateway's own half from the queue on, as `Controller` puts it together; without views, so without barriers. */
 export async function levelhookLine(options: LineOptions): Promise<Line> {
-  const { redisUrl, functionUrl, secret, concurrency, maxBatch = 1, onDone } = options;
+  const { redisUrl, functionUrl, secret, concurrency, maxBatch = 1, traces: traced, onDone } = options;
   const redis = await connectRedis(redisUrl);
-  const runtime = quietRuntime();
+  const traces = traced && new OpenTelemetryTraces({ ...traced, url: undefined, version: '0.0.0' });
+  await traces?.start();
+  const runtime = { ...quietRuntime(), traces };
   const queue = new BullMqWorkQueue({
     name: 'bench',
     behaviour: { concurrency, maxBatch, timeoutMs: 15_000 },
@@ -54,7 +57,11 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     late: (barrier) => dispatcher.late(barrier),
   };
   return {
-    name: maxBatch === 1 ? 'levelhook' : `levelhook in batches of ${maxBatch}`,
+    name: traced
+      ? `levelhook with ${100 * traced.ratio} % traced`
+      : maxBatch === 1
+        ? 'levelhook'
+        : `levelhook in batches of ${maxBatch}`,
     triggers: () => triggers,
     add: async (keys) => {
       await queue.add(keys.map((key) => ({ key, reasons: [{ type: 'updated', object: `v1/ConfigMap ${key}` }] })));
@@ -69,6 +76,7 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
       await unlinkAll(redis, `${queue.keys.prefix}:`);
       await endpoint.close();
       redis.disconnect();
+      await traces?.stop();
     },
   };
 }

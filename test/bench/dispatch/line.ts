@@ -17,6 +17,8 @@ export interface LineOptions {
   readonly concurrency: number;
   /** Keys in one trigger, at most. Default 1; the bare loop knows no other. */
   readonly maxBatch?: number;
+  /** Where traces go, and of which part of the triggers. Default: there are none. The bare loop knows none. */
+  readonly traces?: { readonly collector: string; readonly ratio: number };
   /** Told of each key when its function has answered, and the run is over for the queue. */
   readonly onDone: (key: string) => void;
 }

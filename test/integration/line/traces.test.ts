@@ -1,39 +1,21 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { json } from 'node:stream/consumers';
 import { describe, expect } from 'vitest';
 import { greeting } from '../../../functions/examples/01-minimal/greeting.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { openFunction } from '../../harness/opened.ts';
+import { TraceCollector } from '../../harness/trace-collector.ts';
 import { it } from '../../harness/world.ts';
 
-interface Exported {
-  readonly resourceSpans: readonly {
-    readonly scopeSpans: readonly { readonly spans: readonly { readonly name: string; readonly traceId: string }[] }[];
-  }[];
-}
-
 describe('a gateway with a collector of OpenTelemetry', () => {
-  const spans: { readonly name: string; readonly traceId: string }[] = [];
+  let collector: TraceCollector;
   let url: string;
 
   it.beforeAll(async ({ world }) => {
     const { setting, started } = world;
-    const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-      const { resourceSpans } = (await json(request)) as Exported;
-      spans.push(...resourceSpans.flatMap(({ scopeSpans }) => scopeSpans).flatMap((scope) => scope.spans));
-      response.setHeader('content-type', 'application/json').end('{}');
-    };
-    const collector = createServer((request, response) => void take(request, response));
-    await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve));
-    started.add(async () => {
-      collector.closeAllConnections();
-      await new Promise((resolve) => collector.close(resolve));
-    });
+    collector = await started.open(new TraceCollector());
     const fn = started.keep(await openFunction(setting, [greeting]));
     ({ url } = await world.gateway([`${fn.url}/greeting`], {
-      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`,
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
       LEVELHOOK_TRACE_URL: 'https://traces.example.com/?id={traceId}',
     }));
   });
@@ -45,14 +27,14 @@ describe('a gateway with a collector of OpenTelemetry', () => {
       metadata: { namespace, name: 'ann', labels: { greet: 'true' } },
       data: { name: 'Ann' },
     });
-    await eventually(async () => expect(spans.map(({ name }) => name)).toContain(key));
+    await eventually(async () => expect(collector.spans.map(({ name }) => name)).toContain(key));
     const runs = `${url}/queues/greeting/runs?key=${encodeURIComponent(key)}`;
     const { runs: all } = (await (await fetch(runs)).json()) as { runs: { run: number; reconcileId?: string }[] };
-    const traced = new Set(spans.filter(({ name }) => name === key).map(({ traceId }) => traceId));
+    const traced = new Set(collector.spans.filter(({ name }) => name === key).map(({ traceId }) => traceId));
     const run = all.find(({ reconcileId = '' }) => traced.has(reconcileId.replaceAll('-', '')));
     expect(run).toBeDefined();
     const traceId = run?.reconcileId?.replaceAll('-', '') ?? '';
-    const names = spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
+    const names = collector.spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
     expect(names).toEqual(expect.arrayContaining(['reconcile greeting', key, 'trigger']));
     const page = await fetch(`${url}/dashboard/controllers/greeting/runs/${run?.run}/${key}`);
     expect(await page.text()).toContain(`https://traces.example.com/?id=${traceId}`);

@@ -60,6 +60,12 @@ export class CacheAccess {
     return { ...located, views: locationsOf(this.#inRedis, positions) };
   }
 
+  /** For how long the views may lack a change, as far as this gateway knows: see `Informer.ageMs`. */
+  get ageMs(): number {
+    const nowMs = this.#options.clock.now();
+    return Math.max(0, ...this.#options.views.map(({ record: { lastShownMs = nowMs } }) => nowMs - lastShownMs));
+  }
+
   /** The cache part of reviews that begin now and take no longer than this. */
   locationForReviews(longestMs: number): CacheLocation {
     return this.#with((tokens) => tokens.signUntil(this.#options.clock.now() + longestMs, this.scope));

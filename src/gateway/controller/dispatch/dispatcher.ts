@@ -20,6 +20,7 @@ import {
 import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { Finish, Process, Run, WriteSummary } from '../workqueue/work-queue.ts';
+import { MOST_AT_REST_MS } from '../../informer/cache/informer.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
 import type { KubernetesAccess } from '../access/kubernetes-credentials.ts';
 import type { RecordedWrites } from './recorded-writes.ts';
@@ -155,6 +156,8 @@ export class Dispatcher implements Process {
       runs.forEach((_, at) => onFinish(at, BEHIND));
       return;
     }
+    const { ageMs } = cacheAccess;
+    const cacheAgeMs = ageMs > MOST_AT_REST_MS ? Math.round(ageMs) : undefined;
     const callback = later?.location(runs);
     const kubernetes = access && (await this.#kubernetes(access, runs));
     if (kubernetes instanceof Error) {
@@ -175,12 +178,17 @@ export class Dispatcher implements Process {
       return;
     }
     const outcomes: (Outcome | undefined)[] = runs.map(() => undefined);
+    const writes: (readonly Write[])[] = [];
+    const finishes: Promise<Finish>[] = [];
     const record = (at: number, outcome: Outcome): void => {
       const run = runs[at];
       // The first outcome of a run counts.
       if (!run || outcomes[at]) return;
       outcomes[at] = outcome;
-      onFinish(at, this.#finish(run, outcome, { id, traceparent, durationMs: clock.now() - startedAt }));
+      const trigger = { id, traceparent, cacheAgeMs, durationMs: clock.now() - startedAt };
+      const finish = this.#finish(run, outcome, trigger, (all) => (writes[at] = all));
+      if (traceparent !== undefined) finishes.push(finish);
+      onFinish(at, finish);
     };
     const { budget, openHold } = this.#options.bounds;
     const onLine = async (text: string): Promise<void> => {
@@ -233,7 +241,13 @@ export class Dispatcher implements Process {
     const { controller } = this.#options;
     const answeredMs = clock.wallNow();
     const sentMs = answeredMs - (clock.now() - startedAt);
-    traces?.record({ id, controller, sentMs, answeredMs, runs: runs.map((run, at) => tracedRun(run, outcomes[at])) });
+    // Writes through the gateway are known when the run is recorded as ended.
+    await Promise.allSettled(finishes);
+    const traced = runs.map((run, at) => {
+      const outcome = outcomes[at];
+      return tracedRun(run, outcome && { outcome, writes: writes[at] ?? [] });
+    });
+    traces?.record({ id, controller, sentMs, answeredMs, runs: traced });
   }
 
   /** The credentials for a trigger of these runs. On an error nothing is sent, and the runs have failed. */
@@ -266,7 +280,13 @@ export class Dispatcher implements Process {
     return decoders.map(() => () => startingOf(answer.message));
   }
 
-  async #finish(run: Run, decoded: Outcome, trigger: SentOnce): Promise<Finish> {
+  /** @param onWrites gets the writes of the run, as far as they are known. */
+  async #finish(
+    run: Run,
+    decoded: Outcome,
+    trigger: SentOnce,
+    onWrites: (writes: readonly Write[]) => void,
+  ): Promise<Finish> {
     const outcome = await this.#withRelatedRecorded(run, decoded);
     const decision = decide(outcome, run.failures, this.#options.runtime.clock.now());
     this.#report.ended(run, outcome, decision, trigger);
@@ -274,10 +294,12 @@ export class Dispatcher implements Process {
       this.#circuitBreaker.countNotSent('starting');
       return withSummary(decision.finish, outcome);
     }
-    const ended = { ...withSummary(decision.finish, outcome), reconcileId: trigger.id };
+    const { id: reconcileId, cacheAgeMs } = trigger;
+    const ended = { ...withSummary(decision.finish, outcome), reconcileId, cacheAgeMs };
     const reported = writesOf(outcome);
     const { recorded } = this.#options.target;
-    if (recorded && ended.kind === 'ended') return this.#withRecorded(recorded, run, ended, reported);
+    if (recorded && ended.kind === 'ended') return this.#withRecorded(recorded, run, ended, { reported, onWrites });
+    onWrites(reported);
     return this.#withBarrier(ended, reported);
   }
 
@@ -286,11 +308,12 @@ export class Dispatcher implements Process {
     recorded: RecordedWrites,
     run: Pick<Run, 'key' | 'run' | 'deadlineMs'>,
     finish: Finish & { readonly kind: 'ended' },
-    reported: readonly Write[],
+    { reported, onWrites }: { readonly reported: readonly Write[]; readonly onWrites: (all: readonly Write[]) => void },
   ): Promise<Finish> {
     const { writes, isUnanswered, isUnclear } = await recorded.end(run);
-    if (isUnanswered) return this.#unansweredWrite();
     const all = [...writes, ...reported];
+    onWrites(all);
+    if (isUnanswered) return this.#unansweredWrite();
     const shown = all.length > 0 ? { ...finish, wrote: wroteOf(all) } : finish;
     if (!isUnclear) return this.#withBarrier(shown, all);
     // The server's current version is after all of these writes.

@@ -20,6 +20,8 @@ export interface SentOnce {
   /** Undefined: it has no trace. */
   readonly traceparent?: string | undefined;
   readonly durationMs: number;
+  /** See `PastRun.cacheAgeMs`. */
+  readonly cacheAgeMs?: number | undefined;
 }
 
 /** For `RunReportOptions.admitLine`: failing keys do not fill the log. */

@@ -4,6 +4,7 @@ import type { Outcome } from '../endpoint/outcome.ts';
 import type { Finish, Run, ShownWrite, WriteSummary } from '../workqueue/work-queue.ts';
 
 const WRITES_IN_HISTORY = 5;
+const WRITES_IN_TRACE = 100;
 /** Characters of one object. Names of roles have any length, and the history is encoded character by character. */
 const OBJECT_CHARACTERS = 512;
 
@@ -20,7 +21,7 @@ export function withSummary(finish: Finish, outcome: Outcome): Finish {
 
 export function wroteOf(writes: readonly Write[]): WriteSummary {
   const first = writes.slice(0, WRITES_IN_HISTORY).map((write): ShownWrite => {
-    const object = `${formatKind(write)} ${formatObjectKey(write)}`.slice(0, OBJECT_CHARACTERS);
+    const object = nameOf(write);
     const { resourceVersion, deleted } = write;
     if (deleted) return { object, deleted };
     return resourceVersion === undefined ? { object } : { object, resourceVersion };
@@ -32,22 +33,39 @@ export function writesOf(outcome: Outcome): readonly Write[] {
   return 'writes' in outcome ? outcome.writes : [];
 }
 
-/** For the trace of its trigger. @param outcome undefined: there was none. */
+/** The end of a run, as far as its trace shows it. */
+export interface EndedForTrace {
+  readonly outcome: Outcome;
+  /** Those that the outcome names, and those that went through the gateway. */
+  readonly writes: readonly Write[];
+}
+
+/** For the trace of its trigger. @param end undefined: there was none. */
 export function tracedRun(
   { key, run, failures, reasons, waitedMs }: Run,
-  outcome: Outcome = { kind: 'unknown', reason: 'body', message: '' },
+  { outcome, writes }: EndedForTrace = NO_END,
 ): TracedRun {
-  const { first } = wroteOf(writesOf(outcome));
   return {
     key,
     run,
     attempt: failures + 1,
     waitedMs,
     reasons: reasons.map(({ type, object, resourceVersion }) => wordsOf(type, object, resourceVersion)),
+    wokenBy: reasons.flatMap(({ object, resourceVersion }) =>
+      object === undefined || resourceVersion === undefined ? [] : [wordsOf(object, resourceVersion)],
+    ),
     outcome: outcome.kind,
     error: 'message' in outcome ? outcome.message : undefined,
-    wrote: first.map(({ object, resourceVersion, deleted }) => wordsOf(object, resourceVersion, deleted && 'deleted')),
+    wrote: writes
+      .slice(0, WRITES_IN_TRACE)
+      .map((write) => wordsOf(nameOf(write), write.resourceVersion, write.deleted && 'deleted')),
   };
+}
+
+const NO_END: EndedForTrace = { outcome: { kind: 'unknown', reason: 'body', message: '' }, writes: [] };
+
+function nameOf(write: Write): string {
+  return `${formatKind(write)} ${formatObjectKey(write)}`.slice(0, OBJECT_CHARACTERS);
 }
 
 function wordsOf(...words: readonly (string | undefined)[]): string {

@@ -68,6 +68,8 @@ export interface Ended {
 export type Finish = FinishKind & {
   /** For people: identifies the trigger in the logs of gateway and function. Undefined: none was sent. */
   readonly reconcileId?: string;
+  /** For people: see `PastRun.cacheAgeMs`. */
+  readonly cacheAgeMs?: number | undefined;
 };
 
 type FinishKind =

@@ -165,6 +165,7 @@ function dataOf(more: Partial<DashboardData> = {}): DashboardData {
     queues: () => new Map(),
     view: () => undefined,
     search: async () => ({ objects: [], isWhole: true }),
+    change: async () => ({ kind: 'hidden', reason: 'It is forgotten.' }),
     ...more,
   };
 }

@@ -102,10 +102,18 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const key = req.param('key') ?? '';
     if (!history || !decodeObjectKey(key)) return undefined;
     const run = Number(req.param('run'));
-    return data.times.ofVisitor(page.visitor.client).inPlace(async () => {
+    const time = data.times.ofVisitor(page.visitor.client);
+    return time.inPlace(async () => {
       const ofKey = (await keyRuns.of(id, history, key)).filter((each) => each.run === run);
       const entries = ofKey.length > 0 ? ofKey : (await history.runs({ limit: ENTRIES_OF_RUN, key, run })).runs;
-      return runPage(page, { id, key, entries, traceUrl: (reconcileId) => data.traceUrl(reconcileId) });
+      return runPage(page, {
+        id,
+        key,
+        entries,
+        traceUrl: (reconcileId) => data.traceUrl(reconcileId),
+        changeOf: (reason) => data.change(page.visitor, reason),
+        pace: (work) => time.pace(work),
+      });
     });
   });
   serve('/controllers/:id/keys/:key{[^]+}', (page, { req }) => {

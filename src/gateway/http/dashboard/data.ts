@@ -1,5 +1,5 @@
 import type { Clock, Condition, KubernetesObject } from '../../../core/index.ts';
-import type { Description, WebhookDescription } from '../../../contract/index.ts';
+import type { Description, Reason, WebhookDescription } from '../../../contract/index.ts';
 import type { ControllerNotes } from '../../controller/running/controller-state.ts';
 import type { KeySelection } from '../../controller/running/requeue.ts';
 import type { SeenReviews } from '../../controller/dispatch/review-sender.ts';
@@ -54,6 +54,21 @@ export interface DashboardData {
    * @throws SelectorError; LoginUnavailableError
    */
   search(visitor: ObjectVisitor, text: string): Promise<ObjectsFound>;
+  /** What the change that gave this reason has made of its object. @throws LoginUnavailableError */
+  change(visitor: ObjectVisitor, reason: ChangeReason): Promise<Shown<ObjectChange>>;
+}
+
+/** A reason that names a version of an object. */
+export type ChangeReason = Required<Pick<Reason, 'object' | 'resourceVersion'>>;
+
+/** An object before and after one change, without the fields that the cache leaves out. */
+export interface ObjectChange {
+  /** Undefined: the change has created it. */
+  readonly before: KubernetesObject | undefined;
+  /** Undefined: the change has deleted it. */
+  readonly after: KubernetesObject | undefined;
+  /** Who has made the change, by field manager: several where that is not certain. Empty for a deletion. */
+  readonly managers: readonly string[];
 }
 
 /** An object in a view, and the controllers that reconcile its kind in its namespace. */

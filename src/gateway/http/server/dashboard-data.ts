@@ -27,6 +27,8 @@ import type {
   FunctionSummary,
   GatewaySummary,
   AnswerSummary,
+  ChangeReason,
+  ObjectChange,
   ObjectPage,
   ObjectSelection,
   ObjectStates,
@@ -44,6 +46,7 @@ import { type ReplicaRecord, roleOf } from '../../election/replica-record.ts';
 import type { KeyObject } from '../../controller/workqueue/key-status.ts';
 import type { ReplayRecords } from '../../controller/workqueue/records/replay-records.ts';
 import { keysIn, parseQuery, searchObjects } from './object-search.ts';
+import { objectChange } from './object-change.ts';
 import { controllersOf, EventReader, objectTree } from './object-tree.ts';
 import { recent } from './recent.ts';
 import { queuesOf } from './scrape.ts';
@@ -114,7 +117,26 @@ export function dashboardData(options: GatewayDashboardOptions): DashboardData {
         time: times.ofVisitor(visitor.client),
       });
     },
+    change: (visitor, reason) =>
+      changeOf(reason, visitor, { parts: parts(), views: informers().map(({ view }) => view) }),
   };
+}
+
+async function changeOf(
+  { object, resourceVersion: version }: ChangeReason,
+  visitor: ObjectVisitor,
+  { parts, views }: { readonly parts: DashboardParts | undefined; readonly views: readonly View[] },
+): Promise<Shown<ObjectChange>> {
+  const space = object.indexOf(' ');
+  const at = decodeObjectKey(object.slice(space + 1));
+  const view = views.find(
+    (each) => formatKind(each.resource) === object.slice(0, space) && each.contains(at?.namespace),
+  );
+  if (!at || !view || !parts) return { kind: 'hidden', reason: 'The cache has no view of this object.' };
+  const reason = await hiddenReason(view, visitor, at);
+  if (reason !== undefined) return { kind: 'hidden', reason };
+  const shown = (each: KubernetesObject): KubernetesObject => shownObject(each, view, parts);
+  return objectChange({ resource: view.resource, at, version, client: parts.client, shown });
 }
 
 function gatewaySummary(parts: DashboardParts | undefined): GatewaySummary {
@@ -371,26 +393,30 @@ async function objectIn(
 
 /** The object as the server has it, without the fields that the cache leaves out of each object. */
 async function serverObject(
-  { resource }: View,
+  view: View,
   at: { readonly namespace?: string; readonly name: string },
-  { client, manager }: DashboardParts,
+  parts: DashboardParts,
 ): Promise<{ server: KubernetesObject | undefined; serverError: string | undefined }> {
   try {
-    const object = await client.json<KubernetesObject>({
-      path: resourcePath(resource, at),
+    const object = await parts.client.json<KubernetesObject>({
+      path: resourcePath(view.resource, at),
       maxBytes: MAX_OBJECT_BYTES,
       signal: AbortSignal.timeout(SERVER_MS),
     });
-    const kind = formatKind(resource);
-    const settings = settingsFor(manager.informers.settings, kind);
-    transformOf(settings, kind).object(object);
-    const { apiVersion, kind: named, metadata } = object;
-    const server = settings.metadataOnly === true ? { apiVersion, kind: named, metadata } : object;
-    return { server, serverError: undefined };
+    return { server: shownObject(object, view, parts), serverError: undefined };
   } catch (error) {
     const isGone = error instanceof ApiError && error.code === 404;
     return { server: undefined, serverError: isGone ? undefined : messageOf(error) };
   }
+}
+
+/** An object of the server without the fields that the cache leaves out. Changes the object. */
+function shownObject(object: KubernetesObject, { resource }: View, { manager }: DashboardParts): KubernetesObject {
+  const kind = formatKind(resource);
+  const settings = settingsFor(manager.informers.settings, kind);
+  transformOf(settings, kind).object(object);
+  const { apiVersion, kind: named, metadata } = object;
+  return settings.metadataOnly === true ? { apiVersion, kind: named, metadata } : object;
 }
 
 function viewAccess(view: View, times: DashboardData['times']): ViewAccess {

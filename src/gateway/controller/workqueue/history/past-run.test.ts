@@ -13,7 +13,7 @@ describe('a run of the history', () => {
     const finish = oneof(
       text.map((error): Finish => ({ kind: 'ended', failures: 'count', againAfterMs: 5, error })),
       text.map((error): Finish => ({ kind: 'unknown', error })),
-      constant<Finish>({ kind: 'accepted', untilMs: 99 }),
+      constant<Finish>({ kind: 'accepted', untilMs: 99, cacheAgeMs: 200_000 }),
       text.map((object): Finish => {
         return { kind: 'ended', failures: 'forget', barrier: 'b', wrote: { count: 9, first: [{ object }] } };
       }),
@@ -34,8 +34,9 @@ describe('a run of the history', () => {
           expect(line).not.toContain('\n');
           const run = decodePastRun(line);
           expect(run).toMatchObject({ key, gateway: key, run: 7, atMs: 1000, attempt: tries, heldMs: tries, reasons });
-          const { error, barrier, wrote, nextMs, log, stack } = run ?? {};
-          expect({ error, barrier, wrote, nextMs, log, stack }).toEqual({
+          const { error, barrier, wrote, nextMs, log, stack, cacheAgeMs } = run ?? {};
+          expect({ error, barrier, wrote, nextMs, log, stack, cacheAgeMs }).toEqual({
+            cacheAgeMs: how.cacheAgeMs,
             log: 'log' in how ? how.log : undefined,
             stack: 'stack' in how ? how.stack : undefined,
             error: 'error' in how ? how.error : undefined,

@@ -45,6 +45,11 @@ export interface PastRun {
    * it did not wait for that.
    */
   readonly heldMs?: number;
+  /**
+   * For how long the cache may have lacked a change when the run began. Absent while that was no longer than it is for
+   * kinds at rest, of which the apiserver says once in a minute or so that nothing has changed.
+   */
+  readonly cacheAgeMs?: number;
   /** 1 for the first run since the key last succeeded. Absent for the end of an accepted run. */
   readonly attempt?: number;
   /** The host name of the gateway that recorded this: in a cluster the name of its pod. */
@@ -150,6 +155,7 @@ export function encodeRun(ended: EndedRun, gateway: string, leftOut = 0, withLog
   let text = `{"outcome":"${lost && outcomeOf(finish) === 'failed' ? 'lost' : outcomeOf(finish)}","key":`;
   text += `${JSON.stringify(key)},"run":${run},"atMs":${atMs},"gateway":${gateway}`;
   if (finish.reconcileId !== undefined) text += `,"reconcileId":"${finish.reconcileId}"`;
+  if (finish.cacheAgeMs !== undefined) text += `,"cacheAgeMs":${finish.cacheAgeMs}`;
   if (leftOut > 0) text += `,"leftOut":${leftOut}`;
   if (attempt !== undefined) text += `,"attempt":${attempt}`;
   if (tookMs !== undefined) text += `,"tookMs":${tookMs}`;

@@ -3,7 +3,7 @@ import { stringify } from 'yaml';
 import { formatJson, type KubernetesObject } from '../../../../core/index.ts';
 import { isDeeper } from '../../../informer/cache/kept-out.ts';
 import type { ReadingTime } from '../../cache-api/reading-time.ts';
-import type { ObjectStates } from '../data.ts';
+import type { ObjectChange, ObjectStates, Shown } from '../data.ts';
 import { type Content, formatCount, html, type Html } from '../html.ts';
 import { diffLines } from '../line-diff.ts';
 import { badge, empty, panel } from './panel.ts';
@@ -120,6 +120,33 @@ export async function objectPanel(
   return { panel: compared, isCompared: areSame === false };
 }
 
+/** What one change has made of an object, and who has made it. @param what the object, at its version. */
+export async function changePanel(
+  what: Content,
+  change: Shown<ObjectChange>,
+  pace: ReadingTime['pace'],
+): Promise<Html> {
+  const title = html`The change of ${what}`;
+  if (change.kind === 'hidden') return panel(title, empty(change.reason));
+  const { before, after, managers } = change;
+  const [left, right] = await Promise.all([before, after].map((each) => pace(() => (each ? changedText(each) : ''))));
+  const end = managers.length > 0 && html`<span class="muted">by ${managers.join(' or ')}</span>`;
+  if (left === right) {
+    const nothing = empty(
+      'It has changed fields that the cache leaves out, such as metadata.managedFields, and no other.',
+    );
+    return panel(title, nothing, end);
+  }
+  const heads = ['Before', 'After'] as const;
+  return pace(() => panel(title, sideBySide(left ?? '', right ?? '', heads, true), end));
+}
+
+/** As YAML, without the version, which each change changes. */
+function changedText(object: KubernetesObject): string {
+  const { resourceVersion: _, ...metadata } = object.metadata;
+  return yamlOf({ ...object, metadata: metadata as KubernetesObject['metadata'] });
+}
+
 /** Whatever the order of their fields. Costs little of what their texts cost. */
 function isSame(one: KubernetesObject, other: KubernetesObject): boolean {
   try {
@@ -169,8 +196,28 @@ function diffRow({ before, after, isChanged }: DiffRow): Html {
   </tr>`;
 }
 
-function sideBySide(left: string, right: string): Content {
-  const rows = rowsOf(left, right);
+/** Changed rows with the rows around them; a row of dots stands for the others. */
+function changedRows(rows: readonly DiffRow[]): readonly DiffRow[] {
+  const near = new Set(
+    rows.flatMap(({ isChanged }, at) =>
+      isChanged ? Array.from({ length: 2 * ROWS_BEFORE + 1 }, (_, from) => at - ROWS_BEFORE + from) : [],
+    ),
+  );
+  return rows.flatMap((row, at) => {
+    if (near.has(at)) return [row];
+    return at === 0 || near.has(at - 1) ? [{ before: '…', after: '…', isChanged: false }] : [];
+  });
+}
+
+/** @param isShort whether only changed rows and those around them are shown. */
+function sideBySide(
+  left: string,
+  right: string,
+  heads: readonly [string, string] = ['In the cache', 'On the server'],
+  isShort = false,
+): Content {
+  const all = rowsOf(left, right);
+  const rows = isShort ? changedRows(all) : all;
   const isCut = rows.length > MOST_ROWS;
   const from = isCut ? Math.max(0, rows.findIndex(({ isChanged }) => isChanged) - ROWS_BEFORE) : 0;
   const shown = rows.slice(from, from + MOST_ROWS);
@@ -178,8 +225,7 @@ function sideBySide(left: string, right: string): Content {
     <table class="diff">
       <thead>
         <tr>
-          <th scope="col">In the cache</th>
-          <th scope="col">On the server</th>
+          ${heads.map((head) => html`<th scope="col">${head}</th>`)}
         </tr>
       </thead>
       <tbody>
@@ -187,6 +233,6 @@ function sideBySide(left: string, right: string): Content {
       </tbody>
     </table>
   </div>`;
-  const all = formatCount(rows.length);
-  return [table, isCut && empty(`Only ${shown.length} of ${all} rows are shown, from the first difference on.`)];
+  const count = formatCount(rows.length);
+  return [table, isCut && empty(`Only ${shown.length} of ${count} rows are shown, from the first difference on.`)];
 }

@@ -1,5 +1,8 @@
+import type { Reason } from '../../../../contract/index.ts';
 import type { PastRun } from '../../../controller/workqueue/work-queue.ts';
-import type { DashboardData } from '../data.ts';
+import type { ReadingTime } from '../../cache-api/reading-time.ts';
+import type { ChangeReason, DashboardData, ObjectChange, Shown } from '../data.ts';
+import { changePanel } from '../components/object.ts';
 import { facts, panel } from '../components/panel.ts';
 import { outcomeBadge, reasonList, wroteText } from '../components/runs.ts';
 import { type Content, html, type Html } from '../html.ts';
@@ -7,26 +10,40 @@ import { crumbs, layout, type PageRequest } from '../page.ts';
 import { formatDuration } from '../times.ts';
 import { controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
 
+/** Reasons whose changes a page asks the apiserver for. */
+const MOST_CHANGES = 2;
+
 /**
- * One run of a key: why it ran, how long it took, how it ended, and what its function reported.
+ * One run of a key: why it ran, what has changed, how long it took, how it ended, and what its function reported.
  * @param entries its entries in the history, the newest first. A run that went on after its answer has several.
  */
-export function runPage(
+export async function runPage(
   page: PageRequest,
   {
     id,
     key,
     entries,
     traceUrl,
+    changeOf,
+    pace,
   }: {
     readonly id: string;
     readonly key: string;
     readonly entries: readonly PastRun[];
     readonly traceUrl: DashboardData['traceUrl'];
+    readonly changeOf: (reason: ChangeReason) => Promise<Shown<ObjectChange>>;
+    readonly pace: ReadingTime['pace'];
   },
-): Html {
+): Promise<Html> {
   const [last] = entries;
   if (!last) return forgottenPage(page, id, key);
+  const reasons = entries.flatMap((each) => (each.reasons ?? []).flatMap(asChange)).slice(0, MOST_CHANGES);
+  const changes = await Promise.all(
+    reasons.map(async (each) => {
+      const what = html`${each.object} at ${each.resourceVersion}`;
+      return changePanel(what, await changeOf(each), pace);
+    }),
+  );
   const title = `Run ${last.run} of ${key}`;
   return layout(page, {
     title: `${title} · ${id}`,
@@ -42,8 +59,13 @@ export function runPage(
           trace: each.reconcileId === undefined ? undefined : traceUrl(each.reconcileId),
         }),
       )}
+      ${changes}
     `,
   });
+}
+
+function asChange({ object, resourceVersion }: Reason): ChangeReason[] {
+  return object === undefined || resourceVersion === undefined ? [] : [{ object, resourceVersion }];
 }
 
 /** The history holds the last runs only, and of very many a second some. */
@@ -68,13 +90,14 @@ function entryPanel(
   entry: PastRun,
   { isOneOfSeveral, trace }: { readonly isOneOfSeveral: boolean; readonly trace: string | undefined },
 ): Html {
-  const { outcome, atMs, attempt, tookMs, waitedMs, heldMs, gateway } = entry;
+  const { outcome, atMs, attempt, tookMs, waitedMs, heldMs, cacheAgeMs, gateway } = entry;
   const { reasons, error, wrote, barrier, nextMs, stack, log, reconcileId } = entry;
   const body = facts([
     ['Ended', times.at(atMs)],
     ['Attempt', attempt !== undefined && String(attempt)],
     ['Waited in the queue', waitedMs !== undefined && formatDuration(waitedMs)],
     ['Of it for the cache', heldMs !== undefined && formatDuration(heldMs)],
+    ['Read the cache as it was', cacheAgeMs !== undefined && `${formatDuration(cacheAgeMs)} before`],
     ['Took', tookMs !== undefined && formatDuration(tookMs)],
     ['Gateway', gateway],
     ['reconcileID in logs', reconcileId !== undefined && html`<code>${reconcileId}</code>`],
