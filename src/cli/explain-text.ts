@@ -68,7 +68,7 @@ function headOf({
     ...(attempt === undefined || attempt === 1 ? [] : [`attempt ${attempt}`]),
     ...(waitedMs === undefined ? [] : [`waited ${waitedMs} ms`]),
     ...(heldMs === undefined ? [] : [`${heldMs} ms of it for the cache`]),
-    ...(cacheAgeMs === undefined ? [] : [`read a cache of ${Math.round(cacheAgeMs / 1000)} s ago`]),
+    ...(cacheAgeMs === undefined ? [] : [`cache at most ${Math.round(cacheAgeMs / 100) / 10} s old`]),
     ...(tookMs === undefined ? [] : [`took ${tookMs} ms`]),
     ...(gateway === undefined ? [] : [`on ${gateway}`]),
   ];

@@ -17,7 +17,10 @@ export interface TracedRun {
   readonly waitedMs?: number | undefined;
   /** As `updated v1/Pod shop/web 1234`. */
   readonly reasons: readonly string[];
-  /** The objects of these reasons, each at its version, as `v1/Pod shop/web 1234`: equal to the text of their write. */
+  /**
+   * The objects of these reasons, each at its version, as `v1/Pod shop/web 1234`: as `wrote` has it of the run that
+   * gave it this version. The writes of a deletion have none.
+   */
   readonly wokenBy: readonly string[];
   readonly outcome: string;
   /** Undefined: it has none. */

@@ -235,6 +235,27 @@ describe('a controller', () => {
     await page.waitForURL(/\/keys\//);
   });
 
+  it('shows what the change that woke a run has made of the object, also on the page of a retry', async () => {
+    const key = { namespace, name: 'changed' };
+    await createMoody(cluster, key, { again: '900' });
+    await cluster.patch(configMaps, key, { data: { again: '600', fail: 'the <b>cellar</b> is wet' } });
+    await untilDead(url, 6);
+    await page.goto(moodyUrl(keyPath('changed')));
+    await page.locator('a[href*="/runs/"]').filter({ hasText: /^run / }).first().click();
+    await page.getByText('First cause').waitFor();
+    const change = page.getByRole('region', { name: 'Difference' }).first();
+    expect(await change.innerText()).toMatch(/again: "900"[^]*again: "600"/);
+    expect(await change.locator('ins').allInnerTexts()).toContainEqual(expect.stringContaining('<b>cellar</b>'));
+    expect(await page.getByText(/^by /).first().innerText()).toMatch(/^by \S+$/);
+    expect(await violations()).toBe('');
+    await page.setViewportSize({ width: 390, height: 800 });
+    expect(await page.evaluate<boolean>('document.documentElement.scrollWidth > innerWidth')).toBe(false);
+    await page.setViewportSize({ width: 1280, height: 800 });
+    // Without its object the key succeeds.
+    await cluster.delete(configMaps, key);
+    await untilDead(url, 5);
+  });
+
   it('says what wakes its keys and what its limits are', async () => {
     await page.goto(moodyUrl());
     const sources = page.getByRole('region', { name: 'Sources' });

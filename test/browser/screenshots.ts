@@ -5,7 +5,8 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { startControlPlane, startRedis } from '../../src/testing/index.ts';
-import { Cluster } from '../harness/cluster.ts';
+import { Cluster, configMaps } from '../harness/cluster.ts';
+import { eventually } from '../harness/eventually.ts';
 import { createSetting } from '../harness/levelhook.ts';
 import { Started } from '../harness/started.ts';
 import { openBrowser } from './browser.ts';
@@ -20,6 +21,12 @@ const LOOKS = [
   { name: 'dark', colorScheme: 'dark', width: 1400 },
   { name: 'narrow', colorScheme: 'light', width: 390 },
 ] as const;
+
+interface ShownRun {
+  readonly run: number;
+  readonly outcome: string;
+  readonly reasons?: readonly { readonly resourceVersion?: string }[];
+}
 
 const started = new Started();
 try {
@@ -45,8 +52,17 @@ try {
     await new Promise((resolve) => setTimeout(resolve, Number(process.env['SCREENSHOTS_WAIT'])));
   }
   const key = `${namespace}/broken-1`;
-  const answer = await fetch(`${gateway.url}/queues/moody/keys/${key}`);
-  const { history } = (await answer.json()) as { history: { run: number }[] };
+  const data = { fail: 'the disk of broken-1 is full', size: '10Gi' };
+  const { metadata } = await cluster.patch(configMaps, { namespace, name: 'broken-1' }, { data });
+  const history = await eventually(async () => {
+    const answer = await fetch(`${gateway.url}/queues/moody/keys/${key}`);
+    const { history: runs } = (await answer.json()) as { history: ShownRun[] };
+    const isWoken = runs.some(({ reasons = [] }) =>
+      reasons.some(({ resourceVersion }) => resourceVersion === metadata.resourceVersion),
+    );
+    if (!isWoken || runs[0]?.outcome !== 'dead') throw new Error(`${key} is no dead letter again`);
+    return runs;
+  });
   const pages = {
     overview: '/dashboard',
     controller: '/dashboard/controllers/moody?list=dead',

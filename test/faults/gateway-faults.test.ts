@@ -334,7 +334,7 @@ describe('one gateway', () => {
     await world.cluster.createNamespace(namespace);
     const names = Array.from({ length: 20 }, (_, at) => `object-${at}`);
     const [name, reconciled] = ['updated', { resource: configMaps, namespaces: [namespace] }];
-    const spec = { name, for: reconciled, timeoutSeconds: 60 };
+    const spec = { name, for: reconciled, timeoutSeconds: 15 };
     const old = started.keep(await openObserver(setting, spec));
     // The new version of the function reads one kind more: all keys are due once.
     const updated = started.keep(await openObserver(setting, { ...spec, reads: [pods] }));

@@ -161,7 +161,7 @@ describe.concurrent('leader election on a real apiserver', () => {
   });
 
   it('a Lease that is deleted is created again by its holder, and no other process leads', async () => {
-    const electorate = await Electorate.create(started, cluster, CALM_SECONDS);
+    const electorate = await Electorate.create(started, cluster, LONG_SECONDS);
     const [leader, follower] = await electorate.pair();
     const identity = (await event(leader, 'started'))['identity'];
     const deletedMs = machineMs();

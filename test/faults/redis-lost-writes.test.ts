@@ -110,22 +110,26 @@ const untilRead = (versions: ReadonlyMap<string, string>): Promise<void> =>
     5,
   );
 
-it('a run reads nothing older than it has seen, and nothing older than its event, when Redis loses its last writes', async () => {
-  for (let round = 0; round < ROUNDS; round += 1) {
-    // No run is in flight: the next changes begin some.
-    for (const url of gatewayUrls) await untilIdle(url);
-    const length = await redis.written();
-    await untilRead(await changeAll());
-    await redis.restart(length, () => {
-      for (const each of Object.values(reads)) each.losses += 1;
-    });
-    await untilRead(await changeAll());
-  }
-  const { redis: direct, http } = reads;
-  process.stdout.write(
-    `reads across losses: ${direct.acrossLosses} from Redis (${direct.refused} refused), ${http.acrossLosses} by HTTP (${http.refused} refused)\n`,
-  );
-  expect({ redis: direct.older, http: http.older }).toEqual({ redis: [], http: [] });
-  // Most runs of a round read at least once when the cache is whole again.
-  expect(Math.min(direct.acrossLosses, http.acrossLosses)).toBeGreaterThan(NAMES.length);
-});
+it(
+  'a run reads nothing older than it has seen, and nothing older than its event, when Redis loses its last writes',
+  { timeout: 600_000 },
+  async () => {
+    for (let round = 0; round < ROUNDS; round += 1) {
+      // No run is in flight: the next changes begin some.
+      for (const url of gatewayUrls) await untilIdle(url);
+      const length = await redis.written();
+      await untilRead(await changeAll());
+      await redis.restart(length, () => {
+        for (const each of Object.values(reads)) each.losses += 1;
+      });
+      await untilRead(await changeAll());
+    }
+    const { redis: direct, http } = reads;
+    process.stdout.write(
+      `reads across losses: ${direct.acrossLosses} from Redis (${direct.refused} refused), ${http.acrossLosses} by HTTP (${http.refused} refused)\n`,
+    );
+    expect({ redis: direct.older, http: http.older }).toEqual({ redis: [], http: [] });
+    // Most runs of a round read at least once when the cache is whole again.
+    expect(Math.min(direct.acrossLosses, http.acrossLosses)).toBeGreaterThan(NAMES.length);
+  },
+);

@@ -26,9 +26,12 @@ type Packages = Awaited<ReturnType<typeof loadPackages>>;
 
 /** A longer text of an error or a name is cut. */
 const MOST_CHARACTERS = 1024;
-/** Changes whose spans are remembered, some 300 bytes each, and runs that one of them has woken. */
-const MOST_CHANGES = 10_000;
-const MOST_WOKEN = 50;
+/** Changes whose spans are remembered, some 2 KB each, and runs that one of them has woken. */
+const MOST_CHANGES = 5000;
+const MOST_WOKEN = 8;
+/** Of one run, because its function decides what it has written. */
+const MOST_LINKS = 32;
+const MOST_WRITES = 5;
 
 /**
  * Sends the spans of triggers to a collector by OTLP over HTTP. OpenTelemetry's packages read further settings
@@ -40,7 +43,8 @@ const MOST_WOKEN = 50;
  * when the trigger has been answered, so a trigger holds nothing while it is under way.
  *
  * A run that was woken by the write of another one is linked with it, so that a rollout can be followed from
- * controller to controller. Whichever is recorded later has the link. A gateway links the runs that it has sent itself.
+ * controller to controller. Whichever is recorded later has the link. A gateway links the runs that it has sent itself
+ * and that have ended with their answer; a deletion links none.
  */
 export class OpenTelemetryTraces implements Traces {
   readonly #options: TracesOptions;
@@ -123,7 +127,7 @@ export class OpenTelemetryTraces implements Traces {
         'levelhook.attempt': attempt,
         'levelhook.reasons': [...reasons],
         'levelhook.outcome': outcome,
-        'levelhook.wrote': [...wrote],
+        'levelhook.wrote': wrote.slice(0, MOST_WRITES),
       };
       const span = tracer.startSpan(key, { attributes: facts, startTime }, within);
       span.addLinks(this.#linksOf(each, span.spanContext()));
@@ -153,6 +157,7 @@ export class OpenTelemetryTraces implements Traces {
     for (const change of wrote) {
       this.#writers.set(change, own);
       for (const context of this.#woken.get(change) ?? []) {
+        if (links.length >= MOST_LINKS) break;
         links.push({ context, attributes: { 'levelhook.has_woken': change } });
       }
     }

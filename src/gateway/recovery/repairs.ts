@@ -89,10 +89,10 @@ export class Repairs {
   }
 
   #reportWait(part: Part): void {
+    // A queue is its controller's alone. All queues may have lost data at once.
+    if (!('view' in part)) return this.#options.onWaitChanged(part);
     for (const controller of this.#options.parts.controllers()) {
-      if (part === controller || controller.sources.needed.some((informer) => informer === part)) {
-        this.#options.onWaitChanged(controller);
-      }
+      if (controller.sources.needed.includes(part)) this.#options.onWaitChanged(controller);
     }
   }
 

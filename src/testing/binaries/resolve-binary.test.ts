@@ -234,7 +234,8 @@ describe('the published envtest archive', () => {
     // TEST-NET-1: its packets get lost, or there is no route.
     const startedAt = performance.now();
     await resolveBinary('etcd', { env, envtestIndex: 'http://192.0.2.1/index.yaml' });
-    expect(performance.now() - startedAt).toBeLessThan(6_000);
+    // Without a limit of the connection it would take 15 s.
+    expect(performance.now() - startedAt).toBeLessThan(14_000);
   });
 
   it('is never asked for what it does not hold', async () => {

@@ -39,7 +39,7 @@ const configMapsOf = (label: string, inside = namespace) => ({
 /** A slow machine must be done with a test by then. */
 const RUN_SECONDS = 40;
 /** The last test waits for the deadline of its run. */
-const SHORT_RUN_SECONDS = 12;
+const SHORT_RUN_SECONDS = 20;
 
 let world: ProxiedTenant;
 /** Of the same tenant as the hostile function. */

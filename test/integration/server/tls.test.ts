@@ -65,8 +65,8 @@ describe('a gateway with a certificate', () => {
       expect(await ask(server.url, first)).toBe('ok');
       await expect(ask(server.url, second)).rejects.toThrow(/certificate/);
       await expect(request(`${server.url.replace('https', 'http')}/livez`)).rejects.toThrow();
+      expect(counted.get('certwatcher_read_certificate_total')).toBe(1);
       await use('second');
-      expect(Object.fromEntries(counted)).toEqual({ certwatcher_read_certificate_total: 1 });
       await eventually(async () => expect(await ask(server.url, second)).toBe('ok'));
       expect(counted.get('certwatcher_read_certificate_total')).toBeGreaterThan(1);
     } finally {

@@ -60,10 +60,19 @@ export class CacheAccess {
     return { ...located, views: locationsOf(this.#inRedis, positions) };
   }
 
-  /** For how long the views may lack a change, as far as this gateway knows: see `Informer.ageMs`. */
-  get ageMs(): number {
+  /**
+   * For how long the views may lack a change, in milliseconds: see `Informer.ageMs`. Undefined while this gateway does
+   * not know it of each of them.
+   */
+  get ageMs(): number | undefined {
     const nowMs = this.#options.clock.now();
-    return Math.max(0, ...this.#options.views.map(({ record: { lastShownMs = nowMs } }) => nowMs - lastShownMs));
+    let age = 0;
+    for (const { record } of this.#options.views) {
+      const { lastShownMs } = record;
+      if (lastShownMs === undefined) return undefined;
+      age = Math.max(age, Math.round(nowMs - lastShownMs));
+    }
+    return age;
   }
 
   /** The cache part of reviews that begin now and take no longer than this. */

@@ -52,18 +52,42 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) =
 const bound = (ms: number, tenants: number): number =>
   400 + (100 * ms) / 1000 + (50 * ms) / 1000 + 20 * tenants + 1000 + (100 * ms) / 1000;
 
+const never = new AbortController().signal;
+
 it('work that can wait has 50 ms a second for each tenant, and takes nothing from lookups', async () => {
   const processor = new Processor();
   const budget = processor.budgets.of('web', 'shop');
   for (let part = 0; part < 200; part += 1) {
-    await (part % 2 === 0 ? budget : processor.budgets.of('api', 'shop')).background(5);
+    await (part % 2 === 0 ? budget : processor.budgets.of('api', 'shop')).background(5, never);
     expect(budget.limitMs).toBe(100);
   }
   expect(processor.nowMs).toBeGreaterThan(((200 * 5 - 100) / 50) * 1000 - 200);
   expect(processor.nowMs).toBeLessThan(((200 * 5) / 50) * 1000);
   const before = processor.nowMs;
-  await processor.budgets.of('other').background(50);
+  await processor.budgets.of('other').background(50, never);
   expect(processor.nowMs).toBe(before);
+});
+
+it('work of all tenants that can wait has 200 ms a second, in turns, and ends with its signal', async () => {
+  const processor = new Processor();
+  const done: string[] = [];
+  const tenants = Array.from({ length: 20 }, (_, at) => `t${at}`);
+  const work = async (tenant: string): Promise<void> => {
+    for (let part = 0; part < 20; part += 1) {
+      await processor.budgets.of(`${tenant}/c`, tenant).background(5, never);
+      done.push(tenant);
+    }
+  };
+  await Promise.all(tenants.map(work));
+  // 20 times 100 ms, of which 200 are there at once.
+  expect(processor.nowMs).toBeGreaterThan(((20 * 20 * 5 - 200) / 200) * 1000 - 100);
+  const counts = tenants.map((tenant) => done.slice(0, 200).filter((each) => each === tenant).length);
+  expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(2);
+  const stopped = new AbortController();
+  await processor.budgets.of('t0/c', 't0').background(10_000, stopped.signal);
+  const waiting = processor.budgets.of('t0/c', 't0').background(5, stopped.signal);
+  stopped.abort(new Error('the controller has stopped'));
+  await expect(waiting).rejects.toThrow('has stopped');
 });
 
 describe('keys that a change wakes', () => {

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { TokenBucket } from '../../../core/index.ts';
+import { TenantTurns, TokenBucket } from '../../../core/index.ts';
 import { threadMs } from '../../../ground/time-slice.ts';
 import { TimeLimitError, withinTime } from './time-limit.ts';
 
@@ -39,6 +39,8 @@ const FREE = { burst: 1000, perSecond: 100 };
  * lookups of its controllers, which are left out when the budget is used up, do not pay for it.
  */
 const BACKGROUND = { burst: 100, perSecond: 50 };
+/** The same of all tenants together. */
+const BACKGROUND_OF_ALL = { burst: 200, perSecond: 200 };
 
 /** How often waiting work checks its budget. */
 const CHECK_EVERY_MS = 20;
@@ -96,6 +98,10 @@ export class CpuBudgets {
   readonly #budgets = new Map<string, CpuBudget>();
   readonly #shares = new Map<string, Share>();
   readonly #background = new Map<string, TokenBucket>();
+  readonly #backgroundOfAll: TokenBucket;
+  /** Who waits for time in the background: of a tenant one at a time, and of all tenants. */
+  readonly #waitingForOwn = new TenantTurns(Infinity, 1);
+  readonly #waitingForAll = new TenantTurns(1);
   /** The shares that were used lately. The reserved time is divided among them. */
   readonly #active = new Set<Share>();
   /** The milliseconds that each active share has received so far. */
@@ -109,6 +115,7 @@ export class CpuBudgets {
     this.#threadMs = measure;
     this.#common = new TokenBucket(COMMON, now);
     this.#free = new TokenBucket(FREE, now);
+    this.#backgroundOfAll = new TokenBucket(BACKGROUND_OF_ALL, now);
     this.#givenAtMs = now();
   }
 
@@ -172,14 +179,23 @@ export class CpuBudgets {
   }
 
   /** Takes time for work that can wait: see `CpuBudget.background`. */
-  async background(tenant: string, ms: number): Promise<void> {
-    const bucketOf = (): TokenBucket => {
-      const bucket = this.#background.get(tenant) ?? new TokenBucket(BACKGROUND, this.now);
-      this.#background.set(tenant, bucket);
-      return bucket;
-    };
-    while (bucketOf().tokens <= 0) await this.sleep(CHECK_EVERY_MS);
-    bucketOf().spend(ms);
+  background(tenant: string, ms: number, signal: AbortSignal): Promise<void> {
+    return this.#waitingForOwn.run(tenant, async () => {
+      const own = this.#background.get(tenant) ?? new TokenBucket(BACKGROUND, this.now);
+      this.#background.set(tenant, own);
+      await this.#filled(own, signal);
+      await this.#waitingForAll.run(tenant, () => this.#filled(this.#backgroundOfAll, signal));
+      own.spend(ms);
+      this.#backgroundOfAll.spend(ms);
+    });
+  }
+
+  async #filled(bucket: TokenBucket, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      signal.throwIfAborted();
+      if (bucket.tokens > 0) return;
+      await this.sleep(CHECK_EVERY_MS);
+    }
   }
 
   #shareOf(tenant: string): Share {
@@ -358,10 +374,11 @@ export class CpuBudget {
 
   /**
    * Resolves when the tenant may do so much work that can wait. Its controllers together have 50 ms of it a second,
-   * apart from their budgets.
+   * and all tenants 200 ms, apart from their budgets.
+   * @throws the reason of the signal.
    */
-  background(ms: number): Promise<void> {
-    return this.#shared.background(this.#tenant, ms);
+  background(ms: number, signal: AbortSignal): Promise<void> {
+    return this.#shared.background(this.#tenant, ms, signal);
   }
 
   /**

@@ -20,7 +20,6 @@ import {
 import { TimeSlice } from '../../../ground/time-slice.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import type { Finish, Process, Run, WriteSummary } from '../workqueue/work-queue.ts';
-import { MOST_AT_REST_MS } from '../../informer/cache/informer.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
 import type { KubernetesAccess } from '../access/kubernetes-credentials.ts';
 import type { RecordedWrites } from './recorded-writes.ts';
@@ -156,8 +155,7 @@ export class Dispatcher implements Process {
       runs.forEach((_, at) => onFinish(at, BEHIND));
       return;
     }
-    const { ageMs } = cacheAccess;
-    const cacheAgeMs = ageMs > MOST_AT_REST_MS ? Math.round(ageMs) : undefined;
+    let cacheAgeMs: number | undefined;
     const callback = later?.location(runs);
     const kubernetes = access && (await this.#kubernetes(access, runs));
     if (kubernetes instanceof Error) {
@@ -212,6 +210,7 @@ export class Dispatcher implements Process {
       const body = JSON.stringify(trigger);
       const streamed = runs.length > 1 ? onLine : undefined;
       const hold = openHold();
+      cacheAgeMs = cacheAccess.ageMs;
       try {
         const reading = { onLine: streamed, hold, charge: this.#charge };
         const answer = await this.#coldStart.send({ body, id, timeoutMs, traceparent, ...reading });

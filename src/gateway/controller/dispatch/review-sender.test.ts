@@ -48,12 +48,14 @@ async function send(timeoutMs = 5000, source = apiserver) {
 describe('a review on its way to the function', () => {
   it('is signed, and has the cache, its age and the deadline', async () => {
     await senderOf();
+    const startedMs = performance.now();
     expect(await send()).toMatchObject({ kind: 'answered', status: 200 });
+    const tookSeconds = (performance.now() - startedMs) / 1000;
     const [review] = fn.reviews;
     expect(review).toMatchObject({ controller: 'guard', webhook: 'names', authenticated: true, cache: location });
     // The time that has passed since the age was read counts.
     expect(review?.cacheAgeSeconds['v1/ConfigMap']).toBeGreaterThanOrEqual(1.5);
-    expect(review?.cacheAgeSeconds['v1/ConfigMap']).toBeLessThan(4);
+    expect(review?.cacheAgeSeconds['v1/ConfigMap']).toBeLessThan(2 + tookSeconds);
     expect(review?.remainingSeconds).toBeGreaterThan(0);
     expect(review?.remainingSeconds).toBeLessThanOrEqual(5);
     expect(Date.parse(review?.deadline ?? '') - Date.now()).toBeLessThan(5000);
@@ -97,8 +99,8 @@ describe('a function that refuses connections', () => {
     await senderOf();
     await fn.close();
     const startedMs = systemClock.now();
-    expect(await send(700)).toMatchObject({ kind: 'refused', reason: 'refused' });
-    expect(systemClock.now() - startedMs).toBeGreaterThan(400);
+    expect(await send(3000)).toMatchObject({ kind: 'refused', reason: 'refused' });
+    expect(systemClock.now() - startedMs).toBeGreaterThan(1500);
   });
 
   it('is tried once when it has not started in its window', async () => {

@@ -4,7 +4,7 @@ import type { Outcome } from '../endpoint/outcome.ts';
 import type { Finish, Run, ShownWrite, WriteSummary } from '../workqueue/work-queue.ts';
 
 const WRITES_IN_HISTORY = 5;
-const WRITES_IN_TRACE = 100;
+const WRITES_IN_TRACE = 32;
 /** Characters of one object. Names of roles have any length, and the history is encoded character by character. */
 const OBJECT_CHARACTERS = 512;
 
@@ -52,13 +52,19 @@ export function tracedRun(
     waitedMs,
     reasons: reasons.map(({ type, object, resourceVersion }) => wordsOf(type, object, resourceVersion)),
     wokenBy: reasons.flatMap(({ object, resourceVersion }) =>
-      object === undefined || resourceVersion === undefined ? [] : [wordsOf(object, resourceVersion)],
+      object === undefined || resourceVersion === undefined
+        ? []
+        : [wordsOf(object.slice(0, OBJECT_CHARACTERS), resourceVersion)],
     ),
     outcome: outcome.kind,
     error: 'message' in outcome ? outcome.message : undefined,
-    wrote: writes
-      .slice(0, WRITES_IN_TRACE)
-      .map((write) => wordsOf(nameOf(write), write.resourceVersion, write.deleted && 'deleted')),
+    wrote: [
+      ...new Set(
+        writes
+          .slice(0, WRITES_IN_TRACE)
+          .map((write) => wordsOf(nameOf(write), write.resourceVersion, write.deleted && 'deleted')),
+      ),
+    ],
   };
 }
 

@@ -140,6 +140,7 @@ export class Resyncer {
       for await (const keys of rules.keys(kind)) {
         this.#stopped.signal.throwIfAborted();
         const more = keys.filter((key) => !queued.has(key));
+        await this.#pay(more.length);
         await queue.addLow(more, 'initial');
         for (const key of more) queued.add(key);
       }
@@ -185,20 +186,28 @@ export class Resyncer {
   }
 
   async #queueEach(parts: AsyncIterable<string[]>, reason: 'initial' | 'resync'): Promise<number> {
-    const { events, pace, queue, runtime, spec } = this.#options;
+    const { events, queue, runtime } = this.#options;
     const { scope } = events;
-    // A tenant can have all keys of fifty controllers queued again, by a change of their declarations each second.
-    const isPaid = tenantOf(spec.id) !== spec.id;
     let count = 0;
     for await (const keys of parts) {
-      if (isPaid) await pace.budget.background(keys.length * KEY_MS);
-      this.#stopped.signal.throwIfAborted();
+      await this.#pay(keys.length);
       await settlePauses(queue, scope.views, [...(await pausedAmong(scope.views, keys))]);
       await queue.addLow(keys, reason);
       count += keys.length;
       await runtime.checkpoint('initial:between-keys');
     }
     return count;
+  }
+
+  /**
+   * Waits until this many keys may be queued: a tenant can have all keys of fifty controllers queued again, by a change
+   * of their declarations each second.
+   */
+  async #pay(keys: number): Promise<void> {
+    const { pace, spec } = this.#options;
+    const { signal } = this.#stopped;
+    signal.throwIfAborted();
+    if (tenantOf(spec.id) !== spec.id) await pace.budget.background(keys * KEY_MS, signal);
   }
 
   /** Ends pauses of objects without the annotation: it may have been removed while no gateway watched. */

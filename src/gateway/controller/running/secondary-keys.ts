@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { formatKind, namespaceOfKey } from '../../../core/index.ts';
 import type { Description } from '../../../contract/index.ts';
 import type { TimeSlice } from '../../../ground/time-slice.ts';
@@ -110,9 +111,11 @@ export class SecondaryKeys {
     const { lookup } = wakeup;
     if ('keys' in lookup && lookup.keys) return lookup.keys;
     // A lookup finds only objects in scope. Without a predicate, `keysInScope` queues the keys of all of them.
-    const text = JSON.stringify(lookup);
-    if (!passes || known.has(text)) return [];
-    known.add(text);
+    if (!passes) return [];
+    // Its text may have 4 KiB of labels, and is compared alone.
+    const digest = createHash('sha256').update(JSON.stringify(lookup)).digest('base64');
+    if (known.has(digest)) return [];
+    known.add(digest);
     return this.#orLeftOut(async () => {
       await this.#options.budget.inTurn(() => {});
       return 'related' in lookup ? this.#options.lookups.related(lookup.related) : this.#find(lookup);

@@ -16,6 +16,7 @@ import type {
   TreeObject,
 } from './data.ts';
 import { repeated } from './pages/key.ts';
+import { firstAttempt } from './pages/run.ts';
 import { DASHBOARD_PATH } from './urls.ts';
 import type { LoginEnv, Visitor } from '../login/visitor.ts';
 
@@ -392,6 +393,19 @@ test('a run is shown with its log and its stack, and as long as either history h
   expect(await textOf(app, url(3))).toContain('This run is not on record any more');
   await textOf(app, url('x'), 404);
   await textOf(app, url(12, 'none'), 404);
+});
+
+test('the first cause of a retry is that of its first attempt, also when that had no answer', () => {
+  const at = { key: 'shop/cart', atMs: NOW };
+  const reasons = [{ type: 'updated' as const, object: 'v1/ConfigMap shop/cart', resourceVersion: '7' }];
+  const retry: PastRun = { ...at, run: 6, outcome: 'failed', attempt: 2, reasons: [{ type: 'retry' }] };
+  const lost: PastRun = { ...at, run: 5, outcome: 'lost', attempt: 1 };
+  const unknown: PastRun = { ...at, run: 5, outcome: 'unknown', attempt: 1, reasons };
+  const earlier: PastRun = { ...at, run: 4, outcome: 'done', attempt: 1, reasons };
+  expect(firstAttempt([retry, lost, unknown, earlier], [retry])).toBe(unknown);
+  // The first attempt is not on record, and a run before it that went well is not its cause.
+  expect(firstAttempt([retry, earlier], [retry])).toBeUndefined();
+  expect(firstAttempt([lost, unknown, earlier], [lost, unknown])).toBeUndefined();
 });
 
 test('names, reasons and errors from outside stay text', async () => {

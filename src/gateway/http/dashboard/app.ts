@@ -14,7 +14,7 @@ import { controllerPage } from './pages/controller.ts';
 import { errorsPage } from './pages/errors.ts';
 import { keyPage } from './pages/key.ts';
 import { overviewPage } from './pages/overview.ts';
-import { runPage } from './pages/run.ts';
+import { firstAttempt, runPage } from './pages/run.ts';
 import { runsPage } from './pages/runs.ts';
 import { searchPage } from './pages/search.ts';
 import { objectPage, objectsPage, viewsPage } from './pages/views.ts';
@@ -104,12 +104,14 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const run = Number(req.param('run'));
     const time = data.times.ofVisitor(page.visitor.client);
     return time.inPlace(async () => {
-      const ofKey = (await keyRuns.of(id, history, key)).filter((each) => each.run === run);
+      const known = await keyRuns.of(id, history, key);
+      const ofKey = known.filter((each) => each.run === run);
       const entries = ofKey.length > 0 ? ofKey : (await history.runs({ limit: ENTRIES_OF_RUN, key, run })).runs;
       return runPage(page, {
         id,
         key,
         entries,
+        first: firstAttempt(known, entries),
         traceUrl: (reconcileId) => data.traceUrl(reconcileId),
         changeOf: (reason) => data.change(page.visitor, reason),
         pace: (work) => time.pace(work),

@@ -59,7 +59,7 @@ export interface DashboardData {
 }
 
 /** A reason that names a version of an object. */
-export type ChangeReason = Required<Pick<Reason, 'object' | 'resourceVersion'>>;
+export type ChangeReason = Required<Pick<Reason, 'type' | 'object' | 'resourceVersion'>>;
 
 /** An object before and after one change, without the fields that the cache leaves out. */
 export interface ObjectChange {

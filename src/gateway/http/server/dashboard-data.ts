@@ -118,14 +118,26 @@ export function dashboardData(options: GatewayDashboardOptions): DashboardData {
       });
     },
     change: (visitor, reason) =>
-      changeOf(reason, visitor, { parts: parts(), views: informers().map(({ view }) => view) }),
+      changeOf(reason, visitor, {
+        parts: parts(),
+        views: informers().map(({ view }) => view),
+        time: times.ofVisitor(visitor.client),
+      }),
   };
 }
 
 async function changeOf(
-  { object, resourceVersion: version }: ChangeReason,
+  { type, object, resourceVersion: version }: ChangeReason,
   visitor: ObjectVisitor,
-  { parts, views }: { readonly parts: DashboardParts | undefined; readonly views: readonly View[] },
+  {
+    parts,
+    views,
+    time,
+  }: {
+    readonly parts: DashboardParts | undefined;
+    readonly views: readonly View[];
+    readonly time: Pick<ReadingTime, 'paceBytes'>;
+  },
 ): Promise<Shown<ObjectChange>> {
   const space = object.indexOf(' ');
   const at = decodeObjectKey(object.slice(space + 1));
@@ -135,8 +147,18 @@ async function changeOf(
   if (!at || !view || !parts) return { kind: 'hidden', reason: 'The cache has no view of this object.' };
   const reason = await hiddenReason(view, visitor, at);
   if (reason !== undefined) return { kind: 'hidden', reason };
-  const shown = (each: KubernetesObject): KubernetesObject => shownObject(each, view, parts);
-  return objectChange({ resource: view.resource, at, version, client: parts.client, shown });
+  const { resource } = view;
+  const { metadataOnly = false } = settingsFor(parts.manager.informers.settings, formatKind(resource));
+  return objectChange({
+    resource,
+    at,
+    version,
+    isDeletion: type === 'deleted',
+    metadataOnly,
+    client: parts.client,
+    time,
+    shown: (each) => shownObject(each, view, parts),
+  });
 }
 
 function gatewaySummary(parts: DashboardParts | undefined): GatewaySummary {

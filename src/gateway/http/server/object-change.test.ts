@@ -4,12 +4,12 @@ import type { ApiClient, ApiRequest } from '../../../ground/apiserver/api-client
 import { objectChange } from './object-change.ts';
 
 /** An apiserver that has these states of one object, by version. */
-function server(states: Readonly<Record<string, KubernetesObject | undefined>>): Pick<ApiClient, 'json'> {
+function server(states: Readonly<Record<string, KubernetesObject | undefined>>): Pick<ApiClient, 'measuredJson'> {
   return {
-    json: async <T>({ query }: ApiRequest): Promise<T> => {
+    measuredJson: async ({ query }: ApiRequest) => {
       const version = String(query?.['resourceVersion']);
       if (!(version in states)) throw new ApiError({ code: 410, reason: 'Expired', message: 'compacted' });
-      return { items: states[version] ? [states[version]] : [] } as T;
+      return { value: { items: states[version] ? [states[version]] : [] }, bytes: 1000, weight: 6000 };
     },
   };
 }
@@ -27,12 +27,20 @@ const manager = (name: string, time: string, more: object = {}): object => ({
 });
 
 const at = { namespace: 'shop', name: 'menu' };
-const changeAt = (version: string, states: Parameters<typeof server>[0]): ReturnType<typeof objectChange> =>
+let paidBytes = 0;
+const changeAt = (
+  version: string,
+  states: Parameters<typeof server>[0],
+  isDeletion = false,
+): ReturnType<typeof objectChange> =>
   objectChange({
     resource: resource('v1', 'ConfigMap'),
     at,
     version,
+    isDeletion,
+    metadataOnly: false,
     client: server(states),
+    time: { paceBytes: async (bytes) => void (paidBytes += bytes) },
     shown: (object) => object,
   });
 
@@ -60,7 +68,22 @@ describe('a change of an object', () => {
       before: undefined,
       managers: ['kubectl'],
     });
-    expect(await changeAt('13', { 12: object, 13: undefined })).toMatchObject({ after: undefined, managers: [] });
+    paidBytes = 0;
+    expect(await changeAt('13', { 12: object, 13: undefined }, true)).toMatchObject({ after: undefined, managers: [] });
+    expect(paidBytes).toBe(2000);
+  });
+
+  it('is not shown when the reason is a deletion that only a later list has shown', async () => {
+    const states = { 11: menu('9'), 12: menu('12') };
+    expect(await changeAt('12', states, true)).toMatchObject({
+      kind: 'hidden',
+      reason: expect.stringMatching(/did not see/),
+    });
+  });
+
+  it('is of the very name, whatever else a server answers', async () => {
+    const other = { ...menu('12'), metadata: { ...menu('12').metadata, name: 'other' } };
+    expect(await changeAt('12', { 11: other, 12: other })).toMatchObject({ kind: 'hidden' });
   });
 
   it.each([

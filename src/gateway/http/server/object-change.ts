@@ -7,19 +7,26 @@ import {
   resourcePath,
 } from '../../../core/index.ts';
 import type { ApiClient } from '../../../ground/apiserver/api-client.ts';
+import type { ReadingTime } from '../cache-api/reading-time.ts';
 import type { ObjectChange, Shown } from '../dashboard/data.ts';
 
 export interface ObjectChangeOptions {
   readonly resource: Resource;
   readonly at: { readonly namespace?: string | undefined; readonly name: string };
-  /** The version that the change gave the object; of a deletion the version of the deletion. */
+  /** The version that the change gave the object; of a deletion that was seen the version of the deletion. */
   readonly version: string;
-  readonly client: Pick<ApiClient, 'json'>;
+  readonly isDeletion: boolean;
+  /** Whether pages show nothing but the metadata of this kind. */
+  readonly metadataOnly: boolean;
+  readonly client: Pick<ApiClient, 'measuredJson'>;
+  /** Pays for what is read. */
+  readonly time: Pick<ReadingTime, 'paceBytes'>;
   /** The object as pages show it: called after the managers are read. */
   readonly shown: (object: KubernetesObject) => KubernetesObject;
 }
 
 const SERVER_MS = 3000;
+/** An object of 1.5 MiB, and its managed fields. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -28,11 +35,13 @@ const MAX_BYTES = 4 * 1024 * 1024;
  * needs neither old objects nor `managedFields`.
  */
 export async function objectChange(options: ObjectChangeOptions): Promise<Shown<ObjectChange>> {
-  const { shown, version } = options;
+  const { isDeletion, shown, version } = options;
   if (!isResourceVersion(version)) return { kind: 'hidden', reason: FORGOTTEN };
   try {
-    const versions = [String(BigInt(version) - 1n), version];
-    const [before, after] = await Promise.all(versions.map((each) => objectAt(options, each)));
+    // One after the other: each may have megabytes.
+    const before = await objectAt(options, String(BigInt(version) - 1n));
+    const after = await objectAt(options, version);
+    if (isDeletion && after) return { kind: 'hidden', reason: UNSEEN };
     // Another etcd may have been restored since.
     const isThere = after ? after.metadata.resourceVersion === version : before !== undefined;
     if (!isThere) return { kind: 'hidden', reason: FORGOTTEN };
@@ -44,27 +53,38 @@ export async function objectChange(options: ObjectChangeOptions): Promise<Shown<
   }
 }
 
+/** Its reason has the last version that the cache had. */
+const UNSEEN = 'The gateway did not see this deletion: a later list lacked the object, or had another one of its name.';
 const FORGOTTEN = 'The apiserver does not have this version any more: by default it keeps versions for five minutes.';
 
 /** A list of one name costs the server a read of one key. */
 async function objectAt(
-  { resource, at, client }: ObjectChangeOptions,
+  { resource, at, client, metadataOnly, time }: ObjectChangeOptions,
   version: string,
 ): Promise<KubernetesObject | undefined> {
-  const { items } = await client.json<{ readonly items: readonly KubernetesObject[] }>({
+  const { value, bytes } = await client.measuredJson({
     path: resourcePath(resource, { namespace: at.namespace }),
+    ...(metadataOnly && { accept: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1' }),
     query: {
-      fieldSelector: `metadata.name=${at.name}`,
+      fieldSelector: `metadata.name=${escaped(at.name)}`,
       resourceVersion: version,
       resourceVersionMatch: 'Exact',
     },
     maxBytes: MAX_BYTES,
     signal: AbortSignal.timeout(SERVER_MS),
   });
-  const [object] = items;
+  await time.paceBytes(bytes);
+  const { items } = value as { readonly items: readonly KubernetesObject[] };
+  const object = items.find(
+    ({ metadata: { name, namespace } }) => name === at.name && (!resource.namespaced || namespace === at.namespace),
+  );
   const { apiVersion, kind } = resource;
-  // The objects of a list have neither.
   return object && { ...object, apiVersion, kind };
+}
+
+/** As `EscapeValue` of k8s.io/apimachinery/pkg/fields does: names of roles may have these characters. */
+function escaped(value: string): string {
+  return value.replaceAll(/[\\,=]/g, (character) => `\\${character}`);
 }
 
 /** An entry of `metadata.managedFields`, as far as it is one. */

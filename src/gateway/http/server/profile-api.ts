@@ -12,7 +12,7 @@ import { type Profiler, ProfilerBusyError, ProfilerUnavailableError } from '../.
 import { functionProfile, type ProfiledFunction, ProfileError } from '../../controller/endpoint/function-profile.ts';
 import { isLinkFromElsewhere } from '../login/request.ts';
 import { audit, type LoginEnv } from '../login/visitor.ts';
-import { pprofInThread } from '../profiles/pprof-thread.ts';
+import { pprofInProcess } from '../profiles/pprof-process.ts';
 
 export interface ProfileApiOptions {
   /** Of the gateway's own process. */
@@ -117,7 +117,7 @@ async function answer(context: Context, of: string, clock: Pick<Clock, 'wallNow'
     const json = await take({ spec: { kind, seconds }, signal });
     if (format === 'chrome') return file(context, Buffer.from(json), { of, path, type: 'application/json' });
     const endWallMs = clock.wallNow();
-    const bytes = await pprofInThread({ kind, json, endWallMs, seconds }, signal).catch((error: unknown) => {
+    const bytes = await pprofInProcess({ kind, json, endWallMs, seconds }, signal).catch((error: unknown) => {
       signal.throwIfAborted();
       throw new ProfileError(502, `the profile of ${of} cannot be converted (${messageOf(error)})`);
     });

@@ -19,8 +19,8 @@ export class ViewRecord {
   /** The highest position that this process has seen. */
   #position: number | undefined;
   #asking: Promise<number | undefined> | undefined;
-  /** As the last read of the state had it. */
-  #shownMs: number | undefined;
+  /** Those of the last read of the state. */
+  #last: Pick<ViewState, 'shownMs' | 'rewound'> | undefined;
 
   constructor(redis: Redis, key: string, writer: ViewWriter, lastWritten: LastWritten) {
     this.#redis = redis;
@@ -55,7 +55,7 @@ export class ViewRecord {
       isServed: unserved !== '1',
       writerId: writerId ?? undefined,
     };
-    this.#shownMs = state.shownMs;
+    this.#last = state;
     if (this.#writer.is(state.writerId)) known.recordState(state);
     else this.#lastWritten.forget();
     return state;
@@ -70,9 +70,12 @@ export class ViewRecord {
     return this.#lastWritten.trusted?.state ?? this.state();
   }
 
-  /** `ViewState.shownMs` without a trip to Redis: recovery reads the state once a second. */
+  /**
+   * `ViewState.shownMs` without a trip to Redis: recovery reads the state once a second. Undefined while it is rewound.
+   */
   get lastShownMs(): number | undefined {
-    return this.#lastWritten.trusted?.state?.shownMs ?? this.#shownMs;
+    const state = this.#lastWritten.trusted?.state ?? this.#last;
+    return state?.rewound ? undefined : state?.shownMs;
   }
 
   /**

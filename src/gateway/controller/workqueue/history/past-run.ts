@@ -46,8 +46,8 @@ export interface PastRun {
    */
   readonly heldMs?: number;
   /**
-   * For how long the cache may have lacked a change when the run began. Absent while that was no longer than it is for
-   * kinds at rest, of which the apiserver says once in a minute or so that nothing has changed.
+   * For how long the cache may have lacked a change when the trigger was sent, at most: the apiserver says once in a
+   * minute or so that nothing of a kind at rest has changed. Absent when the gateway does not know.
    */
   readonly cacheAgeMs?: number;
   /** 1 for the first run since the key last succeeded. Absent for the end of an accepted run. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ObjectStates } from '../data.ts';
-import { objectPanel, yamlBlock, yamlOf } from './object.ts';
+import { changePanel, objectPanel, yamlBlock, yamlOf } from './object.ts';
 
 const object = (data: string): Parameters<typeof yamlOf>[0] =>
   ({ kind: 'ConfigMap', apiVersion: 'v1', metadata: { name: 'a' }, data: { text: data } }) as never;
@@ -20,6 +20,32 @@ test("kubectl's copy of an earlier state is folded, and nothing of it is lost", 
   expect(folded).toContain(`aria-label="${name}"`);
   expect(folded).toContain('&lt;b&gt;');
   expect(yamlBlock(object('x'), 'Object').toString()).not.toContain('<details');
+});
+
+test('the change of an object shows its changed lines and those around them, and says what cannot be shown', async () => {
+  const data = (last: string): never =>
+    ({
+      ...object('x'),
+      data: { ...Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`a${at}`, 'same'])), z: last },
+    }) as never;
+  const of = async (before: string | undefined, after: string, managers: string[] = []): Promise<string> => {
+    const change = {
+      kind: 'shown',
+      before: before === undefined ? undefined : data(before),
+      after: data(after),
+      managers,
+    } as const;
+    return (await changePanel('v1/ConfigMap a', change, async (work) => work())).toString();
+  };
+  const small = await of('<old>', '<new>', ['a', 'b']);
+  expect(small).toContain('by a or b');
+  expect(small).toMatch(/<del> *z: &lt;old&gt;<\/del>/);
+  expect(small).toMatch(/<ins> *z: &lt;new&gt;<\/ins>/);
+  expect(small.match(/: same/g)?.length).toBeLessThan(10);
+  expect(await of(undefined, 'x')).not.toContain('<del>');
+  expect(await of('x', 'x')).toContain('and no other');
+  const large = 'l'.repeat(300_000);
+  expect(await of(`${large}1`, `${large}2`)).toContain('too large or too deep to show');
 });
 
 test('a large object is cut', () => {

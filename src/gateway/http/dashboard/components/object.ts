@@ -128,23 +128,27 @@ export async function changePanel(
 ): Promise<Html> {
   const title = html`The change of ${what}`;
   if (change.kind === 'hidden') return panel(title, empty(change.reason));
-  const { before, after, managers } = change;
-  const [left, right] = await Promise.all([before, after].map((each) => pace(() => (each ? changedText(each) : ''))));
+  const { managers } = change;
+  const [before, after] = [change.before, change.after].map((each) => each && unversioned(each));
+  const left = await pace(() => (before ? yamlOf(before) : ''));
+  const right = await pace(() => (after ? yamlOf(after) : ''));
   const end = managers.length > 0 && html`<span class="muted">by ${managers.join(' or ')}</span>`;
   if (left === right) {
-    const nothing = empty(
-      'It has changed fields that the cache leaves out, such as metadata.managedFields, and no other.',
-    );
-    return panel(title, nothing, end);
+    // Texts are cut, so those of different objects may be the same.
+    const areSame = before && after && (await pace(() => isSame(before, after)));
+    const words = areSame
+      ? 'It has changed fields that the cache leaves out, such as metadata.managedFields, and no other.'
+      : 'The object is too large or too deep to show what has changed.';
+    return panel(title, empty(words), end);
   }
   const heads = ['Before', 'After'] as const;
-  return pace(() => panel(title, sideBySide(left ?? '', right ?? '', heads, true), end));
+  return pace(() => panel(title, sideBySide(left, right, heads, true), end));
 }
 
-/** As YAML, without the version, which each change changes. */
-function changedText(object: KubernetesObject): string {
+/** Without the version, which each change changes. */
+function unversioned(object: KubernetesObject): KubernetesObject {
   const { resourceVersion: _, ...metadata } = object.metadata;
-  return yamlOf({ ...object, metadata: metadata as KubernetesObject['metadata'] });
+  return { ...object, metadata: metadata as KubernetesObject['metadata'] };
 }
 
 /** Whatever the order of their fields. Costs little of what their texts cost. */

@@ -8,7 +8,7 @@ import { outcomeBadge, reasonList, wroteText } from '../components/runs.ts';
 import { type Content, html, type Html } from '../html.ts';
 import { crumbs, layout, type PageRequest } from '../page.ts';
 import { formatDuration } from '../times.ts';
-import { controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
+import { controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl, runUrl } from '../urls.ts';
 
 /** Reasons whose changes a page asks the apiserver for. */
 const MOST_CHANGES = 2;
@@ -16,6 +16,7 @@ const MOST_CHANGES = 2;
 /**
  * One run of a key: why it ran, what has changed, how long it took, how it ended, and what its function reported.
  * @param entries its entries in the history, the newest first. A run that went on after its answer has several.
+ * @param first the run that it repeats: its reasons are the first cause.
  */
 export async function runPage(
   page: PageRequest,
@@ -23,6 +24,7 @@ export async function runPage(
     id,
     key,
     entries,
+    first,
     traceUrl,
     changeOf,
     pace,
@@ -30,6 +32,7 @@ export async function runPage(
     readonly id: string;
     readonly key: string;
     readonly entries: readonly PastRun[];
+    readonly first: PastRun | undefined;
     readonly traceUrl: DashboardData['traceUrl'];
     readonly changeOf: (reason: ChangeReason) => Promise<Shown<ObjectChange>>;
     readonly pace: ReadingTime['pace'];
@@ -37,13 +40,14 @@ export async function runPage(
 ): Promise<Html> {
   const [last] = entries;
   if (!last) return forgottenPage(page, id, key);
-  const reasons = entries.flatMap((each) => (each.reasons ?? []).flatMap(asChange)).slice(0, MOST_CHANGES);
-  const changes = await Promise.all(
-    reasons.map(async (each) => {
-      const what = html`${each.object} at ${each.resourceVersion}`;
-      return changePanel(what, await changeOf(each), pace);
-    }),
-  );
+  const caused = first ? [...entries, first] : entries;
+  const reasons = caused.flatMap((each) => (each.reasons ?? []).flatMap(asChange)).slice(0, MOST_CHANGES);
+  const changes: Html[] = [];
+  // One after the other: an object may have megabytes.
+  for (const each of reasons) {
+    const what = html`${each.object} at ${each.resourceVersion}`;
+    changes.push(await changePanel(what, await changeOf(each), pace));
+  }
   const title = `Run ${last.run} of ${key}`;
   return layout(page, {
     title: `${title} · ${id}`,
@@ -56,6 +60,7 @@ export async function runPage(
       ${entries.map((each) =>
         entryPanel(page, each, {
           isOneOfSeveral: entries.length > 1,
+          cause: first && html`<a href="${runUrl(id, first)}">run ${first.run}</a>: ${reasonList(first.reasons)}`,
           trace: each.reconcileId === undefined ? undefined : traceUrl(each.reconcileId),
         }),
       )}
@@ -64,8 +69,18 @@ export async function runPage(
   });
 }
 
-function asChange({ object, resourceVersion }: Reason): ChangeReason[] {
-  return object === undefined || resourceVersion === undefined ? [] : [{ object, resourceVersion }];
+/** The first of the attempts that these entries of a run repeat; undefined when it is not among the runs of its key. */
+export function firstAttempt(runs: readonly PastRun[], entries: readonly PastRun[]): PastRun | undefined {
+  const again = entries.find(({ attempt = 1 }) => attempt > 1);
+  const number = again && runs.find(({ attempt, run }) => attempt === 1 && run < again.run)?.run;
+  const attempts = runs.filter(({ run }) => run === number);
+  // A run without an answer has two entries, and its reasons are in the first of them.
+  const hasFailed = attempts.every(({ outcome }) => outcome !== 'done' && outcome !== 'requeue');
+  return hasFailed ? attempts.find(({ reasons }) => reasons !== undefined) : undefined;
+}
+
+function asChange({ type, object, resourceVersion }: Reason): ChangeReason[] {
+  return object === undefined || resourceVersion === undefined ? [] : [{ type, object, resourceVersion }];
 }
 
 /** The history holds the last runs only, and of very many a second some. */
@@ -88,7 +103,11 @@ function forgottenPage(page: PageRequest, id: string, key: string): Html {
 function entryPanel(
   { times }: PageRequest,
   entry: PastRun,
-  { isOneOfSeveral, trace }: { readonly isOneOfSeveral: boolean; readonly trace: string | undefined },
+  {
+    isOneOfSeveral,
+    cause,
+    trace,
+  }: { readonly isOneOfSeveral: boolean; readonly cause: Content; readonly trace: string | undefined },
 ): Html {
   const { outcome, atMs, attempt, tookMs, waitedMs, heldMs, cacheAgeMs, gateway } = entry;
   const { reasons, error, wrote, barrier, nextMs, stack, log, reconcileId } = entry;
@@ -97,12 +116,13 @@ function entryPanel(
     ['Attempt', attempt !== undefined && String(attempt)],
     ['Waited in the queue', waitedMs !== undefined && formatDuration(waitedMs)],
     ['Of it for the cache', heldMs !== undefined && formatDuration(heldMs)],
-    ['Read the cache as it was', cacheAgeMs !== undefined && `${formatDuration(cacheAgeMs)} before`],
+    ['Its cache was', cacheAgeMs !== undefined && `at most ${formatDuration(cacheAgeMs)} old`],
     ['Took', tookMs !== undefined && formatDuration(tookMs)],
     ['Gateway', gateway],
     ['reconcileID in logs', reconcileId !== undefined && html`<code>${reconcileId}</code>`],
     ['Trace', trace !== undefined && html`<a href="${trace}">Open it</a>`],
     ['Why', reasonList(reasons)],
+    ['First cause', cause],
     ['Wrote', wroteText(wrote)],
     ['Error', error],
     ['Then', barrier && 'the next run of the key waits until the cache shows these writes'],
