@@ -238,6 +238,11 @@ describe('a controller', () => {
   it('shows what the change that woke a run has made of the object, also on the page of a retry', async () => {
     const key = { namespace, name: 'changed' };
     await createMoody(cluster, key, { again: '900' });
+    // Else one run has both changes as its reasons.
+    await eventually(async () => {
+      const runs = await fetch(`${url}/queues/moody/runs?key=${encodeURIComponent(`${namespace}/changed`)}`);
+      expect((await runs.json()) as unknown).toMatchObject({ runs: [{ outcome: 'requeue' }] });
+    });
     await cluster.patch(configMaps, key, { data: { again: '600', fail: 'the <b>cellar</b> is wet' } });
     await untilDead(url, 6);
     await page.goto(moodyUrl(keyPath('changed')));

@@ -48,6 +48,8 @@ it('the page of a run shows what the change that woke it has made of the object,
   expect(first).not.toContain('<del>');
 
   const edited = await edit(cluster, configMaps, key, { data: { soup: '<onion>' } });
+  // A run of its own, so that a later change is none of its reasons.
+  await pageOf(edited.metadata.resourceVersion);
   await edit(cluster, configMaps, key, { data: { soup: 'the last one' } });
   const page = await pageOf(edited.metadata.resourceVersion);
   expect(page).toContain(`The change of v1/ConfigMap ${namespace}/${name} at ${edited.metadata.resourceVersion}`);
