@@ -77,3 +77,24 @@ it('a stack has those of the causes, and an end', () => {
   expect(stackOf('text')).toBeUndefined();
   expect(stackOf(Object.assign(new Error('long'), { stack: 'x'.repeat(10_000) }))).toHaveLength(4096);
 });
+
+it('a busy function makes text of its lines when they are read, and they say what they would have said', () => {
+  const logs = new ReportedLogs(20);
+  const nowMs = systemClock.now();
+  expect(logs.isBusy(nowMs)).toBe(false);
+  let calls = 0;
+  for (; !logs.isBusy(systemClock.now()) && calls < 1000; calls += 1) logs.takesSuccess();
+  // More, if a new second has begun.
+  expect(calls).toBeGreaterThanOrEqual(50);
+  expect(calls).toBeLessThan(1000);
+  expect(logs.isBusy(systemClock.now() + 2000)).toBe(false);
+  const linesOf = (isBusy: boolean): readonly string[] => {
+    const runLog = new RunLog(20, nowMs, isBusy);
+    const fields = { at: 1, long: 'x'.repeat(1000) };
+    runLog.around(plain()).child({ key: 'a' }).info(fields, 'looks');
+    fields.at = 2;
+    return runLog.lines.map((line) => line.replace(/^\+\d+ ms /, ''));
+  };
+  expect(linesOf(true)).toEqual(linesOf(false));
+  expect(linesOf(true)[0]).toMatch(/^info looks \{"key":"a","at":1,"long":"x+$/);
+});

@@ -34,6 +34,14 @@ export class ReportedLogs {
     this.lines = lines;
   }
 
+  /**
+   * Whether the logs of runs that end well are not reported now, so that keeping one should cost little: lines become
+   * text when they are read, and no object is compared with what it was.
+   */
+  isBusy(nowMs: number): boolean {
+    return nowMs - this.#sinceMs < 1000 && this.#reported >= REPORTED_PER_SECOND;
+  }
+
   /** Whether a run that has ended well reports its log. A busy function reports a sample. */
   takesSuccess(): boolean {
     const nowMs = systemClock.now();
@@ -56,15 +64,18 @@ interface Line {
 export class RunLog {
   readonly #most: number;
   readonly #startedMs: number;
+  readonly isBusy: boolean;
   readonly #lines: Line[] = [];
 
   /**
    * @param most how many lines are kept.
    * @param startedMs when the run began, in the time of `systemClock.now`.
+   * @param isBusy see `ReportedLogs`. Default false.
    */
-  constructor(most: number, startedMs: number) {
+  constructor(most: number, startedMs: number, isBusy = false) {
     this.#most = most;
     this.#startedMs = startedMs;
+    this.isBusy = isBusy;
   }
 
   get isEmpty(): boolean {
@@ -101,8 +112,10 @@ export class RunLog {
       (level: 'info' | 'warn' | 'error') =>
       (fields: LogFields, message: string): void => {
         logger[level](fields, message);
-        // Made at once: the fields may change afterwards.
-        this.#add(`${level} ${message}${shownFields({ ...bound, ...fields })}`.slice(0, LINE));
+        const given = { ...bound, ...fields };
+        const text = (): string => `${level} ${message}${shownFields(given)}`.slice(0, LINE);
+        // Made at once: what the fields hold may change afterwards.
+        this.#add(this.isBusy ? text : text());
       };
     return {
       debug: (fields, message) => logger.debug(fields, message),

@@ -23,7 +23,8 @@ const BODY = 200;
 /**
  * Adds what a run reads and writes to its log: `+3 ms cache get v1/ConfigMap a/b: version 812`, `+5 ms PATCH
  * /apis/apps/v1/namespaces/a/deployments/web, 4 ms: spec.replicas 2 → 3`. It stands around the cache and the transport
- * of the run. Lines are made when the log is read, because most runs do not report theirs. Values of Secrets, and of
+ * of the run. Lines are made when the log is read, because most runs do not report theirs, and those of a busy function
+ * say nothing of changes. Values of Secrets, and of
  * kinds that are encrypted in the cache, are left out.
  */
 export class RunSteps {
@@ -75,7 +76,8 @@ export class RunSteps {
         const answer = await send(request);
         sent.end(answer);
         const isRead = answer.status < 300 && request.method !== 'DELETE' && path !== undefined;
-        if (isRead && (this.#texts.size < MOST_TEXTS || this.#texts.has(path))) this.#texts.set(path, answer.body);
+        if (isRead && !this.#log.isBusy && (this.#texts.size < MOST_TEXTS || this.#texts.has(path)))
+          this.#texts.set(path, answer.body);
         return answer;
       } catch (error) {
         sent.end(messageOf(error));
@@ -96,6 +98,7 @@ export class RunSteps {
    * @returns its text of the last run, and its text now. Undefined: the run has read too many, or has none to compare.
    */
   #keep(resource: Resource, { namespace, name }: ObjectKey, object: KubernetesObject): Compared | undefined {
+    if (this.#log.isBusy) return undefined;
     const path = resourcePath(resource, { namespace, name });
     if (this.#texts.size >= MOST_TEXTS && !this.#texts.has(path)) return undefined;
     const version = object.metadata.resourceVersion;

@@ -100,7 +100,8 @@ async function runRequest(
   const within = controller.writesAcrossNamespaces ? undefined : namespace;
   const writes = declaredWrites(controller);
   const startedMs = systemClock.now();
-  const runLog = options.logs.lines > 0 ? new RunLog(options.logs.lines, startedMs) : undefined;
+  const { lines: most } = options.logs;
+  const runLog = most > 0 ? new RunLog(most, startedMs, options.logs.isBusy(startedMs)) : undefined;
   const steps = runLog && new RunSteps(runLog, options.logs.seen, (kind) => isEncryptedKind(location, kind));
   const transport = traced(options.api(run), options.traceparent);
   const api = new ApiWriter(steps?.transport(transport) ?? transport, options.scope, { namespace: within, writes });
