@@ -41,6 +41,7 @@ import { type ControllerSettings, type ControllerTarget, RunningController } fro
 import type { ControllerSpec } from './controller-spec.ts';
 import { agesOf } from './controller-source.ts';
 import { CHANGE_LINES } from './handler-failures.ts';
+import { KindStarts } from './kind-starts.ts';
 import { queueOptions } from './queue-options.ts';
 import { parseKind, RelatedKinds } from './related-kinds.ts';
 import { checkEncryptedKind, checkEncryptedKinds, checkSecretReviews } from '../access/encrypted-kinds.ts';
@@ -89,6 +90,7 @@ export class ControllerFactory {
   readonly ownRuns = new GatewayRuns();
   readonly #idlePace = new IdlePace();
   readonly #startRates: StartRates;
+  readonly #kindStarts: KindStarts;
   /** The bytes of answers to triggers, by tenant. */
   readonly #heldBytes = new HeldBytes();
   /** Log lines about failed runs and about callbacks, by tenant. */
@@ -107,6 +109,7 @@ export class ControllerFactory {
     this.#options = options;
     const { clock } = options.runtime;
     this.#startRates = new StartRates(clock, this.ownRuns);
+    this.#kindStarts = new KindStarts(clock);
     this.#runLines = new LimitedLines(clock, FAILURE_LINES);
     this.#changeLines = new LimitedLines(clock, CHANGE_LINES);
     this.#queueLines = new LimitedLines(clock, QUEUE_LINES);
@@ -128,8 +131,10 @@ export class ControllerFactory {
     // `relatedOf` has discovered these. A second discovery would fail while the group of one is away.
     const related = (spec.related ?? []).filter(isOther);
     const resources = await Promise.all(declared.map((kind) => discoverResource(client.for(id), kind)));
+    const wanted = [...resources, ...related];
+    if (tenant !== undefined) this.#kindStarts.begin(tenant, wanted.filter((each) => !informers.has(each)).length);
     const sources = await Promise.all(
-      [...resources, ...related].map(async (each, at) => ({
+      wanted.map(async (each, at) => ({
         resource: each,
         informers: await informers.ensure(each, id),
         isRelated: at >= declared.length,

@@ -85,6 +85,11 @@ export class Informers {
     await Promise.all(this.all().map((informer) => informer.follow()));
   }
 
+  /** Whether the kind has informers. */
+  has(resource: Resource): boolean {
+    return this.#kinds.has(servedAs(resource));
+  }
+
   /** The informers of this kind, for `user` until it releases them. */
   ensure(resource: Resource, user: string): Promise<Informer[]> {
     const kind = servedAs(resource);

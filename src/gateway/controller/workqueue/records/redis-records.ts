@@ -123,6 +123,11 @@ export class RedisRecords {
     return { starts: answers.map((each) => decodeStart(each, incarnation)), low, lowLeft: lowLeft === 1 };
   }
 
+  /** Removes the answer that a worker may ask for again: see `takenPrefix`. For one that starts nothing any more. */
+  async forgetTaken(gateway: string): Promise<void> {
+    await this.#redis.unlink(`${this.#keys.takenPrefix}${gateway}`);
+  }
+
   /** Extends the slots of runs that go on. */
   async prolongSlots(slots: readonly { key: string; untilMs: number }[]): Promise<void> {
     if (slots.length === 0) return;

@@ -159,9 +159,10 @@ export class QueueWorker {
     this.#callNext();
   }
 
-  /** Stops extending the slots of its runs. */
+  /** Stops extending the slots of its runs. Redis would keep its last answer for as long as a run may last. */
   close(): void {
     this.#slots.close();
+    this.#options.records.forgetTaken(this.#id).catch(() => {});
   }
 
   /**
