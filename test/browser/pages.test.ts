@@ -241,7 +241,7 @@ describe('a controller', () => {
     // Else one run has both changes as its reasons.
     await eventually(async () => {
       const runs = await fetch(`${url}/queues/moody/runs?key=${encodeURIComponent(`${namespace}/changed`)}`);
-      expect((await runs.json()) as unknown).toMatchObject({ runs: [{ outcome: 'requeue' }] });
+      expect(await runs.json()).toMatchObject({ runs: [{ outcome: 'requeue' }] });
     });
     await cluster.patch(configMaps, key, { data: { again: '600', fail: 'the <b>cellar</b> is wet' } });
     await untilDead(url, 6);
