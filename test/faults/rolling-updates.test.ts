@@ -179,7 +179,7 @@ function between(commit: string): Form[] {
 }
 
 /** A new gateway is ready within this time, or the update has stopped. */
-const READY_MS = 120_000;
+const READY_MS = 30_000;
 
 /** Two gateways are for the long form. */
 const REPLICAS = process.env['ROLLING_UPDATES_LONG'] ? [1, 2] : [1];
