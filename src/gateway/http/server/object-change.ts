@@ -74,8 +74,8 @@ async function objectAt(
     signal: AbortSignal.timeout(SERVER_MS),
   });
   await time.paceBytes(bytes);
-  const { items } = value as { readonly items: readonly KubernetesObject[] };
-  const object = items.find(
+  const { items } = value as { readonly items: readonly KubernetesObject[] | null };
+  const object = items?.find(
     ({ metadata: { name, namespace } }) => name === at.name && (!resource.namespaced || namespace === at.namespace),
   );
   const { apiVersion, kind } = resource;

@@ -52,7 +52,8 @@ export interface KnownObject {
 
 interface List {
   metadata: { resourceVersion: string; continue?: string };
-  items: KubernetesObject[];
+  /** The apiserver has null for an empty list of metadata. */
+  items: KubernetesObject[] | null;
 }
 
 /** The requests that a reflector makes: list by pages, watch, and a look at the current version. No state, no retry. */
@@ -100,7 +101,8 @@ export class ListWatch {
         else limit = Math.ceil(limit / 8);
         continue;
       }
-      const { items, metadata } = page.value as List;
+      const { items: of, metadata } = page.value as List;
+      const items = of ?? [];
       version ??= metadata.resourceVersion;
       for (const item of items) this.name(item);
       yield { items, version, bytes: page.bytes, weight: page.weight };
@@ -202,5 +204,5 @@ export class ListWatch {
 const metadataAs = (partial: string): string => `application/json;as=${partial};g=meta.k8s.io;v=v1`;
 
 function shows(list: List, { uid, version }: KnownObject): boolean {
-  return list.items.some(({ metadata }) => metadata.uid === uid && metadata.resourceVersion === version);
+  return (list.items ?? []).some(({ metadata }) => metadata.uid === uid && metadata.resourceVersion === version);
 }
