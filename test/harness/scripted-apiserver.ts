@@ -91,6 +91,10 @@ export class Exchange {
     response.on('error', () => {});
   }
 
+  get accept(): string | undefined {
+    return this.#request.headers.accept;
+  }
+
   get isWatch(): boolean {
     return this.query['watch'] === 'true';
   }

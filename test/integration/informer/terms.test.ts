@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
 import {
   type Clock,
   compareResourceVersions,
@@ -190,7 +190,7 @@ describe('the terms of an informer', () => {
     await eventually(async () => expect(await leading.currentVersion()).toBeUndefined());
     expect(await following.currentVersion()).toBeUndefined();
     // Nothing will come.
-    await following.catchUp(AbortSignal.timeout(1000));
+    await following.catchUp(AbortSignal.timeout(60_000));
   });
 
   it('the next one relays what has changed while none led', async () => {
@@ -279,6 +279,58 @@ describe('the terms of an informer', () => {
     await next.lead();
     await eventually(async () => expect(next.woken).toContain(last));
     expect(await informer.view.record.missedBy('late')).toBe('1');
+  });
+
+  it('a view is taken once when an informer starts in the moment in which its gateway begins to lead', async () => {
+    const own = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+    const leading = new Replica(cluster, redis, own, await clusterIdentity(cluster.client));
+    started.add(() => leading.informers.stop());
+    const term = leading.writer.begin(new AbortController().signal);
+    const informer = await leading.start(roles);
+    await informer.waitForSync(AbortSignal.timeout(20_000));
+    const streams = vi.spyOn(cluster.client, 'stream');
+    await leading.informers.lead(term);
+    const key = { namespace, name: uniqueName('taken-once') };
+    await cluster.create(roles, { metadata: key });
+    await eventually(async () => expect(leading.woken).toContain(`${namespace}/${key.name}`));
+    const ofRoles = streams.mock.calls.filter(([{ path }]) => path.endsWith(`/namespaces/${namespace}/roles`));
+    streams.mockRestore();
+    expect(ofRoles).toEqual([]);
+    await cluster.delete(roles, key);
+  });
+
+  it('a view that waits for a late user after a change of the leader catches up without a list', async () => {
+    const own = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+    const clusterId = await clusterIdentity(cluster.client);
+    const before = new Replica(cluster, redis, own, clusterId);
+    // It stands still while the user is missing, and looks for a bookmark for 15 s afterwards, on any machine.
+    let standsAtMs: number | undefined = systemClock.now();
+    const lengthOf = (ms: number): number => (standsAtMs !== undefined ? 1 : ms === 100 ? 500 : ms);
+    const clock: Clock = {
+      ...systemClock,
+      now: () => standsAtMs ?? systemClock.now(),
+      sleep: (ms, signal) => systemClock.sleep(lengthOf(ms), signal),
+    };
+    const next = new Replica(cluster, redis, own, clusterId, clock);
+    started.add(async () => Promise.all([before.informers.stop(), next.informers.stop()]));
+    await before.lead();
+    const led = await before.start();
+    await led.waitForSync(AbortSignal.timeout(20_000));
+    await led.setHandlers('late', []);
+    await change('a');
+    await eventually(async () => expect(await led.view.record.hearers()).toContain('late'));
+    const list = await led.view.record.lastList();
+    await before.follow();
+    const informer = await next.start();
+    await change('b');
+    await next.lead();
+    const caughtUp = informer.catchUp(AbortSignal.timeout(120_000));
+    // More looks than it takes without a bookmark.
+    await sleep(500);
+    standsAtMs = undefined;
+    await informer.setHandlers('late', []);
+    await caughtUp;
+    expect(await informer.view.record.lastList()).toEqual(list);
   });
 
   it('the users of a view are told of marks at once, and of those that come and go after it half a minute later', async () => {

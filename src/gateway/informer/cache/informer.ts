@@ -13,6 +13,7 @@ import type { ChangeHandler } from './change.ts';
 import { ChangeHandlers } from './change-handlers.ts';
 import type { InformerOptions } from './informer-options.ts';
 import type { View } from './view.ts';
+import { droppedFields } from './view-settings.ts';
 import { ViewUpdater } from './view-updater.ts';
 import type { Term } from './gateway-writer.ts';
 
@@ -47,6 +48,8 @@ export class Informer {
   readonly #stop = new AbortController();
   /** Present while this gateway leads. */
   #updater: ViewUpdater | undefined;
+  /** The take of the view in the present term. */
+  #taken: { readonly term: Term; readonly done: Promise<void> } | undefined;
   #begun = false;
   #synced = false;
   #outdated = false;
@@ -59,7 +62,8 @@ export class Informer {
     const { client, resource, settings, view } = options;
     this.#options = options;
     this.view = view;
-    this.#listWatch = new ListWatch(client, resource, { ...settings, namespace: view.location.namespace });
+    const scope = { ...settings, drop: droppedFields(settings), namespace: view.location.namespace };
+    this.#listWatch = new ListWatch(client, resource, scope);
     this.#handlers = new ChangeHandlers(options.listeners.onHandlerError);
   }
 
@@ -213,7 +217,13 @@ export class Informer {
     await Promise.all([this.#endTerm(), this.#following]);
   }
 
-  async #take(term: Term): Promise<void> {
+  /** Takes the view once in a term: an informer may be started in the moment in which the gateway begins to lead. */
+  #take(term: Term): Promise<void> {
+    if (this.#taken?.term !== term) this.#taken = { term, done: this.#takeView(term) };
+    return this.#taken.done;
+  }
+
+  async #takeView(term: Term): Promise<void> {
     // Otherwise writes that are still under way there would carry the new ID.
     await this.#ended;
     const updater = new ViewUpdater({
@@ -240,6 +250,7 @@ export class Informer {
   async #endTerm(): Promise<void> {
     const updater = this.#updater;
     this.#updater = undefined;
+    this.#taken = undefined;
     if (updater) this.#ended = Promise.all([this.#ended, updater.stop()]);
     await this.#ended;
   }
@@ -282,15 +293,17 @@ export class Informer {
    * list. At once while the server does not serve the resource.
    */
   async catchUp(signal: AbortSignal): Promise<void> {
-    const current = await this.currentVersion();
+    const current = await this.currentVersion({ signal });
     if (current === undefined) return;
-    for (let waitedMs = 0; waitedMs < CATCH_UP_MS; waitedMs += CATCH_UP_LOOK_MS) {
+    for (let waitedMs = 0; waitedMs < CATCH_UP_MS;) {
       signal.throwIfAborted();
       this.#stop.signal.throwIfAborted();
       const { version } = await this.view.record.state();
       if (version !== undefined && compareResourceVersions(version, current) >= 0) return;
       this.requestProgress();
       await this.#options.runtime.clock.sleep(CATCH_UP_LOOK_MS, signal);
+      // After a change of the leader no bookmark comes before the view is watched.
+      if (!this.#updater?.waitsForUsers) waitedMs += CATCH_UP_LOOK_MS;
     }
     await this.relist(signal);
   }
@@ -326,11 +339,10 @@ export class Informer {
    * The server's version of the resource now; undefined when the server has not served the resource for a while, as the
    * view says, and answers three times that it does not serve it now: one 404 alone may be that of a proxy, or of one
    * server of several that does not know a new definition yet.
-   * @param asker the controller that wants to know: it counts against its requests, and its signal gives up. Default:
-   *   the gateway itself.
+   * @param asker its signal gives up; the request counts against those of its controller, or is the gateway's own.
    */
   async currentVersion(asker?: {
-    readonly controller: string;
+    readonly controller?: string;
     readonly signal: AbortSignal;
   }): Promise<ResourceVersion | undefined> {
     const timeout = AbortSignal.timeout(10_000);

@@ -14,7 +14,10 @@ export function isEncrypted(kind: string, settings: ViewSettings): boolean {
   return kind === SECRET && settings.metadataOnly !== true;
 }
 
-const DEFAULT_DROP = ['metadata.managedFields'];
+/** The fields that the cache leaves out. */
+export function droppedFields({ drop = ['metadata.managedFields'] }: Pick<ViewSettings, 'drop'>): readonly string[] {
+  return drop;
+}
 
 export function settingsFor(settings: CacheSettings, kind: string): ViewSettings {
   return { ...settings.defaults, ...ownValue(settings.kinds, kind) };
@@ -26,10 +29,17 @@ export function settingsFor(settings: CacheSettings, kind: string): ViewSettings
  * @param namespace of a view that holds one namespace.
  */
 export function settingsHash(settings: ViewSettings, resource: Resource, namespace?: string): string {
-  const { labelSelector = '', fieldSelector = '', metadataOnly = false, drop = DEFAULT_DROP } = settings;
+  const { labelSelector = '', fieldSelector = '', metadataOnly = false } = settings;
   const kind = formatKind(resource);
   const served = `${resource.plural} ${resource.namespaced ? 'namespaced' : 'cluster-scoped'}`;
-  const parts = [served, namespace ?? '', labelSelector, fieldSelector, metadataOnly, drop.toSorted()];
+  const parts = [
+    served,
+    namespace ?? '',
+    labelSelector,
+    fieldSelector,
+    metadataOnly,
+    droppedFields(settings).toSorted(),
+  ];
   // The views of all other kinds keep their hash.
   if (kind === SECRET) parts.push(isEncrypted(kind, settings) ? 'encrypted' : 'without last-applied');
   const text = JSON.stringify(parts);
@@ -41,7 +51,7 @@ export function settingsHash(settings: ViewSettings, resource: Resource, namespa
  * values.
  */
 export function transformOf(settings: ViewSettings, kind?: string): Transform {
-  const paths = (settings.drop ?? DEFAULT_DROP).map((path) => path.split('.'));
+  const paths = droppedFields(settings).map((path) => path.split('.'));
   if (kind === SECRET && !isEncrypted(kind, settings)) paths.push(LAST_APPLIED);
   return {
     object: (object) => {

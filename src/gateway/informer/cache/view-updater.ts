@@ -171,6 +171,11 @@ export class ViewUpdater {
     return this.#isTaken;
   }
 
+  /** It does not watch yet, because users of the view are still starting. */
+  get waitsForUsers(): boolean {
+    return this.#begun && !this.#hearsAll;
+  }
+
   /** See `Reflector.refusal`. */
   get refusal(): Refusal | undefined {
     return this.#reflector.refusal;

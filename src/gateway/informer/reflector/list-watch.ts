@@ -25,6 +25,8 @@ export interface Scope {
   readonly fieldSelector?: string | undefined;
   /** Objects come without spec and status. */
   readonly metadataOnly?: boolean;
+  /** Fields that the caller removes from each object. The server may leave some of them out. Default: none. */
+  readonly drop?: readonly string[] | undefined;
 }
 
 export interface Page {
@@ -187,7 +189,7 @@ export class ListWatch {
    * version of now after each of its runs.
    */
   #list(query: Query, signal: AbortSignal, client = this.#client): Promise<List> {
-    const accept = `${metadataAs('PartialObjectMetadataList')},application/json`;
+    const accept = `${metadataAs('PartialObjectMetadataList')},${JSON_TEXT}`;
     return client.json<List>({ ...this.#listing(query, signal), accept });
   }
 
@@ -197,10 +199,14 @@ export class ListWatch {
   }
 
   #accept(partial: string): string {
-    return this.#metadataOnly ? metadataAs(partial) : 'application/json';
+    const accept = this.#metadataOnly ? metadataAs(partial) : JSON_TEXT;
+    return this.#scope.drop?.includes(MANAGED_FIELDS) ? `${accept};drop=${MANAGED_FIELDS},${accept}` : accept;
   }
 }
 
+const JSON_TEXT = 'application/json';
+/** Kubernetes 1.37 leaves them out on request (KEP-5958); an older apiserver ignores the parameter. */
+const MANAGED_FIELDS = 'metadata.managedFields';
 const metadataAs = (partial: string): string => `application/json;as=${partial};g=meta.k8s.io;v=v1`;
 
 function shows(list: List, { uid, version }: KnownObject): boolean {
