@@ -30,6 +30,7 @@ import { Lifecycle } from './process/lifecycle.ts';
 import { Manager } from './process/manager.ts';
 import { PrometheusMetrics } from './process/metrics.ts';
 import { OpenTelemetryTraces } from './process/opentelemetry-traces.ts';
+import { TracedChanges } from './process/traced-changes.ts';
 import { ProgressRequests } from './process/progress-requests.ts';
 import { NO_NEEDS, ReplicaRecord, roleOf } from './election/replica-record.ts';
 import { connectRedis, type Redis } from '../ground/redis/redis.ts';
@@ -190,6 +191,7 @@ export class Gateway {
     await this.#listen();
     const urls = new OuterUrls(this.#server.url, this.#config.cacheUrl);
     const cluster = await this.#connect(urls);
+    this.#traces?.linkThrough(new TracedChanges(cluster.location));
     const certificates = this.#webhooks.createCertificates(cluster.client, cluster.podNamespace);
     const replica = this.#recordReplica(cluster);
     this.#parts = this.#createParts({ files, urls, cluster, certificates, replica });

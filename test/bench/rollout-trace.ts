@@ -1,5 +1,5 @@
 /**
- * Draws the trace of a Deployment's rollout, from the spans of a gateway and of the apiserver, into an SVG file:
+ * Draws the trace of a Deployment's rollout, from the spans of two gateways and of the apiserver, into an SVG file:
  * `node --conditions=levelhook-source test/bench/rollout-trace.ts infra/docs/trace-of-a-rollout.svg`.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -44,14 +44,12 @@ try {
   const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
   const names = ['deployment', 'replicaset'];
   const functions = await Promise.all(names.map(async (name) => started.keep(await startFunction(setting, name))));
-  const gateway = started.keep(
-    await startGateway(
-      setting,
-      functions.map(({ url }) => url),
-      { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url },
-    ),
-  );
-  await untilReady(gateway.url);
+  const urls = functions.map(({ url }) => url);
+  for (let gateways = 0; gateways < 2; gateways += 1) {
+    const variables = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, LEVELHOOK_LEASE: `${NAMESPACE}/levelhook` };
+    const gateway = started.keep(await startGateway(setting, urls, variables));
+    await untilReady(gateway.url);
+  }
   // The first one pays for the start of the functions.
   for (const name of ['first', NAME]) {
     collector.spans.length = 0;

@@ -14,6 +14,10 @@ export interface CollectedSpan {
   readonly startMs: number;
   readonly endMs: number;
   readonly links: readonly { readonly traceId: string; readonly spanId: string }[];
+  /** Texts, and lists of texts separated by commas. */
+  readonly attributes: Readonly<Record<string, string>>;
+  /** Empty: the span has none. */
+  readonly error: string;
   /** The `service.name` of its process. */
   readonly service: string;
 }
@@ -28,7 +32,10 @@ interface Exported {
 
 interface Attribute {
   readonly key: string;
-  readonly value: { readonly stringValue?: string };
+  readonly value: {
+    readonly stringValue?: string;
+    readonly arrayValue?: { readonly values: readonly { readonly stringValue?: string }[] };
+  };
 }
 
 interface ExportedSpan {
@@ -39,6 +46,8 @@ interface ExportedSpan {
   readonly startTimeUnixNano: string;
   readonly endTimeUnixNano: string;
   readonly links?: readonly { readonly traceId: string; readonly spanId: string }[];
+  readonly attributes: readonly Attribute[];
+  readonly status?: { readonly message?: string };
 }
 
 /** Takes spans by OTLP: as JSON over HTTP, as a gateway sends them, and by gRPC, as kube-apiserver does. */
@@ -102,16 +111,21 @@ export class TraceCollector {
 
 function collected(span: ExportedSpan, service: string): CollectedSpan {
   const { traceId, spanId, parentSpanId = '', name, startTimeUnixNano, endTimeUnixNano, links = [] } = span;
-  const [startMs, endMs] = [Number(startTimeUnixNano) / 1e6, Number(endTimeUnixNano) / 1e6];
-  return { traceId, spanId, parentSpanId, name, startMs, endMs, links, service };
+  const [startMs, endMs] = [millisecondsOf(BigInt(startTimeUnixNano)), millisecondsOf(BigInt(endTimeUnixNano))];
+  const attributes = Object.fromEntries(span.attributes.map(({ key, value }) => [key, textOf(value)]));
+  const error = span.status?.message ?? '';
+  return { traceId, spanId, parentSpanId, name, startMs, endMs, links, attributes, error, service };
+}
+
+function textOf({ stringValue, arrayValue }: Attribute['value']): string {
+  return stringValue ?? arrayValue?.values.map((value) => value.stringValue).join(', ') ?? '';
 }
 
 /** The spans of an ExportTraceServiceRequest (opentelemetry/proto/trace/v1/trace.proto). */
 function spansIn(request: Buffer): CollectedSpan[] {
   return fieldsOf(request, 1).flatMap((resourceSpans) => {
-    const attributes = fieldsOf(resourceSpans, 1).flatMap((resource) => fieldsOf(resource, 1));
-    const named = attributes.find((each) => text(each, 1) === 'service.name');
-    const service = named ? text(fieldsOf(named, 2)[0] ?? Buffer.of(), 1) : '';
+    const resources = fieldsOf(resourceSpans, 1).map((resource) => attributesIn(resource, 1));
+    const service = resources[0]?.['service.name'] ?? '';
     return fieldsOf(resourceSpans, 2)
       .flatMap((scopeSpans) => fieldsOf(scopeSpans, 2))
       .map((span) => ({
@@ -121,9 +135,16 @@ function spansIn(request: Buffer): CollectedSpan[] {
         startMs: milliseconds(span, 7),
         endMs: milliseconds(span, 8),
         links: fieldsOf(span, 13).map(spanContextOf),
+        attributes: attributesIn(span, 9),
+        error: text(fieldsOf(span, 15)[0] ?? Buffer.of(), 2),
         service,
       }));
   });
+}
+
+function attributesIn(message: Buffer, field: number): Readonly<Record<string, string>> {
+  const pairs = fieldsOf(message, field).map((pair) => [text(pair, 1), text(fieldsOf(pair, 2)[0] ?? Buffer.of(), 1)]);
+  return Object.fromEntries(pairs) as Readonly<Record<string, string>>;
 }
 
 /** Spans and links begin with the same two fields. */
@@ -140,7 +161,12 @@ function text(message: Buffer, field: number): string {
 }
 
 function milliseconds(message: Buffer, field: number): number {
-  return Number(fieldsOf(message, field)[0]?.readBigUInt64LE() ?? 0n) / 1e6;
+  return millisecondsOf(fieldsOf(message, field)[0]?.readBigUInt64LE() ?? 0n);
+}
+
+/** With three digits of a fraction: a number has no more for a time of today. */
+function millisecondsOf(nanoseconds: bigint): number {
+  return Number(nanoseconds / 1000n) / 1000;
 }
 
 /** The values of one field of a protobuf message: bytes, or the 8 or 4 bytes of a fixed number. */

@@ -1,14 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import type { Attributes, Link, SpanContext, Tracer } from '@opentelemetry/api';
-import {
-  NewestMap,
-  spanIdOf,
-  type TracedRun,
-  type TracedTrigger,
-  traceIdOf,
-  type Traces,
-  withoutPackage,
-} from '../../core/index.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Attributes, Link, Tracer } from '@opentelemetry/api';
+import { spanIdOf, type TracedTrigger, traceIdOf, type Traces, withoutPackage } from '../../core/index.ts';
+import type { LinkedSpan, TracedChanges } from './traced-changes.ts';
 
 export interface TracesOptions {
   /** Where the collector takes traces: the whole URL. */
@@ -26,12 +20,10 @@ type Packages = Awaited<ReturnType<typeof loadPackages>>;
 
 /** A longer text of an error or a name is cut. */
 const MOST_CHARACTERS = 1024;
-/** Changes whose spans are remembered, some 2 KB each, and runs that one of them has woken. */
-const MOST_CHANGES = 5000;
-const MOST_WOKEN = 8;
 /** Of one run, because its function decides what it has written. */
-const MOST_LINKS = 32;
 const MOST_WRITES = 5;
+/** How long the end waits for traces that are being linked. */
+const END_MS = 1000;
 
 /**
  * Sends the spans of triggers to a collector by OTLP over HTTP. OpenTelemetry's packages read further settings
@@ -43,8 +35,8 @@ const MOST_WRITES = 5;
  * when the trigger has been answered, so a trigger holds nothing while it is under way.
  *
  * A run that was woken by the write of another one is linked with it, so that a rollout can be followed from
- * controller to controller. Whichever is recorded later has the link. A gateway links the runs that it has sent itself
- * and that have ended with their answer; a deletion links none.
+ * controller to controller, whichever gateways have sent the two. The one that is recorded later has the link. Runs are
+ * linked that have ended with their answer; a deletion links none.
  */
 export class OpenTelemetryTraces implements Traces {
   readonly #options: TracesOptions;
@@ -52,9 +44,9 @@ export class OpenTelemetryTraces implements Traces {
   #isSampled: (traceId: string) => boolean = () => false;
   #tracer: Tracer | undefined;
   #stop: () => Promise<void> = async () => {};
-  /** The spans of the last runs that have written an object at a version, and that were woken by it. */
-  readonly #writers = new NewestMap<string, SpanContext>(MOST_CHANGES);
-  readonly #woken = new NewestMap<string, SpanContext[]>(MOST_CHANGES);
+  #changes: TracedChanges | undefined;
+  /** The traces that are being linked. */
+  readonly #linking = new Set<Promise<void>>();
   /** The IDs of the next span. Empty: any. */
   readonly #next = { traceId: '', spanId: '' };
 
@@ -77,7 +69,7 @@ export class OpenTelemetryTraces implements Traces {
         .merge(resources.detectResources({ detectors: [resources.envDetector] })),
       idGenerator: {
         generateTraceId: () => next.traceId || randomBytes(16).toString('hex'),
-        generateSpanId: () => next.spanId || randomBytes(8).toString('hex'),
+        generateSpanId: () => next.spanId || newSpanId(),
       },
       spanProcessors: [new sdk.BatchSpanProcessor({ exporter: new exporter.OTLPTraceExporter({ url: collector }) })],
     });
@@ -90,8 +82,14 @@ export class OpenTelemetryTraces implements Traces {
     this.#packages = packages;
   }
 
+  /** From now on runs are linked. */
+  linkThrough(changes: TracedChanges): void {
+    this.#changes = changes;
+  }
+
   /** Sends what waits. */
   async stop(): Promise<void> {
+    await Promise.race([Promise.allSettled(this.#linking), sleep(END_MS, undefined, { ref: false })]);
     // A collector that is away must not keep the gateway.
     await this.#stop().catch(() => {});
   }
@@ -107,10 +105,30 @@ export class OpenTelemetryTraces implements Traces {
     return url !== undefined && this.#isSampled(traceId) ? url.replaceAll('{traceId}', traceId) : undefined;
   }
 
-  record({ id, controller, sentMs, answeredMs, runs }: TracedTrigger): void {
+  record(trigger: TracedTrigger): void {
     const [tracer, packages] = [this.#tracer, this.#packages];
-    if (!tracer || !packages || this.traceparent(id) === undefined) return;
-    const { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } = packages.api;
+    if (!tracer || !packages || this.traceparent(trigger.id) === undefined) return;
+    const linking = this.#link(trigger).then((spans) => this.#record(trigger, spans, { tracer, packages }));
+    this.#linking.add(linking);
+    void linking.finally(() => this.#linking.delete(linking));
+  }
+
+  /** The IDs of the spans of the runs, and the spans that they are linked with. */
+  async #link({ id, runs }: TracedTrigger): Promise<readonly RunSpan[]> {
+    const traceId = traceIdOf(id);
+    const linked = runs.map(async (run): Promise<RunSpan> => {
+      const spanId = newSpanId();
+      return { spanId, links: (await this.#changes?.join(run, { traceId, spanId })) ?? [] };
+    });
+    return Promise.all(linked);
+  }
+
+  #record(
+    { id, controller, sentMs, answeredMs, runs }: TracedTrigger,
+    spans: readonly RunSpan[],
+    { tracer, packages }: { readonly tracer: Tracer; readonly packages: Packages },
+  ): void {
+    const { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, TraceFlags } = packages.api;
     const queuedMs = (waitedMs = 0): number => sentMs - waitedMs;
     const from = Math.min(...runs.map(({ waitedMs }) => queuedMs(waitedMs)));
     const attributes = { 'levelhook.controller': controller, 'levelhook.reconcile_id': id };
@@ -118,8 +136,7 @@ export class OpenTelemetryTraces implements Traces {
     const root = tracer.startSpan(`reconcile ${controller}`, { attributes, startTime: from, root: true }, ROOT_CONTEXT);
     this.#next.traceId = '';
     const within = trace.setSpan(ROOT_CONTEXT, root);
-    for (const each of runs) {
-      const { key, run, attempt, waitedMs, reasons, outcome, error, wrote } = each;
+    for (const [at, { key, run, attempt, waitedMs, reasons, outcome, error, wrote }] of runs.entries()) {
       const startTime = queuedMs(waitedMs);
       const facts: Attributes = {
         'levelhook.key': key,
@@ -129,8 +146,16 @@ export class OpenTelemetryTraces implements Traces {
         'levelhook.outcome': outcome,
         'levelhook.wrote': wrote.slice(0, MOST_WRITES),
       };
+      const { spanId = '', links = [] } = spans[at] ?? {};
+      this.#next.spanId = spanId;
       const span = tracer.startSpan(key, { attributes: facts, startTime }, within);
-      span.addLinks(this.#linksOf(each, span.spanContext()));
+      this.#next.spanId = '';
+      span.addLinks(
+        links.map(({ change, relation, ...ids }): Link => {
+          const context = { ...ids, traceFlags: TraceFlags.SAMPLED, isRemote: true };
+          return { context, attributes: { [`levelhook.${relation}`]: change } };
+        }),
+      );
       if (waitedMs) tracer.startSpan('wait in the queue', { startTime }, trace.setSpan(ROOT_CONTEXT, span)).end(sentMs);
       if (error !== undefined) {
         const message = error.slice(0, MOST_CHARACTERS);
@@ -144,25 +169,16 @@ export class OpenTelemetryTraces implements Traces {
     sent.end(answeredMs);
     root.end(answeredMs);
   }
+}
 
-  /** Links to the runs whose writes have woken this run, and to those that its own writes have woken already. */
-  #linksOf({ wokenBy, wrote }: TracedRun, own: SpanContext): Link[] {
-    const links: Link[] = [];
-    for (const change of wokenBy) {
-      const writer = this.#writers.get(change);
-      if (writer) links.push({ context: writer, attributes: { 'levelhook.woken_by': change } });
-      const woken = this.#woken.get(change) ?? [];
-      if (woken.length < MOST_WOKEN) this.#woken.set(change, [...woken, own]);
-    }
-    for (const change of wrote) {
-      this.#writers.set(change, own);
-      for (const context of this.#woken.get(change) ?? []) {
-        if (links.length >= MOST_LINKS) break;
-        links.push({ context, attributes: { 'levelhook.has_woken': change } });
-      }
-    }
-    return links;
-  }
+/** A run in its trace. */
+interface RunSpan {
+  readonly spanId: string;
+  readonly links: readonly LinkedSpan[];
+}
+
+function newSpanId(): string {
+  return randomBytes(8).toString('hex');
 }
 
 async function loadPackages() {

@@ -1,11 +1,13 @@
 import { systemClock } from '../../../src/core/index.ts';
 import { importExtractableSecret } from '../../../src/contract/signature.ts';
+import { redisLocation } from '../../../src/ground/redis/redis-location.ts';
 import { connectRedis, unlinkAll } from '../../../src/ground/redis/redis.ts';
 import { CacheAccess } from '../../../src/gateway/controller/access/cache-access.ts';
 import { Dispatcher } from '../../../src/gateway/controller/dispatch/dispatcher.ts';
 import { Endpoint } from '../../../src/gateway/controller/endpoint/endpoint.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/controller/workqueue/bullmq-work-queue.ts';
 import { OpenTelemetryTraces } from '../../../src/gateway/process/opentelemetry-traces.ts';
+import { TracedChanges } from '../../../src/gateway/process/traced-changes.ts';
 import type { Finish, Process, Run } from '../../../src/gateway/controller/workqueue/work-queue.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
@@ -18,11 +20,13 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
   const redis = await connectRedis(redisUrl);
   const traces = traced && new OpenTelemetryTraces({ ...traced, url: undefined, version: '0.0.0' });
   await traces?.start();
+  const location = redisLocation(redis, uniqueName('bench'), 'bench');
+  traces?.linkThrough(new TracedChanges(location));
   const runtime = { ...quietRuntime(), traces };
   const queue = new BullMqWorkQueue({
     name: 'bench',
     behaviour: { concurrency, maxBatch, timeoutMs: 15_000 },
-    location: { redis, keyPrefix: uniqueName('bench'), clusterId: 'bench' },
+    location,
     runtime,
   });
   const endpoint = new Endpoint(functionUrl, [await importExtractableSecret(secret)], { connections: concurrency });
@@ -64,7 +68,8 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
         : `levelhook in batches of ${maxBatch}`,
     triggers: () => triggers,
     add: async (keys) => {
-      await queue.add(keys.map((key) => ({ key, reasons: [{ type: 'updated', object: `v1/ConfigMap ${key}` }] })));
+      const reason = { type: 'updated', resourceVersion: '1' } as const;
+      await queue.add(keys.map((key) => ({ key, reasons: [{ ...reason, object: `v1/ConfigMap ${key}` }] })));
     },
     start: async () => {
       // As in a gateway, BullMQ keeps few events.
