@@ -35,6 +35,15 @@ it('a comparison of benchmarks says what the machine did meanwhile', () => {
   expect(recorded().machine()).toBe('steal 0 % (at most 0 %), foreign CPU 2 % (at most 3 %)');
 });
 
+it('a comparison of benchmarks must not be saved when other programs used more than 5 % of the processors', () => {
+  const found = recorded();
+  expect(found.refusal()).toBeUndefined();
+  found.add('controller-runtime', { 'all.foreign': 20.4 });
+  expect(found.refusal()).toBeUndefined();
+  for (const foreign of [5.6, 30, 30]) found.add('controller-runtime', { 'all.foreign': foreign });
+  expect(found.refusal()).toMatch(/^other programs used 6 % of the processors/);
+});
+
 it('a plot of benchmarks has a bar for each arm with its median and range, and escapes texts', () => {
   const svg = recorded().plot('Failover of <two> "replicas"');
   expect(svg).toContain('aria-label="Failover of &lt;two> &quot;replicas&quot;"');

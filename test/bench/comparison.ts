@@ -1,3 +1,4 @@
+import type { MachineLoad } from './machine-load.ts';
 import { median } from './median.ts';
 import { type Panel, plot } from './plot.ts';
 import { figure, markdownTable, ratio } from './table.ts';
@@ -16,6 +17,9 @@ export interface Row {
   /** Title of its panel in the plot. Default: it has none. */
   readonly panel?: string;
 }
+
+/** In percent of the processors. */
+const MOST_FOREIGN = 5;
 
 /** Collects the figures of arms over rounds, and shows their medians and the ratios of one arm to others. */
 export class Comparison {
@@ -60,14 +64,26 @@ export class Comparison {
 
   /** `steal 0 % (at most 1 %), foreign CPU 12 % (at most 30 %)`: over all arms, rounds and parts. */
   machine(): string {
-    const all = [...this.#rounds.values()].flatMap((rounds) => rounds.flatMap((round) => Object.entries(round)));
-    const of = (name: string): string => {
-      const values = all.filter(([key]) => key.endsWith(`.${name}`)).map(([, value]) => value);
+    const of = (name: keyof MachineLoad): string => {
+      const values = this.#loads(name);
       return values.length > 0
         ? `${median(values).toFixed(0)} % (at most ${Math.max(...values).toFixed(0)} %)`
         : 'none';
     };
     return `steal ${of('stolen')}, foreign CPU ${of('foreign')}`;
+  }
+
+  /** Why these figures must not be kept: other programs took more than 5 % of the processors. Undefined: they may. */
+  refusal(): string | undefined {
+    const values = this.#loads('foreign');
+    const foreign = values.length > 0 ? median(values) : 0;
+    if (foreign <= MOST_FOREIGN) return undefined;
+    return `other programs used ${foreign.toFixed(0)} % of the processors, at most ${MOST_FOREIGN} % may be saved: stop them and measure again`;
+  }
+
+  #loads(name: keyof MachineLoad): number[] {
+    const all = [...this.#rounds.values()].flatMap((rounds) => rounds.flatMap((round) => Object.entries(round)));
+    return all.filter(([key]) => key.endsWith(`.${name}`)).map(([, value]) => value);
   }
 
   /** Undefined for a row without figures. In a list, for `flatMap`. */
