@@ -35,8 +35,8 @@ export class ReportedLogs {
   }
 
   /**
-   * Whether the logs of runs that end well are not reported now, so that keeping one should cost little: lines become
-   * text when they are read, and no object is compared with what it was.
+   * True while results leave out the logs of runs that end well. Such a log then costs little: lines become text when
+   * they are read, and objects are not compared.
    */
   isBusy(nowMs: number): boolean {
     return nowMs - this.#sinceMs < 1000 && this.#reported >= REPORTED_PER_SECOND;

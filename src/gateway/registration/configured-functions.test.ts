@@ -120,6 +120,16 @@ describe('a controller that cannot be started anew', () => {
   });
 });
 
+it.each(['key', 'history', 'writes', 'taken', 'busies', 'paused'])(
+  'a function may not call its controller "%s", which names other keys of the queue in Redis',
+  async (name) => {
+    const { url } = await world.open(name);
+    const functions = world.start();
+    const refusal = `${url}: a controller cannot be called "${name}": rename it`;
+    await eventually(async () => expect(functions.notReady()).toBe(refusal));
+  },
+);
+
 describe('a function is looked after', () => {
   it('while another one does not answer', async () => {
     await world.open('web');

@@ -1,6 +1,7 @@
 import { backoffMs, messageOf, type Runtime, UserError } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import type { ConfiguredFiles } from '../../ground/config/files.ts';
+import { isReservedName } from '../controller/workqueue/queue-keys.ts';
 import { Endpoint } from '../controller/endpoint/endpoint.ts';
 import { describeFunction } from '../controller/endpoint/describe.ts';
 
@@ -140,7 +141,7 @@ export class ConfiguredFunctions {
       const endpoint = new Endpoint(url, keys, { connections: 1, ca, clock });
       try {
         const description = await describeFunction(endpoint);
-        this.#refuseTaken(description.name);
+        this.#refuseName(description.name);
         const described = (): void => {
           this.#described.set(url, description);
           this.#awaited.delete(url);
@@ -162,8 +163,9 @@ export class ConfiguredFunctions {
     }
   }
 
-  /** Also while the controller of that name does not run: it will again. */
-  #refuseTaken(name: string): void {
+  #refuseName(name: string): void {
+    if (isReservedName(name)) throw new UserError(`a controller cannot be called "${name}": rename it`);
+    // Also while the controller of that name does not run: it will again.
     if ([...this.#described.values()].some((each) => each.name === name)) {
       throw new UserError(`two functions call their controller "${name}": rename one`);
     }

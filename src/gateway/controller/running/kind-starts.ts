@@ -1,11 +1,12 @@
 import { type Clock, TokenBucket, UserError } from '../../../core/index.ts';
 
-/** More kinds than the functions of a namespace ordinarily read, and then one each ten seconds. */
+/** The burst exceeds the number of kinds that the functions of one namespace usually read. */
 const RATE = { burst: 200, perSecond: 1 / 10 };
 
 /**
- * How often the declarations of one tenant may make the gateway begin to cache a kind that nobody else reads: that is a
- * list of all its objects, and their removal later. A tenant that names other kinds again and again waits.
+ * Limits how often the declarations of one tenant make the gateway cache a kind that no other function reads. Each time
+ * costs a list of all objects and, later, their removal from Redis, so a tenant that changes its kinds again and again
+ * must wait.
  */
 export class KindStarts {
   readonly #clock: Pick<Clock, 'now'>;

@@ -126,6 +126,12 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
   } as const;
 }
 
+/** Whether BullMQ's keys of a queue of this name could be other keys of the queue, such as the record of a key. */
+export function isReservedName(name: string): boolean {
+  const { bullmqPrefix, ...others } = queueKeys({ keyPrefix: '', clusterId: '' }, name);
+  return Object.values(others).flat().includes(bullmqPrefix);
+}
+
 /** The set of the keys that wait for the end of a pause of this scope. Keys that are paused one by one share a set. */
 export function waitingIn({ pausedPrefix }: Pick<QueueKeys, 'pausedPrefix'>, scope: PauseScope): string {
   const kind = ['object', 'key'].find((each) => scope.startsWith(`${each}/`));

@@ -19,7 +19,7 @@ export interface ObjectChangeOptions {
   /** Whether pages show nothing but the metadata of this kind. */
   readonly metadataOnly: boolean;
   readonly client: Pick<ApiClient, 'measuredJson'>;
-  /** Pays for what is read. */
+  /** Slows the reads down by their bytes. */
   readonly time: Pick<ReadingTime, 'paceBytes'>;
   /** The object as pages show it: called after the managers are read. */
   readonly shown: (object: KubernetesObject) => KubernetesObject;

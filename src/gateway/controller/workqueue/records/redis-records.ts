@@ -123,7 +123,7 @@ export class RedisRecords {
     return { starts: answers.map((each) => decodeStart(each, incarnation)), low, lowLeft: lowLeft === 1 };
   }
 
-  /** Removes the answer that a worker may ask for again: see `takenPrefix`. For one that starts nothing any more. */
+  /** Removes the last answer to a gateway that starts no more keys (see `takenPrefix`). */
   async forgetTaken(gateway: string): Promise<void> {
     await this.#redis.unlink(`${this.#keys.takenPrefix}${gateway}`);
   }
