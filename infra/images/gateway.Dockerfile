@@ -15,8 +15,9 @@ COPY src src
 COPY functions functions
 # Only what runs: no declarations of types, no functions, and not the package of the SDK.
 RUN node infra/checks/build.ts /out/dist && rm -r /out/dist/functions /out/dist/function && find /out/dist -name '*.d.ts' -exec rm {} +
-# OpenTelemetry's packages are optional peers, which are pruned with the development dependencies.
-RUN mv node_modules/@opentelemetry /out/ && npm prune --omit=dev --no-audit --no-fund && mv /out/@opentelemetry node_modules/
+# OpenTelemetry's packages are optional peers, which are pruned with the development dependencies, but for the one that
+# prom-client needs.
+RUN mv node_modules/@opentelemetry /out/ && npm prune --omit=dev --no-audit --no-fund && rm -rf node_modules/@opentelemetry && mv /out/@opentelemetry node_modules/
 RUN node infra/images/write-installed-bill.ts /out/sbom.cdx.json
 RUN mv node_modules package.json LICENSE /out/
 
