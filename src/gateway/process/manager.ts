@@ -21,6 +21,7 @@ import { DeclaredFunctions } from '../registration/declared-functions.ts';
 import { FunctionResolver } from '../registration/function-resolver.ts';
 import { FunctionStatusWriter } from '../registration/function-status-writer.ts';
 import { liveUid } from '../registration/live-uid.ts';
+import { RightsWatch } from '../registration/rights-watch.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
 import { DispatchLease } from '../recovery/dispatch-lease.ts';
 import { GarbageCollector, isGarbage } from '../recovery/garbage-collection.ts';
@@ -402,6 +403,7 @@ export class Manager implements KnownParts {
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
       progress: this.progress,
       reviewMs,
+      rightsWatch: new RightsWatch({ client, runtime }),
       select: {
         labelSelector: this.#labelSelector,
         maxPerNamespace: maxFunctionsPerNamespace,

@@ -67,17 +67,18 @@ async function start({
     },
   };
   const resolver: Pick<FunctionResolver, 'resolve'> = {
-    resolve: async ({ metadata, spec }: ReconcileFunction, _signal, onWaiting) => {
+    resolve: async ({ metadata, spec }: ReconcileFunction, _signal, on) => {
       world.resolves += 1;
       world.resolved.add(metadata.uid);
       world.specs.set(metadata.uid, spec);
-      if (world.hasNoTime) onWaiting?.();
+      if (world.hasNoTime) on?.waiting?.();
       await reviewed;
       throw new InvalidFunctionError('Ready', 'No', 'no');
     },
   };
   const functions = new DeclaredFunctions({
     client: server.client,
+    rightsWatch: { run: async () => {} },
     select: { labelSelector: undefined, maxPerNamespace: 10, leaving: () => world.leaving },
     controllers: controllers as Controllers,
     resolver: resolver as FunctionResolver,

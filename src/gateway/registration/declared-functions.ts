@@ -23,6 +23,7 @@ import {
   type ReconcileFunctionStatus,
 } from './reconcile-function.ts';
 import type { RightsReview } from './rights-review.ts';
+import type { RightsWatch } from './rights-watch.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
 export interface DeclaredFunctionsOptions extends Pick<
@@ -31,6 +32,7 @@ export interface DeclaredFunctionsOptions extends Pick<
 > {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly client: ApiClient;
+  readonly rightsWatch: Pick<RightsWatch, 'run'>;
   /**
    * Which ReconcileFunctions run: all, or the matches of a label selector; in each namespace at most `maxPerNamespace`,
    * the oldest first. `leaving` counts the controllers of a namespace that are removed and have runs that are not over.
@@ -196,7 +198,13 @@ export class DeclaredFunctions {
       random: Math.random,
       transform: partialTransform,
     });
-    await Promise.all([reflector.run(undefined, signal), this.#consume(buffer, signal)]);
+    await Promise.all([
+      reflector.run(undefined, signal),
+      this.#consume(buffer, signal),
+      this.#options.rightsWatch.run((changes) => {
+        for (const managed of this.#functions.values()) managed.rightsChanged(changes);
+      }, signal),
+    ]);
   }
 
   /** Resolves when nothing is being done any more, after the signal of `start` was aborted. */

@@ -15,6 +15,7 @@ import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts'
 import { ControllerStart } from './controller-start.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { Reachability } from './reachability.ts';
+import type { AskedRights, RightsChanges } from './rights-changes.ts';
 import { type RightsReview, RightsReviews } from './rights-review.ts';
 import type { PartialReconcileFunction, ReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
@@ -70,11 +71,11 @@ const ILL_MS = 30_000;
  * The spec is read from the apiserver when the object may run, and kept as long as it may. An object beyond the limit
  * of its namespace therefore takes no memory for its spec, however large that is.
  *
- * A review asks the apiserver. It runs after a change of the object and once a period, because no event reports a
- * change of rights; also while a controller starts, because until then the old declaration keeps running, by rights
- * that may be withdrawn. All other facts behind the conditions are read when `again` reports a change, or when a state
- * is known to end. For an idle object Redis is asked nothing
- * ([ADR 0032](../../../infra/adr/0032-reconcile-functions.md)).
+ * A review asks the apiserver. It runs after a change of the object or of rights that it was asked about, and once a
+ * period, because not every authorizer reports changes; also while a controller starts, because until then the old
+ * declaration keeps running, by rights that may be withdrawn. All other facts behind the conditions are read when
+ * `again` reports a change, or when a state is known to end. For an idle object Redis is asked nothing ([ADR
+ * 0032](../../../infra/adr/0032-reconcile-functions.md)).
  */
 export class FunctionReconciler {
   readonly #options: FunctionReconcilerOptions;
@@ -101,6 +102,11 @@ export class FunctionReconciler {
   readonly #rights: RightsReviews;
   /** The last facts read from its queue; undefined while it does not run. */
   #facts: QueueFacts | undefined;
+  /** The rights of the last review, and when it began to ask about them. */
+  #asked: AskedRights | undefined;
+  #askedMs = -Infinity;
+  /** Ends the rest of `LOOK_MS` after a pass. */
+  #pause = new AbortController();
   #readAtMs = 0;
   #failures = 0;
   /** Why it did not run when it was looked at last, as the log has it. */
@@ -180,8 +186,16 @@ export class FunctionReconciler {
     if (what === 'object') {
       this.#starting?.abort();
       this.#turn.abort();
+      this.#pause.abort();
     }
     this.#rest.abort();
+  }
+
+  /** Rights have changed: they are reviewed at once, unless they were within the last two seconds. */
+  rightsChanged(changes: RightsChanges): void {
+    if (!this.#asked || !changes.concern(this.#asked)) return;
+    this.again('review');
+    if (this.#options.runtime.clock.now() >= this.#askedMs + LOOK_MS) this.#pause.abort();
   }
 
   /** This gateway leads from now on: it reports the state that it sees, where the object's status differs. */
@@ -197,6 +211,7 @@ export class FunctionReconciler {
     this.#stopping.abort();
     this.#starting?.abort();
     this.#turn.abort();
+    this.#pause.abort();
     this.#rest.abort();
     await this.#ended;
   }
@@ -238,8 +253,11 @@ export class FunctionReconciler {
   async #untilNext(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options.runtime;
     this.#rest = new AbortController();
+    this.#pause = new AbortController();
+    // The pass that has ended may have been given up.
+    if (signal.aborted) return;
     const startEnded = this.#starting?.ended;
-    const atOnce = startEnded ? AbortSignal.any([signal, startEnded]) : signal;
+    const atOnce = startEnded ? AbortSignal.any([this.#pause.signal, startEnded]) : this.#pause.signal;
     await clock.sleep(LOOK_MS, atOnce);
     if (this.#again || atOnce.aborted) return;
     // Each abort of the turn aborts the rest, too.
@@ -272,7 +290,13 @@ export class FunctionReconciler {
     }
     const declared = await this.#read(signal);
     const resolved = await this.#rights.during(signal, () =>
-      resolver.resolve(declared, signal, () => this.#looked.resolve()),
+      resolver.resolve(declared, signal, {
+        waiting: () => this.#looked.resolve(),
+        asking: (asked) => {
+          this.#asked = asked;
+          this.#askedMs = runtime.clock.now();
+        },
+      }),
     );
     this.#status.record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
     if (this.#starting?.ended.aborted) await this.#endStart();

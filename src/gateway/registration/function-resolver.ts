@@ -36,6 +36,7 @@ import {
   type KubernetesCredentials,
   longestRunMs,
 } from '../controller/access/kubernetes-credentials.ts';
+import type { AskedRights } from './rights-changes.ts';
 import { readSigningSecret } from './signing-secret.ts';
 
 export interface FunctionResolverOptions {
@@ -78,6 +79,11 @@ export interface ResolvedFunction {
   readonly checkRights: (signal: AbortSignal) => Promise<void>;
 }
 
+export interface ResolveEvents {
+  readonly waiting?: () => void;
+  readonly asking?: (asked: AskedRights) => void;
+}
+
 interface Wanted extends WantedAccess {
   /** It may see a part of a view only, and so nothing of that in Redis. */
   readonly isPart: boolean;
@@ -94,17 +100,18 @@ export class FunctionResolver {
   }
 
   /**
-   * @param onWaiting called when it waits for processor time that its earlier declarations have used up.
+   * @param on `waiting` is called when it waits for processor time that its earlier declarations have used up, and
+   *   `asking` before the apiserver is asked about rights.
    * @throws InvalidFunctionError if the object, or something that it names, is invalid; and the errors of requests to
    *   the apiserver.
    */
-  async resolve(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<ResolvedFunction> {
+  async resolve(object: ReconcileFunction, signal: AbortSignal, on: ResolveEvents = {}): Promise<ResolvedFunction> {
     const { allowedEndpoints, cpuBudgets } = this.#options;
     const { namespace = '' } = object.metadata;
     const tenant = tenantNamed(namespace);
     // A tenant that declares many, or wrong ones, waits for its own.
     const client = this.#options.client.for(idOf(object));
-    const { spec, parsed } = await this.#declaration(object, signal, onWaiting);
+    const { spec, parsed } = await this.#declaration(object, signal, on.waiting);
     const { description, endpoint, serviceAccountName, signingSecret, paused } = spec;
     // No controller's budget: expressions go on while handshakes wait.
     const handshakes = (): CpuBudget => cpuBudgets.of(`${tenant} handshakes`, tenant);
@@ -123,6 +130,8 @@ export class FunctionResolver {
     this.#checkReachableBack(description, url, wanted);
     const { keys, version } = await readSigningSecret(client, { namespace, ...signingSecret }, signal);
     const named = { namespace, name: serviceAccountName };
+    const places = new Set([...wanted, ...reviewed].flatMap(({ namespaces = [] }) => namespaces));
+    on.asking?.({ account: named, namespaces: places });
     const { credentials } = spec;
     const uid = await uidOf(client, named, signal);
     const account: FunctionAccount = { ...named, uid, credentials, controller: idOf(object) };
@@ -136,6 +145,7 @@ export class FunctionResolver {
     const related = await this.#allowedOf(object, description, declared, (each) =>
       reviewAccess(client, account, [each], signal),
     );
+    for (const { namespaces = [] } of related.reviewed) for (const each of namespaces) places.add(each);
     const scope = { ...related.scope, ...declared };
     const served = [...[...wanted, ...reviewed].map(({ resource }) => resource), ...related.resources];
     const text = JSON.stringify([object.metadata.uid, description, url, ca, version, scope, served, account]);
