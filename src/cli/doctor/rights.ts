@@ -95,6 +95,12 @@ export function neededRights(needed: NeededFor): Right[] {
       purpose: 'for credentials: proxy with constrained impersonation',
       level: 'warning',
     });
+    const withdrawn = { verbs: ['list', 'watch'], level: 'warning' } as const;
+    const purpose = 'to notice at once that a right of a function was taken away';
+    add({ group: '', resource: 'serviceaccounts', ...withdrawn, purpose });
+    for (const each of ['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings']) {
+      add({ group: 'rbac.authorization.k8s.io', resource: each, ...withdrawn, purpose });
+    }
     const events = { group: 'events.k8s.io', resource: 'events', verbs: ['create'] };
     add({ ...events, purpose: 'to report on ReconcileFunctions', level: 'warning' });
   }

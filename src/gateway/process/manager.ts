@@ -385,7 +385,7 @@ export class Manager implements KnownParts {
     const { allowedEndpoints, maxFunctionsPerNamespace, reviewMs } = config;
     return new DeclaredFunctions({
       runtime,
-      client,
+      cluster: { client, rights: new RightsWatch({ client, runtime }) },
       controllers: this.controllers,
       resolver: new FunctionResolver({
         client,
@@ -403,7 +403,6 @@ export class Manager implements KnownParts {
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
       progress: this.progress,
       reviewMs,
-      rightsWatch: new RightsWatch({ client, runtime }),
       select: {
         labelSelector: this.#labelSelector,
         maxPerNamespace: maxFunctionsPerNamespace,

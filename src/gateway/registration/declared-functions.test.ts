@@ -77,8 +77,7 @@ async function start({
     },
   };
   const functions = new DeclaredFunctions({
-    client: server.client,
-    rightsWatch: { run: async () => {} },
+    cluster: { client: server.client, rights: { run: async () => {} } },
     select: { labelSelector: undefined, maxPerNamespace: 10, leaving: () => world.leaving },
     controllers: controllers as Controllers,
     resolver: resolver as FunctionResolver,

@@ -31,8 +31,7 @@ export interface DeclaredFunctionsOptions extends Pick<
   'resolver' | 'controllers' | 'writer' | 'progress' | 'reviewMs'
 > {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
-  readonly client: ApiClient;
-  readonly rightsWatch: Pick<RightsWatch, 'run'>;
+  readonly cluster: { readonly client: ApiClient; readonly rights: Pick<RightsWatch, 'run'> };
   /**
    * Which ReconcileFunctions run: all, or the matches of a label selector; in each namespace at most `maxPerNamespace`,
    * the oldest first. `leaving` counts the controllers of a namespace that are removed and have runs that are not over.
@@ -171,7 +170,8 @@ export class DeclaredFunctions {
 
   /** Waits for the definition: a cluster may never have it, and then nothing else waits for it. */
   async #run(signal: AbortSignal): Promise<void> {
-    const { client, select, runtime } = this.#options;
+    const { cluster, select, runtime } = this.#options;
+    const { client } = cluster;
     const { clock, logger } = runtime;
     let error: unknown;
     while (!signal.aborted) {
@@ -201,7 +201,7 @@ export class DeclaredFunctions {
     await Promise.all([
       reflector.run(undefined, signal),
       this.#consume(buffer, signal),
-      this.#options.rightsWatch.run((changes) => {
+      cluster.rights.run((changes) => {
         for (const managed of this.#functions.values()) managed.rightsChanged(changes);
       }, signal),
     ]);
@@ -297,7 +297,7 @@ export class DeclaredFunctions {
   /** @throws ApiError, or an Error when the object is gone or is another one. */
   async #read(object: PartialReconcileFunction, signal: AbortSignal): Promise<ReconcileFunction> {
     const { namespace, name, uid } = object.metadata;
-    const client = this.#options.client.for(idOf(object));
+    const client = this.#options.cluster.client.for(idOf(object));
     const path = resourcePath(ReconcileFunction, { namespace, name });
     const found = await orUndefined(client.json<ReconcileFunction>({ path, signal }));
     if (found?.metadata.uid === uid) return found;

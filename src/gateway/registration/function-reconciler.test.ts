@@ -16,6 +16,7 @@ import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { FunctionReconciler } from './function-reconciler.ts';
 import type { ReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
+import { RightsChanges } from './rights-changes.ts';
 
 const forEver = (signal: AbortSignal): Promise<void> =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
@@ -140,8 +141,9 @@ class World {
   #manage(object: ReconcileFunction): FunctionReconciler {
     const resolver: Pick<FunctionResolver, 'inTurn' | 'resolve'> = {
       inTurn: async (_, work) => work(),
-      resolve: async ({ spec }: ReconcileFunction): Promise<ResolvedFunction> => {
+      resolve: async ({ spec }: ReconcileFunction, _signal, on): Promise<ResolvedFunction> => {
         this.asked.apiserver += 1;
+        on?.asking?.({ account: { namespace: 'shop', name: 'reader' }, namespaces: new Set() });
         const { hash: declared, paused } = spec as Spec;
         const hash = this.resolve(declared);
         const description = { name: 'web' } as Description;
@@ -630,6 +632,28 @@ describe('a ReconcileFunction at rest', () => {
     // Of 10 s each in these tests.
     expect(reviews).toBeGreaterThan(55);
     expect(reviews).toBeLessThanOrEqual(60);
+  });
+
+  it('asks about its rights at once when they have changed, and less often when they change time and again', async () => {
+    const managed = world.declare({ hash: 'a' });
+    await pass(1);
+    await pass(3000);
+    const changes = new RightsChanges();
+    changes.ofAccounts(['shop/writer']);
+    const { apiserver } = world.asked;
+    const nowMs = clock.now();
+    managed.rightsChanged(changes);
+    changes.ofAccounts(['shop/reader']);
+    expect(world.asked.apiserver).toBe(apiserver);
+    managed.rightsChanged(changes);
+    await eventually(async () => expect(world.asked.apiserver).toBe(apiserver + 1));
+    expect(clock.now()).toBe(nowMs);
+    while (clock.now() < nowMs + 10 * MINUTE) {
+      managed.rightsChanged(changes);
+      await pass(200);
+    }
+    // One in 10 s and 30 s each, and the first ten.
+    expect(world.asked.apiserver - apiserver).toBeLessThanOrEqual(60 + 20 + 11);
   });
 
   it('reads its spec from the apiserver once for each generation, however often that is reviewed', async () => {

@@ -1,4 +1,4 @@
-import { backoffMs, idOf, messageOf, type Runtime, UserError } from '../../core/index.ts';
+import { backoffMs, idOf, messageOf, type Runtime, TokenBucket, UserError } from '../../core/index.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
 import { FILLING, handledBy, isPausedBySpec, pausedOf, refusedBy, reportedReachable, syncedOf } from './findings.ts';
 import { FunctionStatus, NOT_CHECKED } from './function-status.ts';
@@ -57,6 +57,11 @@ const LEVELS: readonly Again[] = ['facts', 'review', 'object'];
 const LOOK_MS = 2000;
 const RETRY_MS = [1000, 30_000] as const;
 /**
+ * How often a change of rights causes a review. Everybody who may change the Roles of a namespace changes the rights of
+ * all functions that name the namespace, and these pay for their reviews.
+ */
+const RIGHTS_RATE = { burst: 10, perSecond: 1 / 30 };
+/**
  * How often the facts of a controller with failing keys are read again while `Progress` does not know of them: keys may
  * fail and succeed between two of its looks, and then it reports no change.
  */
@@ -105,6 +110,7 @@ export class FunctionReconciler {
   /** The rights of the last review, and when it began to ask about them. */
   #asked: AskedRights | undefined;
   #askedMs = -Infinity;
+  readonly #rightsRate: TokenBucket;
   /** Ends the rest of `LOOK_MS` after a pass. */
   #pause = new AbortController();
   #readAtMs = 0;
@@ -125,6 +131,7 @@ export class FunctionReconciler {
     this.#reachability.adopt(reportedReachable(object));
     this.#paused = isPausedBySpec(object) ? true : undefined;
     this.#rights = new RightsReviews(options.runtime.clock);
+    this.#rightsRate = new TokenBucket(RIGHTS_RATE, () => options.runtime.clock.now());
     this.#ended = this.#run();
   }
 
@@ -191,11 +198,22 @@ export class FunctionReconciler {
     this.#rest.abort();
   }
 
-  /** Rights have changed: they are reviewed at once, unless they were within the last two seconds. */
+  /**
+   * Rights have changed: they are reviewed at once, or 2 s after their last review. When they change time and again,
+   * they are reviewed every 30 s.
+   */
   rightsChanged(changes: RightsChanges): void {
     if (!this.#asked || !changes.concern(this.#asked)) return;
-    this.again('review');
-    if (this.#options.runtime.clock.now() >= this.#askedMs + LOOK_MS) this.#pause.abort();
+    const nowMs = this.#options.runtime.clock.now();
+    if (this.#rightsRate.take()) {
+      this.again('review');
+      if (nowMs >= this.#askedMs + LOOK_MS) this.#pause.abort();
+      return;
+    }
+    const dueMs = nowMs + this.#rightsRate.waitMs;
+    if (dueMs >= this.#reviewAtMs) return;
+    this.#reviewAtMs = dueMs;
+    this.#rest.abort();
   }
 
   /** This gateway leads from now on: it reports the state that it sees, where the object's status differs. */
