@@ -116,7 +116,7 @@ describe('a restart of Redis beside a gateway that goes on', () => {
       const [answered, cutOff, expired] = functions as [HeldRuns, HeldRuns, HeldRuns];
       await answered.hold(data);
       await cutOff.hold(data, { isCutOff: true });
-      await expired.hold(data, { isCutOff: true, forMs: 5500 });
+      await expired.hold(data, { isCutOff: true, untilDeadline: true });
       const from = functions.map(({ begun }) => begun.length);
       await scene.restartRedis(data);
       // All keys are due again, these as well because they have changed.
@@ -141,8 +141,8 @@ describe('a restart of Redis beside a gateway that goes on', () => {
 });
 
 const TIMEOUT_SECONDS = 6;
-/** Nearly as long as a run may take: what begins too early meets it. */
-const RUN_MS = 5000;
+/** As long as a run may take: what begins too early meets it. */
+const WHOLE = { untilDeadline: true } as const;
 
 /**
  * Checks that no run began between the gateway's word that it waits and the deadline of the runs that it does not know.
@@ -182,7 +182,7 @@ const rows: readonly Row[] = [
   {
     name: 'causes a wait for the rest of a run after a stop that did not wait for the run',
     async run(scene, fn) {
-      await fn.hold('long', { forMs: RUN_MS });
+      await fn.hold('long', WHOLE);
       await scene.gateway.process.kill('SIGTERM');
       expect((await scene.dispatchLease())?.spec).toEqual({ renewTime: expect.any(String) as string });
       await scene.restartRedis('empty');
@@ -196,7 +196,7 @@ const rows: readonly Row[] = [
   {
     name: 'after a gateway that was killed causes a wait, and a second empty Redis a wait for the rest of it only',
     async run(scene, fn) {
-      await fn.hold('long', { forMs: RUN_MS });
+      await fn.hold('long', WHOLE);
       await scene.gateway.process.kill('SIGKILL');
       await scene.restartRedis('empty');
       const from = fn.begun.length;

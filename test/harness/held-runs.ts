@@ -8,8 +8,8 @@ import { done, RawFunction } from './raw-function.ts';
 
 /** How a held run ends. */
 export interface HeldRun {
-  /** Its own time, in milliseconds. Default: until `release`. */
-  readonly forMs?: number;
+  /** Whether it ends at its deadline, as a function's runs do at the latest. Default: at `release` alone. */
+  readonly untilDeadline?: boolean;
   /** Whether its caller's connection is broken off at its begin, so that it hears of no end. Default false. */
   readonly isCutOff?: boolean;
 }
@@ -24,14 +24,14 @@ export class HeldRuns {
   readonly begun: string[] = [];
   /** When each began, on the wall clock of this machine, which the logs of its gateways have as well. */
   readonly begunAtMs: number[] = [];
-  /** The most runs of one key at a time so far. */
+  /** The most runs of one key at a time so far. A run that lasts until its deadline is over then, on any machine. */
   most = 0;
   readonly #function: RawFunction;
   readonly #cluster: Cluster;
   readonly #namespace: string;
   readonly #held = new Map<string, HeldRun>();
-  /** Held runs at work: how to end each. */
-  readonly #working = new Map<string, () => void>();
+  /** Held runs at work: how to end each, and when it is over by itself. */
+  readonly #working = new Map<string, { readonly end: () => void; readonly endsAtMs: number }>();
 
   constructor(name: string, cluster: Cluster, namespace: string, timeoutSeconds: number) {
     this.name = name;
@@ -52,7 +52,7 @@ export class HeldRuns {
   }
 
   async close(): Promise<void> {
-    for (const end of this.#working.values()) end();
+    for (const { end } of this.#working.values()) end();
     await this.#function.close();
   }
 
@@ -60,16 +60,16 @@ export class HeldRuns {
   async hold(name: string, run: HeldRun = {}): Promise<void> {
     this.#held.set(name, run);
     await this.change(name);
-    await eventually(async () => expect(this.isWorking(name)).toBe(true));
+    await eventually(async () => expect(this.#held.has(name)).toBe(false));
   }
 
   /** Ends a held run. */
   release(name: string): void {
-    this.#working.get(name)?.();
+    this.#working.get(name)?.end();
   }
 
   isWorking(name: string): boolean {
-    return this.#working.has(name);
+    return Date.now() < (this.#working.get(name)?.endsAtMs ?? 0);
   }
 
   async change(name: string): Promise<void> {
@@ -85,20 +85,22 @@ export class HeldRuns {
     );
   }
 
-  #run({ requests }: Trigger, response: ServerResponse): void {
+  #run({ requests, deadline }: Trigger, response: ServerResponse): void {
     const { name = '' } = requests[0] ?? {};
     this.begun.push(name);
     this.begunAtMs.push(Date.now());
-    this.most = Math.max(this.most, this.#working.has(name) ? 2 : 1);
+    this.most = Math.max(this.most, this.isWorking(name) ? 2 : 1);
     const held = this.#held.get(name);
     if (!held) return done(response, response.req);
     this.#held.delete(name);
     if (held.isCutOff) response.destroy();
-    const timer = held.forMs === undefined ? undefined : setTimeout(() => this.release(name), held.forMs);
-    this.#working.set(name, () => {
-      clearTimeout(timer);
-      this.#working.delete(name);
-      if (!response.destroyed) done(response, response.req);
+    const endsAtMs = held.untilDeadline ? Date.parse(deadline) : Infinity;
+    this.#working.set(name, {
+      endsAtMs,
+      end: () => {
+        this.#working.delete(name);
+        if (!response.destroyed) done(response, response.req);
+      },
     });
   }
 }
