@@ -36,8 +36,8 @@ const configMapsOf = (label: string, inside = namespace) => ({
   for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [inside], labelSelector: { matchLabels: { for: label } } },
 });
 
-/** A slow machine must be done with a test by then. */
-const RUN_SECONDS = 40;
+/** Longer than a test may take: no machine is too slow for what it does within one run. */
+const RUN_SECONDS = 200;
 /** The last test waits for the deadline of its run. */
 const SHORT_RUN_SECONDS = 20;
 
@@ -190,8 +190,7 @@ describe('a function that sends or asks for too much', () => {
     expect((await peak) - before).toBeLessThan(200);
     await flood;
     await end();
-    // A test that sends slowly has its bodies read one after the other: these take all the room, and keep it. In a run
-    // of their own, because the flood may have taken the time of the first.
+    // A test that sends slowly has its bodies read one after the other: these take all the room, and keep it.
     const held = await startRun('held');
     const holding: Socket[] = [];
     await eventually(async () => {
