@@ -3,7 +3,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { silentLogger, silentMetrics, systemClock } from '../../../core/index.ts';
 import { generateSecret, LEVELHOOK_HEADER, RESULT_STREAM, type Trigger } from '../../../contract/index.ts';
 import { importExtractableSecret } from '../../../contract/signature.ts';
@@ -12,6 +12,7 @@ import { type CpuBudget, CpuBudgets } from '../cel/cpu-budget.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import type { Finish, Run } from '../workqueue/work-queue.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { HELD_MS, holdTimers } from '../../../../test/harness/held-timers.ts';
 import { ownBounds } from '../../../../test/harness/own-bounds.ts';
 
 let answer: (response: ServerResponse, trigger: Trigger) => void | Promise<void>;
@@ -56,6 +57,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  vi.restoreAllMocks();
   await endpoint.close();
   server.closeAllConnections();
   server.close();
@@ -141,8 +143,11 @@ describe('the results of a batch', () => {
 
   it('make the outcome unknown of runs without a line at the deadline', async () => {
     answer = (response) => void begin(response).write(line(1));
-    const finishes = await Promise.all(dispatcher.run([run(1, 3000), run(2, 3000)]));
-    expect(finishes).toMatchObject([{ kind: 'ended' }, { kind: 'unknown', error: 'no answer before the deadline' }]);
+    const passDeadline = holdTimers();
+    const [first, second] = dispatcher.run([run(1, HELD_MS), run(2, HELD_MS)]);
+    expect(await first).toMatchObject({ kind: 'ended' });
+    passDeadline();
+    expect(await second).toMatchObject({ kind: 'unknown', error: 'no answer before the deadline' });
   });
 
   it('may have 1000 lines, each in a chunk of its own', async () => {
@@ -291,10 +296,12 @@ it('lines that have arrived at the deadline are given, and then the answer ends'
     return first.promise;
   };
   let isEnded = false;
-  const request = { body: '{}', id: 'msg', timeoutMs: 2000, onLine } as const;
+  const request = { body: '{}', id: 'msg', timeoutMs: HELD_MS, onLine } as const;
+  const passDeadline = holdTimers();
   const answered = endpoint.send(request).finally(() => (isEnded = true));
   await expect.poll(() => given.length).toBe(1);
-  await sleep(2500);
+  passDeadline();
+  await sleep(50);
   expect({ given: given.length, isEnded }).toEqual({ given: 1, isEnded: false });
   first.resolve();
   expect(await answered).toMatchObject({ kind: 'failed', reason: 'timeout' });

@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { generateSecret } from '../../../contract/index.ts';
 import { importExtractableSecret } from '../../../contract/signature.ts';
+import { HELD_MS, holdTimers } from '../../../../test/harness/held-timers.ts';
 import { SocketServer } from '../../../../test/harness/socket-server.ts';
 import { Endpoint } from './endpoint.ts';
 
@@ -58,7 +59,7 @@ describe('a connection to a function', () => {
   }
 
   async function send(): Promise<void> {
-    const answer = await endpoint?.send({ body: '{}', id: 'msg', timeoutMs: 5000 });
+    const answer = await endpoint?.send({ body: '{}', id: 'msg', timeoutMs: 60_000 });
     expect(answer).toMatchObject({ kind: 'answered', body: 'fine' });
   }
 
@@ -77,10 +78,10 @@ describe('a connection to a function', () => {
   });
 
   it.each([1, 2])('is not used again if the function keeps it for %i s only', async (seconds) => {
-    const fn = await start(`keep-alive: timeout=${seconds}\r\n`);
+    const fn = await start(`keep-alive: timeout=${seconds}\r\n`, 10 * IDLE_MS);
+    await send();
     await send();
     await ended(fn);
-    await send();
     expect(fn.connections).toMatchObject([{ requests: 1, closedBy: 'gateway' }, { requests: 1 }]);
   });
 });
@@ -88,13 +89,17 @@ describe('a connection to a function', () => {
 describe('a request without a connection', () => {
   let endpoint: Endpoint | undefined;
   beforeEach(() => (endpoint = undefined));
-  afterEach(() => endpoint?.close());
+  afterEach(() => {
+    vi.restoreAllMocks();
+    return endpoint?.close();
+  });
 
   it('is known not to have been sent when there is no such name', async () => {
     endpoint = new Endpoint('http://function.invalid/', [await importExtractableSecret(generateSecret())], {
       connections: 1,
     });
-    const answer = await endpoint.send({ body: '{}', id: 'msg', timeoutMs: 5000 });
+    // Longer than a resolver waits for servers that do not answer.
+    const answer = await endpoint.send({ body: '{}', id: 'msg', timeoutMs: 120_000 });
     expect(answer).toMatchObject({ kind: 'refused', reason: 'connection' });
   });
 
@@ -102,9 +107,12 @@ describe('a request without a connection', () => {
     let triggers = 0;
     const server = new SocketServer((socket) => void socket.on('data', () => (triggers += 1)).on('error', () => {}));
     endpoint = new Endpoint(await server.open(), [await importExtractableSecret(generateSecret())], { connections: 1 });
-    const first = endpoint.send({ body: '', id: 'a', timeoutMs: 3000 });
+    const passDeadline = holdTimers();
+    const first = endpoint.send({ body: '', id: 'a', timeoutMs: HELD_MS });
     const second = endpoint.send({ body: '', id: 'b', timeoutMs: 100 });
     expect(await second).toMatchObject({ kind: 'refused', reason: 'timeout' });
+    await expect.poll(() => triggers).toBe(1);
+    passDeadline();
     expect(await first).toMatchObject({ kind: 'failed', reason: 'timeout' });
     expect(triggers).toBe(1);
     server.close();
