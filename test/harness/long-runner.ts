@@ -23,7 +23,8 @@ export function longRunner(namespace: string, onRun: (name: string, run: LongRun
     for: configMaps,
     owns: [configMaps],
     concurrency: 4,
-    timeoutSeconds: 2,
+    // Longer than a busy machine needs until a run has said how long it takes.
+    timeoutSeconds: 5,
     callbackSeconds: CALLBACK_SECONDS,
   }).reconcile(async (request, { cache, runToken }) => {
     if (request.namespace !== namespace) return;
