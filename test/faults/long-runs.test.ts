@@ -198,9 +198,11 @@ describe('a run that goes on after its 202', () => {
         [{ ...token, url: token.url.replace(LONG_RUNNER, 'nobody'), controller: 'nobody' }],
       ],
       [410, /has lost data/, [token, { body: { token: 'another' } }]],
-      [410, /no longer in flight/, [token, { body: { run: other.run + 1000 } }]],
-      [409, /is under way/, [{ ...token, run: token.run - 1 }]],
-      [410, /no longer in flight/, [token, { body: { name: 'no-such' } }]],
+      [410, /the token is not for run/, [token, { body: { run: other.run + 1000 } }]],
+      [410, /the token is not for run/, [token, { body: { run: token.run - 1 } }]],
+      [410, /the token is not for run/, [token, { body: { name: 'no-such' } }]],
+      // A run that is in flight, of another key.
+      [410, /the token is not for run/, [token, { body: { name: 'other', run: other.run } }]],
     ];
     for (const [status, error, given] of cases) {
       const answer = await post(...given);
