@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { ReloadedFunction } from './reloaded-function.ts';
 
 let folder: string;
@@ -59,9 +59,9 @@ it('ends a version that still answers when it is stopped', async () => {
   program(SILENT);
   const [url = ''] = await fn.reload();
   const asked = expect(fetch(url)).rejects.toThrow();
-  await vi.waitFor(() => expect(texts.join()).toContain('asked'));
+  await expect.poll(() => texts.join()).toContain('asked');
   await fn.reload();
-  await vi.waitFor(() => expect(pids()).toHaveLength(2));
+  await expect.poll(pids).toHaveLength(2);
   expect(pids().map(isAlive)).toEqual([true, true]);
   await fn.stop();
   expect(pids().map(isAlive)).toEqual([false, false]);
