@@ -312,10 +312,10 @@ describe('the controller taint-eviction', () => {
     apiserver.put(podOn('n', 'waits', tolerating(300)));
     apiserver.put(node('n', { taints: [lost('unreachable')] }));
     expect((await evict(100)).outcome).toMatchObject({ requeueAfterSeconds: 200 });
-    apiserver.put(node('n', { taints: [lost('unreachable', timestamp(Date.now() - 299_000))] }));
+    apiserver.put(node('n', { taints: [lost('unreachable', timestamp(Date.now() - 290_000))] }));
     const { outcome } = await evict(100);
     expect(outcome).toHaveProperty('requeueAfterSeconds');
-    expect((outcome as { requeueAfterSeconds: number }).requeueAfterSeconds).toBeLessThanOrEqual(1);
+    expect((outcome as { requeueAfterSeconds: number }).requeueAfterSeconds).toBeLessThanOrEqual(10);
     expect(staying()).toEqual(['waits']);
     expect((await evict(300)).outcome.status).toBe('done');
     expect(staying()).toEqual([]);
@@ -350,7 +350,7 @@ describe('the controller taint-eviction', () => {
   });
 
   it('counts from the time on at which the pod was put on the node', async () => {
-    const lastTransitionTime = timestamp(Date.now() + 1000);
+    const lastTransitionTime = timestamp(Date.now() + 60_000);
     const status = { conditions: [{ type: 'PodScheduled', status: 'True', lastTransitionTime }] };
     apiserver.put(podOn('n', 'new', { ...tolerating(300), status }));
     apiserver.put(node('n', { taints: [lost('unreachable', timestamp(Date.now() - 400_000))] }));

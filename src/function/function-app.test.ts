@@ -635,12 +635,12 @@ describe('the deadline of a run', () => {
         await api.create(pods, { metadata: { namespace: 'a', name } }).catch((error: unknown) => refused.push(error));
         await new Promise(() => {});
       }),
-      { remainingSeconds: 0.5, requests: ['hangs', 'done', 'hangs'].map((name, run) => ({ ...request, name, run })) },
+      { remainingSeconds: 2, requests: ['hangs', 'done', 'hangs'].map((name, run) => ({ ...request, name, run })) },
     );
     const hung = { status: 'unknown', message: 'the run did not end before the deadline' };
     expect(results).toEqual([hung, { status: 'done', writes: [] }, hung]);
     // Before the gateway's deadline, by its clock: a timer is never early.
-    expect(Date.now() - startedAt).toBeGreaterThanOrEqual(448);
+    expect(Date.now() - startedAt).toBeGreaterThanOrEqual(1798);
     expect(refused).toMatchObject([{ name: 'DeadlineError' }, { name: 'DeadlineError' }]);
     expect(sent).toEqual([]);
   });
