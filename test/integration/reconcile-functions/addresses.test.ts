@@ -48,9 +48,9 @@ beforeAll(async () => {
   await pod(tenant, 'job', ENDED, { phase: 'Succeeded' });
   await pod(victim, 'db', FOREIGN, { second: FOREIGN_SECOND });
   await pod(victim, 'job', FOREIGN_ENDED, { phase: 'Failed' });
-  // Both are in the network of one node.
-  await pod(tenant, 'agent', NODE, { spec: { hostNetwork: true }, labels: { app: 'agent' } });
+  // Both are in the network of one node. The older one owns its address.
   await pod(victim, 'agent', NODE, { spec: { hostNetwork: true } });
+  await pod(tenant, 'agent', NODE, { spec: { hostNetwork: true }, labels: { app: 'agent' } });
   // A tenant with all rights in its namespace may write `pods/status`, and name any node.
   for (const [name, address] of Object.entries(FORGED)) {
     const spec = name === 'no-node' ? { nodeName: undefined } : {};
