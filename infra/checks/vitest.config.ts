@@ -105,6 +105,7 @@ export default defineConfig({
           globalSetup: ['test/harness/global-setup.ts'],
           setupFiles: ['test/harness/failure-log.ts'],
           sequence: { groupOrder: 2 },
+          isolate: false,
           maxWorkers: GATE_WORKERS,
         },
       },
