@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
+import { eventually } from '../../../test/harness/eventually.ts';
+import { VirtualClock } from '../../../test/harness/test-clock.ts';
 import { resource } from '../../core/index.ts';
-import { reviewAccess, type WantedAccess } from './access-review.ts';
+import { AccessReviews, type WantedAccess } from './access-review.ts';
 import type { InvalidFunctionError } from './invalid-function-error.ts';
 
 interface Review {
@@ -36,8 +38,15 @@ beforeEach(async () => {
 });
 afterEach(() => server[Symbol.asyncDispose]());
 
+let clock: VirtualClock;
+let reviews: AccessReviews;
+beforeEach(() => {
+  clock = new VirtualClock();
+  reviews = new AccessReviews(clock);
+});
+
 const review = (...wanted: (Omit<WantedAccess, 'field' | 'namespaces'> & { namespaces?: string[] })[]) =>
-  reviewAccess(
+  reviews.review(
     server.client,
     account,
     wanted.map(({ namespaces, ...rest }, at) => ({ field: `spec.reads[${at}]`, namespaces, ...rest })),
@@ -104,6 +113,38 @@ describe('the review of what a ServiceAccount may read', () => {
     const namespaces = Array.from({ length: 100 }, () => 'a');
     await review(...Array.from({ length: 32 }, () => ({ resource: pods, namespaces })));
     expect(asked.map(({ resourceAttributes: { verb } }) => verb)).toEqual(['get', 'list', 'watch']);
+  });
+
+  it('shares the answers of an account for ten seconds, or until rights change', async () => {
+    await Promise.all([review({ resource: pods }), review({ resource: pods })]);
+    clock.jump(9999);
+    await review({ resource: pods });
+    expect(asked).toHaveLength(3);
+    clock.jump(1);
+    await review({ resource: pods });
+    expect(asked).toHaveLength(6);
+    allows = () => ({ allowed: false });
+    await review({ resource: pods });
+    reviews.forget();
+    await expect(review({ resource: pods })).rejects.toThrow('may not get, list, watch');
+    expect(asked).toHaveLength(9);
+  });
+
+  it('shares no answer of another account, and no failure', async () => {
+    await review({ resource: pods });
+    const other = { namespace: 'shop', name: 'writer' };
+    const wanted = [{ field: 'spec.for', resource: pods, namespaces: undefined }];
+    await reviews.review(server.client, other, wanted, AbortSignal.timeout(10_000));
+    expect(asked.filter(({ user }) => user === 'system:serviceaccount:shop:writer')).toHaveLength(3);
+    reviews.forget();
+    const silent = await ScriptedApiserver.start();
+    const giveUp = new AbortController();
+    const waiting = reviews.review(silent.client, other, wanted, giveUp.signal);
+    giveUp.abort(new Error('the object has changed'));
+    await expect(waiting).rejects.toThrow('the object has changed');
+    await silent[Symbol.asyncDispose]();
+    // The question of the one that has given up has failed by now.
+    await eventually(async () => reviews.review(server.client, other, wanted, AbortSignal.timeout(10_000)));
   });
 
   it('does not take the right in a namespace for that in all', async () => {

@@ -202,6 +202,7 @@ export class DeclaredFunctions {
       reflector.run(undefined, signal),
       this.#consume(buffer, signal),
       cluster.rights.run((changes) => {
+        this.#options.resolver.forgetRights();
         for (const managed of this.#functions.values()) managed.rightsChanged(changes);
       }, signal),
     ]);

@@ -21,7 +21,7 @@ import type { CpuBudget, CpuBudgets } from '../controller/cel/cpu-budget.ts';
 import type { InTurn } from '../controller/endpoint/describe.ts';
 import { ExpressionError } from '../controller/cel/parse-expression.ts';
 import { ParsedExpressions } from '../controller/cel/parsed-expressions.ts';
-import { reviewAccess, type WantedAccess } from './access-review.ts';
+import { AccessReviews, type WantedAccess } from './access-review.ts';
 import { checkBounds, checkScopes, checkSources, expressionsOf } from '../controller/handlers/check-sources.ts';
 import { SourceError } from '../controller/handlers/source-error.ts';
 import type { ControllerSpec } from '../controller/running/controller-spec.ts';
@@ -94,9 +94,16 @@ export class FunctionResolver {
   readonly #options: FunctionResolverOptions;
   /** By spec, as the object holds it: expensive work is not repeated while the spec is the same. */
   readonly #declarations = new WeakMap<object, Declaration | InvalidFunctionError>();
+  readonly #reviews: AccessReviews;
 
   constructor(options: FunctionResolverOptions) {
     this.#options = options;
+    this.#reviews = new AccessReviews(options.clock);
+  }
+
+  /** Rights have changed, whoever has them: the next review asks about each. */
+  forgetRights(): void {
+    this.#reviews.forget();
   }
 
   /**
@@ -137,13 +144,13 @@ export class FunctionResolver {
     const account: FunctionAccount = { ...named, uid, credentials, controller: idOf(object) };
     await this.#checkCredentials(spec, account);
     const review = async (during: AbortSignal): Promise<CacheScope> => {
-      const allowed = await reviewAccess(client, account, wanted, during);
-      await reviewAccess(client, account, reviewed, during);
+      const allowed = await this.#reviews.review(client, account, wanted, during);
+      await this.#reviews.review(client, account, reviewed, during);
       return allowed;
     };
     const declared = await review(signal);
     const related = await this.#allowedOf(object, description, declared, (each) =>
-      reviewAccess(client, account, [each], signal),
+      this.#reviews.review(client, account, [each], signal),
     );
     for (const { namespaces = [] } of related.reviewed) for (const each of namespaces) places.add(each);
     const scope = { ...related.scope, ...declared };
@@ -171,7 +178,7 @@ export class FunctionResolver {
     };
     const checkRights = async (during: AbortSignal): Promise<void> => {
       await review(during);
-      for (const each of related.reviewed) await reviewAccess(client, account, [each], during);
+      for (const each of related.reviewed) await this.#reviews.review(client, account, [each], during);
     };
     return { controller, paused, hash, checkRights };
   }
