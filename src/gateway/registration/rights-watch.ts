@@ -65,6 +65,8 @@ const MOST_SUBJECTS = 100;
 export class RightsWatch {
   readonly #options: RightsWatchOptions;
   readonly #bindings = new Map<string, Bound>();
+  /** Whether `#bindings` has all: not before the end of their first list, nor during a later one. */
+  #knowsBindings = false;
   #changes = new RightsChanges();
   #changed = Promise.withResolvers<void>();
 
@@ -127,7 +129,9 @@ export class RightsWatch {
   #handle(resource: Resource, event: WatchEvent, stage: { isFirstList: boolean }): void {
     switch (event.kind) {
       case 'init':
-        if (resource === BINDINGS) this.#bindings.clear();
+        if (resource !== BINDINGS) return;
+        this.#knowsBindings = false;
+        this.#bindings.clear();
         return;
       case 'listed':
         if (resource === BINDINGS) this.#bind(event.object);
@@ -138,6 +142,7 @@ export class RightsWatch {
         return;
       case 'init-done':
       case 'gone':
+        if (resource === BINDINGS) this.#knowsBindings = true;
         // A later list says nothing about what has changed before it.
         if (!stage.isFirstList) this.#change((changes) => changes.ofAll());
         stage.isFirstList = false;
@@ -157,6 +162,7 @@ export class RightsWatch {
       case 'ClusterRole': {
         const bound = [...this.#bindings.values()].filter(({ role }) => role === name);
         this.#change((changes) => {
+          if (!this.#knowsBindings) changes.ofAll();
           changes.inAnyNamespace();
           for (const { accounts } of bound) changes.ofAccounts(accounts);
         });
