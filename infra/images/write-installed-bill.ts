@@ -4,8 +4,6 @@ import { billOfMaterials } from './bill-of-materials.ts';
 
 const [file] = process.argv.slice(2);
 if (file === undefined) throw new Error('usage: write-installed-bill.ts FILE');
-// What npm has installed here, without what was removed since.
-const { packages } = JSON.parse(readFileSync('node_modules/.package-lock.json', 'utf8')) as {
-  packages: Record<string, unknown>;
-};
-writeFileSync(file, billOfMaterials(Object.keys(packages).filter((folder) => existsSync(folder))));
+// All packages of the lock file that are there: some were removed since, and some put back by hand.
+const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8')) as { packages: Record<string, unknown> };
+writeFileSync(file, billOfMaterials(Object.keys(packages).filter((folder) => folder !== '' && existsSync(folder))));
