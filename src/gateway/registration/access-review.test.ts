@@ -115,7 +115,7 @@ describe('the review of what a ServiceAccount may read', () => {
     expect(asked.map(({ resourceAttributes: { verb } }) => verb)).toEqual(['get', 'list', 'watch']);
   });
 
-  it('shares the answers of an account for ten seconds, or until rights change', async () => {
+  it('shares the granted rights of an account for ten seconds, or until rights change', async () => {
     await Promise.all([review({ resource: pods }), review({ resource: pods })]);
     clock.jump(9999);
     await review({ resource: pods });
@@ -128,6 +128,10 @@ describe('the review of what a ServiceAccount may read', () => {
     reviews.forget();
     await expect(review({ resource: pods })).rejects.toThrow('may not get, list, watch');
     expect(asked).toHaveLength(9);
+    // A refusal is not shared: the right may have been granted since.
+    allows = () => ({ allowed: true });
+    await review({ resource: pods });
+    expect(asked).toHaveLength(12);
   });
 
   it('shares no answer of another account, and no failure', async () => {

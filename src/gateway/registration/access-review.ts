@@ -112,9 +112,11 @@ export class AccessReviews {
     const allowed = isAllowed(client, account, right, AbortSignal.timeout(ANSWER_MS));
     const answer = { allowed, askedMs: nowMs };
     this.#answers.set(name, answer);
-    allowed.catch(() => {
+    const drop = (): void => {
       if (this.#answers.get(name) === answer) this.#answers.delete(name);
-    });
+    };
+    // A right may be granted, and be asked for at once, before the event of the grant arrives.
+    allowed.then((isAllowed) => (isAllowed ? undefined : drop()), drop);
     return unlessAborted(allowed, signal);
   }
 }
