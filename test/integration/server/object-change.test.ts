@@ -66,8 +66,13 @@ it('the page of a run shows what the change that woke it has made of the object,
   await cluster.delete(configMaps, key);
   const gone = await eventually(async () => {
     const answer = await fetch(`${url}/queues/changes/runs?key=${encodeURIComponent(`${namespace}/${name}`)}`);
-    const { runs } = (await answer.json()) as { runs: { run: number; reasons?: { type: string }[] }[] };
-    const run = runs.find(({ reasons }) => reasons?.some(({ type }) => type === 'deleted'))?.run;
+    const { runs } = (await answer.json()) as {
+      runs: { run: number; reasons?: { type: string; object?: string }[] }[];
+    };
+    // Secrets of other tests come and go meanwhile, and wake it, too.
+    const isOfIt = ({ type, object }: { type: string; object?: string }): boolean =>
+      type === 'deleted' && object === `v1/ConfigMap ${namespace}/${name}`;
+    const run = runs.find(({ reasons }) => reasons?.some(isOfIt))?.run;
     expect(run).toBeDefined();
     return (await fetch(`${url}/dashboard/controllers/changes/runs/${run}/${namespace}/${name}`)).text();
   });
