@@ -39,7 +39,7 @@ function allocateAndDrop(): void {
   for (let at = 0; at < 200_000; at += 1) last = { at, before: `dropped ${at}` };
 }
 
-/** Takes a profile, and does the work just before V8 is told to end it: so no machine is too slow for it. */
+/** Takes a profile and does the work just before the profiler stops V8, so that the work is in it on any machine. */
 async function during<T>(take: () => Promise<T>, work: () => void): Promise<T> {
   // oxlint-disable-next-line typescript/unbound-method -- it is called with the session below
   const { post } = Session.prototype;

@@ -4,9 +4,9 @@ import { vi } from 'vitest';
 export const HELD_MS = 3_600_000;
 
 /**
- * Holds the timers of `HELD_MS` that are set from now on, also those that began a little later and are shorter by that.
- * All others go on, those of libraries among them. Ends with `vi.restoreAllMocks`.
- * @returns calls what is held, as if its time had passed.
+ * Holds all timers of about `HELD_MS` that are set from now on; shorter ones run as usual, also those of libraries.
+ * `vi.restoreAllMocks` ends it.
+ * @returns a function that calls the held callbacks, as if their time had passed.
  */
 export function holdTimers(): () => void {
   const { setTimeout: start } = globalThis;

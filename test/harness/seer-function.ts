@@ -39,7 +39,7 @@ await serveController(
       const ownerReferences = [controllerReference(configMaps, parent)];
       const metadata = { namespace, generateName: `${name}-`, ownerReferences };
       const pod = await api.create(pods, { metadata, spec: { containers: [{ name: 'main', image: 'pause' }] } });
-      // First without the deletion: when the deadline cuts off its answer, nobody knows whether it was done.
+      // Set before the deletion, because the deadline may cut off the answer to the deletion.
       before.set(name, { round, made: pod.metadata.name, deleted: undefined });
       if (last) await api.delete(pods, { namespace, name: last.made }, { gracePeriodSeconds: 0 });
       before.set(name, { round, made: pod.metadata.name, deleted: last?.made });

@@ -20,7 +20,7 @@ type Packages = Awaited<ReturnType<typeof loadPackages>>;
 
 /** A longer text of an error or a name is cut. */
 const MOST_CHARACTERS = 1024;
-/** Of one run, because its function decides what it has written. */
+/** The function decides how many writes a run names. */
 const MOST_WRITES = 5;
 /** How long the end waits for traces that are being linked. */
 const END_MS = 1000;
@@ -34,9 +34,9 @@ const END_MS = 1000;
  * and the request to the function, which the function's own spans and those of the apiserver join. All are recorded
  * when the trigger has been answered, so a trigger holds nothing while it is under way.
  *
- * A run that was woken by the write of another one is linked with it, so that a rollout can be followed from
- * controller to controller, whichever gateways have sent the two. The one that is recorded later has the link. Runs are
- * linked that have ended with their answer; a deletion links none.
+ * The trace of a run links the run whose write has woken it, so that a reader can follow a rollout from controller to
+ * controller and from gateway to gateway. Of two runs the one that is recorded later has the link. A run that goes on
+ * after its answer, and a deletion, have none.
  */
 export class OpenTelemetryTraces implements Traces {
   readonly #options: TracesOptions;

@@ -25,14 +25,16 @@ interface Side {
 /** How a span in Redis begins: its run has made the change, or was woken by it. */
 type Mark = 'made' | 'woken';
 
-/** Changes that make a hash full, of some 300 bytes each: two hashes take 3 MB. */
+/** Changes that make a hash full, of some 300 bytes each: two hashes take 3 MB, and 15 MB at most. */
 const MOST_CHANGES = 5000;
+/** An object's kind and name, and a version: a function may name a version of any length. */
+const MOST_CHARACTERS = 600;
 const MOST_SPANS = 9;
-/** Of one run, because its function decides what it has written. */
+/** The links of one run, whose function decides how many writes it names. */
 const MOST_LINKS = 32;
 /** Longer than a key waits in a gateway that is not overloaded. */
 const KEEP_SECONDS = 600;
-/** Sides that wait for Redis, over all. */
+/** More runs and changes at a time are not linked. */
 const MOST_WAITING = 5000;
 
 /**
@@ -63,6 +65,7 @@ export class TracedChanges {
   }
 
   async #join(side: Side): Promise<readonly LinkedSpan[]> {
+    if (side.change.length > MOST_CHARACTERS) return [];
     if (this.#redis.status !== 'ready' || this.#waiting >= MOST_WAITING) return [];
     this.#waiting += 1;
     try {

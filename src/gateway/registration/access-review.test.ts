@@ -147,7 +147,7 @@ describe('the review of what a ServiceAccount may read', () => {
     giveUp.abort(new Error('the object has changed'));
     await expect(waiting).rejects.toThrow('the object has changed');
     await silent[Symbol.asyncDispose]();
-    // The question of the one that has given up has failed by now.
+    // The abandoned question fails when its server is gone.
     await eventually(async () => reviews.review(server.client, other, wanted, AbortSignal.timeout(10_000)));
   });
 

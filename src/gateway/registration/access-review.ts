@@ -51,7 +51,7 @@ export class AccessReviews {
     this.#clock = clock;
   }
 
-  /** Rights have changed: what was answered, or is being asked, counts no more. */
+  /** Forgets all answers, because rights have changed. A review under way still gets its own. */
   forget(): void {
     this.#answers.clear();
   }

@@ -1,4 +1,4 @@
-import { backoffMs, idOf, messageOf, type Runtime, TokenBucket, UserError } from '../../core/index.ts';
+import { backoffMs, idOf, messageOf, type Runtime, UserError } from '../../core/index.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
 import { FILLING, handledBy, isPausedBySpec, pausedOf, refusedBy, reportedReachable, syncedOf } from './findings.ts';
 import { FunctionStatus, NOT_CHECKED } from './function-status.ts';
@@ -15,7 +15,7 @@ import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts'
 import { ControllerStart } from './controller-start.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { Reachability } from './reachability.ts';
-import type { AskedRights, RightsChanges } from './rights-changes.ts';
+import type { RightsChanges } from './rights-changes.ts';
 import { type RightsReview, RightsReviews } from './rights-review.ts';
 import type { PartialReconcileFunction, ReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
@@ -56,11 +56,6 @@ const LEVELS: readonly Again[] = ['facts', 'review', 'object'];
 /** Two passes are at least this far apart, however often something changes, unless the object does. */
 const LOOK_MS = 2000;
 const RETRY_MS = [1000, 30_000] as const;
-/**
- * How often a change of rights causes a review. Everybody who may change the Roles of a namespace changes the rights of
- * all functions that name the namespace, and these pay for their reviews.
- */
-const RIGHTS_RATE = { burst: 10, perSecond: 1 / 30 };
 /**
  * How often the facts of a controller with failing keys are read again while `Progress` does not know of them: keys may
  * fail and succeed between two of its looks, and then it reports no change.
@@ -107,10 +102,6 @@ export class FunctionReconciler {
   readonly #rights: RightsReviews;
   /** The last facts read from its queue; undefined while it does not run. */
   #facts: QueueFacts | undefined;
-  /** The rights of the last review, and when it began to ask about them. */
-  #asked: AskedRights | undefined;
-  #askedMs = -Infinity;
-  readonly #rightsRate: TokenBucket;
   /** Ends the rest of `LOOK_MS` after a pass. */
   #pause = new AbortController();
   #readAtMs = 0;
@@ -131,7 +122,6 @@ export class FunctionReconciler {
     this.#reachability.adopt(reportedReachable(object));
     this.#paused = isPausedBySpec(object) ? true : undefined;
     this.#rights = new RightsReviews(options.runtime.clock);
-    this.#rightsRate = new TokenBucket(RIGHTS_RATE, () => options.runtime.clock.now());
     this.#ended = this.#run();
   }
 
@@ -203,17 +193,15 @@ export class FunctionReconciler {
    * they are reviewed every 30 s.
    */
   rightsChanged(changes: RightsChanges): void {
-    if (!this.#asked || !changes.concern(this.#asked)) return;
     const nowMs = this.#options.runtime.clock.now();
-    if (this.#rightsRate.take()) {
+    const waitMs = this.#rights.waitMs(changes);
+    if (waitMs === 0) {
       this.again('review');
-      if (nowMs >= this.#askedMs + LOOK_MS) this.#pause.abort();
-      return;
+      if (nowMs >= this.#rights.askedMs + LOOK_MS) this.#pause.abort();
+    } else if (waitMs !== undefined && nowMs + waitMs < this.#reviewAtMs) {
+      this.#reviewAtMs = nowMs + waitMs;
+      this.#rest.abort();
     }
-    const dueMs = nowMs + this.#rightsRate.waitMs;
-    if (dueMs >= this.#reviewAtMs) return;
-    this.#reviewAtMs = dueMs;
-    this.#rest.abort();
   }
 
   /** This gateway leads from now on: it reports the state that it sees, where the object's status differs. */
@@ -310,10 +298,7 @@ export class FunctionReconciler {
     const resolved = await this.#rights.during(signal, () =>
       resolver.resolve(declared, signal, {
         waiting: () => this.#looked.resolve(),
-        asking: (asked) => {
-          this.#asked = asked;
-          this.#askedMs = runtime.clock.now();
-        },
+        asking: (asked) => this.#rights.asking(asked),
       }),
     );
     this.#status.record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });

@@ -101,7 +101,7 @@ export class FunctionResolver {
     this.#reviews = new AccessReviews(options.clock);
   }
 
-  /** Rights have changed, whoever has them: the next review asks about each. */
+  /** Makes the next review of each function ask the apiserver again. */
   forgetRights(): void {
     this.#reviews.forget();
   }

@@ -1,5 +1,6 @@
-import { type Clock, messageOf } from '../../core/index.ts';
+import { type Clock, messageOf, TokenBucket } from '../../core/index.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
+import type { AskedRights, RightsChanges } from './rights-changes.ts';
 
 /** The apiserver's last answer about the rights of a ReconcileFunction's ServiceAccount, asked by this gateway. */
 export interface RightsReview {
@@ -12,13 +13,40 @@ export interface RightsReview {
   readonly failed?: { readonly atMs: number; readonly error: string };
 }
 
-/** The result of the last review of one ReconcileFunction's rights. Every review goes through `during`. */
+/**
+ * How often a change of rights causes a review. A tenant that changes the Roles of its namespace causes reviews of all
+ * functions that name the namespace, and these functions pay for them.
+ */
+const CHANGES_RATE = { burst: 10, perSecond: 1 / 30 };
+
+/** The reviews of one ReconcileFunction's rights. Every review goes through `during`. */
 export class RightsReviews {
   readonly #clock: Pick<Clock, 'now'>;
+  readonly #changesRate: TokenBucket;
   #last: RightsReview | undefined;
+  #asked: AskedRights | undefined;
+  #askedMs = -Infinity;
 
   constructor(clock: Pick<Clock, 'now'>) {
     this.#clock = clock;
+    this.#changesRate = new TokenBucket(CHANGES_RATE, () => clock.now());
+  }
+
+  /** When the last review began to ask. Milliseconds of the gateway's clock. */
+  get askedMs(): number {
+    return this.#askedMs;
+  }
+
+  /** A review begins to ask about these rights. */
+  asking(asked: AskedRights): void {
+    this.#asked = asked;
+    this.#askedMs = this.#clock.now();
+  }
+
+  /** How long the review that these changes cause has to wait; undefined: they cannot concern the last review. */
+  waitMs(changes: RightsChanges): number | undefined {
+    if (!this.#asked || !changes.concern(this.#asked)) return undefined;
+    return this.#changesRate.take() ? 0 : this.#changesRate.waitMs;
   }
 
   /** Undefined before the first answer. */

@@ -101,7 +101,7 @@ it('each function whose rights change is concerned, whatever changes them', { ti
   };
   void serve();
 
-  // A change is told a second time later: only the first time counts here.
+  // The watch reports each change twice; the second report must not hide a missing first one.
   const seen = new Set<RightsChanges>();
   let told: RightsChanges[] = [];
   const stop = new AbortController();

@@ -45,22 +45,22 @@ const WATCHED: readonly Resource[] = [
   BINDINGS,
 ];
 
-/** Changes of this time are told together, so that a tenant's changes cost one look at all functions. */
+/** Gathers the changes of this time, so that the many changes of a tenant cost one look at all functions. */
 const GATHER_MS = 100;
-/** The apiserver may answer by its own cache of roles, which may be behind the events: they are told once more. */
+/** The apiserver answers from its own cache of roles, which may lag behind the events, so a second review follows. */
 const AGAIN_MS = 1000;
-/** Of a binding with more subjects it is remembered that it concerns all. */
+/** A binding with more subjects counts as one of all accounts. */
 const MOST_SUBJECTS = 100;
 
 /**
- * Watches the objects by which RBAC gives rights, so that a right that was taken away or granted is reviewed at once
- * and not after a minute. Nothing of them is kept but the subjects of ClusterRoleBindings: a Role or a RoleBinding
- * concerns all who were asked about rights in its namespace, and a ClusterRole the subjects of its ClusterRoleBindings
- * and all who were asked about rights in a namespace. Of RoleBindings, Roles, ClusterRoles and ServiceAccounts the
- * metadata alone is read, because tenants decide how large the rest is.
+ * Watches ServiceAccounts, Roles, ClusterRoles and their bindings, so that functions are reviewed when their rights
+ * change and not a minute later. The watch keeps the subjects of ClusterRoleBindings and nothing else. A Role or a
+ * RoleBinding concerns all functions with rights in its namespace; a ClusterRole concerns the subjects of its
+ * ClusterRoleBindings, and all functions with rights in some namespace. The watch reads the metadata of all kinds but
+ * ClusterRoleBindings, because tenants decide how large their objects are.
  *
- * Without the right to watch one of them, its changes are found by the review once a period, as those of other
- * authorizers are.
+ * A gateway without the right to watch one of the kinds warns once and finds its changes by the review once a period,
+ * as it finds those of other authorizers.
  */
 export class RightsWatch {
   readonly #options: RightsWatchOptions;
@@ -74,12 +74,12 @@ export class RightsWatch {
     this.#options = options;
   }
 
-  /** Runs until `signal` is aborted. Never rejects. @param onChanges may be told of a change twice. */
+  /** Runs until `signal` is aborted. Never rejects. @param onChanges is called twice for each change. */
   async run(onChanges: (changes: RightsChanges) => void, signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#tell(onChanges, signal), ...WATCHED.map((each) => this.#watch(each, signal))]);
+    await Promise.all([this.#report(onChanges, signal), ...WATCHED.map((each) => this.#watch(each, signal))]);
   }
 
-  async #tell(onChanges: (changes: RightsChanges) => void, signal: AbortSignal): Promise<void> {
+  async #report(onChanges: (changes: RightsChanges) => void, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options.runtime;
     signal.addEventListener('abort', () => this.#changed.resolve(), { once: true });
     while (!signal.aborted) {
@@ -107,7 +107,7 @@ export class RightsWatch {
       // What fails is tried again, and the reviews go on.
       runtime: { clock, logger: silentLogger, metrics: silentMetrics },
       random: Math.random,
-      transform: BINDINGS_ALONE,
+      transform: WITHOUT_LABELS,
       onRefusal: () => {
         const { refusal } = reflector;
         if (refusal && !refused) {
@@ -143,7 +143,7 @@ export class RightsWatch {
       case 'init-done':
       case 'gone':
         if (resource === BINDINGS) this.#knowsBindings = true;
-        // A later list says nothing about what has changed before it.
+        // The watch has missed the changes between the last event and this list.
         if (!stage.isFirstList) this.#change((changes) => changes.ofAll());
         stage.isFirstList = false;
         return;
@@ -204,8 +204,8 @@ function accountsOf({ kind, name = '', namespace = '' }: Subject): readonly stri
   return name.startsWith(`${ACCOUNTS}:`) ? [`${name.slice(ACCOUNTS.length + 1)}/*`] : [];
 }
 
-/** Labels and annotations may be large, and are not needed. */
-const BINDINGS_ALONE: Transform = {
+/** Removes the parts of metadata that may be large. */
+const WITHOUT_LABELS: Transform = {
   object: ({ metadata }) => {
     delete metadata.managedFields;
     delete metadata.annotations;

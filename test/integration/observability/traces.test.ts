@@ -139,10 +139,11 @@ describe('traces of one change, recorded by two gateways', () => {
   it('keep a bound: a function decides how many changes there are, and how many runs one of them wakes', async () => {
     const keyPrefix = uniqueName('traces');
     const wrote = Array.from({ length: 7000 }, (_, at) => `${CHANGE}-${at}`);
+    const large = Array.from({ length: 32 }, (_, at) => `v1/ConfigMap shop/large-${at} ${'1'.repeat(300_000)}`);
     const runs = Array.from({ length: 12 }, (_, at) => ({ ...run, key: `shop/${at}`, wokenBy: [CHANGE] }));
     await recordEach(
       [
-        { ...writer, runs: [{ ...run, wrote }] },
+        { ...writer, runs: [{ ...run, wrote: [...large, ...wrote] }] },
         { ...woken, runs },
       ],
       keyPrefix,
@@ -153,6 +154,7 @@ describe('traces of one change, recorded by two gateways', () => {
     for (const key of [`${registryKey}:changes`, `${registryKey}:changes:full`]) {
       expect(await redis[0]?.hlen(key)).toBeLessThanOrEqual(5000);
       expect(await redis[0]?.ttl(key)).toBeGreaterThan(0);
+      expect(await redis[0]?.memory('USAGE', key, 'SAMPLES', 0)).toBeLessThan(5_000_000);
     }
   });
 
